@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The verbs: parse, call, print. No logic."""

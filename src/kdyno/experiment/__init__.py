@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The experiment file, read and checked."""

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""An experiment as values, after the file was checked. See docs/experiment-file.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kernel under test. Everything that may differ between two kernels is here."""
+
+    name: str
+    source: str
+    """As written: ``debian:NAME``, ``path:DIR``, ``tar:FILE``, ``git:DIR_OR_URL#REF``,
+    ``kernel.org:VERSION``; relative paths already resolved against the experiment's folder."""
+    arch: str = "um"
+    config: tuple[ConfigFragment, ...] = ()
+    patches: tuple[Path, ...] = ()
+    cflags: str = ""
+    file_cflags: tuple[tuple[str, str], ...] = ()
+    """(path of a .c file in the tree, flags) pairs, sorted by path."""
+    compiler: str = "gcc"
+    cmdline: str = ""
+    sysctl: tuple[tuple[str, str], ...] = ()
+    memcpy: str | None = None
+    levels: tuple[tuple[str, str], ...] = ()
+    """(factor, level) pairs when the variant is a cell of a cross."""
+
+
+@dataclass(frozen=True)
+class ConfigFragment:
+    """Lines of a kernel configuration and where they come from, for messages."""
+
+    origin: str
+    """A fragment's file name, or the key of the experiment file that holds the line."""
+    lines: tuple[str, ...]
+    """Only ``CONFIG_X=value`` and ``# CONFIG_X is not set`` lines; comments removed."""
+
+
+@dataclass(frozen=True)
+class SuiteUse:
+    """A suite of an experiment: which of its cases, and for how long each per boot."""
+
+    name: str
+    cases: tuple[str, ...]
+    seconds: float = 0.5
+    operations: int | None = None
+    """Fixed work instead of fixed time, for profiles."""
+    command: tuple[str, ...] = ()
+    """Only for the suite ``run``: the command line to time."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    kind: str = "uml"
+    cpus: int = 1
+    memory_bytes: int = 1 << 30
+    timeout_s: float | None = None
+    """Wall-clock limit per boot; None derives it from the cases' own limits."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    precision: float = 0.005
+    """Half-width of an effect's interval, as a fraction, at which measuring stops."""
+    max_boots: int = 60
+    min_boots: int = 8
+    max_minutes: float | None = None
+    equivalent: float = 0.01
+    confidence: float = 0.95
+    profile: str = "none"
+    seed: int | None = None
+    calibrate: bool = False
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    question: str
+    baseline: str
+    variants: tuple[Variant, ...]
+    suites: tuple[SuiteUse, ...]
+    machine: Machine = field(default_factory=Machine)
+    measure: Measure = field(default_factory=Measure)
+    skip_unsupported: bool = False
+    """Variants whose CPU features this machine lacks are skipped with the reason, not refused."""
+    path: Path | None = None
+    text: str = ""
+    """The file as given, for the run folder."""

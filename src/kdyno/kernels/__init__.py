@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""From source to bootable image: source, tree, config, build, the image cache."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Where an image boots. One seam: boot(image, job) gives a boot record."""

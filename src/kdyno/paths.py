@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""Where things lie: the project's own data, the cache, the runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def data_root() -> Path:
+    """Folder that holds ``guest/``, ``kernel/`` and ``experiments/``.
+
+    In a checkout that is the checkout itself; in an installed wheel, a folder of the package.
+    """
+    package = Path(__file__).resolve().parent
+    packed = package / "_data"
+    return packed if packed.is_dir() else package.parent.parent
+
+
+def _xdg(variable: str, fallback: str) -> Path:
+    value = os.environ.get(variable)
+    # The XDG specification says that a relative path is to be ignored.
+    if value and Path(value).is_absolute():
+        return Path(value)
+    return Path.home() / fallback
+
+
+def cache_root() -> Path:
+    """Sources, trees and images: ``$KDYNO_CACHE``, else ``$XDG_CACHE_HOME/kdyno``."""
+    own = os.environ.get("KDYNO_CACHE")
+    return Path(own).absolute() if own else _xdg("XDG_CACHE_HOME", ".cache") / "kdyno"
+
+
+def runs_root() -> Path:
+    """Runs: ``$KDYNO_RUNS``, else ``$XDG_DATA_HOME/kdyno/runs``."""
+    own = os.environ.get("KDYNO_RUNS")
+    return Path(own).absolute() if own else _xdg("XDG_DATA_HOME", ".local/share") / "kdyno" / "runs"

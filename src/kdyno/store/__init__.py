@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Runs on disk: whole or absent."""
