@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: MIT
+"""Simulates kdyno's whole rule and the rules of others, and prints docs/statistics.md.
+
+python -m benchmarks.statistics --write docs/statistics.md      (about two minutes)
+python -m benchmarks.statistics --quick                         (seconds; tables only)
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from kdyno.stats import simulate, synthetic
+from kdyno.stats.rules import RULES
+
+ROOT = Path(__file__).resolve().parent.parent
+NOISE = ROOT / "tests" / "data" / "uml-aa-boots.csv"
+PROSE = Path(__file__).resolve().parent / "statistics.md.in"
+
+EFFECTS = (0.005, 0.01, 0.02, 0.05)
+CHUNK = 250
+"""Experiments at a time: keeps the Walsh averages of 60 blocks below 40 MB."""
+
+RECORDED = {
+    "recorded: pipe, spawn, fscopy": ("pipe", "spawn", "fscopy1024"),
+    "recorded: context1, syscall, dhry2reg": ("context1", "syscall", "dhry2reg"),
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A simulated share with its Monte Carlo standard error."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} ± {100 * self.error:.1f}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of experiment under kdyno's rule."""
+
+    source: str
+    variants: int
+    precision: float
+    experiments: int
+    blocks: tuple[float, float, float]
+    """5 %, median and 95 % of the blocks used."""
+    alarms_per_experiment: Estimate
+    alarms_per_effect: Estimate
+    coverage: Estimate
+    lowest_coverage: float
+    """Of the effects (variant × case) of the row, that of the one that fares worst."""
+    coverage_with_effect: Estimate
+    equivalent: Estimate
+    power: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True)
+class OtherRow:
+    """Another tool's rule on the same noise."""
+
+    source: str
+    rule: str
+    setting: str
+    alarms_per_experiment: Estimate
+    alarms_per_effect: Estimate
+    power: tuple[Estimate, ...]
+
+
+def recorded_logs(path: Path = NOISE) -> dict[str, NDArray[np.float64]]:
+    """Centred log scores of each recorded case in order of boots."""
+    scores: dict[str, dict[int, float]] = {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        for record in csv.DictReader(lines):
+            if record["case"] != "steal_ticks":
+                boots = scores.setdefault(record["case"], {})
+                boots[int(record["boot"])] = float(record["value"])
+    logs = {case: np.log([boots[n] for n in sorted(boots)]) for case, boots in scores.items()}
+    return {case: values - np.median(values) for case, values in logs.items()}
+
+
+def sources() -> dict[str, synthetic.Draw]:
+    logs = recorded_logs()
+    resampled = {
+        name: synthetic.resampled(np.column_stack([logs[case] for case in cases]))
+        for name, cases in RECORDED.items()
+    }
+    return {
+        **resampled,
+        "normal": synthetic.normal(),
+        "heavy lower tail": synthetic.heavy_lower_tail(),
+        "drift, lag-1 0.4": synthetic.drifting(),
+        "two boot states": synthetic.two_states(),
+    }
+
+
+def estimate(shares: ArrayLike) -> Estimate:
+    """Mean of one number per experiment; effects of one experiment are not independent."""
+    values = np.asarray(shares, dtype=np.float64)
+    return Estimate(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values)))
+
+
+def stream(seed: int, *key: object) -> Generator:
+    """A random stream of its own for each row, so that rows do not depend on each other."""
+    return np.random.default_rng([seed, *"/".join(map(str, key)).encode()])
+
+
+def kdyno_row(
+    name: str, draw: synthetic.Draw, variants: int, precision: float, experiments: int, seed: int
+) -> Row:
+    plan = simulate.Plan(variants=variants, precision=precision)
+    shifts = [math.log1p(effect) for effect in EFFECTS]
+    truth = math.log1p(0.02)
+    rng = stream(seed, name, variants, precision)
+    plain, with_effect = [], []
+    for start in range(0, experiments, CHUNK):
+        size = min(CHUNK, experiments - start)
+        ratios = simulate.differences(rng, draw, size, variants, plan.max_blocks)
+        plain.append(simulate.measure(ratios, plan, shifts))
+        if variants == 1:
+            ratios = simulate.differences(
+                rng, draw, size, variants, plan.max_blocks, effect=truth, effect_sd=0.01
+            )
+            with_effect.append(simulate.measure(ratios, plan).covered(truth).mean(axis=1))
+    alarms = np.concatenate([each.false_alarms() for each in plain])
+    covered = np.concatenate([each.covered() for each in plain])
+    low, median, high = np.percentile(np.concatenate([each.blocks for each in plain]), (5, 50, 95))
+    return Row(
+        source=name,
+        variants=variants,
+        precision=precision,
+        experiments=experiments,
+        blocks=(float(low), float(median), float(high)),
+        alarms_per_experiment=estimate(alarms.any(axis=1).astype(np.float64)),
+        alarms_per_effect=estimate(alarms.mean(axis=1)),
+        coverage=estimate(covered.mean(axis=1)),
+        lowest_coverage=float(covered.mean(axis=0).min()),
+        coverage_with_effect=(
+            estimate(np.concatenate(with_effect)) if with_effect else Estimate(math.nan, math.nan)
+        ),
+        equivalent=estimate(np.concatenate([each.equivalent.mean(axis=1) for each in plain])),
+        power=tuple(
+            estimate(np.concatenate([each.found(index) for each in plain]).astype(np.float64))
+            for index in range(len(EFFECTS))
+        ),
+    )
+
+
+def other_rows(
+    name: str, draw: synthetic.Draw, boots_of_kdyno: int, experiments: int, seed: int
+) -> Iterator[OtherRow]:
+    for boots, interleaved, setting in (
+        (3, False, "3 boots, then 3 boots"),
+        (boots_of_kdyno, False, f"{boots_of_kdyno} boots, then {boots_of_kdyno} boots"),
+        (boots_of_kdyno, True, f"{boots_of_kdyno} boots each, interleaved"),
+    ):
+        for rule in RULES:
+            rng = stream(seed, name, rule.name, setting)
+            # 240 boots × 10 repetitions × 3 cases a chunk is 30 MB.
+            said: list[list[NDArray[np.int64]]] = [
+                [
+                    simulate.other_rule(
+                        rng, rule, draw, min(CHUNK, experiments - start), boots, effect, interleaved
+                    )
+                    for start in range(0, experiments, CHUNK)
+                ]
+                for effect in (0.0, *(math.log1p(effect) for effect in EFFECTS))
+            ]
+            calls = [np.concatenate(each) for each in said]
+            yield OtherRow(
+                source=name,
+                rule=rule.name,
+                setting=setting,
+                alarms_per_experiment=estimate((calls[0] != 0).any(axis=1).astype(np.float64)),
+                alarms_per_effect=estimate((calls[0] != 0).mean(axis=1)),
+                power=tuple(estimate((each == 1).mean(axis=1)) for each in calls[1:]),
+            )
+
+
+def kdyno_rows(quick: bool, seed: int, experiments: int) -> Iterator[Row]:
+    for name, draw in sources().items():
+        for variants in (1, 3):
+            for precision in (0.005, 0.01, 0.02):
+                if quick and (precision == 0.005 or (variants == 3 and precision == 0.01)):
+                    continue
+                yield kdyno_row(name, draw, variants, precision, experiments, seed)
+
+
+def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |"]
+    lines.append("| --- |" + " --: |" * (len(head) - 1))
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def per_cent(value: float) -> str:
+    return f"{100 * value:g} %"
+
+
+def false_alarm_table(rows: Sequence[Row]) -> str:
+    head = ["noise", "variants", "precision", "experiments", "blocks: median (5–95 %)"]
+    head += ["false alarms per experiment", "per effect"]
+    head += ["coverage", "its lowest effect", "coverage, true effect"]
+    return table(
+        head,
+        (
+            [
+                row.source,
+                str(row.variants),
+                per_cent(row.precision),
+                str(row.experiments),
+                f"{row.blocks[1]:.0f} ({row.blocks[0]:.0f}–{row.blocks[2]:.0f})",
+                str(row.alarms_per_experiment),
+                str(row.alarms_per_effect),
+                str(row.coverage),
+                f"{100 * row.lowest_coverage:.1f}",
+                "" if math.isnan(row.coverage_with_effect.value) else str(row.coverage_with_effect),
+            ]
+            for row in rows
+        ),
+    )
+
+
+def power_table(rows: Sequence[Row]) -> str:
+    head = ["noise", "variants", "precision", "median blocks"]
+    head += [per_cent(effect) for effect in EFFECTS] + ["no effect, called equivalent"]
+    return table(
+        head,
+        (
+            [
+                row.source,
+                str(row.variants),
+                per_cent(row.precision),
+                f"{row.blocks[1]:.0f}",
+                *(str(each) for each in row.power),
+                str(row.equivalent),
+            ]
+            for row in rows
+        ),
+    )
+
+
+def others_table(own: Row, rows: Sequence[OtherRow]) -> str:
+    head = ["rule", "boots", "false alarms per experiment", "per effect"]
+    head += [per_cent(effect) for effect in EFFECTS]
+    cells = [
+        [
+            "**kdyno**",
+            f"{own.blocks[1]:.0f} blocks (median)",
+            str(own.alarms_per_experiment),
+            str(own.alarms_per_effect),
+            *(str(each) for each in own.power),
+        ]
+    ]
+    cells += [
+        [
+            row.rule,
+            row.setting,
+            str(row.alarms_per_experiment),
+            str(row.alarms_per_effect),
+            *(str(each) for each in row.power),
+        ]
+        for row in rows
+    ]
+    return table(head, iter(cells))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Simulate the rule behind kdyno's verdicts.")
+    parser.add_argument("--quick", action="store_true", help="fewer kinds of experiment")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there")
+    parser.add_argument("--seed", type=int, default=20261121)
+    parser.add_argument("--experiments", type=int, default=2000, help="per row (default 2000)")
+    asked = parser.parse_args(arguments)
+    if asked.experiments < 2 or asked.seed < 0:
+        parser.error("--experiments must be 2 or more, --seed 0 or more")
+    rows = []
+    for row in kdyno_rows(asked.quick, asked.seed, asked.experiments):
+        rows.append(row)
+        print(f"{row.source}, {row.variants}, {row.precision}: done", file=sys.stderr)
+    others = []
+    compared = list(sources().items())
+    for name, draw in [] if asked.quick else [compared[0], compared[1], compared[4]]:
+        kind = (name, 1, 0.01)
+        own = next(row for row in rows if (row.source, row.variants, row.precision) == kind)
+        found = list(other_rows(name, draw, round(own.blocks[1]), asked.experiments, asked.seed))
+        others.append(f"### Noise: {name}\n\n{others_table(own, found)}")
+    tables = (false_alarm_table(rows), power_table(rows), "\n\n".join(others))
+    if asked.quick and not asked.write:
+        page = "\n\n".join(each for each in tables if each)
+    else:
+        page = PROSE.read_text(encoding="utf-8")
+        for mark, text in zip(("@ALARMS@", "@POWER@", "@OTHERS@"), tables, strict=True):
+            page = page.replace(mark, text)
+        page = page.replace("@SEED@", str(asked.seed)).rstrip("\n")
+    if asked.write:
+        asked.write.write_text(page + "\n", encoding="utf-8")
+    else:
+        print(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""Effects, intervals and Holm levels: by hand, against scipy, and by their symmetries."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kdyno.stats.effect import effect_of_differences, paired_effect
+from kdyno.stats.holm import rejected, step_levels, strictest_confidence
+from kdyno.stats.signedrank import (
+    EXACT_UP_TO,
+    bounds,
+    critical_rank,
+    fewest_pairs,
+    p_values,
+    tail,
+    walsh_averages,
+)
+
+Scores = NDArray[np.float64]
+
+scores = st.floats(min_value=1e-3, max_value=1e9)
+arms = st.lists(st.tuples(scores, scores), min_size=6, max_size=25).map(
+    lambda pairs: (np.array([a for a, _ in pairs]), np.array([b for _, b in pairs]))
+)
+
+
+def test_null_distribution_of_three_pairs() -> None:
+    # 2^3 sign patterns of the ranks 1, 2, 3 give the sums 0 1 2 3 3 4 5 6.
+    expected = [1 / 8, 2 / 8, 3 / 8, 5 / 8, 6 / 8, 7 / 8, 1.0]
+    assert tail(3, np.arange(7)) == pytest.approx(expected)
+    assert float(tail(3, -1)) == 0.0
+    assert float(tail(3, 99)) == 1.0
+
+
+def test_normal_law_takes_over_smoothly() -> None:
+    n = EXACT_UP_TO
+    mean, sd = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+    exact = critical_rank(n, 0.95)
+    assert exact is not None
+    assert abs(exact - (mean - 1.959964 * sd)) < 2
+    beyond = critical_rank(n + 1, 0.95)
+    assert beyond is not None and 0 < beyond - exact < n
+
+
+def test_fewest_pairs_that_carry_a_confidence() -> None:
+    assert [fewest_pairs(c) for c in (0.95, 0.96875, 0.99, 0.995)] == [6, 6, 8, 9]
+    for confidence in (0.9, 0.95, 0.99, 0.999):
+        n = fewest_pairs(confidence)
+        assert critical_rank(n, confidence) is not None
+        assert critical_rank(n - 1, confidence) is None
+
+
+def test_six_pairs_by_hand() -> None:
+    # Six differences: at 95 % no Walsh average is cut (2/64 < 5 % < 4/64).
+    logs = np.array([0.01, 0.02, 0.03, 0.04, 0.05, 0.09])
+    effect = effect_of_differences(logs)
+    assert effect.attained == pytest.approx(1 - 2 / 64)
+    assert effect.p_value == pytest.approx(2 / 64)
+    assert (effect.lo, effect.hi) == pytest.approx((math.exp(0.01), math.exp(0.09)))
+    assert effect.ratio == pytest.approx(math.exp(0.035))
+    assert effect.mean_ratio == pytest.approx(math.exp(0.04))
+
+
+@pytest.mark.parametrize("n", [6, 9, 17, 40])
+def test_against_scipy(n: int) -> None:
+    logs = np.random.default_rng(n).normal(0.006, 0.02, n)
+    effect = effect_of_differences(logs)
+    assert effect.p_value == pytest.approx(scipy.stats.wilcoxon(logs, method="exact").pvalue)
+    t = scipy.stats.t.interval(0.95, n - 1, logs.mean(), scipy.stats.sem(logs))
+    assert (effect.mean_lo, effect.mean_hi) == pytest.approx(tuple(np.exp(t)))
+
+
+def test_published_interval() -> None:
+    # The depression-scale differences of Hollander & Wolfe, example 3.1: n = 9, T+ = 5,
+    # estimate -0.46, interval at 1 - 0.0391 from the sixth Walsh average at either end.
+    before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30]
+    after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]
+    logs = np.array(after) - np.array(before)
+    effect = effect_of_differences(logs)
+    assert effect.ratio is not None and effect.lo is not None and effect.hi is not None
+    assert math.log(effect.ratio) == pytest.approx(-0.46)
+    assert math.log(effect.lo) == pytest.approx(-0.786)
+    assert math.log(effect.hi) == pytest.approx(-0.010)
+    assert effect.attained == pytest.approx(1 - 0.0390625)
+
+
+def test_failed_boots_go_in_pairs() -> None:
+    baseline = np.array([100.0, np.nan, 102, 99, 101, 100, 98, 103])
+    variant = np.array([110.0, 111, np.nan, 109, 112, 110, 108, 113])
+    whole = ~np.isnan(baseline) & ~np.isnan(variant)
+    assert paired_effect(baseline, variant) == paired_effect(baseline[whole], variant[whole])
+    assert paired_effect(baseline, variant).n == 6
+
+
+def test_scores_without_a_logarithm_are_left_out() -> None:
+    effect = paired_effect([100, 0, -3, math.inf, 100], [100, 100, 100, 100, math.nan])
+    assert effect.n == 1
+
+
+def test_too_few_blocks_give_no_interval() -> None:
+    effect = paired_effect([100] * 5, [120] * 5)
+    assert effect.ratio == pytest.approx(1.2)
+    assert (effect.lo, effect.hi, effect.mean_lo, effect.p_value) == (None, None, None, None)
+    nothing = paired_effect([], [])
+    assert (nothing.n, nothing.ratio, nothing.half_width) == (0, None, None)
+
+
+def test_confidence_out_of_reach_gives_a_p_value_but_no_interval() -> None:
+    effect = paired_effect([100] * 6, [110, 111, 112, 113, 114, 115], confidence=0.99)
+    assert effect.lo is None and effect.attained is None
+    assert effect.p_value == pytest.approx(2 / 64)
+
+
+def test_lists_of_unequal_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="one length"):
+        paired_effect([1, 2], [1, 2, 3])
+    with pytest.raises(ValueError, match="confidence"):
+        paired_effect([1, 2], [1, 2], confidence=95)
+
+
+@pytest.mark.parametrize("variant, ratio", [(100.0, 1.0), (102.0, 1.02)])
+def test_all_equal(variant: float, ratio: float) -> None:
+    effect = paired_effect([100.0] * 8, [variant] * 8)
+    assert (effect.ratio, effect.lo, effect.hi) == pytest.approx((ratio, ratio, ratio))
+    assert effect.p_value == (1.0 if ratio == 1.0 else 2 / 256)
+
+
+def test_zeros_count_against_a_difference() -> None:
+    # Ten differences, four of them zero: dropping the zeros would give p = 2/64.
+    effect = effect_of_differences(np.array([0.0] * 4 + [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]))
+    assert effect.p_value is not None and effect.p_value > 0.05
+    assert effect.lo == pytest.approx(1.0)
+
+
+@given(arms)
+def test_swapping_the_arms_inverts(pair: tuple[Scores, Scores]) -> None:
+    one, other = paired_effect(*pair), paired_effect(pair[1], pair[0])
+    assert one.ratio and one.lo and one.hi and other.ratio and other.lo and other.hi
+    assert math.log(one.ratio) == pytest.approx(-math.log(other.ratio), abs=1e-9)
+    assert math.log(one.lo) == pytest.approx(-math.log(other.hi), abs=1e-9)
+    assert math.log(one.hi) == pytest.approx(-math.log(other.lo), abs=1e-9)
+    assert one.p_value == other.p_value
+
+
+@given(arms, st.integers(-20, 20))
+def test_scaling_both_arms_changes_nothing(pair: tuple[Scores, Scores], power: int) -> None:
+    one = paired_effect(*pair)
+    other = paired_effect(pair[0] * 2.0**power, pair[1] * 2.0**power)
+    assert (other.ratio, other.lo, other.hi) == pytest.approx((one.ratio, one.lo, one.hi), rel=1e-9)
+
+
+@given(arms, st.floats(0.5, 0.99), st.floats(0.5, 0.99))
+def test_interval_holds_the_estimate_and_grows_with_confidence(
+    pair: tuple[Scores, Scores], first: float, second: float
+) -> None:
+    narrow = paired_effect(*pair, confidence=min(first, second))
+    wide = paired_effect(*pair, confidence=max(first, second))
+    assert narrow.ratio and narrow.lo and narrow.hi and narrow.attained
+    assert narrow.lo <= narrow.ratio <= narrow.hi
+    assert narrow.attained >= min(first, second) - 1e-6
+    if wide.lo is None or wide.hi is None or wide.attained is None:
+        return
+    assert wide.lo <= narrow.lo and narrow.hi <= wide.hi
+    assert wide.attained >= narrow.attained
+
+
+@given(st.lists(st.integers(-5, 5), min_size=6, max_size=15), st.floats(0.5, 0.96))
+def test_interval_and_test_agree_even_with_ties(values: list[int], confidence: float) -> None:
+    logs = np.array(values, dtype=np.float64)
+    walsh = walsh_averages(logs)
+    limits = bounds(walsh, len(logs), confidence)
+    p_value = float(p_values(walsh, len(logs)))
+    if limits is not None and abs(p_value - (1 - confidence)) > 1e-6:
+        excluded = bool(limits[0] > 0 or limits[1] < 0)
+        assert excluded == (p_value <= 1 - confidence)
+
+
+def test_holm_levels_by_hand() -> None:
+    # 0.01 <= 0.05/4, 0.015 <= 0.05/3, 0.03 > 0.05/2: the last two share the failed level.
+    levels = step_levels([0.03, 0.01, 0.04, 0.015], 0.05)
+    assert levels == pytest.approx([0.025, 0.0125, 0.025, 0.05 / 3])
+    assert step_levels([], 0.05) == []
+    assert step_levels([0.2], 0.05) == [0.05]
+    assert strictest_confidence(10, 0.05) == pytest.approx(0.995)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_levels_reject_what_holm_rejects(p: list[float]) -> None:
+    levels = step_levels(p, 0.05)
+    by_level = [value <= level * (1 + 1e-9) for value, level in zip(p, levels, strict=True)]
+    assert by_level == list(rejected(np.array(p), 0.05))
+    assert all(0.05 / len(p) <= level <= 0.05 for level in levels)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""Words, corrected intervals, predictions, the noise floor, controls and drift."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from kdyno.stats.controls import read_controls
+from kdyno.stats.effect import paired_effect
+from kdyno.stats.noise import drift, noise_floor
+from kdyno.stats.verdict import EffectInput, judge, predict_blocks, word_of
+
+Scores = NDArray[np.float64]
+
+
+def arms(ratio: float, sd: float = 0.002, blocks: int = 20, seed: int = 1) -> tuple[Scores, Scores]:
+    """Two arms whose log ratios spread symmetrically around log(ratio), drift included."""
+    rng = np.random.default_rng(seed)
+    half = rng.normal(0, sd, blocks // 2)
+    baseline = 1e5 * np.exp(np.linspace(0, -0.1, blocks))
+    return baseline, baseline * ratio * np.exp(np.concatenate([half, -half]))
+
+
+def one(ratio: float, better: str = "higher", **more: float) -> EffectInput:
+    baseline, variant = arms(ratio, **more)  # type: ignore[arg-type]
+    return EffectInput(baseline, variant, better)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "lo, hi, better, word, too",
+    [
+        (1.02, 1.04, "higher", "faster", False),
+        (1.02, 1.04, "lower", "slower", False),
+        (0.95, 0.97, "higher", "slower", False),
+        (0.95, 0.97, "lower", "faster", False),
+        (1.001, 1.004, "higher", "faster", True),
+        (0.996, 0.999, "higher", "slower", True),
+        (0.995, 1.005, "higher", "equivalent", False),
+        (0.98, 1.005, "higher", "inconclusive", False),
+        (1.0, 1.005, "higher", "equivalent", False),
+        (None, None, "higher", "inconclusive", False),
+    ],
+)
+def test_words(lo: float | None, hi: float | None, better: str, word: str, too: bool) -> None:
+    assert word_of(lo, hi, better, 0.01) == (word, too)  # type: ignore[arg-type]
+
+
+def test_the_four_words_of_a_run() -> None:
+    run = [one(1.05), one(1.05, "lower"), one(1.0), one(1.004, sd=0.03)]
+    judged = judge(run)
+    assert [each.word for each in judged] == ["faster", "slower", "equivalent", "inconclusive"]
+    assert judged[0].effect.ratio == pytest.approx(1.05)
+    assert [each.predicted_blocks is None for each in judged] == [True, True, True, False]
+
+
+def test_a_real_but_tiny_effect_is_both() -> None:
+    (judged,) = judge([one(1.004)])
+    assert (judged.word, judged.equivalent_too) == ("faster", True)
+
+
+def test_levels_are_holms_over_all_effects() -> None:
+    judged = judge([one(1.05), one(1.0), one(1.03, seed=2)])
+    # 0.95 of alpha is for the verdicts; equal p-values keep the order given.
+    assert [each.level for each in judged] == pytest.approx([0.0475 / 3, 0.0475, 0.0475 / 2])
+
+
+def test_many_siblings_take_the_verdict_from_a_weak_effect() -> None:
+    weak = one(1.015, sd=0.012, blocks=12, seed=8)
+    (alone,) = judge([weak])
+    among = judge([weak, *[one(1.0, sd=0.012, blocks=12, seed=s) for s in range(20, 50)]])[0]
+    assert alone.word == "faster"
+    assert among.word == "inconclusive"
+    assert among.effect == alone.effect
+
+
+def test_too_few_blocks_are_inconclusive_and_not_in_the_family() -> None:
+    few = EffectInput([100] * 5, [120] * 5, "higher")
+    judged = judge([few, one(1.05)])
+    assert (judged[0].word, judged[0].level, judged[0].lo) == ("inconclusive", None, None)
+    assert judged[0].predicted_blocks == 6
+    assert judged[1].level == pytest.approx(0.0475)
+
+
+def test_no_effects_and_bad_limits() -> None:
+    assert judge([]) == []
+    assert judge([EffectInput([], [], "higher")])[0].word == "inconclusive"
+    with pytest.raises(ValueError, match="alpha"):
+        judge([], alpha=5)
+    with pytest.raises(ValueError, match="equivalent"):
+        judge([], equivalent=-1)
+
+
+def test_all_equal_scores_are_equivalent() -> None:
+    (judged,) = judge([EffectInput([100] * 10, [100] * 10, "higher")])
+    assert judged.word == "equivalent"
+
+
+def test_prediction_by_hand() -> None:
+    # Estimate log 1.02; half-width 0.04 must halve (to pass 1): four times the blocks.
+    logs = np.full(10, np.log(1.02))
+    lo, hi = 1.02 ** (1 - 2), 1.02 ** (1 + 2)
+    assert predict_blocks(logs, lo, hi, 0.05, 0.01) == pytest.approx(40, abs=1)
+    # Estimate 0: the half-width must shrink to the band, here to a third.
+    zero = np.zeros(10)
+    assert predict_blocks(zero, 1.01**-3, 1.01**3, 0.05, 0.01) == pytest.approx(90, abs=1)
+    # Estimate 0 and no band: nothing will ever settle it.
+    assert predict_blocks(zero, 0.97, 1.03, 0.05, 0.0) is None
+    # Far off in either way: beyond the cap.
+    assert predict_blocks(zero, 0.01, 100.0, 0.05, 0.01) is None
+    assert predict_blocks(np.zeros(1), None, None, 0.05, 0.01) is None
+
+
+def test_predictions_come_true() -> None:
+    few = judge([one(1.01, sd=0.02, blocks=12)])[0]
+    assert few.word == "inconclusive" and few.predicted_blocks is not None
+    more = judge([one(1.01, sd=0.02, blocks=2 * few.predicted_blocks)])[0]
+    assert more.word == "faster"
+
+
+def test_noise_floor() -> None:
+    copy = paired_effect(*arms(1.0, sd=0.01))
+    floor = noise_floor(copy)
+    assert copy.lo is not None and copy.hi is not None and floor is not None
+    assert floor == pytest.approx(max(1 - copy.lo, copy.hi - 1))
+    assert noise_floor(paired_effect([100] * 5, [101] * 5)) is None
+    baseline, variant = arms(1.004)
+    for given_floor, inside in ((0.005, True), (0.003, False), (None, False)):
+        judged = judge([EffectInput(baseline, variant, "higher", given_floor)])[0]
+        assert judged.inside_noise_floor is inside
+        assert judged.word == "faster"
+
+
+def test_controls() -> None:
+    judged = judge([one(1.0), one(1.05), one(1.004), one(1.0, sd=0.05)])
+    controls = read_controls(judged)
+    assert controls.moved == (1, 2)
+    assert controls.moved_and_matter == (1,)
+    assert controls.unsettled == (3,)
+
+
+def test_drift_sees_a_trend_and_not_noise() -> None:
+    rng = np.random.default_rng(3)
+    noise = rng.normal(0, 0.01, 40)
+    still = drift(1e5 * np.exp(noise))
+    moving = drift(1e5 * np.exp(noise - 0.002 * np.arange(40)))
+    assert still is not None and moving is not None
+    assert not still.drifting
+    assert moving.drifting
+    assert moving.change == pytest.approx(np.exp(-0.002 * 39) - 1, abs=0.01)
+
+
+def test_drift_by_hand() -> None:
+    # Alternating values: every product of neighbours is -1, nine of them over ten squares.
+    seen = drift(np.exp([1.0, -1.0] * 5))
+    assert seen is not None
+    assert seen.lag1 == pytest.approx(-0.9)
+    assert seen.correlated
+    assert seen.change == 0.0
+    assert drift([100.0] * 20) is None
+    assert drift([100.0, np.nan, 101.0]) is None
+
+
+effects = st.lists(
+    st.tuples(
+        st.lists(st.floats(0.9, 1.1), min_size=8, max_size=14), st.sampled_from(["higher", "lower"])
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(effects)
+def test_corrected_intervals_hold_the_raw_ones(family: list[tuple[list[float], str]]) -> None:
+    run = [EffectInput([1.0] * len(v), v, better) for v, better in family]  # type: ignore[arg-type]
+    for each in judge(run):
+        assert each.effect.lo is not None and each.effect.hi is not None
+        if each.lo is not None and each.hi is not None:
+            assert each.lo <= each.effect.lo and each.effect.hi <= each.hi
+        else:
+            assert each.word == "inconclusive"
+
+
+@given(effects)
+def test_direction_only_swaps_faster_and_slower(family: list[tuple[list[float], str]]) -> None:
+    swap = {"faster": "slower", "slower": "faster"}
+    high = judge([EffectInput([1.0] * len(v), v, "higher") for v, _ in family])
+    low = judge([EffectInput([1.0] * len(v), v, "lower") for v, _ in family])
+    assert [swap.get(each.word, each.word) for each in high] == [each.word for each in low]
+    assert [each.predicted_blocks for each in high] == [each.predicted_blocks for each in low]
+
+
+@given(effects)
+def test_swapping_the_arms_swaps_the_words(family: list[tuple[list[float], str]]) -> None:
+    swap = {"faster": "slower", "slower": "faster"}
+    there = judge([EffectInput([1.0] * len(v), v, "higher") for v, _ in family])
+    back = judge([EffectInput(v, [1.0] * len(v), "higher") for v, _ in family])
+    assert [swap.get(each.word, each.word) for each in there] == [each.word for each in back]
