@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from kdyno.errors import UsageError
 
 Word = Literal["faster", "slower", "equivalent", "inconclusive", "failed"]
 
@@ -56,6 +59,18 @@ class Effect(BaseModel):
     reason: str | None = None
     """Why there is no figure (failed cases)."""
 
+    @field_validator("baseline_value", "value", "ratio", "mean_ratio", "noise_floor", mode="before")
+    @classmethod
+    def _finite(cls, value: Any) -> Any:
+        # JSON has no infinities, and a figure that is not finite says nothing.
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    @field_validator("ci", "ci_raw", "mean_ci", mode="before")
+    @classmethod
+    def _finite_interval(cls, value: Any) -> Any:
+        ends = value if isinstance(value, list | tuple) else ()
+        return None if any(cls._finite(end) is None for end in ends) else value
+
 
 class Verdict(BaseModel):
     """One run, judged."""
@@ -77,16 +92,21 @@ class Verdict(BaseModel):
     """Variant → why it did not build, boot or survive, or was skipped."""
     flags: tuple[Flag, ...] = ()
     effects: tuple[Effect, ...] = ()
+    copy_of_baseline: str | None = None
+    """The variant that is the baseline once more (A/A), when the run was calibrated."""
 
     def to_json(self) -> str:
         """The file's text; ``schema_`` is written as ``schema``."""
         import json
 
         data = self.model_dump(mode="json")
-        return json.dumps({"schema": data.pop("schema_"), **data}, indent=1, ensure_ascii=False)
+        text = json.dumps({"schema": data.pop("schema_"), **data}, indent=1, ensure_ascii=False)
+        # A reason may quote a console that was no UTF-8; lone surrogates cannot be written.
+        return text.encode("utf-8", "replace").decode()
 
     @classmethod
-    def from_json(cls, text: str) -> Verdict:
+    def from_json(cls, text: str | bytes) -> Verdict:
+        """ValueError (pydantic's among them) or RecursionError when it is no verdict."""
         import json
 
         data = json.loads(text)
@@ -95,5 +115,26 @@ class Verdict(BaseModel):
         return cls.model_validate(data)
 
     @classmethod
+    def from_bytes(cls, data: bytes, path: Path) -> Verdict:
+        """As from_json; what is wrong is a UsageError that names the file and the key."""
+        try:
+            verdict = cls.from_json(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(str(part)[:60] for part in first["loc"])
+            raise UsageError(
+                f"{path}: is no verdict: {where + ': ' if where else ''}{first['msg']}. "
+                "`kdyno report RUN` judges a run anew"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{path}: is no verdict: {str(error)[:200]}") from None
+        if verdict.schema_ != 1:
+            raise UsageError(f"{path}: schema {verdict.schema_} is of a later kdyno; this reads 1")
+        return verdict
+
+    @classmethod
     def load(cls, path: Path) -> Verdict:
-        return cls.from_json(path.read_text(encoding="utf-8"))
+        try:
+            return cls.from_bytes(path.read_bytes(), path)
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error

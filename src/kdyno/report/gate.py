@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""``--fail-on``: a verdict as an exit status, for scripts and CI.
+
+The rules, in the order in which they are applied:
+
+- 10: a watched case is slower. Small (inside ±equivalent) does not count, since the asker said
+  that it does not matter; neither does what lies inside the noise floor, which is undecided.
+- 1: a watched case or variant failed. A kernel that did not boot is no slow kernel.
+- 11: a watched case is inconclusive, or slower inside the noise floor.
+- 0: none of it.
+
+Negative controls and the baseline's own copy count only where a rule names the control. Without
+rules the status is 0, or 1 when nothing at all was measured.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from kdyno.store.verdict import Effect, Verdict
+
+SLOWER, INCONCLUSIVE, FAILED = 10, 11, 1
+WORDS = ("slower", "inconclusive")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One ``--fail-on``: a word, and the cases that it watches (none named: all)."""
+
+    word: str
+    targets: tuple[str, ...] = ()
+    """Each a suite, a case, or suite/case."""
+
+    def watches(self, suite: str, case: str) -> bool:
+        return not self.targets or self.names(suite, case)
+
+    def names(self, suite: str, case: str) -> bool:
+        return any(target in (suite, case, f"{suite}/{case}") for target in self.targets)
+
+
+def parse(fail_on: Sequence[str]) -> tuple[Rule, ...]:
+    """``slower``, ``inconclusive``, ``slower:pipe,unixbench/syscall``. To be called up front."""
+    rules = []
+    for text in fail_on:
+        word, colon, rest = text.strip().partition(":")
+        if word not in WORDS:
+            near = difflib.get_close_matches(word, WORDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UsageError(
+                f"--fail-on {text!r}: {word!r} is not one of {', '.join(WORDS)}{hint} "
+                "(write WORD or WORD:CASE,SUITE/CASE)"
+            )
+        targets = tuple(part.strip() for part in rest.split(",")) if colon else ()
+        if colon and not all(targets):
+            raise UsageError(f"--fail-on {text!r}: a case is missing after ':' or ','")
+        rules.append(Rule(word, targets))
+    return tuple(rules)
+
+
+def check(rules: Iterable[Rule], cases: Collection[tuple[str, str]]) -> None:
+    """Refuses a target that is none of the run's (suite, case) pairs."""
+    known = {name for suite, case in cases for name in (suite, case, f"{suite}/{case}")}
+    for rule in rules:
+        for target in rule.targets:
+            if target not in known:
+                near = difflib.get_close_matches(target, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise UsageError(
+                    f"--fail-on {rule.word}:{target}: the run has no such case{hint} "
+                    f"(it has {', '.join(sorted('/'.join(pair) for pair in set(cases)))})"
+                )
+
+
+def exit_status(verdict: Verdict, fail_on: Sequence[str]) -> int:
+    """0, 1, 10 or 11 by the rules above; UsageError for a rule that cannot be."""
+    rules = parse(fail_on)
+    if not rules:
+        measured = any(it.ratio is not None for it in verdict.effects)
+        return FAILED if not measured and (verdict.failed or verdict.effects) else 0
+    if verdict.effects:
+        check(rules, {(it.suite, it.case) for it in verdict.effects})
+    seen = {_status(rule, it, verdict) for rule in rules for it in verdict.effects}
+    if verdict.failed:
+        seen.add(FAILED)
+    for status in (SLOWER, FAILED, INCONCLUSIVE):
+        if status in seen:
+            return status
+    return 0
+
+
+def _status(rule: Rule, it: Effect, verdict: Verdict) -> int:
+    if it.variant == verdict.copy_of_baseline or not rule.watches(it.suite, it.case):
+        return 0
+    if it.control and not rule.names(it.suite, it.case):
+        return 0
+    if it.verdict == "failed":
+        return FAILED
+    slower = it.verdict == "slower" and not it.equivalent_too
+    if rule.word == "slower" and slower and not it.inside_noise_floor:
+        return SLOWER
+    undecided = it.verdict == "inconclusive" or (slower and it.inside_noise_floor)
+    return INCONCLUSIVE if rule.word == "inconclusive" and undecided else 0

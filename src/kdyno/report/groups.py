@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""The effects of a verdict in the order in which every report shows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kdyno.store.verdict import Effect, Verdict
+
+
+@dataclass(frozen=True)
+class Group:
+    """One variant against the baseline."""
+
+    variant: str
+    is_copy: bool
+    """The baseline once more (A/A)."""
+    effects: tuple[Effect, ...]
+    """By suite and case in the order of the verdict; controls last within each suite."""
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(effect.suite for effect in self.effects))
+
+    @property
+    def tested(self) -> tuple[Effect, ...]:
+        """Cases that depend on the kernel."""
+        return tuple(effect for effect in self.effects if not effect.control)
+
+
+def groups(verdict: Verdict) -> tuple[Group, ...]:
+    """Variants in the order of the verdict; the copy of the baseline comes last."""
+    by_variant: dict[str, list[Effect]] = {}
+    for effect in verdict.effects:
+        by_variant.setdefault(effect.variant, []).append(effect)
+    found = []
+    for variant, effects in by_variant.items():
+        suites = list(dict.fromkeys(effect.suite for effect in effects))
+        # sorted is stable: within a suite the verdict's own order of cases stays.
+        ordered = sorted(effects, key=lambda it: (suites.index(it.suite), it.control))
+        found.append(Group(variant, variant == verdict.copy_of_baseline, tuple(ordered)))
+    return tuple(sorted(found, key=lambda group: group.is_copy))
+
+
+def geometric_mean(effects: Iterable[Effect]) -> float | None:
+    """Of the ratios; None unless at least two cases are measured and agree on what is good."""
+    measured = [it for it in effects if it.ratio is not None and it.ratio > 0]
+    if len(measured) < 2 or len({it.better for it in measured}) != 1:
+        return None
+    return math.exp(sum(math.log(it.ratio or 1.0) for it in measured) / len(measured))
+
+
+def moved_controls(verdict: Verdict) -> tuple[Effect, ...]:
+    """Negative controls that came out faster or slower by more than does not matter."""
+    return tuple(
+        it
+        for it in verdict.effects
+        if it.control and it.verdict in ("faster", "slower") and not it.equivalent_too
+    )

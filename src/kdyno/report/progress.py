@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""How far a measuring run is, on stderr, drawn between boots only.
+
+Nothing here runs beside a timed guest: no thread, no timer. On a terminal the display is redrawn
+in place; elsewhere a plain line appears every half minute.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, TextIO
+
+from kdyno.report import figures, plain
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+_LINE_EVERY_S = 30.0
+_EFFECTS_SHOWN = 12
+_FAILURES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class EffectProgress:
+    """One effect as it stands."""
+
+    suite: str
+    case: str
+    variant: str
+    ratio: float | None
+    ci: tuple[float, float] | None
+    """The raw interval, whose width decides when to stop."""
+    settled: bool = False
+    """Its width has reached the wanted precision."""
+
+
+@dataclass(frozen=True)
+class ProgressState:
+    """Everything that is shown; made anew between boots."""
+
+    experiment: str
+    blocks_done: int
+    blocks_max: int
+    boots_done: int
+    boots_failed: int = 0
+    elapsed_s: float = 0.0
+    """Since the beginning of measuring, from a monotonic clock of the caller."""
+    left_s: float | None = None
+    """Predicted; None while nothing can be predicted."""
+    minutes_max: float | None = None
+    precision: float = 0.005
+    effects: tuple[EffectProgress, ...] = ()
+    failures: tuple[str, ...] = ()
+    """The latest last, as ``boot 7 (mine): panic: …``."""
+    now: str = ""
+    """What is being done, such as ``booting mine``."""
+
+
+class Progress:
+    """A context manager around the loop; ``update`` is called between boots."""
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        from rich.console import Console
+
+        self._file = file if file is not None else sys.stderr
+        console = Console(file=self._file, highlight=False, emoji=False, markup=False)
+        self._live: Live | None = None
+        self._console: Console = console
+        self._is_terminal = console.is_terminal and not console.is_dumb_terminal
+        self._said_at_s: float | None = None
+        self._failures_said = 0
+
+    def __enter__(self) -> Progress:
+        if self._is_terminal:
+            from rich.live import Live
+
+            self._live = Live(
+                console=self._console,
+                # No thread of ours may run while a guest is timed.
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def update(self, state: ProgressState) -> None:
+        if self._live is not None:
+            self._live.update(_picture(state, self._console.width), refresh=True)
+            return
+        # Failures are told at once: a log that ends must hold the reason.
+        for text in state.failures[self._failures_said :] if state.failures else ():
+            self._say(plain.sentence(text))
+        self._failures_said = max(self._failures_said, len(state.failures))
+        if self._said_at_s is None or state.elapsed_s - self._said_at_s >= _LINE_EVERY_S:
+            self._said_at_s = state.elapsed_s
+            self._say(line(state))
+
+    def note(self, text: str) -> None:
+        """One line that stays, above the display."""
+        if self._live is not None:
+            from rich.text import Text
+
+            self._console.print(Text(plain.sentence(text)))
+        else:
+            self._say(plain.sentence(text))
+
+    def _say(self, text: str) -> None:
+        encoding = getattr(self._file, "encoding", None) or "utf-8"
+        print(text.encode(encoding, "replace").decode(encoding), file=self._file, flush=True)
+
+
+def line(state: ProgressState) -> str:
+    """The state in one line, for logs."""
+    name = plain.short(state.experiment)
+    parts = [f"{name}: block {state.blocks_done} of at most {state.blocks_max}"]
+    failed = f" ({state.boots_failed} failed)" if state.boots_failed else ""
+    parts.append(f"{figures.count(state.boots_done, 'boot')}{failed}")
+    if state.effects:
+        settled = sum(it.settled for it in state.effects)
+        parts.append(f"{settled} of {figures.count(len(state.effects), 'effect')} precise enough")
+    parts.append(_time(state))
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    if not math.isfinite(seconds):
+        return "?"
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _time(state: ProgressState) -> str:
+    text = duration(state.elapsed_s)
+    if state.left_s is not None:
+        text += f", about {duration(state.left_s)} left"
+    if state.minutes_max is not None:
+        text += f" (at most {duration(60.0 * state.minutes_max)})"
+    return text
+
+
+def _picture(state: ProgressState, width: int) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    head = Text(line(state), style="bold", no_wrap=True, overflow="ellipsis")
+    parts: list[RenderableType] = [head, Text(_bar(state, width), style="cyan")]
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "right", "left"):
+        table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
+    for it in _widest(state.effects):
+        table.add_row(
+            Text(f"{plain.short(it.variant)}  {plain.short(it.case)}"),
+            Text(figures.effect(it.ratio) if it.ratio is not None else ""),
+            Text(figures.interval(it.ci) if it.ci is not None else "", style="dim"),
+            Text("precise" if it.settled else "", style="green"),
+        )
+    if state.effects:
+        parts.append(table)
+    if len(state.effects) > _EFFECTS_SHOWN:
+        parts.append(Text(f"and {len(state.effects) - _EFFECTS_SHOWN} more", style="dim"))
+    for text in state.failures[-_FAILURES_SHOWN:]:
+        parts.append(Text(plain.sentence(text), style="magenta", no_wrap=True, overflow="ellipsis"))
+    if state.now:
+        parts.append(Text(plain.sentence(state.now), style="dim"))
+    return Group(*parts)
+
+
+def _widest(effects: Sequence[EffectProgress]) -> list[EffectProgress]:
+    """All when there are few; else those that keep the run going, in their own order."""
+    if len(effects) <= _EFFECTS_SHOWN:
+        return list(effects)
+
+    def width(it: EffectProgress) -> float:
+        return it.ci[1] - it.ci[0] if it.ci is not None else math.inf
+
+    chosen = sorted(range(len(effects)), key=lambda index: -width(effects[index]))[:_EFFECTS_SHOWN]
+    return [effects[index] for index in sorted(chosen)]
+
+
+def _bar(state: ProgressState, width: int) -> str:
+    """By the prediction where there is one, else by the budget of blocks."""
+    done = state.blocks_done / state.blocks_max if state.blocks_max else 0.0
+    if state.left_s is not None and state.elapsed_s + state.left_s > 0:
+        done = state.elapsed_s / (state.elapsed_s + state.left_s)
+    cells = max(10, min(width - 2, 60))
+    full = round(max(0.0, min(done, 1.0)) * cells)
+    return "━" * full + "╌" * (cells - full)

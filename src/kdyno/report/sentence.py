@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: MIT
+"""The answer to the experiment's question, in one sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+
+from kdyno.report import figures, plain
+from kdyno.report.groups import Group, geometric_mean, groups, moved_controls
+from kdyno.store.verdict import Effect, Verdict
+
+_SHOWN_CASES = 3
+_SHOWN_VARIANTS = 4
+_LEAST_BLOCKS = 6
+
+Kind = Callable[[Effect], bool]
+
+# A difference that is real but too small to matter is told among the equivalent ones.
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    ("faster", lambda it: it.verdict == "faster" and not it.equivalent_too),
+    ("slower", lambda it: it.verdict == "slower" and not it.equivalent_too),
+    ("equivalent", lambda it: it.verdict == "equivalent" or it.equivalent_too),
+    ("undecided", lambda it: it.verdict == "inconclusive"),
+    ("without a figure", lambda it: it.verdict == "failed"),
+)
+_AGAINST = {"faster": "than", "slower": "than", "equivalent": "to"}
+
+
+def answer(verdict: Verdict) -> str:
+    """Who is faster or slower, where and by how much; what is equivalent, open or failed."""
+    baseline = plain.short(verdict.baseline)
+    if verdict.baseline in verdict.failed:
+        reason = _reason(verdict.failed[verdict.baseline])
+        return f"No answer: the baseline {baseline} failed ({reason})."
+    all_groups = groups(verdict)
+    tested = [group for group in all_groups if not group.is_copy and group.tested]
+    parts = []
+    if len(tested) > _SHOWN_VARIANTS:
+        parts.append(_overview(tested, baseline, verdict))
+    else:
+        parts += _clauses(tested, baseline, verdict)
+    shown = {group.variant for group in tested}
+    for variant, reason in verdict.failed.items():
+        left = " before it was done" if variant in shown else ""
+        parts.append(f"{plain.short(variant)} failed{left} ({_reason(reason)})")
+    copies = [group for group in all_groups if group.is_copy]
+    parts += [_against_itself(group, baseline) for group in copies]
+    if not tested and not copies:
+        parts.insert(0, "No answer: no variant was measured")
+    parts += _caveats(verdict)
+    parts += _boots(verdict, {*shown, verdict.baseline, *(it.variant for it in copies)})
+    return "; ".join(parts) + "."
+
+
+def _clauses(tested: Sequence[Group], baseline: str, verdict: Verdict) -> list[str]:
+    """One per variant; variants of which the same is to be said share one."""
+    together: dict[str, list[str]] = {}
+    for group in tested:
+        together.setdefault(_said(group, baseline, verdict), []).append(plain.short(group.variant))
+    return [
+        f"{_list(names)} {'is' if len(names) == 1 else 'are'} {said}"
+        for said, names in together.items()
+    ]
+
+
+def _said(group: Group, baseline: str, verdict: Verdict) -> str:
+    effects = group.tested
+    parts: list[str] = []
+    if all(it.verdict == "inconclusive" and it.ci is None for it in effects):
+        blocks = max(it.blocks for it in effects)
+        least = f", {_LEAST_BLOCKS} are the least" if blocks < _LEAST_BLOCKS else ""
+        return (
+            f"undecided against {baseline}: {figures.count(blocks, 'block')} "
+            f"{'is' if blocks == 1 else 'are'} too few{least}"
+        )
+    for word, belongs in _KINDS:
+        members = [it for it in effects if belongs(it)]
+        if not members:
+            continue
+        text = word
+        if not parts:
+            text += f" {_AGAINST.get(word, 'against')} {baseline}"
+        if word == "equivalent":
+            text += f" (within {figures.tolerance(verdict.equivalent)})"
+        parts.append(f"{text} {_where(word, members, effects, verdict)}")
+    moved = [sum(belongs(it) for it in effects) for _, belongs in _KINDS[:2]]
+    mean = geometric_mean(effects)
+    # One number for cases that went both ways, or of which one moved, would mislead.
+    if mean is not None and len(effects) >= 3 and max(moved) >= 2 and min(moved) == 0:
+        measured = sum(it.ratio is not None for it in effects)
+        parts.append(f"{figures.effect(mean)} in the geometric mean of {measured} cases")
+    return ", ".join(parts)
+
+
+def _where(
+    word: str, members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdict
+) -> str:
+    place = _place(members, effects, verdict)
+    if word in ("faster", "slower"):
+        return _sizes(members, effects, verdict)
+    if word == "undecided":
+        needed = [it.predicted_blocks for it in members if it.predicted_blocks]
+        if needed:
+            settled = (
+                "it"
+                if len(members) == 1
+                else "them"
+                if len(needed) == len(members)
+                else ("some of them")
+            )
+            return f"{place} (about {max(needed)} blocks would settle {settled})"
+    if word == "equivalent":
+        tiny = [it for it in members if it.verdict in ("faster", "slower")]
+        if len(members) == len(tiny) == 1:
+            return f"{place} ({figures.effect(tiny[0].ratio)}: real, but too small to matter)"
+        if tiny:
+            shown = [f"{_case(it, verdict)} {figures.effect(it.ratio)}" for it in tiny]
+            return f"{place} ({_list(_short(shown))}: real, but too small to matter)"
+    return place
+
+
+def _place(members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdict) -> str:
+    names = [_case(it, verdict) for it in members]
+    if len(members) == len(effects) == 2:
+        return "in both cases"
+    if len(members) == len(effects) > 1:
+        return f"in all {len(effects)} cases"
+    if len(members) <= _SHOWN_CASES:
+        return f"in {_list(names)}"
+    return f"in {len(members)} of {len(effects)} cases"
+
+
+def _sizes(members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdict) -> str:
+    ordered = sorted(members, key=_distance)
+    inside = [it for it in members if it.inside_noise_floor]
+    floor = ""
+    if inside:
+        which = "" if len(inside) == len(members) else f"{_list(_short(_cases(inside, verdict)))} "
+        floor = f" ({which}inside the noise floor)"
+    if len(members) == 1:
+        (it,) = members
+        return f"in {_case(it, verdict)} {_by(it)}{_interval(it, verdict)}{floor}"
+    if len(members) <= _SHOWN_CASES and len(members) < len(effects):
+        shown = [f"{_case(it, verdict)} {_by(it)}" for it in reversed(ordered)]
+        return f"in {_list(shown)}{floor}"
+    low, high = ordered[0], ordered[-1]
+    place, most = _place(members, effects, verdict), _case(high, verdict)
+    if len({(it.better, it.unit if it.better == "lower" else "") for it in members}) > 1:
+        return f"{place}, most in {most} {_by(high)}{floor}"
+    least, tail = _case(low, verdict), _tail(high)
+    by = "with" if tail else "by"
+    return (
+        f"{place}, {by} {figures.size(low.ratio)} ({least}) to "
+        f"{figures.size(high.ratio)} ({most}){tail}{floor}"
+    )
+
+
+def _by(it: Effect) -> str:
+    """``by 3.40 %``; where lower is better, what there is less or more of."""
+    tail = _tail(it)
+    return f"{'with' if tail else 'by'} {figures.size(it.ratio)}{tail}"
+
+
+def _tail(it: Effect) -> str:
+    if it.better == "higher" or it.ratio is None:
+        return ""
+    if figures.is_time(it.unit):
+        return " less time" if it.ratio < 1.0 else " more time"
+    return f" {'fewer' if it.ratio < 1.0 else 'more'} {plain.short(it.unit)}"
+
+
+def _interval(it: Effect, verdict: Verdict) -> str:
+    """Only in the answer about a single variant: with several it would bury the answer."""
+    alone = len({each.variant for each in verdict.effects} - {verdict.copy_of_baseline}) == 1
+    if it.ci is None or not alone or it.ci[1] >= 2.0:
+        return ""
+    low, high = sorted(abs(end - 1.0) for end in it.ci)
+    span = f"{figures.percent(low, signed=False)[:-2]} to {figures.percent(high, signed=False)}"
+    return f" ({100 * verdict.confidence:g} % interval {span})"
+
+
+def _distance(it: Effect) -> float:
+    return abs(it.ratio - 1.0) if it.ratio is not None else 0.0
+
+
+def _overview(tested: Sequence[Group], baseline: str, verdict: Verdict) -> str:
+    parts: list[str] = []
+    rest = list(tested)
+    for word, belongs in _KINDS[:2]:
+        found = []
+        for group in tested:
+            members = [it for it in group.tested if belongs(it)]
+            if members:
+                most = max(members, key=_distance)
+                found.append((_distance(most), group, most))
+        if found:
+            found.sort(key=lambda item: -item[0])
+            shown = [plain.short(group.variant) for _, group, _ in found]
+            most = found[0][2]
+            size = f"in {_case(most, verdict)} {_by(most)}"
+            if len(found) == 1:
+                only = "most " if len(found[0][1].tested) > 1 else ""
+                parts.append(f"1 is {word} ({shown[0]}, {only}{size})")
+            else:
+                parts.append(
+                    f"{len(found)} are {word} somewhere ({'; '.join(_short(shown))}), "
+                    f"most of all {shown[0]} {size}"
+                )
+            rest = [group for group in rest if all(group is not it for _, it, _ in found)]
+    same = [group for group in rest if all(_KINDS[2][1](it) for it in group.tested)]
+    if same:
+        shown = [plain.short(group.variant) for group in same]
+        band = figures.tolerance(verdict.equivalent)
+        parts.append(
+            f"{len(same)} {'is' if len(same) == 1 else 'are'} equivalent everywhere within {band} "
+            f"({'; '.join(_short(shown))})"
+        )
+    if len(rest) > len(same):
+        parts.append(f"{len(rest) - len(same)} undecided")
+    return f"Of {len(tested)} variants against {baseline}, {', '.join(parts)}"
+
+
+def _against_itself(group: Group, baseline: str) -> str:
+    moved = [it for it in group.effects if it.verdict in ("faster", "slower")]
+    floors = [it.noise_floor for it in group.effects if it.noise_floor is not None]
+    if moved:
+        most = max(moved, key=_distance)
+        return (
+            f"caution: {baseline} differs from its own copy "
+            f"(by {figures.effect(most.ratio)} in {plain.short(most.case)}), so effects of that "
+            "size mean nothing here"
+        )
+    size = f" of at most {figures.percent(max(floors), signed=False)}" if floors else ""
+    return f"{baseline} against its own copy shows no difference but noise{size}"
+
+
+def _caveats(verdict: Verdict) -> list[str]:
+    moved = [it for it in moved_controls(verdict) if it.variant != verdict.copy_of_baseline]
+    if not moved:
+        return []
+    shown = [
+        f"{_case(it, verdict)} {figures.effect(it.ratio)} with {plain.short(it.variant)}"
+        for it in sorted(moved, key=_distance, reverse=True)
+    ]
+    return [
+        "caution: cases that do not depend on the kernel moved too "
+        f"({_list(_short(shown))}), so the machine or the code's layout may be the cause"
+    ]
+
+
+def _boots(verdict: Verdict, shown: Collection[str]) -> list[str]:
+    used = [number for variant, number in verdict.boots.items() if number and variant in shown]
+    if not used:
+        return []
+    low, high = min(used), max(used)
+    boots = figures.count(high, "boot")
+    return [f"{boots} of each" if low == high else f"{low} to {boots} of each"]
+
+
+def _case(it: Effect, verdict: Verdict) -> str:
+    """The case's name; with its suite where another suite has the same."""
+    suites = Counter(case for _, case in {(each.suite, each.case) for each in verdict.effects})
+    case = plain.short(it.case)
+    return f"{plain.short(it.suite)}/{case}" if suites[it.case] > 1 else case
+
+
+def _cases(effects: Sequence[Effect], verdict: Verdict) -> list[str]:
+    return [_case(it, verdict) for it in effects]
+
+
+def _reason(text: str) -> str:
+    """The first line, without its full stop: the report has the rest."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    first = plain.sentence(lines[0] if lines else "no reason given").rstrip(".")
+    return first if len(first) <= 160 else first[:159] + "…"
+
+
+def _short(texts: Sequence[str]) -> list[str]:
+    if len(texts) <= _SHOWN_CASES + 1:
+        return list(texts)
+    return [*texts[:_SHOWN_CASES], f"{len(texts) - _SHOWN_CASES} more"]
+
+
+def _list(texts: Sequence[str]) -> str:
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""A folder held by its descriptor: reading without trust, writing whole or absent.
+
+Every name is opened relative to the descriptor with O_NOFOLLOW, one component at a time. A run
+folder that somebody else prepared (links to elsewhere, pipes, devices, endless files) can then
+neither be read through nor written through.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+from kdyno.errors import ToolError
+
+TEMPORARY = ".tmp-"
+"""Prefix of what is being written. Readers skip it; the next writer removes it."""
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Folder:
+    """An open folder. ``path`` is for messages only; nothing is opened by it again."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @classmethod
+    def open(cls, path: Path) -> Folder:
+        """The path itself may go through links: the person named it."""
+        with _told(path):
+            return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def folder(self, name: str) -> Folder:
+        """A folder inside. A link with that name is refused, whatever it points to."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with _told(self.path / name):
+            return Folder(self.path / name, os.open(name, flags, dir_fd=self._descriptor))
+
+    def make_folder(self, name: str) -> Folder:
+        """The folder inside, made when it is not there."""
+        with _told(self.path / name), suppress(FileExistsError):
+            os.mkdir(name, 0o777, dir_fd=self._descriptor)
+        return self.folder(name)
+
+    def folders(self) -> list[str]:
+        """Names of the real folders inside, sorted; nothing temporary, hidden or linked."""
+        with _told(self.path), os.scandir(self._descriptor) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+            )
+
+    def has(self, name: str) -> bool:
+        """A regular file of that name lies here."""
+        try:
+            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except OSError:
+            return False
+        return stat.S_ISREG(found.st_mode)
+
+    def read(self, name: str, limit_bytes: int) -> bytes:
+        """The whole file; ToolError when it is missing, no regular file, or over the limit."""
+        # O_NONBLOCK: opening a named pipe must not wait for its writer.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with _told(self.path / name):
+            descriptor = os.open(name, flags, dir_fd=self._descriptor)
+            try:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode):
+                    raise ToolError(f"{self.path / name}: is no regular file")
+                if found.st_size > limit_bytes:
+                    raise ToolError(
+                        f"{self.path / name}: {found.st_size} bytes, at most {limit_bytes} expected"
+                    )
+                # One byte more than the size seen, so that the usual file takes two calls; the
+                # limit holds even when the file grows meanwhile.
+                parts = []
+                left = limit_bytes
+                while left > 0:
+                    part = os.read(descriptor, min(left, max(found.st_size + 1, 1 << 16)))
+                    if not part:
+                        break
+                    parts.append(part)
+                    left -= len(part)
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            finally:
+                os.close(descriptor)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Replaces the file in one step; after a crash either the old or the new one is there."""
+        aside = f"{TEMPORARY}{secrets.token_hex(6)}"
+        with _told(self.path / name):
+            try:
+                self._put(aside, data)
+                os.rename(aside, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+                os.fsync(self._descriptor)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(aside, dir_fd=self._descriptor)
+                raise
+
+    def write_folder(self, name: str, files: Mapping[str, bytes]) -> None:
+        """A folder with these files, in one step. It must not exist yet."""
+        aside = f"{TEMPORARY}{secrets.token_hex(6)}"
+        with _told(self.path / name):
+            try:
+                os.mkdir(aside, 0o777, dir_fd=self._descriptor)
+                with self.folder(aside) as inside:
+                    for file_name, data in files.items():
+                        inside._put(file_name, data)
+                    os.fsync(inside._descriptor)
+                os.rename(aside, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+                os.fsync(self._descriptor)
+            except BaseException:
+                self.remove(aside)
+                raise
+
+    def remove_leftovers(self) -> list[str]:
+        """Removes what a killed writer left. Only for the one who holds the lock."""
+        with _told(self.path), os.scandir(self._descriptor) as entries:
+            names = sorted(entry.name for entry in entries if entry.name.startswith(TEMPORARY))
+        for name in names:
+            self.remove(name)
+        return names
+
+    def open_lock(self, name: str, make: bool) -> int:
+        """Descriptor of a lock file; writable, and made when missing, if ``make``."""
+        flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        flags |= os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
+        with _told(self.path / name):
+            return os.open(name, flags, 0o666, dir_fd=self._descriptor)
+
+    def rename_free(self, name: str, new_name: Callable[[], str]) -> Path:
+        """Gives a folder inside the first of these names that nothing has yet."""
+        with _told(self.path / name):
+            for _ in range(100):
+                wanted = new_name()
+                try:
+                    # A folder that holds something is never replaced by rename.
+                    os.rename(
+                        name, wanted, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor
+                    )
+                except OSError as error:
+                    if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                        continue
+                    raise
+                os.fsync(self._descriptor)
+                return self.path / wanted
+        raise ToolError(f"{self.path}: no free name for a new run; look at what fills this folder")
+
+    def remove(self, name: str) -> None:
+        """Removes a file or a folder with all in it, as far as the system allows."""
+        with suppress(OSError):
+            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                shutil.rmtree(name, ignore_errors=True, dir_fd=self._descriptor)
+            else:
+                os.unlink(name, dir_fd=self._descriptor)
+
+    def _put(self, name: str, data: bytes) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, 0o666, dir_fd=self._descriptor)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turns the system's errors into ours, with the path and the way out."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise ToolError(
+                f"{path}: not written, there is no space left ({error.strerror}). "
+                "Nothing half-written was kept: free some space, then go on with --resume"
+            ) from error
+        # O_DIRECTORY on a link says ENOTDIR, O_NOFOLLOW alone ELOOP.
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and path.is_symlink():
+            message = f"{path}: is a symbolic link; links in a run are not followed"
+            raise ToolError(message) from error
+        raise ToolError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in a name
+        raise ToolError(f"{path!r}: {error}") from error

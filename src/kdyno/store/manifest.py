@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""manifest.json: what a run is, what it plans, and how far it came."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from kdyno.store.reading import Count, Facts, Name, Record, Text
+
+State = Literal["running", "finished", "interrupted", "failed"]
+
+
+class CaseInfo(Record):
+    """A case of the run, with what a score of it means; copied from the suite's file."""
+
+    suite: Name
+    case: Name
+    unit: Name
+    better: Literal["higher", "lower"]
+    scale: Annotated[float, Field(gt=0)] = 1.0
+    control: bool = False
+
+
+class Manifest(Record):
+    """Replaced as a whole before each block, so that the plan is on disk before it is followed."""
+
+    schema_: int = Field(default=1, alias="schema")
+    tool: Name
+    """kdyno's version."""
+    created: Name
+    """UTC, ISO 8601 with fractions, so that text order is time order."""
+    experiment: Name
+    baseline: Name
+    seed: Count
+    host: Facts = Field(default_factory=dict)
+    images: dict[Name, Text] = Field(default_factory=dict, max_length=10_000)
+    """Variant → digest of its image."""
+    cases: Annotated[tuple[CaseInfo, ...], Field(max_length=100_000)] = ()
+    blocks: Annotated[
+        tuple[Annotated[tuple[Name, ...], Field(max_length=10_000)], ...],
+        Field(max_length=1_000_000),
+    ] = ()
+    """Order of variants in every block planned so far."""
+    failed: dict[Name, Text] = Field(default_factory=dict, max_length=10_000)
+    """Variants given up, with the reason."""
+    origin: Text = ""
+    """Path of the experiment file, for what it names relative to itself."""
+    overrides: dict[Name, Any] = Field(default_factory=dict, max_length=100)
+    """What the command line changed against the file; see experiment/overrides.py."""
+    state: State = "running"
+    stopped: Text = ""
+    """Why measuring ended."""

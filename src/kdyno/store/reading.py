@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""JSON that nobody vouches for, to checked values or one readable reason."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from kdyno.errors import ToolError
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+_TEXT_LIMIT = 1 << 16
+
+
+def _clipped(value: Any) -> Any:
+    # A kernel's last words may hold anything: they are made storable, never refused.
+    if not isinstance(value, str):
+        return value
+    return value[:_TEXT_LIMIT].encode("utf-8", "replace").decode()
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else _clipped(value)
+
+
+Text = Annotated[str, BeforeValidator(_clipped)]
+"""Free text; cut at 64 Ki characters, lone surrogates replaced."""
+Count = Annotated[int, Field(ge=0, le=1 << 62)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Fact = Annotated[float | bool | str | None, BeforeValidator(_finite)]
+Facts = Annotated[dict[Name, Fact], Field(max_length=1000)]
+"""What a host said about itself: fact → number or text."""
+
+
+class Record(BaseModel):
+    """Base of what is read back: no coercion, no infinities; keys of later versions ignored."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", populate_by_name=True
+    )
+
+
+R = TypeVar("R", bound=Record)
+
+
+def parse(model: type[R], data: bytes, path: Path) -> R:
+    """The record, or ToolError with the path, the key and what is wrong."""
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part)[:60] for part in first["loc"])
+        raise ToolError(f"{path}: damaged: {where + ': ' if where else ''}{first['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"{path}: damaged: {str(error)[:200]}") from None

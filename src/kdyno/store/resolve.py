@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""What people type for a run, to its folder."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from kdyno.errors import UsageError
+from kdyno.store.run import MANIFEST, list_runs
+
+
+def resolve(text: str, runs: Path) -> Path:
+    """A path, a run's name, the only run that begins or ends so, or ``last`` (the newest)."""
+    if text == "last":
+        from kdyno.store.index import entries
+
+        found = entries(runs)
+        if not found:
+            raise UsageError(f"last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one")
+        return found[-1].path
+    if not text.strip() or "\0" in text:
+        raise UsageError(f"{text!r}: names no run; `kdyno list runs` shows them")
+    given = Path(text).expanduser()
+    if "/" in text or text in (".", ".."):
+        return _checked(given)
+    names = {run.name: run.path for run in list_runs(runs)}
+    if text in names:
+        return names[text]
+    matches = [name for name in names if name.startswith(text) or name.endswith(text)]
+    if not matches:
+        matches = [name for name in names if text in name]
+    if len(matches) == 1:
+        return names[matches[0]]
+    if matches:
+        shown = "\n  ".join(matches[:10] + (["…"] if len(matches) > 10 else []))
+        raise UsageError(f"{text}: {len(matches)} runs match; give more of the name:\n  {shown}")
+    if given.is_dir():
+        return _checked(given)
+    near = difflib.get_close_matches(text, names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UsageError(f"{text}: no such run in {runs}{hint}; `kdyno list runs` shows them")
+
+
+def _checked(path: Path) -> Path:
+    try:
+        if (path / MANIFEST).is_file():
+            return path
+        found = path.is_dir()
+    except OSError as error:  # a name that is too long
+        raise UsageError(f"{str(path)[:100]}: {error.strerror}") from error
+    if not found:
+        raise UsageError(f"{path}: there is no such folder; `kdyno list runs` shows the runs")
+    raise UsageError(f"{path}: is no run (there is no {MANIFEST} in it)")

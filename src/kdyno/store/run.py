@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""A run: one folder, readable by anyone at any time, written by one process."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.store.folder import TEMPORARY, Folder
+from kdyno.store.lock import LOCK, Lock, is_held
+
+if TYPE_CHECKING:
+    from kdyno.store.boot import BootRecord
+    from kdyno.store.manifest import Manifest
+    from kdyno.store.verdict import Verdict
+
+EXPERIMENT, MANIFEST, VERDICT = "experiment.toml", "manifest.json", "verdict.json"
+BOOTS, IMAGES = "boots", "images"
+
+_LIMIT_BYTES = 64 << 20
+_ABANDONED_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A boot that cannot be used, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to read. Every method opens what it needs; ToolError says what is damaged."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def experiment_text(self) -> str:
+        with Folder.open(self.path) as folder:
+            data = folder.read(EXPERIMENT, _LIMIT_BYTES)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise ToolError(f"{self.path / EXPERIMENT}: damaged: {error}") from None
+
+    def manifest(self) -> Manifest:
+        from kdyno.store.manifest import Manifest
+        from kdyno.store.reading import parse
+
+        with Folder.open(self.path) as folder:
+            return parse(Manifest, folder.read(MANIFEST, _LIMIT_BYTES), self.path / MANIFEST)
+
+    def verdict(self) -> Verdict | None:
+        """None before the first judgement."""
+        from kdyno.store.verdict import Verdict
+
+        with Folder.open(self.path) as folder:
+            if not folder.has(VERDICT):
+                return None
+            return Verdict.from_bytes(folder.read(VERDICT, _LIMIT_BYTES), self.path / VERDICT)
+
+    def image(self, variant: str) -> dict[str, Any]:
+        """How the variant's image was built, as ``RunWriter.save_image`` got it."""
+        from kdyno.store.boot import plain_name
+
+        name = f"{plain_name(variant)}.json"
+        with Folder.open(self.path) as folder, folder.folder(IMAGES) as images:
+            data = images.read(name, _LIMIT_BYTES)
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise ToolError(f"{self.path / IMAGES / name}: damaged: {error}") from None
+        if not isinstance(value, dict):
+            raise ToolError(f"{self.path / IMAGES / name}: damaged: is no JSON object")
+        return value
+
+    def boots(self) -> Iterator[BootRecord | Damaged]:
+        """Every boot in the order of the index; what cannot be read comes as Damaged."""
+        from kdyno.store.boot import read_boot
+
+        last = -1
+        with Folder.open(self.path) as folder:
+            if BOOTS not in folder.folders():
+                if (self.path / BOOTS).is_symlink():
+                    yield Damaged(BOOTS, f"{self.path / BOOTS}: is a symbolic link")
+                return
+            boots = folder.folder(BOOTS)
+        with boots:
+            for name in sorted(boots.folders(), key=_by_index):
+                try:
+                    with boots.folder(name) as inside:
+                        boot = read_boot(inside)
+                    if boot.index == last:
+                        raise ToolError(f"boot {boot.index} is there twice")
+                except ToolError as error:
+                    yield Damaged(name, str(error))
+                    continue
+                last = boot.index
+                yield boot
+
+    def console(self, boot: BootRecord) -> bytes:
+        """Raw bytes of the boot's console."""
+        from kdyno.store.boot import read_console
+
+        with (
+            Folder.open(self.path) as folder,
+            folder.folder(BOOTS) as boots,
+            boots.folder(boot.folder_name) as inside,
+        ):
+            return read_console(inside)
+
+    def is_being_written(self) -> bool:
+        with Folder.open(self.path) as folder:
+            return is_held(folder)
+
+
+class RunWriter:
+    """The one process that writes a run. A context manager: leaving it gives up the lock."""
+
+    def __init__(self, path: Path, folder: Folder, lock: Lock) -> None:
+        self.run = Run(path)
+        self._folder = folder
+        self._lock = lock
+        self._boots = folder.make_folder(BOOTS)
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._boots.close()
+        self._lock.release()
+        self._folder.close()
+
+    def save_manifest(self, manifest: Manifest) -> None:
+        self._folder.write(MANIFEST, _json(manifest))
+
+    def save_verdict(self, verdict: Verdict) -> None:
+        self._folder.write(VERDICT, verdict.to_json().encode() + b"\n")
+
+    def save_image(self, variant: str, facts: Mapping[str, Any]) -> None:
+        """``facts`` must be JSON values; with the one command line that builds it again."""
+        from kdyno.store.boot import plain_name
+
+        text = json.dumps(dict(facts), indent=1, ensure_ascii=False)
+        with self._folder.make_folder(IMAGES) as images:
+            images.write(f"{plain_name(variant)}.json", text.encode() + b"\n")
+
+    def save_file(self, name: str, data: bytes, folder: str = "") -> None:
+        """Any other file: ``report.html``, or ``stock.txt`` in the folder ``profile``."""
+        if not folder:
+            self._folder.write(name, data)
+            return
+        with self._folder.make_folder(folder) as inside:
+            inside.write(name, data)
+
+    def add_boot(self, boot: BootRecord, console: bytes) -> None:
+        """The boot's folder, whole or absent."""
+        self._boots.write_folder(boot.folder_name, boot.files(console))
+
+
+def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWriter:
+    """A new run in the folder ``runs``, complete from the moment that it has its name."""
+    from kdyno.store.boot import plain_name
+
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f"{runs}: {error.strerror}; choose another folder by --runs") from error
+    _remove_abandoned(runs)
+    stamp = datetime.now().strftime("%Y-%m-%dT%H%M")
+    with Folder.open(runs) as parent:
+        aside = f"{TEMPORARY}{secrets.token_hex(6)}"
+        folder = parent.make_folder(aside)
+        try:
+            lock = Lock(folder)
+            folder.write(EXPERIMENT, experiment_text.encode())
+            folder.write(MANIFEST, _json(manifest))
+            folder.make_folder(BOOTS).close()
+            path = parent.rename_free(
+                aside,
+                lambda: f"{stamp}-{plain_name(manifest.experiment)}-{secrets.token_hex(2)}",
+            )
+        except BaseException:
+            parent.remove(aside)
+            folder.close()
+            raise
+    folder.path = path
+    return RunWriter(path, folder, lock)
+
+
+def open_run(path: Path) -> Run:
+    """The run at this path, to read; UsageError when there is none."""
+    if not (path / MANIFEST).is_file():
+        raise UsageError(f"{path}: is no run (there is no {MANIFEST} in it); see `kdyno list runs`")
+    return Run(path)
+
+
+def write_run(path: Path) -> RunWriter:
+    """Goes on with a run: takes its lock, removes what a killed writer left behind."""
+    open_run(path)
+    folder = Folder.open(path)
+    lock = None
+    try:
+        lock = Lock(folder)
+        folder.remove_leftovers()
+        for name in (BOOTS, IMAGES):
+            with folder.make_folder(name) as inside:
+                inside.remove_leftovers()
+        return RunWriter(path, folder, lock)
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        folder.close()
+        raise
+
+
+def list_runs(runs: Path) -> tuple[Run, ...]:
+    """The runs in a folder, by name (which begins with the time). No folder: no runs."""
+    try:
+        with Folder.open(runs) as parent:
+            return tuple(
+                Run(runs / name) for name in parent.folders() if (runs / name / MANIFEST).is_file()
+            )
+    except ToolError:
+        if runs.exists():
+            raise
+        return ()
+
+
+def _by_index(name: str) -> tuple[int, str]:
+    digits = name.split("-", 1)[0]
+    return (int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1, name)
+
+
+def _json(manifest: Manifest) -> bytes:
+    return manifest.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
+
+
+def _remove_abandoned(runs: Path) -> None:
+    """Runs whose writer was killed before they got their name."""
+    for path in runs.glob(f"{TEMPORARY}*"):
+        with suppress(ToolError, OSError):
+            with Folder.open(path) as folder:
+                # Between mkdir and flock a living writer holds no lock yet; hence the age.
+                young = time.time() - path.stat().st_mtime < _ABANDONED_S
+                if is_held(folder) or (young and not folder.has(LOCK)):
+                    continue
+            with Folder.open(runs) as parent:
+                parent.remove(path.name)

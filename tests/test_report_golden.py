@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""What people see, held against files. KDYNO_GOLDEN=write writes them anew; read the diff then."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from kdyno.report.exporters import exporters
+from kdyno.report.sentence import answer
+from kdyno.report.terminal import text
+from kdyno.store.verdict import Verdict
+
+GOLDEN = Path(__file__).parent / "golden"
+_spec = importlib.util.spec_from_file_location("golden_verdicts", GOLDEN / "verdicts.py")
+assert _spec is not None and _spec.loader is not None
+_module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+VERDICTS: dict[str, Verdict] = _module.build()
+
+
+def held(name: str, found: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("KDYNO_GOLDEN") == "write":
+        path.write_text(found, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == found
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_terminal(name: str) -> None:
+    pages = [f"----- {width}\n{text(VERDICTS[name], width)}" for width in (60, 80, 120)]
+    held(f"{name}.txt", "".join(pages))
+
+
+@pytest.mark.parametrize("name", ["demo", "lower-is-better", "failed", "hostile", "itself"])
+@pytest.mark.parametrize("kind", ["markdown", "csv", "json"])
+def test_exporters(name: str, kind: str) -> None:
+    each = exporters()[kind]
+    held(f"{name}{each.suffix}", each.export(VERDICTS[name]))
+
+
+def test_every_exporter_says_what_it_is() -> None:
+    found = exporters()
+    assert {"csv", "json", "markdown"} <= set(found)
+    for name, each in found.items():
+        assert each.name == name and each.help and each.suffix.startswith(".")
+        assert each.export(VERDICTS["demo"])
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+@pytest.mark.parametrize("width", [1, 40, 47, 60, 73, 80, 99, 120, 137, 200])
+def test_no_line_is_too_long(name: str, width: int) -> None:
+    for unicode in (True, False):
+        lines = text(VERDICTS[name], width, unicode=unicode).splitlines()
+        assert max(map(cell_len, lines)) <= max(width, 40)
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_ascii_terminals_and_colour(name: str) -> None:
+    verdict = VERDICTS[name]
+    if name != "hostile":
+        assert text(verdict, 120, unicode=False).isascii()
+    assert "\x1b" not in text(verdict, 120)
+    coloured = text(verdict, 120, colour=True)
+    assert "\x1b[" in coloured
+    assert not any(char in coloured for char in "\x07\x9b\x9d\u202e")
+
+
+def test_nothing_hostile_gets_through() -> None:
+    verdict = VERDICTS["hostile"]
+    for found in (
+        text(verdict, 120),
+        answer(verdict),
+        *(each.export(verdict) for name, each in exporters().items() if name != "json"),
+    ):
+        printable = found.replace("\n", "")
+        assert printable.isprintable()
+        found.encode()
+    cells = exporters()["csv"].export(verdict).splitlines()
+    assert all(",=" not in line and ",+x" not in line and ",@" not in line for line in cells)
+    page = exporters()["markdown"].export(verdict)
+    assert "<b>" not in page and "pipe\\|pipe" in page
+    tables = [line.replace("\\|", "") for line in page.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in tables}) == 1
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_the_json_reads_back(name: str) -> None:
+    verdict = VERDICTS[name]
+    if name == "hostile":
+        pytest.skip("holds a lone surrogate")
+    again = Verdict.from_json(exporters()["json"].export(verdict))
+    assert again == verdict
