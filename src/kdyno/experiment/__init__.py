@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The experiment file, read and checked."""
+"""The experiment file, read and checked: ``load`` and ``parse`` are in ``loader``."""

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Variants from layers: [kernel] below, then each [variant.NAME] crossed with all factors.
+
+There are two levels. What a variant and the factor levels of its cell say stands above what
+[kernel] says: config, patches, cmdline and sysctl add (a value for the same option or sysctl
+replaces), the other keys replace. Within one level nothing may contradict anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+from kdyno.experiment.fragment import contradiction, layered
+from kdyno.experiment.layer import OWN_MEMCPY, REPLACING, Layer
+from kdyno.experiment.mistakes import Mistakes, quoted, spelled
+from kdyno.experiment.model import Variant
+from kdyno.experiment.table import NAME
+
+_MOST_VARIANTS = 256
+
+Factors = Mapping[str, Mapping[str, Layer]]
+"""Factor → level → layer, in the file's order."""
+
+
+def variants(
+    kernel: Layer,
+    explicit: Mapping[str, Layer],
+    factors: Factors,
+    default_arch: str,
+    mistakes: Mistakes,
+) -> tuple[Variant, ...]:
+    """Every cell, named ``VARIANT+LEVEL+LEVEL``, in the file's order."""
+    named = {name: levels for name, levels in factors.items() if levels}
+    if not explicit and not named:
+        return ()
+    count = prod(map(len, named.values())) * max(1, len(explicit))
+    if count > _MOST_VARIANTS:
+        mistakes.add(
+            ("factor",),
+            f"the factors make {count} variants; at most {_MOST_VARIANTS} are allowed. "
+            "Drop a factor, or split the experiment",
+        )
+        return ()
+    made: dict[str, Variant] = {}
+    dimensions = [explicit] if explicit else []
+    for chosen in product(*(axis.items() for axis in (*dimensions, *named.values()))):
+        cell = chosen[len(dimensions) :]
+        name = "+".join(word for word, _layer in chosen)
+        path = ("factor",) if named else ("variant", name)
+        if not NAME.fullmatch(name):
+            if named and all(NAME.fullmatch(word) for word, _layer in chosen):
+                mistakes.add(path, f"the name {quoted(name)} of a cell has more than 80 letters")
+            continue
+        if name in made:
+            mistakes.add(path, f"two cells have the same name {quoted(name)}. Rename a level")
+            continue
+        levels = tuple(zip(named, (word for word, _layer in cell), strict=True))
+        layers = [layer for _word, layer in chosen]
+        made[name] = _combined(name, levels, kernel, layers, default_arch, mistakes)
+    return tuple(made.values())
+
+
+def _combined(
+    name: str,
+    levels: tuple[tuple[str, str], ...],
+    kernel: Layer,
+    layers: Sequence[Layer],
+    default_arch: str,
+    mistakes: Mistakes,
+) -> Variant:
+    _refuse_contradictions(layers, mistakes)
+    chosen: dict[str, Any] = {}
+    for key in REPLACING:
+        for layer in (kernel, *layers):
+            if getattr(layer, key) is not None:
+                chosen[key] = getattr(layer, key)
+                if key == "cflags":
+                    chosen["file_cflags"] = layer.file_cflags
+    if "source" not in chosen:
+        mistakes.add(
+            kernel.path,
+            "source is missing: which kernel? For example "
+            'source = "debian:linux-source-6.12" in [kernel]',
+        )
+    memcpy = chosen.get("memcpy")
+    own = [fragment for layer in layers for fragment in layer.config]
+    return Variant(
+        name=name,
+        source=chosen.get("source", ""),
+        arch=chosen.get("arch", default_arch),
+        config=layered(kernel.config, tuple(own)),
+        patches=tuple(
+            dict.fromkeys(patch for layer in (kernel, *layers) for patch in layer.patches)
+        ),
+        cflags=chosen.get("cflags", ""),
+        file_cflags=chosen.get("file_cflags", ()),
+        compiler=chosen.get("compiler", "gcc"),
+        cmdline=" ".join(layer.cmdline for layer in (kernel, *layers) if layer.cmdline),
+        sysctl=tuple(sorted({k: v for la in (kernel, *layers) for k, v in la.sysctl}.items())),
+        memcpy=None if memcpy == OWN_MEMCPY else memcpy,
+        levels=levels,
+    )
+
+
+def _refuse_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
+    """Two dimensions of a cell that set one thing differently would silently not be crossed."""
+    fragments = [(fragment, layer) for layer in layers for fragment in layer.config]
+    for index, (_fragment, layer) in enumerate(fragments):
+        # Inside one layer this was told already, where the layer was read.
+        others = [f for f, owner in fragments[:index] if owner is not layer]
+        if text := contradiction([*others, fragments[index][0]]):
+            mistakes.add((*layer.path, "config"), text)
+    sysctls: dict[str, tuple[str, Layer]] = {}
+    for layer in layers:
+        for key, value in layer.sysctl:
+            other, owner = sysctls.setdefault(key, (value, layer))
+            if other != value:
+                mistakes.add(
+                    (*layer.path, "sysctl"),
+                    f"{key} = {value} contradicts {key} = {other} in {spelled(owner.path)}",
+                )
+    for key in REPLACING:
+        having = [layer for layer in layers if getattr(layer, key) is not None]
+        for layer in having[1:]:
+            if (getattr(layer, key), layer.file_cflags) != (
+                getattr(having[0], key),
+                having[0].file_cflags,
+            ):
+                mistakes.add(
+                    (*layer.path, key),
+                    f"{key} is set here and in {spelled(having[0].path)}: "
+                    "which one counts in a cell that has both?",
+                )

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Every key of an experiment file: the loader's list, and that of docs/experiment-file.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+KERNEL_KEYS = (
+    "source",
+    "arch",
+    "config",
+    "patches",
+    "cflags",
+    "compiler",
+    "cmdline",
+    "sysctl",
+    "memcpy",
+)
+
+TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "": (
+            "name",
+            "question",
+            "baseline",
+            "skip-unsupported",
+            "kernel",
+            "variant",
+            "factor",
+            "machine",
+            "suite",
+            "measure",
+        ),
+        "kernel": KERNEL_KEYS,
+        "variant": KERNEL_KEYS,
+        "factor": KERNEL_KEYS,
+        "machine": ("kind", "cpus", "memory", "timeout"),
+        "suite": ("name", "cases", "seconds", "operations", "command"),
+        "measure": (
+            "precision",
+            "max_boots",
+            "min_boots",
+            "max_minutes",
+            "equivalent",
+            "confidence",
+            "profile",
+            "seed",
+            "calibrate",
+        ),
+    }
+)
+"""Table → keys. ``variant`` stands for each [variant.NAME], ``factor`` for each level."""
+
+
+def home_of(key: str) -> str | None:
+    """The table that has ``key``, as it is written in the file; None when none has."""
+    for table, keys in TABLES.items():
+        if key in keys:
+            return {"": "the top of the file", "suite": "[[suite]]"}.get(table, f"[{table}]")
+    return None

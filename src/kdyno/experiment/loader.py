@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""An experiment file in, a checked ``Experiment`` out, or every mistake in it at once.
+
+TOML is read with tomllib and checked by hand: the messages name line, key, what was found,
+what is allowed and the nearest right word, and all mistakes are told, not only the first.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kdyno.errors import UsageError
+from kdyno.experiment.cross import variants as crossed
+from kdyno.experiment.keys import TABLES
+from kdyno.experiment.layer import Layer, read_layer
+from kdyno.experiment.mistakes import Mistakes, nearest, quoted, refuse
+from kdyno.experiment.model import Experiment, Variant
+from kdyno.experiment.position import Positions
+from kdyno.experiment.sections import read_machine, read_measure, read_suites
+from kdyno.experiment.table import Table
+from kdyno.experiment.vocabulary import Vocabulary
+
+_LARGEST_BYTES = 1 << 20
+_SYNTAX_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
+_SYNTAX_END = re.compile(r"\s*\(at end of document\)$")
+
+
+def load(path: Path, vocabulary: Vocabulary) -> Experiment:
+    """The experiment in the file ``path``. UsageError lists every mistake."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_LARGEST_BYTES + 1)
+    except IsADirectoryError as problem:
+        inside = sorted(entry.name for entry in path.glob("*.toml"))[:8]
+        hint = f" It holds {', '.join(inside)}" if inside else ""
+        raise UsageError(f"{path} is a folder, not an experiment file.{hint}") from problem
+    except FileNotFoundError as problem:
+        there = [entry.name for entry in _siblings(path)]
+        near = nearest(path.name, there)
+        meant = f" Did you mean {path.with_name(near)}?" if near else ""
+        raise UsageError(f"{path} does not exist.{meant}") from problem
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"{path} cannot be read: {problem}") from problem
+    if len(raw) > _LARGEST_BYTES:
+        raise UsageError(
+            f"{path} is larger than 1 MB: that is no experiment file. Is it the right file?"
+        )
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = raw[: problem.start].count(b"\n") + 1
+        raise UsageError(
+            f"{path}:{line}: byte 0x{raw[problem.start]:02x} is no UTF-8. "
+            "Save the file as UTF-8 text"
+        ) from problem
+    experiment = parse(text, str(path), path.absolute().parent, vocabulary)
+    return replace(experiment, path=path.absolute())
+
+
+def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Experiment:
+    """The experiment in ``text``. ``origin`` names it in messages, ``folder`` is where relative
+    paths begin. UsageError lists every mistake."""
+    data = _toml(text, origin)
+    mistakes = Mistakes(origin, Positions(text))
+    top = Table(data, (), mistakes, TABLES[""])
+    if "name" not in top:
+        mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
+    name = top.name("name")
+    question = _question(top)
+    machine = read_machine(data.get("machine", {}), vocabulary, mistakes)
+    measure = read_measure(data.get("measure", {}), mistakes)
+    suites = read_suites(data.get("suite", []), vocabulary, mistakes)
+    found = _variants(top, folder, vocabulary, machine.kind, mistakes)
+    baseline = _baseline(top, found, measure.calibrate, mistakes)
+    _check_archs(found, machine.kind, mistakes)
+    skip = top.flag("skip-unsupported")
+    mistakes.raise_any()
+    return Experiment(
+        name=name,
+        question=question,
+        baseline=baseline,
+        variants=found,
+        suites=suites,
+        machine=machine,
+        measure=measure,
+        skip_unsupported=skip,
+        text=text,
+    )
+
+
+def _toml(text: str, origin: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        said = str(problem)
+        line = 0
+        if match := _SYNTAX_PLACE.search(said):
+            line = int(match[1])
+            said = f"{said[: match.start()]} (column {match[2]})"
+        elif match := _SYNTAX_END.search(said):
+            line = max(1, len(text.splitlines()))
+            said = f"{said[: match.start()]} (at the end of the file)"
+        hint = '. Text stands in quotes, "…"' if said.startswith("Invalid value") else ""
+        refuse(origin, [(line, f"this is not TOML: {said}{hint}")])
+    except (ValueError, RecursionError, OverflowError) as problem:
+        # Numbers of thousands of digits, impossible dates, brackets in brackets in brackets.
+        raise UsageError(f"{origin}: a value in the file cannot be read: {problem}") from problem
+
+
+def _question(top: Table) -> str:
+    """The question; one written over several lines is one line on screen."""
+    raw = top.raw("question")
+    if isinstance(raw, str):
+        return "".join(letter for letter in " ".join(raw.split()) if letter.isprintable())
+    return top.text("question")
+
+
+def _variants(
+    top: Table, folder: Path, vocabulary: Vocabulary, machine: str, mistakes: Mistakes
+) -> tuple[Variant, ...]:
+    shared = top.raw("kernel") if "kernel" in top else {}
+    kernel = read_layer(shared, ("kernel",), folder, vocabulary, mistakes)
+    explicit = {
+        name: read_layer(data, ("variant", name), folder, vocabulary, mistakes)
+        for name, data in top.table("variant").items()
+    }
+    factors: dict[str, dict[str, Layer]] = {}
+    factor_tables = Table(top.table("factor"), ("factor",), mistakes, top.table("factor"))
+    for factor in top.table("factor"):
+        levels = factor_tables.table(factor)
+        if not levels:
+            mistakes.add(("factor", factor), "a factor needs at least one level: NAME = { … }")
+        factors[factor] = {
+            level: read_layer(data, ("factor", factor, level), folder, vocabulary, mistakes)
+            for level, data in levels.items()
+        }
+    default_arch = "um" if machine == "uml" or "x86_64" not in vocabulary.archs else "x86_64"
+    return crossed(kernel, explicit, factors, default_arch, mistakes)
+
+
+def _baseline(top: Table, found: tuple[Variant, ...], calibrate: bool, mistakes: Mistakes) -> str:
+    """The baseline's name, or of the only variant."""
+    names = [variant.name for variant in found]
+    if not found:
+        if not top.raw("variant") and not top.raw("factor"):
+            mistakes.add(
+                (), "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
+            )
+        return ""
+    if len(found) == 1 and not calibrate:
+        mistakes.add(
+            ("variant",),
+            f"one variant, {quoted(names[0])}, has nothing to be compared with. Add another, or "
+            "set calibrate = true in [measure] to measure the noise floor",
+        )
+    if "baseline" not in top:
+        if len(found) == 1:
+            return names[0]
+        mistakes.add(
+            (), "baseline is missing: which variant are the others compared with?", allowed=names
+        )
+        return ""
+    baseline = top.text("baseline")
+    if isinstance(top.raw("baseline"), str) and baseline not in names:
+        mistakes.add(
+            top.at("baseline"), f"{quoted(baseline)} is no variant", allowed=names, near=baseline
+        )
+    return baseline
+
+
+def _check_archs(found: tuple[Variant, ...], machine: str, mistakes: Mistakes) -> None:
+    for variant in found:
+        if variant.arch.startswith("um") != (machine == "uml"):
+            mistakes.add(
+                ("machine", "kind"),
+                f"a kernel of arch {quoted(variant.arch)} (variant {variant.name}) does not boot "
+                f"on the machine {quoted(machine)}: um and um32 go with uml, others with the rest",
+            )
+
+
+def _siblings(path: Path) -> list[Path]:
+    try:
+        return list(path.absolute().parent.glob("*.toml"))
+    except OSError:
+        return []

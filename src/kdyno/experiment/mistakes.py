@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""The mistakes found in one experiment file, each with its place, told all at once."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+from kdyno.errors import UsageError
+from kdyno.experiment.position import KeyPath, Positions
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SHOWN_CHARACTERS = 60
+_SHOWN_MISTAKES = 50
+
+
+class Mistakes:
+    """Collects; ``raise_any`` ends the reading with all of them."""
+
+    def __init__(self, origin: str, positions: Positions) -> None:
+        self._origin = origin
+        self._positions = positions
+        self._found: list[tuple[int, str]] = []
+
+    def add(
+        self,
+        path: KeyPath,
+        what: str,
+        *,
+        allowed: Iterable[str] = (),
+        found: object = None,
+        near: str | None = None,
+    ) -> None:
+        """One mistake at ``path``. ``allowed``: the words that may stand there; ``near``: the
+        word to find the nearest allowed one to; ``found``: the value, to find its line."""
+        line = self._positions.line(path, found)
+        words = list(allowed)
+        text = f"{spelled(path)}: {what}" if path else what
+        if near is not None and (hint := nearest(near, words)):
+            text += f". Did you mean {quoted(hint)}?"
+        if words:
+            text += f"{'' if text.endswith('?') else '.'} Allowed: {', '.join(words)}"
+        entry = (line or 0, text)
+        if entry not in self._found:
+            self._found.append(entry)
+
+    @property
+    def any(self) -> bool:
+        return bool(self._found)
+
+    def raise_any(self) -> None:
+        """UsageError with every mistake, in the file's order; nothing when there is none."""
+        if self._found:
+            refuse(self._origin, self._found)
+
+
+def refuse(origin: str, found: list[tuple[int, str]]) -> NoReturn:
+    """UsageError for (line or 0, text) pairs."""
+    lines = [
+        f"{origin}:{line}: {text}" if line else f"{origin}: {text}"
+        for line, text in sorted(found, key=lambda pair: pair[0])
+    ]
+    if len(lines) > _SHOWN_MISTAKES:
+        more = len(lines) - _SHOWN_MISTAKES
+        lines = [*lines[:_SHOWN_MISTAKES], f"{origin}: … and {more} more mistakes"]
+    if len(lines) == 1:
+        raise UsageError(lines[0])
+    raise UsageError(f"{origin}: {len(found)} mistakes\n" + "\n".join(f"  {x}" for x in lines))
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str | None:
+    """The allowed word most like ``word``, case aside; None when none is like it."""
+    folded = {entry.lower(): entry for entry in allowed}
+    close = difflib.get_close_matches(word.lower()[:200], folded, n=1, cutoff=0.6)
+    return folded[close[0]] if close else None
+
+
+def spelled(path: KeyPath) -> str:
+    """``suite[1].cases[2]``: a key path as people write it, counted from 1."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part + 1}]"
+        else:
+            text += ("." if text else "") + (part if _BARE.fullmatch(part) else quoted(part))
+    return text
+
+
+def quoted(value: object) -> str:
+    """A value from the file for a message: short, on one line, without control characters."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        inner = "".join(x if x.isprintable() else repr(x)[1:-1] for x in value[:200])
+        if len(inner) > _SHOWN_CHARACTERS:
+            inner = inner[: _SHOWN_CHARACTERS - 1] + "…"
+        return f'"{inner}"'
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "an array"
+    try:
+        text = str(value)
+    except ValueError:  # an integer of more digits than Python converts
+        return "a huge number"
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"

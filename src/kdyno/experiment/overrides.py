@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""What the command line changes against the experiment file; kept with the run for --resume."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import fnmatch
+from dataclasses import dataclass
+from typing import Any
+
+from kdyno.errors import UsageError
+from kdyno.experiment.model import Experiment, Measure, SuiteUse
+
+QUICK_SECONDS = 0.2
+QUICK_BOOTS = 12
+QUICK_MINUTES = 2.0
+QUICK_PRECISION = 0.02
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """None leaves what the file says."""
+
+    quick: bool = False
+    """A first impression: short cases, few boots, at most two minutes of measuring."""
+    seconds: float | None = None
+    max_boots: int | None = None
+    max_minutes: float | None = None
+    precision: float | None = None
+    seed: int | None = None
+    calibrate: bool = False
+    only_baseline: bool = False
+    """Leave the other variants out (A/A alone)."""
+    variants: tuple[str, ...] = ()
+    """Only these (the baseline always stays)."""
+    cases: tuple[str, ...] = ()
+    """Only these; ``suite/case`` or ``case``, with shell patterns."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The values that differ from the defaults."""
+        return {
+            item.name: getattr(self, item.name)
+            for item in dataclasses.fields(self)
+            if getattr(self, item.name) != item.default
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Overrides:
+        """The reverse of to_json; unknown keys are ignored."""
+        known = {item.name for item in dataclasses.fields(cls)}
+        values = {key: value for key, value in data.items() if key in known}
+        for key in ("variants", "cases"):
+            if key in values:
+                values[key] = tuple(values[key])
+        return cls(**values)
+
+
+def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
+    """The experiment as it is to be run. UsageError for names that it does not have."""
+    measure = _measure(overrides, experiment.measure)
+    suites = tuple(_suite(overrides, use) for use in experiment.suites)
+    if overrides.cases:
+        suites = _chosen_cases(overrides.cases, suites)
+    variants = experiment.variants
+    if overrides.variants:
+        names = [variant.name for variant in variants]
+        for name in overrides.variants:
+            if name not in names:
+                raise UsageError(_unknown("--variant", name, names))
+        wanted = {*overrides.variants, experiment.baseline}
+        variants = tuple(variant for variant in variants if variant.name in wanted)
+    if overrides.only_baseline:
+        variants = tuple(it for it in variants if it.name == experiment.baseline)
+    return dataclasses.replace(experiment, measure=measure, suites=suites, variants=variants)
+
+
+def _measure(overrides: Overrides, measure: Measure) -> Measure:
+    changed: dict[str, Any] = {}
+    if overrides.quick:
+        limit = measure.max_minutes
+        changed = {
+            "max_boots": min(measure.max_boots, QUICK_BOOTS),
+            "min_boots": min(measure.min_boots, QUICK_BOOTS),
+            "max_minutes": QUICK_MINUTES if limit is None else min(limit, QUICK_MINUTES),
+            "precision": max(measure.precision, QUICK_PRECISION),
+        }
+    for name in ("max_boots", "max_minutes", "precision", "seed"):
+        if getattr(overrides, name) is not None:
+            changed[name] = getattr(overrides, name)
+    if overrides.calibrate:
+        changed["calibrate"] = True
+    measure = dataclasses.replace(measure, **changed)
+    if measure.min_boots > measure.max_boots:
+        measure = dataclasses.replace(measure, min_boots=measure.max_boots)
+    return measure
+
+
+def _suite(overrides: Overrides, use: SuiteUse) -> SuiteUse:
+    seconds = use.seconds
+    if overrides.quick:
+        seconds = min(seconds, QUICK_SECONDS)
+    if overrides.seconds is not None:
+        seconds = overrides.seconds
+    return dataclasses.replace(use, seconds=seconds)
+
+
+def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tuple[SuiteUse, ...]:
+    names = [f"{use.name}/{case}" for use in suites for case in use.cases]
+    kept: set[str] = set()
+    for pattern in patterns:
+        matching = {
+            name
+            for name in names
+            if fnmatch.fnmatchcase(name, pattern)
+            or fnmatch.fnmatchcase(name.split("/", 1)[1], pattern)
+        }
+        if not matching:
+            raise UsageError(_unknown("--case", pattern, [name.split("/", 1)[1] for name in names]))
+        kept |= matching
+    chosen = (
+        dataclasses.replace(
+            use, cases=tuple(case for case in use.cases if f"{use.name}/{case}" in kept)
+        )
+        for use in suites
+    )
+    return tuple(use for use in chosen if use.cases)
+
+
+def _unknown(flag: str, found: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(found, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"{flag} {found!r} is not in this experiment.{hint} It has: {', '.join(names)}"

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""The words that an experiment file may use, given by the rooms that own them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+RUN_SUITE = "run"
+"""The suite that times a command line of the user's; always known."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What exists in this installation of kdyno."""
+
+    suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Suite → its cases, in the suite's order."""
+    routines: tuple[str, ...] = ()
+    """Names of memory routines that ``memcpy`` may ask for."""
+    fragment_dirs: tuple[Path, ...] = ()
+    """Where ``NAME.config`` is looked up after the experiment's own folder."""
+    patch_dirs: tuple[Path, ...] = ()
+    """Where a patch is looked up after the experiment's own folder."""
+    machines: tuple[str, ...] = ("uml",)
+    archs: tuple[str, ...] = ("um", "um32")
+    source_kinds: tuple[str, ...] = ("debian", "path", "tar", "git", "kernel.org")
+    check_source: Callable[[str], object] | None = None
+    """Called with each source, paths resolved; raises UsageError for one that cannot be."""

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: MIT
+"""What a valid experiment file becomes, and that nothing but UsageError comes of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_experiment_messages import DATA, VOCABULARY
+
+from kdyno.errors import UsageError
+from kdyno.experiment.keys import TABLES
+from kdyno.experiment.loader import load, parse
+from kdyno.experiment.model import ConfigFragment, Experiment, Machine, Measure, SuiteUse
+from kdyno.experiment.position import Positions
+
+
+def parsed(text: str, folder: Path = DATA) -> Experiment:
+    return parse(text, "x.toml", folder, VOCABULARY)
+
+
+def two(kernel: str = "", stock: str = "", mine: str = "", more: str = "") -> Experiment:
+    return parsed(
+        f'name = "x"\nbaseline = "stock"\n[kernel]\nsource = "debian:linux-source-7.3"\n{kernel}\n'
+        f"[variant.stock]\n{stock}\n[variant.mine]\n{mine}\n[[suite]]\nname = 'unixbench'\n{more}"
+    )
+
+
+def test_the_minimal_file_takes_every_default() -> None:
+    path = DATA / "minimal.toml"
+    experiment = load(path, VOCABULARY)
+    assert experiment.baseline == "stock"
+    assert experiment.machine == Machine()
+    assert experiment.measure == Measure(calibrate=True)
+    assert experiment.suites == (SuiteUse("unixbench", VOCABULARY.suites["unixbench"]),)
+    assert (experiment.path, experiment.text) == (path, path.read_text())
+
+
+def test_factors_cross_each_other_and_the_variants() -> None:
+    experiment = load(DATA / "valid-cross.toml", VOCABULARY)
+    assert [variant.name for variant in experiment.variants] == [
+        "stock+off+voluntary",
+        "stock+off+none",
+        "stock+on+voluntary",
+        "stock+on+none",
+        "tuned+off+voluntary",
+        "tuned+off+none",
+        "tuned+on+voluntary",
+        "tuned+on+none",
+    ]
+    last = experiment.variants[-1]
+    assert last.levels == (("smp", "on"), ("preempt", "none"))
+    assert last.config == (
+        ConfigFragment("bench.config", ("CONFIG_EXPERT=y",)),
+        ConfigFragment("kernel.config[2]", ("CONFIG_HZ=100",)),
+        ConfigFragment("smp.config", ("CONFIG_SMP=y", "CONFIG_NR_CPUS=2")),
+        ConfigFragment("factor.preempt.none.config[1]", ("# CONFIG_PREEMPT_VOLUNTARY is not set",)),
+    )
+    assert last.patches == (DATA / "good.patch",)
+    assert (last.cflags, last.file_cflags) == ("-O2", (("lib/sort.c", "-O3"),))
+    assert last.cmdline == "a=1 ncpus=2"
+    assert last.sysctl == (("kernel.panic", "1"), ("vm.swappiness", "60"))
+    assert last.memcpy == "avx512"
+    assert experiment.variants[0].memcpy is None
+
+
+def test_the_sections_of_the_full_file() -> None:
+    experiment = load(DATA / "valid-cross.toml", VOCABULARY)
+    assert experiment.machine == Machine("uml", 2, 512 << 20, 90.0)
+    assert experiment.suites == (
+        SuiteUse("unixbench", ("fscopy-256", "fscopy-1024", "pipe"), 0.25),
+        SuiteUse("run", ("sort",), 0.5, 3, ("/usr/bin/sort", "-n", "my words")),
+    )
+    # min_boots was not given: its default gives way to max_boots.
+    assert experiment.measure == Measure(
+        precision=0.005,
+        max_boots=6,
+        min_boots=6,
+        max_minutes=10.0,
+        equivalent=0.02,
+        confidence=0.99,
+        seed=7,
+    )
+
+
+def test_factors_alone_are_variants() -> None:
+    experiment = parsed(
+        'name = "x"\nbaseline = "on"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
+        '[factor.smp]\noff = {}\non = { config = ["smp"] }\n[[suite]]\nname = "simd"\n'
+    )
+    assert [variant.name for variant in experiment.variants] == ["off", "on"]
+
+
+def test_a_variant_overrides_the_kernel_and_leaves_nothing_contradictory() -> None:
+    experiment = two(
+        kernel='config = ["bench"]\nmemcpy = "fsrm"\ncflags = { "lib/sort.c" = "-O3" }',
+        mine='config = ["CONFIG_SMP=y"]\nmemcpy = "stock"\ncflags = "-O1"\ncompiler = "clang"',
+    )
+    stock, mine = experiment.variants
+    assert stock.config[0].lines == ("CONFIG_EXPERT=y", "# CONFIG_SMP is not set")
+    assert (stock.memcpy, stock.compiler) == ("fsrm", "gcc")
+    assert [fragment.lines for fragment in mine.config] == [("CONFIG_EXPERT=y",), ("CONFIG_SMP=y",)]
+    assert (mine.memcpy, mine.cflags, mine.file_cflags) == (None, "-O1", ())
+    assert mine.compiler == "clang"
+
+
+def test_paths_begin_at_the_experiment(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "x.tar").touch()
+    text = (
+        'name = "x"\nbaseline = "a"\n[variant.a]\nsource = "path:../FOLDER/tree"\n'
+        '[variant.b]\nsource = "tar:x.tar"\n[variant.c]\nsource = "git:tree#v7.3"\n'
+        '[variant.d]\nsource = "git:https://example.org/x.git#v7.3"\n[[suite]]\nname = "simd"\n'
+    ).replace("FOLDER", tmp_path.name)
+    assert [variant.source for variant in parsed(text, tmp_path).variants] == [
+        f"path:{tmp_path}/tree",
+        f"tar:{tmp_path}/x.tar",
+        f"git:{tmp_path}/tree#v7.3",
+        "git:https://example.org/x.git#v7.3",
+    ]
+
+
+def test_a_fragment_beside_the_experiment_comes_before_ours(tmp_path: Path) -> None:
+    (tmp_path / "smp.config").write_text("# mine\nCONFIG_SMP=y\nCONFIG_NR_CPUS=8\n")
+    experiment = parsed(
+        'name = "x"\nbaseline = "a"\n[kernel]\nsource = "kernel.org:6.12"\n[variant.a]\n'
+        '[variant.b]\nconfig = ["smp"]\n[[suite]]\nname = "simd"\n',
+        tmp_path,
+    )
+    assert experiment.variants[1].config == (
+        ConfigFragment("smp.config", ("CONFIG_SMP=y", "CONFIG_NR_CPUS=8")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "size_bytes"),
+    [("32M", 32 << 20), ("1g", 1 << 30), ("2GiB", 2 << 30), ("524288K", 512 << 20)],
+)
+def test_amounts_of_memory(written: str, size_bytes: int) -> None:
+    assert two(more=f'[machine]\nmemory = "{written}"').machine.memory_bytes == size_bytes
+
+
+@pytest.mark.parametrize("written", ['"0.5%"', '"0.5 %"', "0.005", "5e-3"])
+def test_shares(written: str) -> None:
+    assert two(more=f"[measure]\nprecision = {written}").measure.precision == pytest.approx(0.005)
+
+
+def test_a_question_over_lines_is_one_line() -> None:
+    text = (DATA / "minimal.toml").read_text()
+    assert parsed(f'question = """Is\n  it?"""\n{text}').question == "Is it?"
+
+
+def test_too_many_cells_are_refused_before_they_are_made() -> None:
+    factors = "\n".join(
+        f"[factor.f{i}]\n" + "\n".join(f"l{i}x{j} = {{}}" for j in range(10)) for i in range(9)
+    )
+    with pytest.raises(UsageError, match="1000000000 variants; at most 256"):
+        parsed(f'name = "x"\nbaseline = "a"\n[kernel]\nsource = "kernel.org:6.12"\n{factors}')
+
+
+def test_lines_are_found_in_unusual_layouts() -> None:
+    positions = Positions(
+        'a = """\n[x]\nb = 1\n"""\n[x] # "]"\n  "odd key" = 1\nlist = [\n'
+        '  "one", # ]\n  "two",\n]\n'
+        "c = { d = 1 }\n[[y]]\n[[y]]\nz.w = 1\n"
+    )
+    assert positions.line(("a",)) == 1
+    assert positions.line(("x",)) == 5
+    assert positions.line(("x", "odd key")) == 6
+    assert positions.line(("x", "list", 1), "two") == 9
+    assert positions.line(("x", "c", "d")) == 11
+    assert positions.line(("y", 1)) == 13
+    assert positions.line(("y", 1, "z", "w")) == 14
+    assert positions.line(("nowhere",)) is None
+
+
+KEYS = sorted({key for keys in TABLES.values() for key in keys})
+SCALARS = st.one_of(
+    st.booleans().map(lambda value: str(value).lower()),
+    st.integers(-(10**30), 10**30).map(str),
+    st.floats().map(lambda value: repr(value)),
+    st.sampled_from(
+        [
+            '"stock"',
+            '"unixbench"',
+            '"1%"',
+            '"1G"',
+            '"CONFIG_X=y"',
+            '"bench"',
+            '"pipe"',
+            '"*"',
+            '"["',
+            '"path:."',
+            '"git:x#y"',
+            '"debian:a"',
+            "1979-05-27",
+            "12:00:00",
+            "[]",
+            "{}",
+            "''",
+            '"~x/"',
+            '"\\u0000"',
+            '"a\\tb"',
+            '"' + "x" * 5000 + '"',
+            '"run"',
+            '"uml"',
+            '"/"',
+        ]
+    ),
+    st.text(max_size=8).map(lambda text: '"' + "".join(c for c in text if c not in '"\\\n') + '"'),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+        st.dictionaries(st.sampled_from([*KEYS, "a", '"*"', '""']), inner, max_size=3).map(
+            lambda pairs: "{" + ", ".join(f"{key} = {value}" for key, value in pairs.items()) + "}"
+        ),
+    ),
+    max_leaves=6,
+)
+HEADERS = st.sampled_from(
+    [
+        "",
+        "[kernel]",
+        "[variant.a]",
+        "[variant.b]",
+        "[factor.f]",
+        "[factor.f.l]",
+        "[machine]",
+        "[[suite]]",
+        "[measure]",
+        "[[variant]]",
+        "[suite]",
+        '[variant.""]',
+        '["a.b"]',
+        "[[factor.f]]",
+    ]
+)
+LINES = st.one_of(
+    HEADERS, st.tuples(st.sampled_from(KEYS), VALUES).map(lambda pair: f"{pair[0]} = {pair[1]}")
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(LINES, max_size=14).map("\n".join))
+def test_no_text_of_known_words_gives_anything_but_an_experiment_or_usage_error(text: str) -> None:
+    try:
+        assert isinstance(parsed(text), Experiment)
+    except UsageError as problem:
+        assert "x.toml" in str(problem)
+
+
+GOOD_LINES = (DATA / "valid-cross.toml").read_text().splitlines()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(GOOD_LINES) - 1), VALUES), min_size=1, max_size=4))
+def test_a_good_file_with_other_values_gives_nothing_but_usage_error(
+    changes: list[tuple[int, str]],
+) -> None:
+    lines = list(GOOD_LINES)
+    for number, value in changes:
+        key, equals, _old = lines[number].partition(" = ")
+        lines[number] = f"{key}{equals}{value}" if equals else value
+    try:
+        assert isinstance(parsed("\n".join(lines)), Experiment)
+    except UsageError as problem:
+        assert "x.toml" in str(problem)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=200))
+def test_no_garbage_gives_anything_but_usage_error(text: str) -> None:
+    with pytest.raises(UsageError):
+        parsed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "9" * 5000,
+        "x = " + "[" * 5000,
+        "x = " + "{a=" * 3000,
+        "d = 2021-13-45",
+        "x" * 10**5,
+    ],
+)
+def test_hostile_toml_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parsed(text)
+
+
+def test_the_page_names_every_key() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "experiment-file.md").read_text()
+    for table, keys in TABLES.items():
+        for key in keys:
+            assert f"`{key}`" in page, f"docs/experiment-file.md lacks {key} of [{table}]"
+
+
+def test_the_example_of_the_page_is_accepted(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "experiment-file.md").read_text()
+    example = page.split("```toml\n", 1)[1].split("```", 1)[0]
+    (tmp_path / "mine.patch").write_bytes((DATA / "good.patch").read_bytes())
+    experiment = parse(example, "example", tmp_path, VOCABULARY)
+    assert len(experiment.variants) == 4
