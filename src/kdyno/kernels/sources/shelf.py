@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""The cache of trees: each whole or absent, however many processes want it or are killed.
+
+``trees/KEY/{tree/,manifest,tree.json}`` are finished trees, ``trees/.partial-KEY-*`` are being
+made, ``locks/KEY`` is held while something is made, ``sources/KIND/*.json`` remember which
+tree a source became.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.kernels.source import Progress, SourceSpec, Tree
+from kdyno.kernels.sources import manifest
+
+KERNEL_TREE_BYTES = 2_000_000_000
+"""What a whole kernel tree takes on disk (7.3: 1.7 GB in 96,000 files)."""
+
+_PARTIAL = ".partial-"
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MAKEFILE_LINES = 40
+
+
+@contextmanager
+def disk_errors(where: Path, needed_bytes: int = KERNEL_TREE_BYTES) -> Iterator[None]:
+    """Turn a full, read-only or broken disk below ``where`` into a ToolError with the way out."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in _DISK_FULL:
+            raise no_space(where, needed_bytes) from problem
+        raise ToolError(
+            f"cannot write or read {problem.filename or where}: {problem.strerror}. "
+            "KDYNO_CACHE names another cache folder"
+        ) from problem
+
+
+def no_space(where: Path, needed_bytes: int) -> ToolError:
+    """The error for a disk without room for ``needed_bytes``."""
+    while any(part.startswith(_PARTIAL) for part in where.parts):
+        where = where.parent  # a folder that is gone when the message is read
+    there = _existing(where)
+    free_bytes = shutil.disk_usage(there).free
+    return ToolError(
+        f"no disk space: about {needed_bytes / 1e6:,.0f} MB are needed in {where}, "
+        f"{free_bytes / 1e6:,.0f} MB are free there. Make room, or let KDYNO_CACHE name a "
+        "folder on a larger disk"
+    )
+
+
+def require_space(where: Path, needed_bytes: int) -> None:
+    """ToolError before the work when ``where`` has fewer than ``needed_bytes`` free."""
+    if shutil.disk_usage(_existing(where)).free < needed_bytes:
+        raise no_space(where, needed_bytes)
+
+
+@contextmanager
+def locked(cache: Path, key: str, progress: Progress) -> Iterator[None]:
+    """Hold the lock ``key``; while another process has it, say so once and wait."""
+    folder = cache / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / key).open("a+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            holder = lock.read(32).decode("ascii", "replace").strip()
+            progress(f"waiting: another kdyno (process {holder or '?'}) is fetching {key}", None)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n".encode())
+        lock.flush()
+        yield
+
+
+@contextmanager
+def partial(cache: Path, key: str) -> Iterator[Path]:
+    """A folder to make something in, beside the finished trees; gone afterwards."""
+    trees = cache / "trees"
+    trees.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PARTIAL}{key}-", dir=trees))
+    try:
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(cache: Path, own_key: str) -> None:
+    """Remove what killed processes left half made. Call with the lock ``own_key`` held."""
+    for folder in (cache / "trees").glob(f"{_PARTIAL}*"):
+        key = folder.name[len(_PARTIAL) :].rpartition("-")[0]
+        if key == own_key:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        with suppress(OSError), (cache / "locks" / key).open("a+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def find(cache: Path, key: str) -> Tree | None:
+    """The finished tree ``key``, or None."""
+    home = cache / "trees" / key
+    data = read_json(home / "tree.json")
+    if data is None or not (home / "tree").is_dir():
+        return None
+    return Tree(home / "tree", data["digest"], data["description"], data["version"])
+
+
+def place(
+    cache: Path,
+    spec: SourceSpec,
+    key: str,
+    digest: str,
+    description: str,
+    fill: Callable[[Path], Path],
+    progress: Progress,
+    check: Callable[[list[str]], None] = lambda _lines: None,
+) -> Tree:
+    """The tree ``key``; when absent, made by ``fill``, which unpacks into the folder it is
+    given and returns where the source begins. ``check`` may refuse the manifest's lines."""
+    with locked(cache, key, progress):
+        tree = find(cache, key)
+        sweep(cache, key)
+        if tree is not None:
+            return tree
+        home = cache / "trees" / key
+        if home.exists():  # without tree.json or tree/: somebody deleted parts by hand
+            shutil.rmtree(home)
+        with partial(cache, key) as scratch:
+            made = fill(scratch)
+            version = kernel_version(made, str(spec))
+            progress(f"hashing {spec}", None)
+            lines = manifest.settle(made, str(spec))
+            check(lines)
+            ready = scratch / "ready"
+            ready.mkdir()
+            made.rename(ready / "tree")
+            manifest.write(ready / "manifest", lines)
+            write_json(
+                ready / "tree.json",
+                {
+                    "schema": 1,
+                    "source": str(spec),
+                    "digest": digest,
+                    "description": description,
+                    "version": version,
+                },
+            )
+            ready.rename(home)
+        placed = find(cache, key)
+        assert placed is not None
+        return placed
+
+
+def kernel_version(root: Path, asked: str) -> str:
+    """``VERSION.PATCHLEVEL.SUBLEVEL`` and EXTRAVERSION; UsageError when it is no kernel."""
+    missing = [name for name in ("Makefile", "Kbuild") if not (root / name).is_file()]
+    missing += [] if (root / "arch").is_dir() else ["arch/"]
+    fields: dict[str, str] = {}
+    if "Makefile" not in missing:
+        with (root / "Makefile").open(encoding="utf-8", errors="replace") as makefile:
+            for _number, line in zip(range(_MAKEFILE_LINES), makefile, strict=False):
+                name, equals, value = line.partition("=")
+                if equals:
+                    fields.setdefault(name.strip(), value.strip())
+        if not (fields.get("VERSION", "").isdigit() and fields.get("PATCHLEVEL", "").isdigit()):
+            missing.append("VERSION and PATCHLEVEL in Makefile")
+    if missing:
+        top = ", ".join(sorted(entry.name for entry in root.iterdir())[:8]) or "nothing"
+        raise UsageError(
+            f"source {asked} is no kernel source: it lacks {', '.join(missing)}. "
+            f"At its top there is {top}"
+        )
+    numbers = [fields["VERSION"], fields["PATCHLEVEL"], fields.get("SUBLEVEL") or "0"]
+    return ".".join(numbers) + fields.get("EXTRAVERSION", "")
+
+
+def recorded(cache: Path, record: Path) -> Tree | None:
+    """The tree that ``record`` remembers, if it is still there."""
+    data = read_json(record)
+    return find(cache, data["tree"]) if data and isinstance(data.get("tree"), str) else None
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None when absent or damaged, so that it is made again."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write aside, then rename: the file is whole or absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    aside.replace(path)
+
+
+def _existing(path: Path) -> Path:
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    return path

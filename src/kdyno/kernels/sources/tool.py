@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""External programs of the fetch: they die with kdyno, speak English, and their errors show."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kdyno.command import shown
+from kdyno.errors import ToolError
+
+_FULL = ("no space left on device", "disk quota exceeded", "file too large", "file size limit")
+_KILLED_BY_LIMIT = "terminated by signal 25"
+_SHOWN_LINES = 15
+_SIGXFSZ = 25
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The caller's environment with untranslated messages and nobody asked for passwords."""
+    return {
+        **os.environ,
+        "LC_ALL": "C.UTF-8",
+        "LANGUAGE": "",
+        "GIT_TERMINAL_PROMPT": "0",
+        "DEBIAN_FRONTEND": "noninteractive",
+        **(extra or {}),
+    }
+
+
+def dying_with_us(argv: Sequence[str]) -> list[str]:
+    """``argv`` such that the kernel kills it when kdyno dies, even of SIGKILL."""
+    setpriv = shutil.which("setpriv")
+    return [*([setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []), *argv]
+
+
+def raise_failure(argv: Sequence[str], status: int, stderr: str) -> None:
+    """ToolError with the program's own last lines; OSError(ENOSPC) when the disk is full."""
+    if status == -_SIGXFSZ or any(word in stderr.lower() for word in (*_FULL, _KILLED_BY_LIMIT)):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    lines = [line for line in stderr.splitlines() if line.strip()][-_SHOWN_LINES:]
+    said = "\n  ".join(lines) if lines else "(it printed nothing)"
+    ended = f"status {status}" if status >= 0 else f"signal {-status}"
+    raise ToolError(f"`{shown(argv)}` failed with {ended}:\n  {said}")
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    allowed: tuple[int, ...] = (0,),
+) -> bytes:
+    """Standard output of a finished program; raises as ``raise_failure`` for other statuses."""
+    try:
+        done = subprocess.run(
+            dying_with_us(argv),
+            cwd=cwd,
+            env=environment(env),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as problem:
+        raise ToolError(
+            f"cannot run {argv[0]}: {problem.strerror}. `kdyno doctor` says how to install it"
+        ) from problem
+    if done.returncode not in allowed:
+        raise_failure(argv, done.returncode, done.stderr.decode("utf-8", "replace"))
+    return done.stdout

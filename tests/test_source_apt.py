@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""The machine's apt configuration, read as apt reads it; a package without a network."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from fake_tree import make_tar, make_tree
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.kernels.source import fetch, parse
+from kdyno.kernels.sources import apt, debian
+
+DEB822 = """
+Types: deb deb-src
+# a comment in the stanza
+URIs: http://mirror.example/debian/
+Suites: bookworm bookworm-updates
+Components: main contrib
+Signed-By: /usr/share/keyrings/x.gpg
+
+Types: deb
+URIs: http://mirror.example/debian-security
+Suites:
+ bookworm-security
+Components: main
+
+Enabled: no
+Types: deb
+URIs: http://off.example/debian
+Suites: bookworm
+Components: main
+
+Types: deb-src
+URIs: http://src.example/debian
+Suites: bookworm
+Components: main
+"""
+LIST = """# deb http://commented.example/debian bookworm main
+deb [arch=amd64 signed-by=/x.gpg] http://mirror.example/debian bookworm main  # the mirror
+deb http://other.example/tool stable tool
+deb http://cloud.example/apt cloud-sdk-bookworm main
+deb-src http://mirror.example/debian bookworm main
+"""
+MIRROR = "http://mirror.example/debian"
+
+
+def test_deb822() -> None:
+    assert apt.parse_deb822(DEB822) == [
+        apt.Entry(MIRROR, "bookworm", ("main", "contrib")),
+        apt.Entry(MIRROR, "bookworm-updates", ("main", "contrib")),
+        apt.Entry("http://mirror.example/debian-security", "bookworm-security", ("main",)),
+    ]
+
+
+def test_one_line_lists() -> None:
+    assert apt.parse_list(LIST) == [
+        apt.Entry(MIRROR, "bookworm", ("main",)),
+        apt.Entry("http://other.example/tool", "stable", ("tool",)),
+        apt.Entry("http://cloud.example/apt", "cloud-sdk-bookworm", ("main",)),
+    ]
+
+
+def test_the_machine_s_own_suites_come_first_then_the_newer_ones(tmp_path: Path) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text(LIST)
+    (tmp_path / "sources.list.d" / "debian.sources").write_text(DEB822)
+    (tmp_path / "sources.list.d" / "off.list.disabled").write_text("deb http://x bookworm main")
+    groups = apt.archive(apt.read_entries(tmp_path), "bookworm").groups
+    assert [[entry.suite for entry in group] for group in groups] == [
+        ["bookworm", "bookworm-updates", "bookworm-security"],
+        ["trixie-backports"],
+        ["bookworm-backports"],
+        ["trixie"],
+    ]
+    assert {group[0].uri for group in groups} == {MIRROR}
+
+
+def test_a_machine_without_a_debian_mirror_is_told_what_else_there_is() -> None:
+    entries = [apt.Entry("http://x.example/ubuntu", "noble", ("main",))]
+    with pytest.raises(ToolError, match=r"Use kernel\.org:, tar:, git: or path: instead"):
+        apt.archive(entries, "bookworm")
+
+
+def test_progress_lines_of_apt() -> None:
+    lines = [b"dlstatus:1:12.5:Retrieving\n", b"pmstatus:x:1:y\n", b"dlstatus:1:oops:x\n", b"\n"]
+    assert list(apt._fractions(iter(lines))) == [0.125]
+
+
+class FakeApt:
+    """One suite with one package, whose .deb is packed by dpkg-deb."""
+
+    suites = "fake"
+
+    def __init__(self, deb: Path, version: str) -> None:
+        self.deb, self.version = deb, version
+        self.updates = 0
+
+    def update(self, _progress: object) -> None:
+        self.updates += 1
+
+    def newest(self, package: str) -> str | None:
+        return self.version if package == "linux-source-7.3" else None
+
+    def names(self, _start: str) -> list[str]:
+        return ["linux-source-7.3"]
+
+    def download(self, _package: str, _version: str, into: Path, _progress: object) -> Path:
+        target = into / self.deb.name
+        target.write_bytes(self.deb.read_bytes())
+        return target
+
+
+def make_deb(folder: Path) -> Path:
+    tree = make_tree(folder / "linux-source-7.3")
+    root = folder / "package"
+    (root / "usr/src").mkdir(parents=True)
+    (root / "DEBIAN").mkdir()
+    (root / "DEBIAN/control").write_text(
+        "Package: linux-source-7.3\nVersion: 7.3.4-1\nArchitecture: all\n"
+        "Maintainer: T <t@example.org>\nDescription: toy\n"
+    )
+    make_tar(tree, root / "usr/src/linux-source-7.3.tar.xz")
+    deb = folder / "linux-source-7.3_7.3.4-1_all.deb"
+    subprocess.run(
+        ["dpkg-deb", "-Zgzip", "-b", str(root), str(deb)], check=True, capture_output=True
+    )
+    return deb
+
+
+def test_a_package_is_fetched_once_and_updated_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("dpkg-deb is not installed")
+    fake = FakeApt(make_deb(tmp_path), "7.3.4-1")
+    monkeypatch.setattr(debian, "_machines", lambda _home: iter([fake]))
+    spec, cache = parse("debian:linux-source-7.3"), tmp_path / "cache"
+
+    def got(refresh: bool = False) -> object:
+        return fetch(spec, cache, lambda _text, _fraction: None, refresh=refresh)
+
+    first = got()
+    assert got() == first
+    assert fake.updates == 1
+    assert got(refresh=True) == first  # nothing newer
+    fake.version = "7.3.5-1"
+    assert got() == first
+    second = got(refresh=True)
+    assert second != first
+    assert got() == second
+    assert fake.updates == 3
+    with pytest.raises(
+        UsageError, match=r"no package linux-source-7\.2\. Did you mean linux-source-7\.3"
+    ):
+        fetch(parse("debian:linux-source-7.2"), cache, lambda _text, _fraction: None)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""Killed, cut short, hostile, full, and two at once: never a tree that is not whole."""
+
+from __future__ import annotations
+
+import io
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from fake_tree import make_repository, make_tar, make_tree
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.kernels.source import Tree, fetch, parse
+from kdyno.kernels.sources import shelf
+
+# argv: source, cache, N. Fetches, and kills itself at the Nth thing that it tells; prints how
+# many things it told.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from kdyno.kernels.source import fetch, parse
+told = 0
+def progress(text, fraction):
+    global told
+    told += 1
+    if told == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
+fetch(parse(sys.argv[1]), Path(sys.argv[2]), progress)
+print(told)
+"""
+
+# argv: source, cache. Says what it does on stdout; while unpacking it waits for a line on stdin.
+SLOW = """
+import sys
+from pathlib import Path
+from kdyno.kernels.source import fetch, parse
+def progress(text, fraction):
+    print(text, flush=True)
+    if text.startswith("unpacking"):
+        sys.stdin.readline()
+print("got", fetch(parse(sys.argv[1]), Path(sys.argv[2]), progress).path, flush=True)
+"""
+
+
+def got(source: str, cache: Path) -> Tree:
+    return fetch(parse(source), cache, lambda _text, _fraction: None)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path / "linux-7.3.4")
+
+
+@pytest.mark.parametrize("kind", ["tar", "path", "git"])
+def test_a_fetch_killed_anywhere_leaves_nothing_that_is_used(
+    tmp_path: Path, tree: Path, kind: str
+) -> None:
+    if kind == "git":
+        make_repository(tree)
+    places = {
+        "tar": f"tar:{make_tar(tree, tmp_path / 'x.tar.xz')}",
+        "path": f"path:{tree}",
+        "git": f"git:file://{tree}#main",
+    }
+    source = places[kind]
+    whole = got(source, tmp_path / "whole").manifest()
+    for step in range(1, 20):
+        cache = tmp_path / f"cache{step}"
+        argv = [sys.executable, "-c", KILLED, source, str(cache), str(step)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            assert step > 2  # it was killed at least twice before it told everything
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        found = got(source, cache)
+        assert found.manifest() == whole
+        assert [entry.name for entry in (cache / "trees").iterdir()] == [found.path.parent.name]
+    else:
+        pytest.fail("the fetch never ended")
+
+
+def test_leftovers_of_another_source_are_swept(tree: Path, cache: Path) -> None:
+    for name in (".partial-tar-0123-abcdefgh", ".partial-path-x-abcdefgh"):
+        (cache / "trees" / name / "ready").mkdir(parents=True)
+    with shelf.locked(cache, "path-x", lambda _text, _fraction: None):
+        got(f"path:{tree}", cache)
+    left = {entry.name for entry in (cache / "trees").iterdir() if entry.name.startswith(".")}
+    assert left == {".partial-path-x-abcdefgh"}  # somebody holds its lock: it is alive
+
+
+def test_a_tree_without_its_record_is_made_again(tree: Path, cache: Path) -> None:
+    found = got(f"path:{tree}", cache)
+    (found.path.parent / "tree.json").write_text("{")
+    (found.path / "lib/sort.c").unlink()
+    again = got(f"path:{tree}", cache)
+    assert (again.path / "lib/sort.c").is_file()
+
+
+def test_two_fetches_of_one_source_wait_for_each_other(
+    tmp_path: Path, tree: Path, cache: Path
+) -> None:
+    source = f"tar:{make_tar(tree, tmp_path / 'x.tar')}"
+    argv = [sys.executable, "-c", SLOW, source, str(cache)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(argv, **pipes) as first:  # type: ignore[call-overload]
+        for line in first.stdout:
+            if line.startswith("unpacking"):
+                break
+        with subprocess.Popen(argv, **pipes) as second:  # type: ignore[call-overload]
+            told = []
+            for line in second.stdout:
+                told.append(line)
+                if line.startswith("waiting"):
+                    break
+            assert f"another kdyno (process {first.pid}) is fetching tar-" in told[-1]
+            first.stdin.write("\n" * 50)
+            first.stdin.close()
+            rest = second.stdout.read()
+            assert "unpacking" not in rest
+            assert rest.splitlines()[-1] == first.stdout.read().splitlines()[-1]
+
+
+@pytest.mark.parametrize("suffix", ["tar.xz", "tar.gz", "tar"])
+def test_an_archive_that_is_cut_short_is_refused(
+    tmp_path: Path, tree: Path, cache: Path, suffix: str
+) -> None:
+    file = make_tar(tree, tmp_path / f"x.{suffix}")
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 3 + 200])
+    with pytest.raises(UsageError, match="damaged, cut short or no tar archive"):
+        got(f"tar:{file}", cache)
+    assert not list((cache / "trees").iterdir())
+
+
+def test_a_tar_cut_between_two_members_is_refused(tmp_path: Path, tree: Path, cache: Path) -> None:
+    file = make_tar(tree, tmp_path / "x.tar")
+    with tarfile.open(file) as archive:
+        last = archive.getmembers()[-1].offset
+    file.write_bytes(file.read_bytes()[:last])
+    with pytest.raises(UsageError, match="cut short"):
+        got(f"tar:{file}", cache)
+
+
+def test_what_is_no_archive_is_refused(tmp_path: Path, cache: Path) -> None:
+    file = tmp_path / "x.tar.xz"
+    file.write_text("not found\n")
+    with pytest.raises(UsageError, match="no tar archive"):
+        got(f"tar:{file}", cache)
+    with pytest.raises(UsageError, match="does not exist"):
+        got(f"tar:{tmp_path}/nowhere.tar", cache)
+    with pytest.raises(UsageError, match="is a folder: write path:"):
+        got(f"tar:{tmp_path}", cache)
+    with pytest.raises(UsageError, match="is a file: write tar:"):
+        got(f"path:{file}", cache)
+
+
+def hostile(file: Path, tree: Path, member: tarfile.TarInfo) -> Path:
+    with tarfile.open(file, "w") as archive:
+        archive.add(tree, "linux")
+        archive.addfile(member, io.BytesIO(b"x" * member.size))
+    return file
+
+
+@pytest.mark.parametrize("name", ["../escaped", "linux/../../escaped", "ABSOLUTE"])
+def test_names_outside_the_archive_are_refused(
+    tmp_path: Path, tree: Path, cache: Path, name: str
+) -> None:
+    member = tarfile.TarInfo(name.replace("ABSOLUTE", f"{tmp_path}/escaped"))
+    member.size = 1
+    with pytest.raises(UsageError, match="names outside its own folder"):
+        got(f"tar:{hostile(tmp_path / 'x.tar', tree, member)}", cache)
+    assert not list(tmp_path.rglob("escaped"))
+
+
+@pytest.mark.parametrize("target", ["/etc", "../..", "../../../tmp"])
+def test_links_out_of_the_tree_are_refused(
+    tmp_path: Path, tree: Path, cache: Path, target: str
+) -> None:
+    member = tarfile.TarInfo("linux/lib/out")
+    member.type, member.linkname = tarfile.SYMTYPE, target
+    with pytest.raises(UsageError, match="leads out of the tree"):
+        got(f"tar:{hostile(tmp_path / 'x.tar', tree, member)}", cache)
+
+
+def test_devices_and_pipes_are_refused(tmp_path: Path, tree: Path, cache: Path) -> None:
+    member = tarfile.TarInfo("linux/lib/pipe")
+    member.type = tarfile.FIFOTYPE
+    with pytest.raises(UsageError, match="neither file, folder nor link"):
+        got(f"tar:{hostile(tmp_path / 'x.tar', tree, member)}", cache)
+
+
+@pytest.mark.parametrize(
+    ("gone", "message"),
+    [
+        ("Makefile", "lacks Makefile"),
+        ("Kbuild", "lacks Kbuild"),
+        ("arch", "lacks arch/"),
+    ],
+)
+def test_source_that_is_no_kernel(tree: Path, cache: Path, gone: str, message: str) -> None:
+    shutil.rmtree(tree / gone) if (tree / gone).is_dir() else (tree / gone).unlink()
+    for source in (f"path:{tree}", f"tar:{make_tar(tree, tree.with_suffix('.tar'))}"):
+        with pytest.raises(UsageError, match=f"is no kernel source: it {message}"):
+            got(source, cache)
+    assert not list((cache / "trees").glob("*"))
+
+
+def test_a_makefile_of_something_else(tree: Path, cache: Path) -> None:
+    (tree / "Makefile").write_text("all:\n\ttrue\n")
+    with pytest.raises(UsageError, match="VERSION and PATCHLEVEL in Makefile"):
+        got(f"path:{tree}", cache)
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(
+    tmp_path: Path, tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = make_tar(tree, tmp_path / "x.tar.xz")
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=1000))
+    for source in (f"tar:{file}", f"path:{tree}"):
+        with pytest.raises(
+            ToolError, match=r"no disk space: about 0 MB are needed in .*KDYNO_CACHE"
+        ):
+            got(source, cache)
+
+
+def limited_to_64_kib() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
+
+
+@pytest.mark.parametrize("kind", ["tar", "path", "git"])
+def test_a_disk_that_fills_up_on_the_way(
+    tmp_path: Path, tree: Path, cache: Path, kind: str
+) -> None:
+    # A limit on file size fails where a full disk fails, without root or a mount.
+    (tree / "lib/large.c").write_bytes(b"/* large */\n" * 20_000)
+    if kind == "git":
+        make_repository(tree)
+    source = {
+        "tar": f"tar:{make_tar(tree, tmp_path / 'x.tar.xz')}",
+        "path": f"path:{tree}",
+        "git": f"git:{tree}",
+    }[kind]
+    argv = [sys.executable, "-c", KILLED, source, str(cache), "0"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, preexec_fn=limited_to_64_kib
+    )
+    assert "ToolError: no disk space: about 2,000 MB are needed in" in done.stderr
+    assert not list((cache / "trees").iterdir())
+    assert got(source, cache).version == "7.3.4"
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, tree: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where the cache should be")
+    with pytest.raises(ToolError, match="KDYNO_CACHE names another cache folder"):
+        got(f"path:{tree}", blocked)

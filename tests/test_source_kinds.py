@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: MIT
+"""Every kind of source becomes the same pristine tree, once, and is found again."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from fake_tree import make_repository, make_tar, make_tree
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.kernels.source import SourceSpec, Tree, fetch, parse
+from kdyno.kernels.sources.manifest import CANONICAL_MTIME_S
+
+
+class Told:
+    """A progress callback that remembers what was told."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, text: str, _fraction: float | None) -> None:
+        self.texts.append(text)
+
+
+def got(source: str, cache: Path, *, refresh: bool = False) -> Tree:
+    return fetch(parse(source), cache, Told(), refresh=refresh)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return make_tree(tmp_path / "linux-7.3.4")
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("debian:linux-source-7.3", SourceSpec("debian", "linux-source-7.3")),
+        ("tar:/a b/x.tar.xz", SourceSpec("tar", "/a b/x.tar.xz")),
+        ("git:/src/linux", SourceSpec("git", "/src/linux", "HEAD")),
+        ("git:https://e.org/x.git#v7.3-rc1", SourceSpec("git", "https://e.org/x.git", "v7.3-rc1")),
+        ("git:me@e.org:x.git#HEAD~2", SourceSpec("git", "me@e.org:x.git", "HEAD~2")),
+        ("kernel.org:6.12.3", SourceSpec("kernel.org", "6.12.3")),
+        ("path:/src", SourceSpec("path", "/src")),
+    ],
+)
+def test_sources_are_taken_apart(text: str, spec: SourceSpec) -> None:
+    assert parse(text) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("linux", "does not begin with a kind"),
+        ("debain:x", "Did you mean debian:"),
+        ("tar:", "nothing after the colon"),
+        ("path:a\0b", "control character"),
+        ("debian:-o=x", "no Debian package name"),
+        ("debian:a b", "no Debian package name"),
+        ("kernel.org:6", "no kernel release"),
+        ("kernel.org:../../x", "no kernel release"),
+        ("git:#v1", "lacks its folder"),
+        ("git:/src#", "lacks its folder"),
+        ("git:--upload-pack=x", "must not begin with '-'"),
+        ("git:/src#--output=x", "is no branch, tag or commit"),
+        ("git:/src#a:b", "is no branch, tag or commit"),
+        ("git:ext::sh -c x", "over https, http, ssh, git, file"),
+        ("git:ftp://e.org/x", "over https, http, ssh, git, file"),
+    ],
+)
+def test_sources_that_cannot_be_are_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse(text)
+
+
+@pytest.mark.parametrize("suffix", ["tar", "tar.xz", "tar.gz", "tar.bz2", "tar.zst"])
+def test_tar(tmp_path: Path, tree: Path, cache: Path, suffix: str) -> None:
+    if suffix == "tar.zst" and shutil.which("zstd") is None:
+        pytest.skip("zstd is not installed")
+    file = make_tar(tree, tmp_path / f"x.{suffix}")
+    found = got(f"tar:{file}", cache)
+    assert found.version == "7.3.4"
+    assert (found.path / "lib/sort.c").read_text() == (tree / "lib/sort.c").read_text()
+    assert (found.path / "scripts/run.sh").stat().st_mode & 0o777 == 0o755
+    assert (found.path / "lib/sort.c").stat().st_mtime == CANONICAL_MTIME_S
+    manifest = found.manifest()
+    assert len(manifest) == 12
+    assert manifest["scripts/run.sh"].endswith(" 755")
+    assert manifest["lib/link.h"].endswith(" link")
+    assert manifest["lib/empty.h"].split()[0] == "cae66941d9efbd404e4d88758ea67670"
+    file.touch()
+    again = Told()
+    assert fetch(parse(f"tar:{file}"), cache, again) == found
+    assert not [text for text in again.texts if text.startswith("unpacking")]
+
+
+def test_all_kinds_give_one_manifest(tmp_path: Path, tree: Path, cache: Path) -> None:
+    trees = [got(f"tar:{make_tar(tree, tmp_path / 'x.tar')}", cache), got(f"path:{tree}", cache)]
+    make_repository(tree)
+    trees += [got(f"git:{tree}", cache), got(f"path:{tree}", cache)]
+    assert [found.manifest() for found in trees[1:]] == [trees[0].manifest()] * 3
+    assert trees[1].digest == trees[3].digest
+    assert len({found.digest for found in trees}) == 3
+
+
+def test_an_archive_without_a_top_folder(tmp_path: Path, tree: Path, cache: Path) -> None:
+    file = tmp_path / "flat.tar"
+    subprocess.run(["tar", "-C", str(tree), "-cf", str(file), "."], check=True)
+    assert got(f"tar:{file}", cache).version == "7.3.4"
+
+
+def test_git_takes_any_ref_and_only_what_is_committed(tree: Path, cache: Path) -> None:
+    commit = make_repository(tree)
+    (tree / "lib/sort.c").write_text("changed\n")
+    found = [got(f"git:{tree}{ref}", cache) for ref in ("", "#main", "#v7.3.4", f"#{commit[:10]}")]
+    assert len({one.path for one in found}) == 1
+    assert "changed" not in (found[0].path / "lib/sort.c").read_text()
+    assert (
+        found[0].digest
+        == subprocess.run(
+            ["git", "-C", str(tree), "rev-parse", "HEAD^{tree}"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+    )
+    with pytest.raises(UsageError, match="Needed a single revision"):
+        got(f"git:{tree}#nowhere", cache)
+
+
+@pytest.mark.parametrize("ref", ["main", "v7.3.4", "COMMIT", "main^{tree}~0", "HEAD"])
+def test_git_url(tree: Path, cache: Path, ref: str) -> None:
+    commit = make_repository(tree)
+    source = f"git:file://{tree}#{ref.replace('COMMIT', commit)}"
+    if "tree" in ref:
+        with pytest.raises(UsageError, match="the repository has no"):
+            got(source, cache)
+        return
+    found = got(source, cache)
+    assert found.version == "7.3.4"
+    tree.rename(tree.with_name("gone"))  # what was fetched once needs no network
+    assert got(source, cache) == found
+    with pytest.raises((ToolError, UsageError)):
+        got(source, cache, refresh=True)
+
+
+def test_git_url_moves_only_when_asked(tree: Path, cache: Path) -> None:
+    make_repository(tree)
+    first = got(f"git:file://{tree}#main", cache)
+    (tree / "lib/sort.c").write_text("int sort;\n")
+    git = ["git", "-C", str(tree), "-c", "user.name=T", "-c", "user.email=t@example.org"]
+    subprocess.run([*git, "commit", "-qam", "two"], check=True)
+    assert got(f"git:file://{tree}#main", cache) == first
+    second = got(f"git:file://{tree}#main", cache, refresh=True)
+    assert second.digest != first.digest
+    assert got(f"git:file://{tree}#main", cache) == second
+
+
+def test_path_leaves_build_products_out(tree: Path, cache: Path) -> None:
+    clean = got(f"path:{tree}", cache).digest
+    for name in ("lib/sort.o", "vmlinux", ".config", "include/generated/a.h", "lib/.sort.o.cmd"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("product")
+    (tree / "scripts/fixdep").write_text("product")
+    (tree / "scripts/.fixdep.cmd").write_text("product")
+    assert got(f"path:{tree}", cache).digest == clean
+    (tree / "lib/new.c").write_text("source")
+    (tree / "include/linux").mkdir(parents=True)
+    (tree / "include/linux/config.h").write_text("source")
+    second = got(f"path:{tree}", cache)
+    assert {"lib/new.c", "include/linux/config.h"} < second.manifest().keys()
+    assert "scripts/fixdep" not in second.manifest()
+
+
+def test_path_of_a_checkout_is_what_git_could_track(tree: Path, cache: Path) -> None:
+    make_repository(tree)
+    (tree / ".gitignore").write_text("*.o\n")
+    (tree / "lib/sort.o").write_text("ignored")
+    (tree / "lib/new.c").write_text("untracked")
+    (tree / "lib/sort.c").unlink()
+    names = got(f"path:{tree}", cache).manifest().keys()
+    assert "lib/new.c" in names
+    assert not {"lib/sort.o", "lib/sort.c", ".git/HEAD"} & names
+
+
+def test_path_sees_a_changed_mode_and_content_and_keeps_the_old_snapshot(
+    tree: Path, cache: Path
+) -> None:
+    first = got(f"path:{tree}", cache)
+    (tree / "lib/sort.c").chmod(0o755)
+    second = got(f"path:{tree}", cache)
+    (tree / "lib/sort.c").write_text("x" * len((tree / "lib/sort.c").read_text()))
+    third = got(f"path:{tree}", cache)
+    assert len({first.digest, second.digest, third.digest}) == 3
+    assert "return 1" in (first.path / "lib/sort.c").read_text()
+
+
+def test_path_of_old_files_is_recognised_without_reading(
+    tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kdyno.kernels.sources import folder
+
+    monkeypatch.setattr(folder, "_SETTLED_NS", -(10**12))  # as if the files were old
+    told = Told()
+    first = fetch(parse(f"path:{tree}"), cache, told)
+    assert told.texts
+    told = Told()
+    assert fetch(parse(f"path:{tree}"), cache, told) == first
+    assert told.texts == []
+
+
+class Site(SimpleHTTPRequestHandler):
+    """A kernel site that can break off, and knows ranges where it is told to."""
+
+    cut_after: int | None = None
+    requests: list[tuple[str, str | None]] = []  # noqa: RUF012 - one per test, set there
+
+    def do_GET(self) -> None:
+        asked = self.headers.get("Range")
+        self.requests.append((self.path, asked))
+        file = Path(self.translate_path(self.path))
+        if not file.is_file():
+            self.send_error(404)
+            return
+        content = file.read_bytes()
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+        self.send_response(206 if asked else 200)
+        if asked:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        end = None
+        if self.cut_after is not None and self.path.endswith(".xz"):
+            end = start + self.cut_after
+        self.wfile.write(content[start:end])
+
+    def log_message(self, *_words: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def site(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The site's folder for 7.x releases, with 7.3.4 in it."""
+    from hashlib import sha256
+
+    folder = tmp_path / "site" / "v7.x"
+    folder.mkdir(parents=True)
+    packed = make_tar(tree, folder / "linux-7.3.4.tar.xz")
+    lines = [f"{sha256(packed.read_bytes()).hexdigest()}  linux-7.3.4.tar.xz"]
+    lines += [f"{'0' * 64}  linux-7.{minor}.tar.xz" for minor in (1, 2, 3)]
+    (folder / "sha256sums.asc").write_text("-----BEGIN\n" + "\n".join(lines) + "\n")
+    monkeypatch.setattr(Site, "requests", [])
+    monkeypatch.setattr(Site, "cut_after", None)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Site, directory=str(folder.parent)))
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    monkeypatch.setenv("KDYNO_KERNEL_ORG", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("no_proxy", "*")
+    yield folder
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_release_is_verified_unpacked_and_then_needs_no_network(site: Path, cache: Path) -> None:
+    found = got("kernel.org:7.3.4", cache)
+    assert found.version == "7.3.4"
+    asked = len(Site.requests)
+    assert got("kernel.org:7.3.4", cache, refresh=True) == found
+    assert len(Site.requests) == asked
+    assert not list((cache / "sources" / "kernel.org").glob("*.xz*"))
+
+
+def test_a_wrong_checksum_is_refused_and_deleted(site: Path, cache: Path) -> None:
+    shutil.copy(site / "linux-7.3.4.tar.xz", site / "linux-7.3.tar.xz")
+    with pytest.raises(ToolError, match="wrong checksum and was deleted"):
+        got("kernel.org:7.3", cache)
+    assert not list((cache / "sources" / "kernel.org").iterdir())
+    assert not list((cache / "trees").iterdir())
+
+
+def test_a_missing_release_lists_the_nearest(site: Path, cache: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"no release 7\.3\.5\. Nearest: 7\.1, 7\.2, 7\.3, 7\.3\.4"
+    ):
+        got("kernel.org:7.3.5", cache)
+    with pytest.raises(UsageError, match="Is there such a major version"):
+        got("kernel.org:8.1", cache)
+    with pytest.raises(UsageError, match="release candidate"):
+        got("kernel.org:7.4-rc1", cache)
+
+
+def test_a_download_that_breaks_off_is_continued(
+    site: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size_bytes = (site / "linux-7.3.4.tar.xz").stat().st_size
+    monkeypatch.setattr(Site, "cut_after", size_bytes // 3 + 1)
+    assert got("kernel.org:7.3.4", cache).version == "7.3.4"
+    assert [asked for path, asked in Site.requests if path.endswith(".xz")] == [
+        None,
+        f"bytes={size_bytes // 3 + 1}-",
+        f"bytes={2 * (size_bytes // 3 + 1)}-",
+    ]
+
+
+def test_a_download_that_never_ends_is_not_used(
+    site: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Site, "cut_after", 10)
+    with pytest.raises(ToolError, match="broke off 4 times; the last byte received was 40"):
+        got("kernel.org:7.3.4", cache)
+    assert not list((cache / "trees").iterdir())
+    monkeypatch.setattr(Site, "cut_after", None)
+    assert got("kernel.org:7.3.4", cache).version == "7.3.4"
+    assert Site.requests[-1][1] == "bytes=40-"
+
+
+def test_a_part_of_another_file_is_thrown_away(site: Path, cache: Path) -> None:
+    home = cache / "sources" / "kernel.org"
+    home.mkdir(parents=True)
+    (home / "linux-7.3.4.tar.xz.part").write_bytes(b"something else")
+    assert got("kernel.org:7.3.4", cache).version == "7.3.4"
+    (home / "linux-7.3.4.tar.xz.part").write_bytes(b"longer than the whole file" * 4000)
+    shutil.rmtree(cache / "trees")
+    assert got("kernel.org:7.3.4", cache).version == "7.3.4"
+
+
+def test_a_site_that_is_not_there(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KDYNO_KERNEL_ORG", "http://127.0.0.1:9/none")
+    monkeypatch.setenv("no_proxy", "*")
+    with pytest.raises(ToolError, match="cannot reach http://127"):
+        got("kernel.org:7.3.4", cache)
