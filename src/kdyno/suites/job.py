@@ -3,7 +3,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from kdyno.errors import UsageError
+
+JOB_BYTES_MAX = 64 * 1024
+SECONDS_RANGE = (0.01, 86400.0)
+_BENCH = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
+_SYSCTL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:-]*\Z")
+_NONCE = re.compile(r"[0-9a-f]{32}\Z")
 
 
 @dataclass(frozen=True)
@@ -26,3 +35,68 @@ class Job:
 
     cases: tuple[CaseJob, ...] = ()
     sysctl: tuple[tuple[str, str], ...] = ()
+
+
+def _line(where: str, text: str) -> str:
+    for character, name in (("\n", "a line break"), ("\0", "a NUL")):
+        if character in text:
+            raise UsageError(
+                f"{where}: {text[:60]!r} contains {name}, which a job file cannot carry; "
+                "put it into a script and run that"
+            )
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(f"{where}: {text[:60]!r} is not text (UTF-8)") from None
+    return text
+
+
+def _case_lines(index: int, case: CaseJob) -> list[str]:
+    where = f"{case.suite}/{case.case}"
+    if not _BENCH.match(case.bench):
+        raise UsageError(f"{where}: bench {case.bench!r} is no name of a benchmark")
+    lines = [f"case {index} {case.bench}"]
+    if (case.seconds is None) == (case.operations is None):
+        raise UsageError(f"{where}: exactly one of seconds and operations must be given")
+    if case.seconds is not None:
+        least, most = SECONDS_RANGE
+        if not least <= case.seconds <= most:
+            raise UsageError(f"{where}: seconds is {case.seconds}, allowed is {least} to {most:g}")
+        lines.append(f"seconds {case.seconds:.9f}")
+    if case.operations is not None:
+        if not 1 <= case.operations <= 1 << 50:
+            raise UsageError(f"{where}: operations is {case.operations}, and must be 1 or more")
+        lines.append(f"operations {case.operations}")
+    if not 0.001 <= case.timeout_s <= 1e6:
+        raise UsageError(f"{where}: timeout is {case.timeout_s} s, allowed is 0.001 to 1000000")
+    lines.append(f"timeout {case.timeout_s:.6f}")
+    lines += [f"arg {_line(f'{where}: argument', arg)}" for arg in case.args]
+    return lines
+
+
+def render(job: Job, nonce: str) -> str:
+    """Text of the job file, as guest/job.c reads it.
+
+    ``nonce`` is 32 lowercase hexadecimal digits, new for every boot: records that do not carry it
+    are not believed. UsageError for what the file cannot carry.
+    """
+    if not _NONCE.match(nonce):
+        raise ValueError("nonce must be 32 lowercase hexadecimal digits")
+    lines = ["kdyno-job 1", f"nonce {nonce}"]
+    for name, value in job.sysctl:
+        if not _SYSCTL.match(name) or ".." in name or len(name) > 255:
+            raise UsageError(f"sysctl: {name!r} is no name of a setting, such as vm.swappiness")
+        _line(f"sysctl {name}", value)
+        if not 1 <= len(value.encode()) <= 255:
+            raise UsageError(f"sysctl {name}: the value must have 1 to 255 bytes")
+        lines.append(f"sysctl {name} {value}")
+    for index, case in enumerate(job.cases):
+        lines += _case_lines(index, case)
+    text = "\n".join([*lines, "end", ""])
+    size_bytes = len(text.encode())
+    if size_bytes > JOB_BYTES_MAX:
+        raise UsageError(
+            f"the job of one boot has {size_bytes} bytes and may have {JOB_BYTES_MAX}: "
+            "shorten the command lines, or put them into scripts"
+        )
+    return text

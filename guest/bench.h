@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// All that a benchmark needs to know. A benchmark is one file bench/NAME.c that defines
+// BENCH(NAME), with '-' in the file's name written '_' in the symbol; bench/hello.c is the
+// template.
+#ifndef KDYNO_BENCH_H
+#define KDYNO_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bench {
+    const char *help;                     // one line: what one operation is
+    const char *usage;                    // its arguments, or NULL when it takes none
+    const char *(*supported)(void);       // optional: NULL when it can run here, else why not
+    void (*setup)(int argc, char **argv); // optional: argv[0] is the first argument
+    void (*body)(uint64_t iterations);    // does exactly this many operations; this is timed
+    void (*cleanup)(void);                // optional: also the place to check results
+    int (*helper)(int argc, char **argv); // optional: `kdyno-guest helper NAME ARGS`, for execs
+};
+
+#define BENCH(symbol) const struct bench bench_##symbol
+
+// Ends the case with an error record that carries this text.
+_Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Puts a text into the record's "extra"; 64 KiB for all of them, what is over is cut.
+void bench_note(const char *key, const void *bytes, size_t length);
+// A whole number within [least, most], or bench_fail naming `what`.
+uint64_t bench_number(const char *text, const char *what, uint64_t least, uint64_t most);
+// Is this a booted guest, whose kernel may be crashed at will?
+bool bench_in_guest(void);
+// Folder for working files: $KDYNO_DIR, else /tmp.
+const char *bench_dir(void);
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+#include "case.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "leftovers.h"
+#include "table.h"
+
+static void on_child(int signal) {
+    (void)signal; // only there to end a ppoll
+}
+
+void case_prepare(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP}, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+static _Noreturn void child(const struct case_spec *spec, const struct bench *bench, int wire,
+                            void (*in_child)(void)) {
+    setsid();
+    if (in_child)
+        in_child();
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int null = open("/dev/null", O_RDWR);
+    if (null >= 0)
+        dup2(null, 0);
+    dup2(2, 1); // records may be going to stdout
+    if (wire != 3)
+        dup2(wire, 3);
+    fcntl(3, F_SETFD, FD_CLOEXEC);
+    if (close_range(4, ~0u, 0))
+        for (int fd = 4; fd < 1024; fd++)
+            close(fd);
+    harness_run(bench, spec->argc, spec->argv, spec->plan, 3);
+}
+
+// Every child that is over: fills in `status` for the case's own process.
+static void reap(pid_t pid, bool *ended, int *status) {
+    int one;
+    for (pid_t got; (got = waitpid(-1, &one, WNOHANG)) > 0;)
+        if (got == pid) {
+            *ended = true;
+            *status = one;
+        }
+}
+
+// Waits for the case's end or its time limit; returns whether it ended by itself.
+static bool follow(pid_t pid, int fd, double timeout_s, struct wire_reader *said, int *status) {
+    uint64_t deadline = clock_ns() + (uint64_t)(timeout_s * 1e9);
+    bool ended = false, open_pipe = true;
+    sigset_t none;
+    sigemptyset(&none);
+    for (;;) {
+        reap(pid, &ended, status);
+        if (open_pipe)
+            open_pipe = wire_read(said, fd);
+        uint64_t now = clock_ns();
+        if (ended || now >= deadline)
+            break;
+        uint64_t left = deadline - now;
+        struct timespec wait = {(time_t)(left / NS_PER_S), (long)(left % NS_PER_S)};
+        struct pollfd poll = {.fd = open_pipe ? fd : -1, .events = POLLIN};
+        ppoll(&poll, 1, &wait, &none);
+    }
+    if (ended && open_pipe)
+        wire_read(said, fd);
+    return ended;
+}
+
+static void judge(struct case_outcome *outcome, const struct case_spec *spec, bool ended,
+                  int status) {
+    const struct wire_reader *said = &outcome->said;
+    char *reason = outcome->reason;
+    size_t size = sizeof outcome->reason;
+    outcome->kind = CASE_ERROR;
+    if (said->failed) {
+        snprintf(reason, size, "%s", said->text);
+    } else if (!ended) {
+        snprintf(reason, size, "not done after its time limit of %g s", spec->timeout_s);
+    } else if (WIFSIGNALED(status)) {
+        int number = WTERMSIG(status);
+        snprintf(reason, size, "killed by signal %d (%s)%s", number, strsignal(number),
+                 number == SIGKILL ? ": perhaps the memory ran out" : "");
+    } else if (said->skipped) {
+        outcome->kind = CASE_SKIP;
+        snprintf(reason, size, "%s", said->text);
+    } else if (said->garbled) {
+        snprintf(reason, size, "what the case's process wrote makes no sense");
+    } else if (!said->done || !said->rep_count || WEXITSTATUS(status)) {
+        snprintf(reason, size, "exited with status %d without a result", WEXITSTATUS(status));
+    } else {
+        outcome->kind = CASE_SAMPLE;
+    }
+}
+
+void case_run(const struct case_spec *spec, void (*in_child)(void), struct case_outcome *outcome) {
+    memset(outcome, 0, sizeof *outcome);
+    outcome->kind = CASE_ERROR;
+    const struct bench *bench = bench_find(spec->bench);
+    if (!bench) {
+        snprintf(outcome->reason, sizeof outcome->reason,
+                 "no benchmark %s in this guest program: kdyno-guest list names them", spec->bench);
+        return;
+    }
+    int pipes[2];
+    pid_t pid = -1;
+    if (pipe2(pipes, O_CLOEXEC) || (pid = fork()) < 0) {
+        snprintf(outcome->reason, sizeof outcome->reason, "cannot start a process: %s",
+                 strerror(errno));
+        return;
+    }
+    if (!pid) {
+        close(pipes[0]);
+        child(spec, bench, pipes[1], in_child);
+    }
+    close(pipes[1]);
+    fcntl(pipes[0], F_SETFL, O_NONBLOCK);
+    int status = 0;
+    bool ended = follow(pid, pipes[0], spec->timeout_s, &outcome->said, &status);
+    bool cleared = leftovers_clear(pid, !ended);
+    close(pipes[0]);
+    judge(outcome, spec, ended, status);
+    if (!cleared) {
+        outcome->kind = CASE_ERROR;
+        snprintf(outcome->reason, sizeof outcome->reason,
+                 "left a process behind that cannot be killed");
+    }
+}
+
+void case_write(struct json *json, const struct case_outcome *outcome) {
+    const struct wire_reader *said = &outcome->said;
+    json_key(json, "reps");
+    json_raw(json, "[");
+    for (size_t i = 0; i < said->rep_count; i++) {
+        char pair[64];
+        snprintf(pair, sizeof pair, "%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "",
+                 said->reps[i].operations, said->reps[i].ns);
+        json_raw(json, pair);
+    }
+    json_raw(json, "]");
+    json_number(json, "user_ns", said->figures.user_ns);
+    json_number(json, "sys_ns", said->figures.sys_ns);
+    json_number(json, "calibration_ns", said->figures.calibration_ns);
+    json_key(json, "extra");
+    json_raw(json, "{");
+    for (size_t i = 0; i < said->note_count; i++) {
+        json_key(json, said->notes[i].key);
+        json_quote(json, said->note_bytes + said->notes[i].start, said->notes[i].length);
+    }
+    json_raw(json, "}");
+}

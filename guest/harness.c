@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+#include "harness.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "wire.h"
+
+enum { REPS_LEAST = 5, REPS_MOST = 256, PARTS = 8 };
+static const uint64_t rep_least_ns = 1000000; // below that the clock and its reading show
+
+static int wire = -1;
+static bool in_guest;
+
+void harness_enter_guest(void) {
+    in_guest = true;
+}
+
+bool bench_in_guest(void) {
+    return in_guest;
+}
+
+const char *bench_dir(void) {
+    const char *dir = getenv("KDYNO_DIR");
+    return dir && *dir ? dir : "/tmp";
+}
+
+void bench_fail(const char *format, ...) {
+    char text[WIRE_TEXT_MAX];
+    va_list values;
+    va_start(values, format);
+    int length = vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    size_t kept = length < 0 ? 0 : (size_t)length;
+    wire_send(wire, WIRE_FAIL, text, kept < sizeof text ? kept : sizeof text - 1);
+    _exit(1);
+}
+
+void bench_note(const char *key, const void *bytes, size_t length) {
+    static char payload[WIRE_KEY_MAX + WIRE_NOTE_BYTES_MAX];
+    size_t prefix = strlen(key) + 1;
+    if (prefix > WIRE_KEY_MAX)
+        bench_fail("the name %s of a note is longer than %d bytes", key, WIRE_KEY_MAX - 1);
+    if (length > WIRE_NOTE_BYTES_MAX)
+        length = WIRE_NOTE_BYTES_MAX;
+    memcpy(payload, key, prefix);
+    memcpy(payload + prefix, bytes, length);
+    wire_send(wire, WIRE_NOTE, payload, prefix + length);
+}
+
+uint64_t bench_number(const char *text, const char *what, uint64_t least, uint64_t most) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || value < least || value > most)
+        bench_fail("%s is %s, but must be a whole number from %" PRIu64 " to %" PRIu64, what, text,
+                   least, most);
+    return value;
+}
+
+static uint64_t timed(const struct bench *bench, uint64_t iterations) {
+    uint64_t start = clock_ns();
+    bench->body(iterations);
+    return clock_ns() - start;
+}
+
+// Grows the iterations until one call takes about a sixteenth of the time, which is the warm-up
+// too. The cheapest call counts: one that was interrupted would make the operation look slow.
+static uint64_t calibrate(const struct bench *bench, double seconds) {
+    double part_ns = seconds * 1e9 / PARTS;
+    double limit_ns = part_ns < 1e8 ? 2e8 : 2 * part_ns;
+    double best_ns = INFINITY; // of one operation
+    uint64_t start = clock_ns(), iterations = 1;
+    for (int calls = 1;; calls++) {
+        double took_ns = (double)timed(bench, iterations) + 1;
+        if (took_ns / (double)iterations < best_ns)
+            best_ns = took_ns / (double)iterations;
+        double wanted = part_ns / best_ns;
+        if ((took_ns >= part_ns / 2 && calls >= 3) || (double)(clock_ns() - start) > limit_ns ||
+            wanted > (double)PLAN_OPERATIONS_MOST)
+            return wanted < 1 ? 1 : (uint64_t)wanted;
+        double next = 0.6 * wanted, most = 10.0 * (double)iterations;
+        iterations = next < 1 ? 1 : (uint64_t)(next < most ? next : most);
+    }
+}
+
+static uint64_t time_ns(struct timeval time) {
+    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_usec * 1000;
+}
+
+// CPU of this process and of the children it has waited for; a helper that lives on is not in it.
+static struct wire_figures cpu(void) {
+    struct rusage self, children;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    return (struct wire_figures){
+        .user_ns = time_ns(self.ru_utime) + time_ns(children.ru_utime),
+        .sys_ns = time_ns(self.ru_stime) + time_ns(children.ru_stime),
+    };
+}
+
+static void report(uint64_t operations, uint64_t ns) {
+    struct wire_rep rep = {operations, ns};
+    if (rep.ns < rep_least_ns)
+        bench_fail("a repetition of %" PRIu64 " operations took only %" PRIu64
+                   " ns, and less than 1 ms cannot be timed: ask for more operations or seconds",
+                   rep.operations, rep.ns);
+    if (!wire_send(wire, WIRE_REP, &rep, sizeof rep))
+        _exit(1);
+}
+
+static void measure_seconds(const struct bench *bench, double seconds, uint64_t operations) {
+    uint64_t ns[REPS_MOST], total_ns = 0, enough_ns = (uint64_t)(seconds * 1e9), done = 0;
+    double part_ns = seconds * 1e9 / PARTS;
+    // The last repetition may end a little before the time is full: half of one is near enough.
+    for (int retries = 3;
+         done < REPS_LEAST || (done < REPS_MOST && total_ns + total_ns / done / 2 < enough_ns);) {
+        total_ns += ns[done] = timed(bench, operations);
+        // A machine that was busy all through the calibration looked slow: begin again.
+        if ((double)ns[done++] < part_ns / 3 && retries-- > 0) {
+            operations = (uint64_t)((double)operations * part_ns / (double)(ns[done - 1] + 1)) + 1;
+            total_ns = done = 0;
+        }
+    }
+    for (uint64_t i = 0; i < done; i++)
+        report(operations, ns[i]);
+}
+
+static void measure_operations(const struct bench *bench, uint64_t operations) {
+    uint64_t left = operations, reps = operations < REPS_LEAST ? operations : REPS_LEAST;
+    for (; reps; reps--) {
+        uint64_t share = left / reps;
+        report(share, timed(bench, share));
+        left -= share;
+    }
+}
+
+void harness_run(const struct bench *bench, int argc, char **argv, struct plan plan, int wire_fd) {
+    wire = wire_fd;
+    const char *why_not = bench->supported ? bench->supported() : NULL;
+    if (why_not) {
+        wire_send(wire, WIRE_SKIP, why_not, strnlen(why_not, WIRE_TEXT_MAX - 1));
+        _exit(0);
+    }
+    if (argc && !bench->usage)
+        bench_fail("this benchmark takes no arguments, but was given %s", argv[0]);
+    if (bench->setup)
+        bench->setup(argc, argv);
+
+    uint64_t start = clock_ns(), operations = 0;
+    if (plan.operations)
+        bench->body(plan.operations < 10 ? 1 : plan.operations / 10);
+    else
+        operations = calibrate(bench, plan.seconds);
+    struct wire_figures before = cpu();
+    before.calibration_ns = clock_ns() - start;
+    if (plan.operations)
+        measure_operations(bench, plan.operations);
+    else
+        measure_seconds(bench, plan.seconds, operations);
+    struct wire_figures after = cpu();
+
+    if (bench->cleanup)
+        bench->cleanup();
+    struct wire_figures figures = {after.user_ns - before.user_ns, after.sys_ns - before.sys_ns,
+                                   before.calibration_ns};
+    wire_send(wire, WIRE_FIGURES, &figures, sizeof figures);
+    wire_send(wire, WIRE_DONE, NULL, 0);
+    _exit(0);
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// Process 1 of a booted kernel: makes the machine usable, runs the job, powers off.
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "session.h"
+#include "verbs.h"
+
+static const char channel_path[] = "/dev/tty1";
+
+static _Noreturn void power_off(void) {
+    sync();
+    reboot(RB_POWER_OFF);
+    fprintf(stderr, "kdyno-guest: cannot power off: %s\n", strerror(errno));
+    _exit(1); // the kernel panics, which ends the boot too
+}
+
+static _Noreturn void die(const char *what, const char *why) {
+    fprintf(stderr, "kdyno-guest: %s: %s\n", what, why);
+    power_off();
+}
+
+static void must_mount(const char *type, const char *at, const char *data) {
+    mkdir(at, 0755);
+    if (mount(type, at, type, 0, data) && errno != EBUSY)
+        die(at, strerror(errno));
+}
+
+static void may_mount(const char *type, const char *at, const char *data) {
+    mkdir(at, 0755);
+    if (mount(type, at, type, 0, data) && errno != EBUSY)
+        fprintf(stderr, "kdyno-guest: no %s on %s: %s\n", type, at, strerror(errno));
+}
+
+// The kernel opens no console when /dev was empty before devtmpfs came.
+static void open_console(void) {
+    if (fcntl(2, F_GETFD) >= 0)
+        return;
+    int fd = open("/dev/console", O_RDWR | O_NOCTTY);
+    if (fd < 0)
+        fd = open("/dev/null", O_RDWR);
+    for (int want = 0; fd >= 0 && want < 3; want++)
+        dup2(fd, want);
+    if (fd > 2)
+        close(fd);
+}
+
+static void loopback_up(void) {
+    struct ifreq request = {.ifr_name = "lo"};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return; // a kernel without network is a kernel too
+    if (!ioctl(fd, SIOCGIFFLAGS, &request)) {
+        request.ifr_flags |= IFF_UP | IFF_RUNNING;
+        if (ioctl(fd, SIOCSIFFLAGS, &request))
+            fprintf(stderr, "kdyno-guest: loopback stays down: %s\n", strerror(errno));
+    }
+    close(fd);
+}
+
+static void set_limit(int which, rlim_t value) {
+    setrlimit(which, &(struct rlimit){value, value});
+}
+
+static void tidy_environment(void) {
+    const char *dir = getenv("KDYNO_DIR");
+    char *kept = dir ? strdup(dir) : NULL;
+    clearenv();
+    setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
+    setenv("HOME", "/tmp", 1);
+    setenv("TMPDIR", "/tmp", 1);
+    setenv("LC_ALL", "C.UTF-8", 1);
+    setenv("TERM", "dumb", 1);
+    if (kept)
+        setenv("KDYNO_DIR", kept, 1);
+}
+
+// kdyno.job=PATH. A word with a dot never reaches init's environment: the kernel takes it for a
+// module's parameter. It stands in /proc/cmdline all the same.
+static const char *job_path(void) {
+    static char line[4097];
+    int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+    close(fd);
+    line[got > 0 ? got : 0] = 0;
+    for (char *word = strtok(line, " \n"); word; word = strtok(NULL, " \n"))
+        if (!strncmp(word, "kdyno.job=", 10))
+            return word + 10;
+    return "/tmp/kdyno.job";
+}
+
+// The root is mounted read-only as a rule; the folder of the job file may be writable behind it.
+static void remove_job(const char *path) {
+    if (!unlink(path) || errno != EROFS)
+        return;
+    if (!mount(NULL, "/", NULL, MS_REMOUNT, NULL)) {
+        unlink(path);
+        mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL);
+    }
+}
+
+static int open_channel(void) {
+    int fd = open(channel_path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        die(channel_path, "no results channel: the command line needs con1=fd:N");
+    struct termios mode;
+    if (tcgetattr(fd, &mode))
+        die(channel_path, strerror(errno));
+    cfmakeraw(&mode);
+    if (tcsetattr(fd, TCSANOW, &mode))
+        die(channel_path, strerror(errno));
+    unlink(channel_path); // cases have no business there
+    return fd;
+}
+
+// Together with the other tmpfs well below the memory: full folders must not end in a panic.
+static void fresh_tmp(void) {
+    must_mount("tmpfs", "/tmp", "mode=1777,size=60%");
+    if (chdir("/tmp"))
+        die("/tmp", strerror(errno));
+}
+
+// What one case leaves behind must not be the next one's memory and disk space.
+static void renew_tmp(void) {
+    if (chdir("/") || umount2("/tmp", MNT_DETACH))
+        die("cannot renew /tmp", strerror(errno));
+    fresh_tmp();
+}
+
+int verb_init(int argc, char **argv) {
+    (void)argc;
+    (void)argv;
+    static struct job job;
+    char error[512];
+    if (getpid() != 1) {
+        fprintf(stderr, "kdyno-guest: init is for process 1 of a booted kernel\n");
+        return EXIT_USAGE;
+    }
+    umask(022);
+    may_mount("devtmpfs", "/dev", "mode=0755");
+    open_console();
+    must_mount("proc", "/proc", NULL);
+    may_mount("sysfs", "/sys", NULL);
+    reboot(RB_DISABLE_CAD);
+    harness_enter_guest();
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+
+    int fd = open_channel();
+    const char *path = job_path();
+    char *text = job_read(path, error, sizeof error);
+    if (!text)
+        die("no job", error);
+    remove_job(path);
+    bool good = job_parse(&job, text);
+    channel_open(fd, job.nonce);
+    explicit_bzero(job.nonce, sizeof job.nonce);
+    if (!good) {
+        channel_say("fatal", -1, job.error);
+        die("bad job", job.error);
+    }
+
+    may_mount("devpts", "/dev/pts", "ptmxmode=0666");
+    may_mount("tmpfs", "/dev/shm", "mode=1777,size=15%");
+    may_mount("tmpfs", "/run", "mode=0755,size=5%");
+    fresh_tmp();
+    loopback_up();
+    sethostname("kdyno", 5);
+    set_limit(RLIMIT_CORE, 0);
+    set_limit(RLIMIT_NOFILE, 65536);
+    tidy_environment();
+    setsid();
+    session_run(&job, renew_tmp);
+    tcdrain(fd);
+    power_off();
+}

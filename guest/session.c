@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "channel.h"
+#include "clock.h"
+
+enum { PROTOCOL = 1 };
+
+static bool hello(void) {
+    struct utsname name;
+    struct sysinfo info;
+    cpu_set_t cpus;
+    uname(&name);
+    sysinfo(&info);
+    CPU_ZERO(&cpus);
+    sched_getaffinity(0, sizeof cpus, &cpus);
+    struct json *record = channel_record("hello");
+    json_number(record, "protocol", PROTOCOL);
+    json_text(record, "release", name.release);
+    json_text(record, "machine", name.machine);
+    json_number(record, "word_bits", sizeof(void *) * 8);
+    json_number(record, "cpus", (uint64_t)CPU_COUNT(&cpus));
+    json_number(record, "mem_kb", (uint64_t)info.totalram * info.mem_unit / 1024);
+    json_number(record, "mono_ns", clock_ns());
+    return channel_send();
+}
+
+static bool apply_sysctl(const char *name, const char *value, char *reason, size_t size) {
+    char path[300];
+    int start = snprintf(path, sizeof path, "/proc/sys/%s", name) - (int)strlen(name);
+    // As sysctl(8): a name that has a slash before any dot is a path already.
+    if (path[start + (int)strcspn(path + start, "./")] == '.')
+        for (char *at = path + start; *at; at++)
+            if (*at == '.')
+                *at = '/';
+    int fd = strstr(path, "..") ? (errno = EINVAL, -1) : open(path, O_WRONLY | O_CLOEXEC);
+    ssize_t done = fd < 0 ? -1 : write(fd, value, strlen(value));
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    if (done == (ssize_t)strlen(value))
+        return true;
+    snprintf(reason, size, "sysctl %s = %s: %s", name, value,
+             error == ENOENT ? "this kernel has no such setting" : strerror(error));
+    return false;
+}
+
+static bool run_case(const struct job *job, size_t index) {
+    static struct case_outcome outcome; // too large for a stack
+    const struct case_spec *spec = &job->cases[index];
+    struct json *record = channel_record("begin");
+    json_number(record, "case", index);
+    json_text(record, "bench", spec->bench);
+    json_number(record, "mono_ns", clock_ns());
+    if (!channel_send())
+        return false;
+    case_run(spec, channel_forget, &outcome);
+    if (outcome.kind == CASE_SAMPLE) {
+        record = channel_record("sample");
+        json_number(record, "case", index);
+        case_write(record, &outcome);
+    } else {
+        record = channel_record(outcome.kind == CASE_SKIP ? "skip" : "error");
+        json_number(record, "case", index);
+        json_text(record, "reason", outcome.reason);
+    }
+    json_number(record, "mono_ns", clock_ns());
+    return channel_send();
+}
+
+bool session_run(const struct job *job, void (*tidy)(void)) {
+    char reason[1024];
+    uint64_t inside_ns = 0;
+    if (!hello())
+        return false;
+    for (size_t i = 0; i < job->sysctl_count; i++)
+        if (!apply_sysctl(job->sysctls[i][0], job->sysctls[i][1], reason, sizeof reason)) {
+            channel_say("fatal", -1, reason);
+            return false;
+        }
+    case_prepare();
+    for (size_t i = 0; i < job->case_count; i++) {
+        uint64_t start = clock_ns();
+        if (!run_case(job, i))
+            return false;
+        inside_ns += clock_ns() - start;
+        if (tidy)
+            tidy();
+    }
+    struct json *record = channel_record("bye");
+    json_number(record, "mono_ns", clock_ns());
+    json_number(record, "inside_ns", inside_ns);
+    return channel_send();
+}

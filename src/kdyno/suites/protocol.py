@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: MIT
+"""What a guest answers, read as it comes.
+
+A guest may be broken in any way: it may write garbage between records, stop in the middle, repeat
+itself or name a case that is not running. Whatever the bytes are, reading them never fails; what
+cannot be believed is counted as an anomaly, and no record lands in a case that is not the one
+running.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kdyno.suites.record import (
+    Begin,
+    Bye,
+    CaseError,
+    Fatal,
+    Hello,
+    Nonsense,
+    Record,
+    Sample,
+    Skip,
+    decode,
+    read,
+)
+
+LINE_BYTES_MAX = 1 << 20
+ANOMALIES_KEPT = 10
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """Everything of one boot that can be believed."""
+
+    cases: int
+    hello: Hello | None = None
+    begun: tuple[Begin, ...] = ()
+    results: tuple[Sample | CaseError | Skip, ...] = ()
+    """At most one of each case, in the order of the job."""
+    fatal: str | None = None
+    bye: Bye | None = None
+    anomalies: int = 0
+    anomaly_texts: tuple[str, ...] = ()
+    """The first few of them."""
+
+    def result(self, case: int) -> Sample | CaseError | Skip | None:
+        """What came of the case with this index; None: nothing did."""
+        return next((result for result in self.results if result.case == case), None)
+
+    @property
+    def running(self) -> int | None:
+        """The case that had begun and not ended when the guest fell silent."""
+        if self.begun and self.result(self.begun[-1].case) is None:
+            return self.begun[-1].case
+        return None
+
+    @property
+    def complete(self) -> bool:
+        """Every case has a result and the guest said good-bye."""
+        return self.bye is not None and len(self.results) == self.cases
+
+
+class Reader:
+    """Takes the channel's bytes in pieces of any size; hands out the records that are whole."""
+
+    def __init__(self, nonce: str, cases: int) -> None:
+        self._nonce = nonce.encode()
+        self._cases = cases
+        self._lines_max = 64 + 8 * cases
+        self._lines = 0
+        self._line = bytearray()
+        self._overlong = False
+        self._seq = -1
+        self._hello: Hello | None = None
+        self._begun: list[Begin] = []
+        self._results: list[Sample | CaseError | Skip] = []
+        self._fatal: str | None = None
+        self._bye: Bye | None = None
+        self._anomalies = 0
+        self._texts: list[str] = []
+
+    def feed(self, data: bytes) -> list[Record]:
+        """The records that these bytes complete."""
+        records = []
+        *whole, rest = data.split(b"\n")
+        for piece in whole:
+            self._keep(piece)
+            record = self._end_line()
+            if record is not None:
+                records.append(record)
+        self._keep(rest)
+        return records
+
+    def finish(self) -> Transcript:
+        """After the last byte. A line without its end is not believed."""
+        if self._line or self._overlong:
+            self._strange("the last line is cut off")
+            self._line.clear()
+            self._overlong = False
+        return self.transcript()
+
+    def transcript(self) -> Transcript:
+        """What is known so far."""
+        return Transcript(
+            cases=self._cases,
+            hello=self._hello,
+            begun=tuple(self._begun),
+            results=tuple(self._results),
+            fatal=self._fatal,
+            bye=self._bye,
+            anomalies=self._anomalies,
+            anomaly_texts=tuple(self._texts),
+        )
+
+    def _strange(self, what: str) -> None:
+        self._anomalies += 1
+        if len(self._texts) < ANOMALIES_KEPT:
+            self._texts.append(f"line {self._lines}: {what}")
+
+    def _keep(self, piece: bytes) -> None:
+        if len(self._line) + len(piece) > LINE_BYTES_MAX:
+            self._overlong = True
+            self._line.clear()
+        elif not self._overlong:
+            self._line += piece
+
+    def _end_line(self) -> Record | None:
+        line, overlong = bytes(self._line), self._overlong
+        self._line.clear()
+        self._overlong = False
+        if not line and not overlong:
+            return None  # the guest writes one before each record
+        self._lines += 1
+        if self._lines > self._lines_max:
+            self._strange("too many lines")
+            return None
+        try:
+            if overlong:
+                raise Nonsense(f"longer than {LINE_BYTES_MAX} bytes")
+            return self._take(line)
+        except Nonsense as why:
+            self._strange(str(why))
+            return None
+
+    def _take(self, line: bytes) -> Record:
+        data = decode(line)
+        nonce = data.get("n")
+        if not isinstance(nonce, str) or not hmac.compare_digest(
+            nonce.encode("utf-8", "replace"), self._nonce
+        ):
+            raise Nonsense("not signed by this boot's guest program")
+        seq = data.get("seq")
+        if type(seq) is not int or not self._seq < seq < 1 << 53:
+            raise Nonsense("seq does not go up")
+        record = read(data, self._cases)
+        self._admit(record)
+        if seq != self._seq + 1:
+            self._strange(f"{seq - self._seq - 1} records before it are lost")
+        self._seq = seq
+        return record
+
+    def _admit(self, record: Record) -> None:
+        if self._bye or self._fatal is not None:
+            raise Nonsense("a record after the last one")
+        if isinstance(record, Fatal):
+            self._fatal = record.reason
+            return
+        if isinstance(record, Hello):
+            if self._hello:
+                raise Nonsense("a second hello")
+            self._hello = record
+            return
+        if not self._hello:
+            raise Nonsense("a record before hello")
+        last = self._begun[-1].case if self._begun else -1
+        open_case = last if self._begun and not self._ended(last) else None
+        if isinstance(record, Bye):
+            if open_case is not None:
+                raise Nonsense(f"bye while case {open_case} is running")
+            self._bye = record
+        elif isinstance(record, Begin):
+            # A result that got lost leaves its case without one; it never gets a later one.
+            if record.case <= last:
+                raise Nonsense(f"case {record.case} begins after case {last}")
+            self._begun.append(record)
+        elif record.case != open_case:
+            raise Nonsense(f"a result of case {record.case}, which is not running")
+        else:
+            self._results.append(record)
+
+    def _ended(self, case: int) -> bool:
+        return bool(self._results) and self._results[-1].case == case
+
+
+def parse(lines: Iterable[bytes], nonce: str, cases: int) -> Transcript:
+    """A recorded channel. Each item is a line with or without its line feed."""
+    reader = Reader(nonce, cases)
+    for line in lines:
+        reader.feed(line if line.endswith(b"\n") else line + b"\n")
+    return reader.finish()

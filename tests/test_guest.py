@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: MIT
+"""The guest program, run as an ordinary process: its verbs, its harness, its supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdyno.paths import data_root
+from kdyno.suites.job import CaseJob, Job, render
+from kdyno.suites.protocol import parse
+from kdyno.suites.record import CaseError, Sample, Skip
+
+NONCE = "0123456789abcdef" * 2
+GUEST = data_root() / "guest"
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("guest")
+    subprocess.run(
+        ["make", "-j2", "-C", str(GUEST), f"OUT={out}"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "MAKEFLAGS": ""},
+    )
+    return out
+
+
+@pytest.fixture(scope="session", params=["64", "32"])
+def program(built: Path, request: pytest.FixtureRequest) -> Path:
+    path = built / f"kdyno-guest-{request.param}"
+    if not path.exists():
+        assert request.param == "32"
+        pytest.skip("this toolchain does not link -m32 -static")
+    return path
+
+
+def call(program: Path, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(program), *words], capture_output=True, text=True, timeout=60, check=False, **more
+    )
+
+
+def bench(program: Path, tmp_path: Path, *words: str) -> dict[str, Any]:
+    done = call(program, "bench", *words, env={**os.environ, "KDYNO_DIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    record: dict[str, Any] = json.loads(done.stdout)
+    return record
+
+
+def test_it_is_static(program: Path) -> None:
+    headers = subprocess.run(["readelf", "-l", str(program)], capture_output=True, check=True)
+    assert b"INTERP" not in headers.stdout
+
+
+def test_list_has_name_and_help(program: Path) -> None:
+    lines = [json.loads(line) for line in call(program, "list", "--json").stdout.splitlines()]
+    names = [line["name"] for line in lines]
+    assert names == sorted(path.stem for path in (GUEST / "bench").glob("*.c"))
+    assert all(line["help"] for line in lines)
+    text = call(program, "list").stdout.splitlines()
+    assert [line.split()[0] for line in text] == names
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hello"],
+        ["syscall"],
+        ["pipe"],
+        ["context1"],
+        ["spawn"],
+        ["execl"],
+        ["idle"],
+        ["dhry2reg"],
+        ["whetstone-double"],
+        ["fscopy"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_benchmark_repeats_and_counts(
+    program: Path, tmp_path: Path, words: list[str]
+) -> None:
+    args = ["1024", "2000"] if words == ["fscopy"] else []
+    record = bench(program, tmp_path, *words, "--seconds", "0.05", *args)
+    assert record["bench"] == words[0]
+    assert len(record["reps"]) >= 5
+    assert len({operations for operations, _ in record["reps"]}) == 1
+    assert all(operations > 0 and ns >= 1_000_000 for operations, ns in record["reps"])
+    assert record["calibration_ns"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_operations_are_done_exactly(program: Path, tmp_path: Path) -> None:
+    record = bench(program, tmp_path, "idle", "--operations", "23")
+    assert [operations for operations, _ in record["reps"]] == [4, 4, 5, 5, 5]
+    record = bench(program, tmp_path, "idle", "--operations", "2")
+    assert [operations for operations, _ in record["reps"]] == [1, 1]
+
+
+def test_a_repetition_too_short_for_the_clock_is_an_error(program: Path) -> None:
+    done = call(program, "bench", "hello", "--operations", "5")
+    assert done.returncode == 1
+    assert "less than 1 ms cannot be timed" in done.stderr
+
+
+def test_a_new_benchmark_is_one_file(built: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "guest", tmp_path / "out"
+    shutil.copytree(GUEST, source)
+    shutil.copytree(built, out)
+    hello = (source / "bench" / "hello.c").read_text()
+    (source / "bench" / "my-own.c").write_text(
+        hello.replace("BENCH(hello)", "BENCH(my_own)").replace("add one", "mine: add one")
+    )
+    command = ["make", "-C", str(source), f"OUT={out}", "CAN_32="]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "MAKEFLAGS": ""})
+    program = out / "kdyno-guest-64"
+    assert "mine: add one" in call(program, "list").stdout
+    assert bench(program, tmp_path, "my-own", "--seconds", "0.05")["bench"] == "my-own"
+    (source / "bench" / "my-own.c").unlink()
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "MAKEFLAGS": ""})
+    assert "my-own" not in call(program, "list").stdout
+
+
+def test_run_keeps_what_the_last_run_said(program: Path, tmp_path: Path) -> None:
+    script = 'printf "a\\tb\\n\\303\\251\\377"; echo err >&2; exec sleep 0.002'
+    record = bench(program, tmp_path, "run", "--operations", "3", "--", "sh", "-c", script)
+    assert [operations for operations, _ in record["reps"]] == [1, 1, 1]
+    assert record["extra"]["stdout"] == "a\tb\né\ufffd"
+    assert record["extra"]["stderr"] == "err\n"
+    assert int(record["extra"]["last_user_us"]) >= 0
+
+
+def test_run_keeps_only_the_end_of_much_output(program: Path, tmp_path: Path) -> None:
+    script = "seq 1 100000; echo last"
+    record = bench(program, tmp_path, "run", "--operations", "1", "--", "sh", "-c", script)
+    said = record["extra"]["stdout"]
+    assert said.endswith("100000\nlast\n")
+    assert 32 * 1024 <= len(said) <= 64 * 1024
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (
+            ["run", "--", "sh", "-c", "echo why >&2; exit 4"],
+            "exited with status 4; its last output: why",
+        ),
+        (["run", "--", "sh", "-c", "kill -9 $$"], "killed by signal 9"),
+        (["run", "--", "no-such-program"], "cannot start no-such-program: No such file"),
+        (["run"], "run wants a command line"),
+        (["fault-segv"], "killed by signal 11 (Segmentation fault)"),
+        (["fault-exit", "status"], "exited with status 3 without a result"),
+        (["fault-exit", "orphan"], "exited with status 3 without a result"),
+        (["fault-hang", "--timeout", "0.05"], "not done after its time limit of 0.05 s"),
+        (["no-such"], "no benchmark no-such"),
+        (["pipe", "5"], "takes no arguments"),
+        (["fscopy", "0", "5"], "the block size is 0"),
+        (["fscopy", "2048", "1"], "does not fit"),
+    ],
+)
+def test_a_bad_case_says_why(program: Path, words: list[str], text: str) -> None:
+    done = call(program, "bench", *words)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert text in done.stderr
+
+
+@pytest.mark.parametrize("name", ["fault-panic", "fault-oom", "fault-flood", "fault-fill"])
+def test_dangerous_faults_refuse_outside_a_guest(program: Path, name: str) -> None:
+    done = call(program, "bench", name)
+    assert done.returncode == 77
+    assert "only in a guest" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bench"],
+        ["bench", "pipe", "--seconds", "0"],
+        ["bench", "pipe", "--what", "1"],
+        ["nonsense"],
+        [],
+    ],
+)
+def test_misuse_is_status_2(program: Path, words: list[str]) -> None:
+    assert call(program, *words).returncode == 2
+
+
+def test_init_is_only_for_process_1(program: Path) -> None:
+    done = call(program, "init")
+    assert done.returncode == 2
+    assert "process 1" in done.stderr
+
+
+def case(bench_: str, *args: str, operations: int = 5, timeout_s: float = 10.0) -> CaseJob:
+    return CaseJob("s", bench_, bench_, args, None, operations, timeout_s)
+
+
+def test_a_whole_job_survives_its_bad_cases(program: Path, tmp_path: Path) -> None:
+    job = Job(
+        (
+            case("idle"),
+            case("fault-segv"),
+            case("fault-exit", "orphan"),
+            case("fault-hang", timeout_s=0.05),
+            case("fault-oom"),
+            case(
+                "run", "--", "sh", "-c", "ls -l /proc/self/fd; env; echo '$x' \"y z\"; sleep 0.002"
+            ),
+            case("idle", operations=7),
+        )
+    )
+    path = tmp_path / "job"
+    path.write_text(render(job, NONCE))
+    done = subprocess.run(
+        [str(program), "job", str(path)], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    transcript = parse(done.stdout.splitlines(), NONCE, len(job.cases))
+    assert transcript.anomaly_texts == ()
+    assert transcript.complete
+    assert transcript.hello is not None
+    assert transcript.hello.word_bits == (32 if program.name.endswith("32") else 64)
+    assert [begin.bench for begin in transcript.begun] == [one.bench for one in job.cases]
+    kinds = [type(result) for result in transcript.results]
+    assert kinds == [Sample, CaseError, CaseError, CaseError, Skip, Sample, Sample]
+    last = transcript.results[-1]
+    assert isinstance(last, Sample)
+    assert [operations for operations, _ in last.reps] == [1, 1, 1, 2, 2]
+    # What a case can see holds neither the nonce nor the channel.
+    said = transcript.results[5]
+    assert isinstance(said, Sample)
+    assert "y z\n" in said.extra["stdout"]
+    assert NONCE not in said.extra["stdout"]
+    assert "3 -> /proc/" in said.extra["stdout"], "only 0, 1, 2 and ls' own descriptor"
+
+
+def test_a_sysctl_that_does_not_take_is_fatal(program: Path, tmp_path: Path) -> None:
+    path = tmp_path / "job"
+    path.write_text(render(Job((case("idle"),), (("kdyno.nonsense", "1"),)), NONCE))
+    done = subprocess.run(
+        [str(program), "job", str(path)], capture_output=True, timeout=60, check=False
+    )
+    transcript = parse(done.stdout.splitlines(), NONCE, 1)
+    assert transcript.fatal == "sysctl kdyno.nonsense = 1: this kernel has no such setting"
+    assert transcript.results == ()
+
+
+HEAD = f"kdyno-job 1\nnonce {NONCE}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "cut off"),
+        ("kdyno-job 2\n", "kdyno-job 1"),
+        ("kdyno-job 1\nend\n", "nonce must come before end"),
+        ("kdyno-job 1\nnonce abc\nend\n", "32 hexadecimal digits"),
+        (HEAD, "end is missing"),
+        (HEAD + "end", "cut off"),
+        (HEAD + "end\nmore\n", "after end"),
+        (HEAD + "seconds 1\nend\n", "none has begun"),
+        (HEAD + "case 1 idle\nend\n", "index 0"),
+        (HEAD + "case 0 idle\nend\n", "either seconds or operations"),
+        (HEAD + "case 0 idle\nseconds nan\nend\n", "seconds must be"),
+        (HEAD + "case 0 idle\noperations -1\nend\n", "operations must be"),
+        (HEAD + "case 0 idle\ntimeout x\nend\n", "timeout must be"),
+        (HEAD + "what 1\nend\n", "none has begun"),
+        (HEAD + "case 0 idle\nwhat 1\nend\n", "unknown word what"),
+        (HEAD + "sysctl x\nend\n", "a name and a value"),
+        (HEAD + "x" * 200_000, "longer than 128 KiB"),
+    ],
+)
+def test_a_bad_job_file_is_refused(program: Path, tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "job"
+    path.write_text(text)
+    done = call(program, "job", str(path))
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert NONCE not in done.stderr
+
+
+def supervise(
+    program: Path, *words: str, cwd: Path, outputs: tuple[str, ...] = ()
+) -> tuple[dict[str, int], list[bytes]]:
+    report, sender = os.pipe()
+    pipes = [os.pipe() for _ in outputs]
+    options = [
+        word
+        for name, (_, fd) in zip(outputs, pipes, strict=True)
+        for word in ("--output", f"{name}:{fd}")
+    ]
+    fds = [sender, *(fd for _, fd in pipes)]
+    done = subprocess.run(
+        [str(program), "supervise", "--report-fd", str(sender), *options, *words],
+        pass_fds=fds,
+        cwd=cwd,
+        timeout=60,
+        check=False,
+        capture_output=True,
+    )
+    for fd in fds:
+        os.close(fd)
+    assert done.returncode == 0, done.stderr
+    texts = []
+    for fd in (report, *(fd for fd, _ in pipes)):
+        with os.fdopen(fd, "rb") as file:
+            texts.append(file.read())
+    return json.loads(texts[0]), texts[1:]
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 128 + signal.SIGTERM)]
+)
+def test_supervise_reports_the_status(
+    program: Path, tmp_path: Path, script: str, status: int
+) -> None:
+    report, _ = supervise(program, "--", "sh", "-c", script, cwd=tmp_path)
+    assert report["status"] == status
+    assert set(report) == {"status", "user_us", "sys_us", "maxrss_kb", "wall_us"}
+
+
+def test_supervise_leaves_nothing_behind_and_counts_it(program: Path, tmp_path: Path) -> None:
+    # An orphan in a session of its own burns CPU; its parent ends when it has burnt enough.
+    burn = "while :; do :; done"
+    script = (
+        f"setsid sh -c '{burn}' & echo $! > pid; "
+        "until [ $(cut -d' ' -f14 /proc/$!/stat) -ge 10 ]; do :; done"
+    )
+    report, _ = supervise(program, "--", "sh", "-c", script, cwd=tmp_path)
+    assert report["user_us"] >= 100_000 / (os.sysconf("SC_CLK_TCK") / 100)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_supervise_hands_over_regular_files_only(program: Path, tmp_path: Path) -> None:
+    script = "printf profile > gmon.out; ln -s /etc/passwd link; mkfifo fifo"
+    _, texts = supervise(
+        program,
+        "--",
+        "sh",
+        "-c",
+        script,
+        cwd=tmp_path,
+        outputs=("gmon.out", "link", "fifo", "missing"),
+    )
+    assert texts == [b"profile", b"", b"", b""]
+
+
+def test_supervise_limits_file_size(program: Path, tmp_path: Path) -> None:
+    command = "head -c 100000 /dev/zero > big"
+    report, _ = supervise(program, "--fsize", "5000", "--", "sh", "-c", command, cwd=tmp_path)
+    assert report["status"] != 0
+    assert (tmp_path / "big").stat().st_size == 5000
+
+
+def test_supervise_forwards_sigterm(program: Path, tmp_path: Path) -> None:
+    report, sender = os.pipe()
+    process = subprocess.Popen(
+        [
+            str(program),
+            "supervise",
+            "--report-fd",
+            str(sender),
+            "--",
+            "sh",
+            "-c",
+            "echo up; read x",
+        ],
+        pass_fds=[sender],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    os.close(sender)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 0
+    process.communicate()
+    with os.fdopen(report, "rb") as file:
+        assert json.loads(file.read())["status"] == 128 + signal.SIGTERM
+
+
+def test_c_is_formatted() -> None:
+    tool = shutil.which("clang-format")
+    if tool is None:
+        pytest.skip("clang-format is not installed")
+    files = [str(path) for path in sorted(GUEST.rglob("*.[ch]"))]
+    done = subprocess.run([tool, "--dry-run", "-Werror", *files], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
