@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: MIT
+"""Build the image of a recipe: start from a trunk, configure, make, install."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kdyno import sandbox
+from kdyno.command import capture, shown, stream
+from kdyno.errors import BuildError, ToolError, UsageError
+from kdyno.kernels import image as images
+from kdyno.kernels import trunk as trunks
+from kdyno.kernels.changes import Changes
+from kdyno.kernels.config import explain_unmet, unmet
+from kdyno.kernels.image import Image
+from kdyno.kernels.progress import (
+    BuildProgress,
+    Report,
+    compiled_object,
+    error_lines,
+    expected_objects,
+    is_link,
+    silent,
+)
+from kdyno.kernels.recipe import Recipe
+from kdyno.kernels.trunk import Start
+from kdyno.kernels.view import BUILD_OBJECTS, BUILD_SOURCE, flatten, lay
+
+LEAST_FREE_BYTES = 700_000_000
+# The same in every build, so that equal inputs give equal images.
+_FIXED = (
+    "KBUILD_BUILD_TIMESTAMP=2020-01-01",
+    "KBUILD_BUILD_USER=kdyno",
+    "KBUILD_BUILD_HOST=kdyno",
+    "KBUILD_BUILD_VERSION=1",
+    "LOCALVERSION=",
+)
+
+
+@dataclass
+class _Build:
+    """One build under way: its folders, how make is run in it, what it said so far."""
+
+    name: str
+    recipe: Recipe
+    cache: Path
+    work: Path
+    start: Start
+    sandboxed: bool
+    jobs: int
+    report: Report
+    began_s: float = field(default_factory=time.monotonic)
+    objects: int = 0
+    total: int | None = None
+    commands: list[str] = field(default_factory=list)
+
+    @property
+    def obj(self) -> Path:
+        return self.work / "obj"
+
+    @property
+    def log(self) -> Path:
+        return self.work / "build.log"
+
+    def tell(self, phase: str, detail: str = "") -> None:
+        elapsed_s = time.monotonic() - self.began_s
+        self.report(BuildProgress(self.name, phase, self.objects, self.total, elapsed_s, detail))
+
+
+def build(
+    recipe: Recipe,
+    cache: Path,
+    *,
+    name: str,
+    sandboxed: bool = True,
+    jobs: int | None = None,
+    report: Report = silent,
+    from_scratch: bool = False,
+) -> Image:
+    """The image of ``recipe``, from the cache when it is there.
+
+    name: the variant, for messages. Raises BuildError with the compiler's lines, UsageError
+    for options that did not survive, ToolError when the machine is at fault.
+    """
+    if found := images.find(cache, recipe):
+        return found
+    if sandboxed:
+        sandbox.require()
+
+    def waiting(text: str) -> None:
+        report(BuildProgress(name, "waiting", 0, None, 0.0, text))
+
+    with images.building(cache, recipe.digest, waiting):
+        if found := images.find(cache, recipe):
+            return found
+        images.need_space(cache, LEAST_FREE_BYTES)
+        images.remove_stale_work(cache)
+        start = (
+            Start(None, frozenset(), frozenset(), False)
+            if from_scratch
+            else trunks.choose(cache, recipe)
+        )
+        with _workplace(cache, recipe) as work:
+            job = _Build(
+                name, recipe, cache, work, start, sandboxed, jobs or os.cpu_count() or 1, report
+            )
+            try:
+                return _run(job)
+            except (BuildError, OSError) as problem:
+                raise _explained(job, problem) from problem
+
+
+def configure(
+    recipe: Recipe,
+    cache: Path,
+    *,
+    name: str,
+    sandboxed: bool = True,
+    report: Report = silent,
+) -> None:
+    """Make the final .config of ``recipe`` without building, so that lost options show early.
+
+    Does nothing where the configuration or the image is in the cache already.
+    """
+    if _saved_config(cache, recipe).is_file() or images.find(cache, recipe):
+        return
+    if sandboxed:
+        sandbox.require()
+    images.need_space(cache, LEAST_FREE_BYTES)
+    start = Start(None, frozenset(), frozenset(), False)
+    with _workplace(cache, recipe) as work:
+        job = _Build(name, recipe, cache, work, start, sandboxed, 1, report)
+        job.obj.mkdir()
+        try:
+            _configure(job, _Wrapper(job))
+        except (BuildError, OSError) as problem:
+            raise _explained(job, problem) from problem
+
+
+def _saved_config(cache: Path, recipe: Recipe) -> Path:
+    return cache / "configs" / f"{recipe.config_digest}.config"
+
+
+@contextmanager
+def _workplace(cache: Path, recipe: Recipe) -> Iterator[Path]:
+    work = cache / "work" / f"{recipe.digest}.{os.getpid()}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(job: _Build) -> Image:
+    job.tell("copy")
+    if job.start.objects is None:
+        job.obj.mkdir()
+    else:
+        copied = capture(["cp", "-a", "--reflink=auto", str(job.start.objects), str(job.obj)])
+        if copied.status != 0:
+            raise ToolError(f"cannot copy the object tree: {copied.output.strip()}")
+    wrap = _Wrapper(job)
+    _configure(job, wrap)
+    job.total = _expected_total(job)
+    job.tell("compile")
+
+    def line(text: str) -> None:
+        if compiled_object(text):
+            job.objects += 1
+            job.tell("compile", text.split()[-1])
+        elif is_link(text):
+            job.tell("link", text.split()[-1])
+
+    if wrap.make([job.recipe.arch.target, f"-j{job.jobs}"], line) != 0:
+        raise BuildError("make failed")
+    job.tell("install")
+    _check_file_flags(job)
+    return _install(job)
+
+
+class _Wrapper:
+    """How make is called: in the sandbox at fixed paths, or plainly without one."""
+
+    def __init__(self, job: _Build) -> None:
+        self._job = job
+        overlay = job.work / "overlay"
+        overlay.mkdir()
+        tree, start = job.recipe.tree.path, job.start
+        shown_files: dict[str, bytes | None] = dict(job.recipe.changes.files)
+        for path in start.restored:
+            if (tree / path).is_file():
+                shown_files[path] = (tree / path).read_bytes()
+        changes, fresh = Changes(shown_files), set(start.fresh)
+        self._ccache = shutil.which("ccache")
+        if job.sandboxed:
+            view = lay(tree, changes, overlay, fresh)
+            self._source, self._objects = BUILD_SOURCE, BUILD_OBJECTS
+            self._mounts = view.mounts()
+        else:
+            self._source, self._objects = str(flatten(tree, changes, overlay, fresh)), str(job.obj)
+            self._mounts = ()
+
+    def make(self, arguments: list[str], line: object = None) -> int:
+        """Run make in the object tree; its exit status."""
+        job = self._job
+        command = ["make", "-C", self._source, f"O={self._objects}", *job.recipe.arch.make]
+        command += job.recipe.compiler.make_arguments(self._ccache)
+        if job.recipe.cflags:
+            command.append(f"KCFLAGS={job.recipe.cflags}")
+        command += [*_FIXED, *arguments]
+        job.commands.append(shown(command))
+        return self._exec(command, line)
+
+    def _exec(self, command: list[str], line: object) -> int:
+        job = self._job
+        environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "LC_ALL": "C",
+            "HOME": "/tmp",
+            "CCACHE_DIR": "/tmp/kdyno/ccache" if job.sandboxed else str(job.cache / "ccache"),
+            "CCACHE_MAXSIZE": "2G",
+            # The paths inside are the same for every build; stay clear of the user's settings.
+            "CCACHE_CONFIGPATH": "/dev/null",
+        }
+        (job.cache / "ccache").mkdir(parents=True, exist_ok=True)
+        if job.sandboxed:
+            box = sandbox.Sandbox(
+                read_only=self._mounts,
+                writable=((job.obj, BUILD_OBJECTS), (job.cache / "ccache", "/tmp/kdyno/ccache")),
+                hidden=(Path("/run"),),
+                chdir=BUILD_OBJECTS,
+            )
+            command = box.argv(command)
+        return stream(
+            command,
+            log=job.log,
+            env=environment,
+            line=line if callable(line) else (lambda _text: None),
+        )
+
+
+def _configure(job: _Build, wrap: _Wrapper) -> None:
+    """Leave the final .config in the object tree, from the cache or by Kconfig."""
+    saved = _saved_config(job.cache, job.recipe)
+    dotconfig = job.obj / ".config"
+    if saved.is_file():
+        text = saved.read_text(encoding="utf-8")
+        if not dotconfig.is_file() or dotconfig.read_text(encoding="utf-8") != text:
+            dotconfig.write_text(text, encoding="utf-8")
+        return
+    job.tell("configure")
+    if wrap.make(["tinyconfig"]) != 0:
+        raise BuildError("make tinyconfig failed")
+    with dotconfig.open("a", encoding="utf-8") as handle:
+        handle.writelines(f"{wish.line}\n" for wish in job.recipe.wishes)
+    if wrap.make(["olddefconfig"]) != 0:
+        raise BuildError("make olddefconfig failed")
+    text = dotconfig.read_text(encoding="utf-8")
+    if lost := unmet(job.recipe.wishes, text):
+        raise UsageError(f"variant {job.name!r}: {explain_unmet(lost, job.recipe.tree.path)}")
+    saved.parent.mkdir(parents=True, exist_ok=True)
+    aside = saved.with_suffix(f".{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.rename(saved)
+
+
+def _expected_total(job: _Build) -> int | None:
+    if job.start.objects is not None and job.start.same_flags:
+        return None  # nobody knows what make will find out of date
+    try:
+        return int((job.cache / f"objects-{job.recipe.arch.name}").read_text())
+    except (OSError, ValueError):
+        text = (job.obj / ".config").read_text(encoding="utf-8")
+        return expected_objects(text.count("=y\n"))
+
+
+def _check_file_flags(job: _Build) -> None:
+    """BuildError when flags for a named file did not reach its compilation."""
+    for path, flags in job.recipe.file_cflags:
+        source = Path(path)
+        record = job.obj / source.parent / f".{source.stem}.o.cmd"
+        if not record.is_file():
+            raise BuildError(f"cflags for {path!r}: this configuration does not compile that file")
+        if flags not in record.read_text(errors="replace"):
+            raise BuildError(
+                f"cflags for {path!r} did not reach it: another folder's Makefile compiles it"
+            )
+
+
+def _install(job: _Build) -> Image:
+    full = job.start.objects is None or not job.start.same_flags
+    if full:
+        (job.cache / f"objects-{job.recipe.arch.name}").write_text(str(job.objects))
+    record = {
+        "inputs": job.recipe.inputs,
+        "source": job.recipe.tree.description,
+        "version": job.recipe.tree.version,
+        "changed_files": sorted(job.recipe.changes.files),
+        "seconds": round(time.monotonic() - job.began_s, 2),
+        "objects": job.objects,
+        "from_trunk": job.start.objects is not None,
+        "commands": job.commands,
+    }
+    (job.work / "build.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    made = images.install(
+        job.cache,
+        job.recipe,
+        job.work,
+        {
+            "linux": job.obj / job.recipe.arch.target,
+            "config": job.obj / ".config",
+            "build.log": job.log,
+            "build.json": job.work / "build.json",
+        },
+    )
+    if full or job.objects > 300:
+        trunks.keep(job.cache, job.recipe, job.obj)
+    job.tell("done")
+    return made
+
+
+def _explained(job: _Build, problem: Exception) -> Exception:
+    """The failure with the compiler's lines, its log kept where the message says."""
+    if isinstance(problem, OSError):
+        return ToolError(f"{problem.filename or job.cache}: {problem.strerror}; the build stopped")
+    failed = job.cache / "failed" / f"{job.recipe.digest}.log"
+    failed.parent.mkdir(parents=True, exist_ok=True)
+    text = job.log.read_text(errors="replace") if job.log.exists() else ""
+    failed.write_text(text)
+    lines = error_lines(text)
+    if any("No space left" in line for line in lines):
+        return ToolError(
+            f"no space left on the disk of {job.cache} while building {job.name!r}. "
+            "Free some, or point KDYNO_CACHE to a larger disk."
+        )
+    said = "\n".join(f"  {line}" for line in lines) or f"  {problem}"
+    if str(problem) != "make failed":
+        said = f"  {problem}\n{said}" if lines else f"  {problem}"
+    return BuildError(f"variant {job.name!r} did not build:\n{said}\nwhole log: {failed}")

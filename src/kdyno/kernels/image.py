@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""The image cache: bootable files named by the digest of everything that went into them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kdyno.errors import ToolError
+from kdyno.kernels.recipe import Recipe, image_folder
+
+
+@dataclass(frozen=True)
+class Image:
+    """A built kernel. ``kernel`` is the file that a machine boots."""
+
+    digest: str
+    folder: Path
+    arch: str
+    word_bits: int
+    version: str
+    build: dict[str, Any]
+    """How it was built: inputs, commands, seconds, objects compiled."""
+
+    @property
+    def kernel(self) -> Path:
+        return self.folder / "linux"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config"
+
+
+def find(cache: Path, recipe: Recipe) -> Image | None:
+    """The image of ``recipe`` when it was built before."""
+    folder = image_folder(cache, recipe)
+    try:
+        build = json.loads((folder / "build.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not (folder / "linux").is_file():
+        return None
+    os.utime(folder)
+    return Image(
+        recipe.digest, folder, recipe.arch.name, recipe.arch.word_bits, recipe.tree.version, build
+    )
+
+
+@contextmanager
+def building(cache: Path, digest: str, waiting: Callable[[str], None]) -> Iterator[None]:
+    """Hold the image's lock: one process builds, the others wait and find it built."""
+    import fcntl
+
+    folder = cache / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{digest}.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            who = lock.read().strip() or "another kdyno"
+            waiting(f"{who} is building the same image; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.seek(0)
+        lock.truncate()
+        lock.write(f"process {os.getpid()}")
+        lock.flush()
+        yield
+
+
+def remove_stale_work(cache: Path) -> None:
+    """Delete the work folders of builds that were killed (their process is gone)."""
+    import shutil
+
+    for folder in (cache / "work").glob("*.*"):
+        pid = folder.name.rpartition(".")[2]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def need_space(cache: Path, least_bytes: int) -> None:
+    """ToolError when the cache's filesystem has not ``least_bytes`` free."""
+    import shutil
+
+    cache.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(cache).free
+    if free < least_bytes:
+        raise ToolError(
+            f"{cache}: {free / 1e6:.0f} MB free, a kernel build needs {least_bytes / 1e6:.0f} MB. "
+            "Free some, or point KDYNO_CACHE to a larger disk."
+        )
+
+
+def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> Image:
+    """Put the finished files of a build under the image's name, whole or not at all."""
+    aside = work / "image"
+    aside.mkdir()
+    for name, file in files.items():
+        os.link(file, aside / name)
+    for name in files:
+        with (aside / name).open("rb") as handle:
+            os.fsync(handle.fileno())
+    folder = image_folder(cache, recipe)
+    if folder.exists():  # damaged: find() did not take it
+        folder.rename(work / f"damaged-{time.monotonic_ns()}")
+    aside.rename(folder)
+    image = find(cache, recipe)
+    if image is None:
+        raise ToolError(f"{folder}: written, but it cannot be read back")
+    return image

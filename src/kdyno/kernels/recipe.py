@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Everything that goes into an image, as one value with one digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from kdyno.errors import UsageError
+from kdyno.experiment.model import ConfigFragment, Variant
+from kdyno.kernels import changes as changing
+from kdyno.kernels.arch import Arch, arch
+from kdyno.kernels.changes import Changes
+from kdyno.kernels.compiler import Compiler, identify
+from kdyno.kernels.config import Wish, wishes
+from kdyno.kernels.routine import find_routine, kernel_source
+from kdyno.kernels.source import Tree
+
+# Part of every digest: raise it when the way of building changes what comes out.
+RECIPE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an image is made of. Two variants with equal digests share one image."""
+
+    tree: Tree
+    arch: Arch
+    wishes: tuple[Wish, ...]
+    changes: Changes
+    cflags: str
+    file_cflags: tuple[tuple[str, str], ...]
+    compiler: Compiler
+
+    @cached_property
+    def inputs(self) -> dict[str, object]:
+        """The inputs as JSON values, as they are recorded beside the image."""
+        return {
+            "recipe": RECIPE_VERSION,
+            "source": self.tree.digest,
+            "arch": self.arch.name,
+            "config": [wish.line for wish in self.wishes],
+            "changes": self.changes.digest(),
+            "cflags": self.cflags,
+            "compiler": [self.compiler.name, self.compiler.version],
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """Name of the image: 32 hex digits."""
+        text = json.dumps(self.inputs, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @cached_property
+    def config_digest(self) -> str:
+        """Name of the final .config: what Kconfig can see of the inputs."""
+        seen = {
+            path: content
+            for path, content in self.changes.files.items()
+            if not path.endswith((".c", ".S", ".h"))
+        }
+        inputs = dict(self.inputs, changes=Changes(seen).digest(), cflags="")
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def recipe_of(variant: Variant, tree: Tree) -> Recipe:
+    """The recipe of ``variant`` on its fetched source tree.
+
+    Applies patches to copies; UsageError when one does not apply, a file or a compiler is
+    not there, or the memory routine does not go with the architecture.
+    """
+    chosen = arch(variant.arch)
+    placed: dict[str, str] = {}
+    if variant.memcpy is not None:
+        if chosen.word_bits != 64:
+            raise UsageError(
+                f"variant {variant.name!r}: memory routines are for 64-bit kernels, "
+                f"arch {chosen.name!r} is {chosen.word_bits}-bit"
+            )
+        placed = kernel_source(find_routine(variant.memcpy))
+    own = ConfigFragment(
+        f"arch = {chosen.name}",
+        tuple(
+            f"# {name} is not set" if value == "n" else f"{name}={value}"
+            for name, value in chosen.config.items()
+        ),
+    )
+    return Recipe(
+        tree=tree,
+        arch=chosen,
+        wishes=wishes((*variant.config, own)),
+        changes=changing.of_variant(tree.path, variant.patches, placed, variant.file_cflags),
+        cflags=" ".join(variant.cflags.split()),
+        file_cflags=variant.file_cflags,
+        compiler=identify(variant.compiler),
+    )
+
+
+def image_folder(cache: Path, recipe: Recipe) -> Path:
+    """Where the image of ``recipe`` lies or will lie."""
+    return cache / "images" / recipe.digest
