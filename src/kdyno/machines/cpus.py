@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Which CPUs a guest gets, and the promise that nobody else of ours uses them meanwhile."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kdyno.errors import ToolError, UsageError
+
+# An abstract socket: seen by every user of the machine, gone with the process that holds it.
+_LOCK = "\0kdyno-measures-on-this-machine"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """CPUs of the guest, and those that are left to kdyno itself."""
+
+    guest: frozenset[int]
+    own: frozenset[int]
+
+
+def place(count: int, available: frozenset[int] | None = None) -> Placement:
+    """Give a guest ``count`` CPUs: the highest-numbered, because CPU 0 takes most interrupts.
+
+    UsageError when the machine (or the affinity mask kdyno was started with) has fewer.
+    """
+    mine = sorted(available if available is not None else os.sched_getaffinity(0))
+    if count < 1 or count > len(mine):
+        raise UsageError(
+            f"[machine] cpus = {count}: kdyno may use {len(mine)} CPU(s) here; "
+            f"give 1 to {len(mine)}"
+        )
+    guest = frozenset(mine[-count:])
+    # On a machine with no CPU to spare kdyno shares one; it sleeps while a guest runs.
+    own = frozenset(mine) - guest
+    return Placement(guest, own or frozenset(mine[:1]))
+
+
+@contextmanager
+def measuring(
+    what: str, *, wait: bool, tell: Callable[[str], None] = lambda _text: None
+) -> Iterator[None]:
+    """Hold the machine's measuring lock; only one kdyno measures on a machine at a time.
+
+    wait: wait for the other to finish, saying so once; otherwise ToolError names it. Two
+    measurements at once share caches, memory and power even on different CPUs.
+    """
+    told = False
+    while True:
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            lock.bind(_LOCK)
+            lock.listen(1)
+            break
+        except OSError:
+            lock.close()
+            holder = _holder()
+            text = f"{holder} is measuring on this machine, and two measurements disturb each other"
+            if not wait:
+                raise ToolError(
+                    f"{text}. Wait until it ends, or leave out --no-wait to have {what} wait."
+                ) from None
+            if not told:
+                tell(f"{text}; waiting for it to end")
+                told = True
+            time.sleep(1)
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+def _holder() -> str:
+    """The process that holds the lock, for messages."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(_LOCK)
+            raw = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return f"another kdyno (process {struct.unpack('3i', raw)[0]})"
+        except OSError:
+            return "another kdyno"
