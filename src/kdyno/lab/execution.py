@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: MIT
+"""An experiment, executed: checked, built, measured, judged; and a run, taken up again."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kdyno import __version__, sandbox
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides
+from kdyno.kernels.image import Image
+from kdyno.kernels.progress import BuildProgress
+from kdyno.lab import plan
+from kdyno.lab.booting import Bench, info
+from kdyno.lab.builder import Recipes, build_all, check
+from kdyno.lab.judging import Question, verdict_of
+from kdyno.lab.measuring import Loop, Status
+from kdyno.lab.trial import mode_flags, mode_of
+from kdyno.machines import facts
+from kdyno.machines.cpus import measuring, place
+from kdyno.machines.program import guest_program
+from kdyno.store.boot import BootRecord
+from kdyno.store.manifest import Manifest
+from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Catalogue
+from kdyno.suites.selection import cases_of, jobs_of
+
+
+def _nothing(_value: object) -> None:
+    """A listener that shows nothing."""
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who is told what goes on; every call returns quickly and none draws beside a guest."""
+
+    fetching: Callable[[str, float | None], None] = lambda _text, _part: None
+    building: Callable[[BuildProgress], None] = _nothing
+    measuring: Callable[[Status], None] = _nothing
+    told: Callable[[str], None] = _nothing
+    started: Callable[[Path], None] = _nothing
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to execute, apart from what the experiment says."""
+
+    cache: Path
+    runs: Path
+    sandboxed: bool = True
+    wait: bool = True
+    jobs: int | None = None
+    refresh: bool = False
+    overrides: Overrides = field(default_factory=Overrides)
+    """Already applied to the experiment; recorded for --resume."""
+    listener: Listener = field(default_factory=Listener)
+
+
+def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
+    """Run ``experiment`` from its sources to its verdict."""
+    if options.sandboxed:
+        sandbox.require()
+    place(experiment.machine.cpus)
+    cases_of(experiment, suites)
+    recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
+    if not experiment.measure.calibrate and len(recipes.of) < 2:
+        raise UsageError(
+            "nothing to compare: every variant but the baseline was skipped "
+            f"({'; '.join(f'{name}: {why}' for name, why in recipes.skipped.items())})"
+        )
+    built = build_all(
+        experiment,
+        recipes,
+        options.cache,
+        sandboxed=options.sandboxed,
+        jobs=options.jobs,
+        report=options.listener.building,
+        told=options.listener.told,
+    )
+    seed = experiment.measure.seed if experiment.measure.seed is not None else plan.new_seed()
+    bench = _bench(experiment, suites, dict(built.images), options)
+    manifest = Manifest(
+        tool=__version__,
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        experiment=experiment.name,
+        baseline=experiment.baseline,
+        seed=seed,
+        host={**facts.machine(), "sandbox": options.sandboxed},
+        images={name: image.digest for name, image in bench.images.items()},
+        cases=tuple(info(case) for case in bench.cases),
+        failed=dict(built.failed),
+        origin=str(experiment.path.resolve()) if experiment.path else "",
+        overrides=options.overrides.to_json(),
+    )
+    with create_run(options.runs, experiment.text, manifest) as writer:
+        options.listener.started(writer.run.path)
+        _save_images(writer, recipes, bench)
+        return _measure(bench, manifest, writer, [], options)
+
+
+def resume(
+    path: Path, experiment: Experiment, suites: Catalogue, options: Options
+) -> tuple[Run, Verdict]:
+    """Go on with an interrupted run; ``experiment`` is its own, as stored."""
+    if options.sandboxed:
+        sandbox.require()
+    manifest = open_run(path).manifest()
+    recipes = check(experiment, options.cache, options.listener.fetching)
+    for name, recipe in recipes.of.items():
+        before = manifest.images.get(name)
+        if before is not None and before != recipe.digest:
+            raise UsageError(
+                f"{path}: variant {name!r} is not what it was when the run began (its source, "
+                "patches, configuration or compiler changed); start a new run"
+            )
+    wanted = Recipes(
+        {name: recipe for name, recipe in recipes.of.items() if name in manifest.images},
+        recipes.skipped,
+    )
+    built = build_all(
+        experiment,
+        wanted,
+        options.cache,
+        sandboxed=options.sandboxed,
+        jobs=options.jobs,
+        report=options.listener.building,
+        told=options.listener.told,
+    )
+    bench = _bench(experiment, suites, dict(built.images), options)
+    with write_run(path) as writer:
+        boots = [boot for boot in writer.run.boots() if isinstance(boot, BootRecord)]
+        manifest = manifest.model_copy(update={"state": "running", "stopped": ""})
+        options.listener.started(path)
+        return _measure(bench, manifest, writer, boots, options)
+
+
+def question_of(experiment: Experiment, bench_cases: Manifest) -> Question:
+    """What the verdict is about."""
+    measure = experiment.measure
+    copy = plan.copy_name(experiment.baseline) if measure.calibrate else None
+    return Question(
+        experiment=experiment.name,
+        text=experiment.question,
+        baseline=experiment.baseline,
+        variants=tuple(
+            variant.name for variant in experiment.variants if variant.name != experiment.baseline
+        ),
+        copy=copy,
+        cases=bench_cases.cases,
+        confidence=measure.confidence,
+        equivalent=measure.equivalent,
+        precision=measure.precision,
+        machine=experiment.machine.kind,
+    )
+
+
+def _bench(
+    experiment: Experiment, suites: Catalogue, images: dict[str, Image], options: Options
+) -> Bench:
+    if experiment.machine.kind != "uml":
+        raise UsageError(f"[machine] kind = {experiment.machine.kind!r}: only 'uml' boots so far")
+    variants = {variant.name: variant for variant in experiment.variants if variant.name in images}
+    if experiment.measure.calibrate:
+        copy = plan.copy_name(experiment.baseline)
+        variants[copy] = variants[experiment.baseline]
+        images[copy] = images[experiment.baseline]
+    for image in images.values():
+        guest_program(options.cache, image.word_bits)
+    cases = cases_of(experiment, suites)
+    return Bench(
+        experiment=experiment,
+        images=images,
+        variants=variants,
+        cases=cases,
+        jobs=jobs_of(experiment, suites),
+        placement=place(experiment.machine.cpus),
+        cache=options.cache,
+        sandboxed=options.sandboxed,
+        mode="seccomp",
+    )
+
+
+def _save_images(writer: RunWriter, recipes: Recipes, bench: Bench) -> None:
+    for name in bench.variants:
+        source = name if name in recipes.of else bench.experiment.baseline
+        again = f"kdyno build {bench.experiment.path or 'experiment.toml'} --variant {source}"
+        image = bench.images[name]
+        facts_of = {"digest": image.digest, "build_again": again, **image.build}
+        writer.save_image(name, facts_of)
+
+
+def _measure(
+    bench: Bench,
+    manifest: Manifest,
+    writer: RunWriter,
+    boots: list[BootRecord],
+    options: Options,
+) -> tuple[Run, Verdict]:
+    question = question_of(bench.experiment, manifest)
+    what = f"the run {writer.run.name}"
+    everything = os.sched_getaffinity(0)
+    with measuring(what, wait=options.wait, tell=options.listener.told):
+        os.sched_setaffinity(0, bench.placement.own)
+        try:
+            bench = dataclasses.replace(bench, mode=mode_of(bench, options.listener.told))
+            loop = Loop(bench, question, writer, manifest, options.listener.measuring, boots)
+            try:
+                stopped = loop.run()
+            except BaseException as problem:
+                _end(writer, loop.manifest, "interrupted", f"interrupted: {problem}")
+                raise
+        finally:
+            os.sched_setaffinity(0, everything)
+    failed = stopped.endswith("failed")
+    _end(writer, loop.manifest, "failed" if failed else "finished", stopped)
+    verdict = verdict_of(writer.run, question, stopped)
+    verdict = verdict.model_copy(update={"flags": (*verdict.flags, *mode_flags(bench))})
+    writer.save_verdict(verdict)
+    return writer.run, verdict
+
+
+def _end(writer: RunWriter, manifest: Manifest, state: str, stopped: str) -> None:
+    try:
+        writer.save_manifest(manifest.model_copy(update={"state": state, "stopped": stopped}))
+    except ToolError:
+        if state != "interrupted":  # the first problem is the one to hear of
+            raise

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""The words of an experiment file, gathered from the rooms that own them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.kernels.arch import ARCHS
+from kdyno.kernels.routine import list_routines
+from kdyno.kernels.source import KINDS, parse
+from kdyno.paths import data_root
+from kdyno.suites.catalogue import Suite
+
+
+def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
+    """What this installation knows."""
+    kernel = data_root() / "kernel"
+    return Vocabulary(
+        suites={name: tuple(case.name for case in suite.cases) for name, suite in suites.items()},
+        routines=tuple(routine.name for routine in list_routines()),
+        fragment_dirs=(kernel / "config",),
+        patch_dirs=(kernel / "patches",),
+        machines=("uml",),
+        archs=tuple(ARCHS),
+        source_kinds=tuple(KINDS),
+        check_source=parse,
+    )
