@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verbs: parse, call, print. No logic."""
+"""The verbs: parse, call, print. No logic.
+
+Nothing heavy is imported at the top of these modules: `kdyno --help` must be quick.
+"""

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""kdyno build."""
+
+from __future__ import annotations
+
+from kdyno.cli.output import Json, check_writable, write_json
+from kdyno.cli.session import ExperimentFile, Jobs, NoSandbox, Refresh, Variants, load, say
+
+NAME = "build"
+EXAMPLES = (
+    "Examples: kdyno build experiments/simd-memcpy.toml | "
+    "kdyno build mine.toml --variant mine --json -"
+)
+
+
+def verb(
+    experiment: ExperimentFile = None,
+    variant: Variants = None,
+    jobs: Jobs = None,
+    refresh: Refresh = False,
+    no_sandbox: NoSandbox = False,
+    json: Json = None,
+) -> int:
+    """Build the kernels of an experiment; what was built before is not built again."""
+    from kdyno.cli.watching import Building
+    from kdyno.experiment.overrides import Overrides, apply
+    from kdyno.lab.builder import build_all, check
+    from kdyno.paths import cache_root
+
+    check_writable(json)
+    asked, _ = load(experiment)
+    asked = apply(Overrides(variants=tuple(variant or ())), asked)
+    watch = Building()
+    try:
+        recipes = check(asked, cache_root(), watch.fetching, refresh=refresh)
+        built = build_all(
+            asked,
+            recipes,
+            cache_root(),
+            sandboxed=not no_sandbox,
+            jobs=jobs,
+            report=watch.building,
+            told=say,
+        )
+    finally:
+        watch.end()
+    images = {
+        name: {"kernel": str(image.kernel), "digest": image.digest, **image.build}
+        for name, image in built.images.items()
+    }
+    if json is not None:
+        write_json({"images": images, "failed": dict(built.failed)}, json)
+    if json != "-":
+        for name, image in built.images.items():
+            print(f"{name}\t{image.kernel}")
+        for name, why in built.failed.items():
+            say(f"{name}: {why}")
+    real = [name for name, why in built.failed.items() if not why.startswith("skipped")]
+    return 1 if real else 0

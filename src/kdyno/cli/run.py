@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""kdyno run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kdyno.cli.output import Json, check_writable, write
+from kdyno.cli.session import (
+    Cases,
+    ExperimentFile,
+    Jobs,
+    MaxBoots,
+    MaxMinutes,
+    NoSandbox,
+    NoWait,
+    Precision,
+    Quick,
+    Refresh,
+    Runs,
+    Seconds,
+    Seed,
+    Variants,
+    load,
+    percent,
+    runs_folder,
+    say,
+)
+from kdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kdyno.experiment.model import Experiment
+    from kdyno.experiment.overrides import Overrides
+    from kdyno.suites.catalogue import Suite
+
+NAME = "run"
+EXAMPLES = (
+    "Examples: kdyno run experiments/simd-memcpy.toml --quick | "
+    "kdyno run mine.toml --calibrate --fail-on slower | kdyno run --resume last"
+)
+
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-on",
+        metavar="WORD[:CASES]",
+        help="Exit 10 when slower, 11 when inconclusive: slower, slower:pipe, inconclusive.",
+    ),
+]
+
+
+def verb(
+    experiment: ExperimentFile = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run."),
+    ] = None,
+    quick: Quick = False,
+    seconds: Seconds = None,
+    max_boots: MaxBoots = None,
+    max_minutes: MaxMinutes = None,
+    precision: Precision = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Boot a copy of the baseline as well (A/A).")
+    ] = False,
+    seed: Seed = None,
+    variant: Variants = None,
+    case: Cases = None,
+    fail_on: FailOn = None,
+    jobs: Jobs = None,
+    refresh: Refresh = False,
+    runs: Runs = None,
+    no_sandbox: NoSandbox = False,
+    no_wait: NoWait = False,
+    json: Json = None,
+) -> int:
+    """Build, boot, measure and judge the kernels of an experiment."""
+    from kdyno.experiment.overrides import Overrides
+
+    overrides = Overrides(
+        quick=quick,
+        seconds=seconds,
+        max_boots=max_boots,
+        max_minutes=max_minutes,
+        precision=percent(precision),
+        seed=seed,
+        calibrate=calibrate,
+        variants=tuple(variant or ()),
+        cases=tuple(case or ()),
+    )
+    return measured(
+        experiment,
+        resume,
+        overrides,
+        fail_on or [],
+        json,
+        runs=runs_folder(runs),
+        sandboxed=not no_sandbox,
+        wait=not no_wait,
+        jobs=jobs,
+        refresh=refresh,
+    )
+
+
+def measured(
+    path: Path | None,
+    resumed: str | None,
+    overrides: Overrides,
+    fail_on: list[str],
+    json: str | None,
+    *,
+    runs: Path,
+    sandboxed: bool,
+    wait: bool,
+    jobs: int | None,
+    refresh: bool,
+) -> int:
+    """Execute or resume, show the verdict; the exit status."""
+    from kdyno.cli.watching import watching
+    from kdyno.experiment.overrides import apply
+    from kdyno.lab.execution import Options, execute, resume
+    from kdyno.paths import cache_root
+    from kdyno.report import gate
+    from kdyno.report.terminal import show
+
+    check_writable(json)
+    rules = gate.parse(fail_on)
+    run_path: Path | None = None
+    if resumed is not None:
+        if path is not None or overrides.to_json():
+            raise UsageError("--resume goes on with a run as it was begun; give nothing else")
+        run_path, asked, suites, overrides = _stored(resumed, runs)
+    else:
+        asked, suites = load(path)
+    asked = apply(overrides, asked)
+    gate.check(rules, {(use.name, case) for use in asked.suites for case in use.cases})
+    with watching(asked) as listener:
+        options = Options(
+            cache=cache_root(),
+            runs=runs,
+            sandboxed=sandboxed,
+            wait=wait,
+            jobs=jobs,
+            refresh=refresh,
+            overrides=overrides,
+            listener=listener,
+        )
+        if run_path is not None:
+            run, verdict = resume(run_path, asked, suites, options)
+        else:
+            run, verdict = execute(asked, suites, options)
+    if json is not None:
+        write(verdict.to_json(), json)
+    if json != "-":
+        show(verdict)
+    say(f"\nrun folder: {run.path}\nagain, as Markdown: kdyno report {run.name} -f markdown")
+    return gate.exit_status(verdict, fail_on)
+
+
+def _stored(text: str, runs: Path) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
+    """An interrupted run: its folder, its experiment, the suites, what was overridden."""
+    from kdyno.experiment import loader
+    from kdyno.experiment.overrides import Overrides
+    from kdyno.lab.vocabulary import vocabulary
+    from kdyno.store.resolve import resolve
+    from kdyno.store.run import open_run
+    from kdyno.suites.catalogue import load as load_suites
+
+    path = resolve(text, runs)
+    run = open_run(path)
+    manifest = run.manifest()
+    if manifest.state == "finished":
+        raise UsageError(
+            f"{path.name} is finished ({manifest.stopped}); `kdyno report {path.name}` shows it"
+        )
+    suites = load_suites()
+    origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
+    experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
+    return path, experiment, suites, Overrides.from_json(manifest.overrides)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""What several verbs share: their options, and who is told while they work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from kdyno.experiment.model import Experiment
+    from kdyno.suites.catalogue import Suite
+
+ExperimentFile = Annotated[
+    Path | None, typer.Argument(metavar="EXPERIMENT", help="An experiment file (TOML).")
+]
+Runs = Annotated[
+    Path | None,
+    typer.Option("--runs", metavar="DIR", help="Folder of the runs [$KDYNO_RUNS or XDG]."),
+]
+NoSandbox = Annotated[
+    bool, typer.Option("--no-sandbox", help="Run kernels and builds without bubblewrap.")
+]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Fail when another kdyno measures on this machine.")
+]
+Jobs = Annotated[
+    int | None, typer.Option("-j", "--jobs", min=1, help="Parallel jobs of a kernel build.")
+]
+Refresh = Annotated[
+    bool, typer.Option("--refresh", help="Ask for newer packages and branches of the sources.")
+]
+Variants = Annotated[
+    list[str] | None,
+    typer.Option("--variant", metavar="NAME", help="Only this variant (may be repeated)."),
+]
+Cases = Annotated[
+    list[str] | None,
+    typer.Option("--case", metavar="CASE", help="Only these cases; patterns allowed."),
+]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="A first impression: 0.2 s a case, 12 boots, 2 minutes at most."),
+]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", min=0.05, help="Seconds per case and boot.")
+]
+MaxBoots = Annotated[
+    int | None, typer.Option("--max-boots", min=1, help="Boots of each variant, at most.")
+]
+MaxMinutes = Annotated[
+    float | None, typer.Option("--max-minutes", min=0.05, help="Minutes of measuring, at most.")
+]
+Precision = Annotated[
+    str | None,
+    typer.Option("--precision", help='Half-width at which measuring stops, such as "0.5%".'),
+]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order of boots.")]
+
+
+def say(text: str) -> None:
+    """A line for people, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def runs_folder(given: Path | None) -> Path:
+    """--runs, else where runs live."""
+    from kdyno.paths import runs_root
+
+    return given.absolute() if given is not None else runs_root()
+
+
+def percent(text: str | None) -> float | None:
+    """A fraction from "0.5%" or 0.005."""
+    from kdyno.errors import UsageError
+
+    if text is None:
+        return None
+    try:
+        value = float(text.strip().removesuffix("%")) / (100 if "%" in text else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise UsageError(f'--precision {text!r}: give a share such as "0.5%" or 0.005')
+    return value
+
+
+def load(path: Path | None) -> tuple[Experiment, Mapping[str, Suite]]:
+    """The experiment of a file, checked, and the suites it may use."""
+    from kdyno.errors import UsageError
+    from kdyno.experiment import loader
+    from kdyno.lab.vocabulary import vocabulary
+    from kdyno.suites.catalogue import load as load_suites
+
+    if path is None:
+        raise UsageError(
+            "which experiment? Give a file: `kdyno list experiments` shows those that come with "
+            "kdyno, docs/experiment-file.md how to write one"
+        )
+    suites = load_suites()
+    return loader.load(path, vocabulary(suites)), suites

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""What is shown on stderr while sources are fetched, kernels built and boots measured."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kdyno.report.progress import EffectProgress, Progress, ProgressState, duration
+
+if TYPE_CHECKING:
+    from kdyno.experiment.model import Experiment
+    from kdyno.kernels.progress import BuildProgress
+    from kdyno.lab.execution import Listener
+    from kdyno.lab.measuring import Status
+
+_LINE_EVERY_S = 20.0
+_REDRAW_EVERY_S = 0.2
+
+
+class _Line:
+    """One line that is drawn over itself on a terminal, and now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._tty = sys.stderr.isatty()
+        self._last_s = 0.0
+        self._drawn = False
+
+    def show(self, text: str, *, force: bool = False) -> None:
+        now = time.monotonic()
+        every = _REDRAW_EVERY_S if self._tty else _LINE_EVERY_S
+        if not force and now - self._last_s < every:
+            return
+        self._last_s = now
+        if self._tty:
+            import shutil
+
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
+            self._drawn = True
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self, text: str = "") -> None:
+        if self._drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._drawn = False
+        if text:
+            print(text, file=sys.stderr, flush=True)
+
+
+class Building:
+    """Fetching and building, one line."""
+
+    def __init__(self) -> None:
+        self._line = _Line()
+        self._began_s = time.monotonic()
+        self._phase = ""
+
+    def fetching(self, text: str, part: float | None) -> None:
+        share = f" {100 * part:.0f} %" if part is not None else ""
+        self._line.show(f"{text}{share}", force=text != self._phase)
+        self._phase = text
+
+    def building(self, step: BuildProgress) -> None:
+        if step.phase == "waiting":
+            self._line.end(f"{step.variant}: {step.detail}")
+            return
+        if step.phase == "done":
+            self._line.end(
+                f"{step.variant}: built in {duration(step.elapsed_s)} ({step.objects} objects)"
+            )
+            return
+        done = f"{step.objects} of about {step.total}" if step.total else f"{step.objects}"
+        left = f", about {duration(step.left_s)} left" if step.left_s is not None else ""
+        text = f"{step.variant}: {step.phase} {step.detail}"
+        if step.phase in ("compile", "link"):
+            text = f"{step.variant}: building, {done} objects{left}  {step.detail}"
+        self._line.show(text, force=step.phase != self._phase)
+        self._phase = step.phase
+
+    def end(self) -> None:
+        self._line.end()
+
+
+@contextmanager
+def watching(experiment: Experiment) -> Iterator[Listener]:
+    """A listener that shows everything on stderr while the context lasts."""
+    from kdyno.lab.execution import Listener
+
+    building = Building()
+    measure = experiment.measure
+    with Progress() as progress:
+
+        def told(text: str) -> None:
+            building.end()
+            progress.note(text)
+
+        def started(path: Path) -> None:
+            told(f"run: {path}")
+
+        def measuring(status: Status) -> None:
+            progress.update(_state(experiment, status, measure.max_minutes))
+
+        yield Listener(building.fetching, building.building, measuring, told, started)
+    building.end()
+
+
+def _state(experiment: Experiment, status: Status, minutes_max: float | None) -> ProgressState:
+    precision = experiment.measure.precision
+    effects = tuple(
+        EffectProgress(
+            suite,
+            case,
+            variant,
+            effect.ratio,
+            (effect.lo, effect.hi) if effect.lo is not None and effect.hi is not None else None,
+            settled=effect.half_width is not None and effect.half_width <= precision,
+        )
+        for (suite, case, variant), effect in status.effects.items()
+    )
+    return ProgressState(
+        experiment=experiment.name,
+        blocks_done=status.block,
+        blocks_max=experiment.measure.max_boots,
+        boots_done=status.boots,
+        boots_failed=len(status.failures),
+        elapsed_s=status.elapsed_s,
+        left_s=status.left_s,
+        minutes_max=minutes_max,
+        precision=precision,
+        effects=effects,
+        failures=status.failures,
+        now=f"booting {status.variant}",
+    )
