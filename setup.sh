@@ -1,0 +1,96 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What kdyno needs on this machine, installed: Debian packages where there is apt, and the
+# Python environment in .venv from requirements.lock. Does nothing where all is there.
+# --python-only: no packages, no root.
+set -eu
+cd "$(dirname "$0")"
+
+packages="gcc make flex bison bc patch xz-utils zstd git curl ca-certificates python3 python3-venv
+ libc6-dev bubblewrap ccache linux-perf time gcc-multilib"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+missing_packages() {
+    for package in $packages; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+            printf '%s ' "$package"
+    done
+}
+
+install_packages() {
+    missing=$(missing_packages)
+    [ -n "$missing" ] || return 0
+    root=
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null || {
+            say "these packages are missing, and there is neither root nor sudo: $missing"
+            exit 1
+        }
+        root=sudo
+    fi
+    say "installing $missing"
+    $root env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null
+    # shellcheck disable=SC2086  # words on purpose
+    $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+        $missing >/dev/null
+}
+
+find_python() {
+    for python in python3 python3.13 python3.12 python3.11; do
+        if command -v "$python" >/dev/null &&
+            "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$python"
+            return 0
+        fi
+    done
+    say "kdyno needs Python 3.11 or later"
+    exit 1
+}
+
+find_uv() {
+    if command -v uv >/dev/null; then
+        echo uv
+    elif [ -x .venv/uv/bin/uv ]; then
+        echo .venv/uv/bin/uv
+    else
+        # uv comes as a Python package, from whatever index this machine's pip is set to.
+        "$1" -m venv build/uv >&2
+        build/uv/bin/pip install -q uv >&2
+        echo build/uv/bin/uv
+    fi
+}
+
+install_python() {
+    stamp=.venv/installed
+    wanted=$(cat requirements.lock pyproject.toml setup.sh | cksum)
+    [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return 0
+    python=$(find_python)
+    mkdir -p build
+    uv=$(find_uv "$python")
+    say "Python environment in .venv"
+    [ -x .venv/bin/python ] || "$uv" venv -q --python "$python" .venv
+    "$uv" pip sync -q --python .venv/bin/python --require-hashes requirements.lock
+    # The project itself goes in as a link to src: no build back end, nothing to fetch.
+    site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    pwd | sed 's,$,/src,' >"$site/kdyno.pth"
+    cat >.venv/bin/kdyno <<END
+#!$(pwd)/.venv/bin/python
+import sys
+
+from kdyno.cli.main import main
+
+sys.exit(main())
+END
+    chmod +x .venv/bin/kdyno
+    echo "$wanted" >"$stamp"
+}
+
+if [ "${1:-}" != "--python-only" ]; then
+    if command -v apt-get >/dev/null; then
+        install_packages
+    else
+        say "no apt here: \`.venv/bin/kdyno doctor\` says what is missing and how it is installed"
+    fi
+fi
+install_python
