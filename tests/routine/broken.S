@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * help: wrong on purpose, each in one way: the checker must name that way
+ * requires: sse2
+ * source: none
+ * arch: um
+ */
+#include "routine.h"
+
+/* the last byte of every block of 100 bytes or more stays behind */
+ROUTINE_START(broken_bytes)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	cmpq	$100, %rdx
+	jb	1f
+	decq	%rcx
+1:	rep movsb
+	RET
+ROUTINE_END(broken_bytes)
+
+/* writes one byte more, when there is room before the next page */
+ROUTINE_START(broken_canary)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	rep movsb
+	testq	$4095, %rdi
+	jz	1f
+	movb	$0, (%rdi)
+1:	RET
+ROUTINE_END(broken_canary)
+
+/* writes into the source */
+ROUTINE_START(broken_source)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	rep movsb
+	cmpq	$40, %rdx
+	jne	1f
+	incb	-1(%rsi)
+1:	RET
+ROUTINE_END(broken_source)
+
+/* reads eight bytes even where there are fewer */
+ROUTINE_START(broken_guard)
+	movq	(%rsi), %r8
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	rep movsb
+	RET
+ROUTINE_END(broken_guard)
+
+/* returns the end of the target */
+ROUTINE_START(broken_return)
+	movq	%rdx, %rcx
+	rep movsb
+	movq	%rdi, %rax
+	RET
+ROUTINE_END(broken_return)
+
+/* uses a register that belongs to the caller */
+ROUTINE_START(broken_saved)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	movq	%rdx, %r13
+	rep movsb
+	RET
+ROUTINE_END(broken_saved)
+
+/* copies backwards and leaves the direction so */
+ROUTINE_START(broken_direction)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	leaq	-1(%rdi, %rdx), %rdi
+	leaq	-1(%rsi, %rdx), %rsi
+	std
+	rep movsb
+	RET
+ROUTINE_END(broken_direction)
+
+/* leaves the upper half of a vector register in use; needs avx */
+ROUTINE_START(broken_upper)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	rep movsb
+	vpcmpeqd %xmm0, %xmm0, %xmm0
+	vinsertf128 $1, %xmm0, %ymm0, %ymm0
+	RET
+ROUTINE_END(broken_upper)
+
+/* clears the target first, which is the source when both are one */
+ROUTINE_START(broken_same)
+	movq	%rdi, %r8
+	xorl	%eax, %eax
+	movq	%rdx, %rcx
+	rep stosb
+	movq	%r8, %rdi
+	movq	%r8, %rax
+	movq	%rdx, %rcx
+	rep movsb
+	RET
+ROUTINE_END(broken_same)
