@@ -35,6 +35,8 @@ class Sandbox:
     as_pid_1: bool = False
     hidden: tuple[Path, ...] = ()
     """Host folders that look empty inside."""
+    memory_bytes: int | None = None
+    """Size of /dev/shm inside, which TMPDIR then names: where UML keeps a guest's memory."""
 
     def argv(self, command: list[str]) -> list[str]:
         """The whole command line, for subprocess (``files`` must be in its pass_fds)."""
@@ -51,7 +53,12 @@ class Sandbox:
             line += ["--bind", str(outside), inside]
         for descriptor, inside in self.files:
             line += ["--file", str(descriptor), inside]
-        line += ["--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", "/tmp", "--chdir", self.chdir]
+        temporary = "/tmp"
+        if self.memory_bytes is not None:
+            line += ["--size", str(self.memory_bytes), "--tmpfs", "/dev/shm"]
+            temporary = "/dev/shm"
+        line += ["--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", temporary]
+        line += ["--chdir", self.chdir]
         if self.as_pid_1:
             line.append("--as-pid-1")
         return [*line, "--", *command]

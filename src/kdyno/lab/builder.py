@@ -60,6 +60,7 @@ def check(
                 parse_source(variant.source), cache, progress, refresh=refresh
             )
         recipes[variant.name] = recipe_of(variant, trees[variant.source])
+        _refuse_small_xstate(variant, recipes[variant.name])
     return Recipes(recipes, skipped)
 
 
@@ -78,22 +79,52 @@ def build_all(
     A variant that does not build is in ``failed``; the others go on. Options that do not
     survive are a UsageError before the first compilation.
     """
-    for name, recipe in recipes.of.items():
-        configure(recipe, cache, name=name, sandboxed=sandboxed, report=report)
     images: dict[str, Image] = {}
     failed: dict[str, str] = dict(recipes.skipped)
-    names = sorted(recipes.of, key=lambda name: name != experiment.baseline)
-    for name in names:
-        try:
-            images[name] = build(
-                recipes.of[name], cache, name=name, sandboxed=sandboxed, jobs=jobs, report=report
-            )
-        except BuildError as problem:
-            if name == experiment.baseline:
-                raise
-            failed[name] = str(problem)
-            told(str(problem))
+
+    def attempt(step: Callable[[str], None]) -> None:
+        for name in sorted(recipes.of, key=lambda name: name != experiment.baseline):
+            if name in failed:
+                continue
+            try:
+                step(name)
+            except BuildError as problem:
+                if name == experiment.baseline:
+                    raise
+                failed[name] = str(problem)
+                told(str(problem))
+
+    def settle(name: str) -> None:
+        configure(recipes.of[name], cache, name=name, sandboxed=sandboxed, report=report)
+
+    def make(name: str) -> None:
+        images[name] = build(
+            recipes.of[name], cache, name=name, sandboxed=sandboxed, jobs=jobs, report=report
+        )
+
+    attempt(settle)
+    attempt(make)
     return Built(images, failed)
+
+
+def _refuse_small_xstate(variant: Variant, recipe: Recipe) -> None:
+    """UML before 6.13 has a fixed place for a process's registers; AMX's do not fit.
+
+    Its first user process would panic with "ptrace set fp regs failed". Later kernels ask the
+    host for the size.
+    """
+    path = "arch/x86/um/user-offsets.c"
+    changed = recipe.changes.files.get(path)
+    original = recipe.tree.path / path
+    if changed is None and not original.is_file():
+        return
+    text = changed if changed is not None else original.read_bytes()
+    if cpu.has_amx() and b"HOST_FP_SIZE, 2696" in text:
+        raise UsageError(
+            f"variant {variant.name!r}: User Mode Linux {recipe.tree.version} cannot run on a CPU "
+            "with AMX: it keeps 2696 bytes of registers a process, AMX needs 11008. "
+            'Add patches = ["um-6.12-xstate.patch"] to [kernel], or take a later kernel'
+        )
 
 
 def _lacking(variant: Variant) -> str:

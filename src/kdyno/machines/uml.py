@@ -158,6 +158,8 @@ def _run(request: UmlBoot, job: bytes, guest: _Guest) -> tuple[tuple[str, ...], 
                 read_only=((request.kernel, _KERNEL), (request.program, _PROGRAM)),
                 files=((job_in, _JOB),),
                 tmp_bytes=WORK_BYTES,
+                # A little more than the guest's memory: UML rounds up.
+                memory_bytes=request.memory_bytes + (64 << 20),
                 as_pid_1=True,
                 hidden=(Path("/run"),),
             ).argv(argv)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""Real kernels for the tests marked `uml`: built once, into the user's own cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kdyno.kernels.image import Image
+from kdyno.lab.builder import Built
+
+EXPERIMENT = Path(__file__).parent / "umask.toml"
+KDYNO = [sys.executable, "-m", "kdyno"]
+
+
+def kdyno(
+    *arguments: str | Path, runs: Path, check: Sequence[int] = (0,), **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user would; the exit status must be one of ``check``."""
+    done = subprocess.run(
+        [*KDYNO, *map(str, arguments)],
+        env={**os.environ, "KDYNO_RUNS": str(runs), **environment},
+        capture_output=True,
+        text=True,
+        timeout=1200,
+    )
+    assert done.returncode in check, done.stdout + done.stderr
+    return done
+
+
+def uml_processes() -> list[int]:
+    """Processes on this machine that run one of our images or sandboxes."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"kdyno.job=" in line:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture(scope="session")
+def built() -> Built:
+    from kdyno.cli.session import load
+    from kdyno.lab.builder import build_all, check
+    from kdyno.paths import cache_root
+
+    experiment, _ = load(EXPERIMENT)
+    recipes = check(experiment, cache_root(), lambda _text, _part: None)
+    return build_all(experiment, recipes, cache_root())
+
+
+@pytest.fixture(scope="session")
+def stock(built: Built) -> Image:
+    return built.images["stock"]

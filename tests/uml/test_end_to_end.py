@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""The main job on real kernels: build, boot in blocks, judge; and what happens when killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
+
+from kdyno.lab.builder import Built
+from kdyno.machines.cpus import measuring
+from kdyno.store.boot import BootRecord
+from kdyno.store.run import list_runs
+from kdyno.store.verdict import Verdict
+
+pytestmark = pytest.mark.uml
+
+
+def effects(verdict: Verdict) -> dict[str, str]:
+    return {effect.case: effect.verdict for effect in verdict.effects}
+
+
+def test_a_delay_in_one_system_call_is_found_there_and_nowhere_else(
+    built: Built, tmp_path: Path
+) -> None:
+    done = kdyno("run", EXPERIMENT, "--json", tmp_path / "verdict.json", runs=tmp_path)
+    verdict = Verdict.load(tmp_path / "verdict.json")
+    found = effects(verdict)
+    assert found["syscall"] == "slower", done.stdout
+    assert found["pipe"] in ("equivalent", "inconclusive"), done.stdout
+    assert found["fscopy-4096"] in ("equivalent", "inconclusive"), done.stdout
+    slow = next(effect for effect in verdict.effects if effect.case == "syscall")
+    assert slow.ci is not None and slow.ci[1] < 1 and slow.ratio is not None
+    assert slow.ci[0] <= slow.ratio <= slow.ci[1]
+    assert "slower" in verdict.answer and "slow-umask" in verdict.answer
+    # The folder holds all it takes to judge again, and the gate goes by the same words.
+    again = kdyno("report", "last", "--json", "-", runs=tmp_path)
+    assert json.loads(again.stdout)["effects"] == json.loads(verdict.to_json())["effects"]
+    boots = [boot for boot in list_runs(tmp_path)[0].boots() if isinstance(boot, BootRecord)]
+    assert len(boots) == sum(verdict.boots.values())
+    assert all(boot.ok for boot in boots)
+
+
+def test_a_kernel_is_no_other_than_itself(built: Built, tmp_path: Path) -> None:
+    """Ten A/A experiments of three cases: at most two of thirty verdicts may claim a difference."""
+    claims = []
+    for number in range(10):
+        kdyno(
+            *("calibrate", EXPERIMENT, "--seed", str(number), "--seconds", "0.12"),
+            *("--max-boots", "10", "--json", tmp_path / "verdict.json"),
+            runs=tmp_path,
+        )
+        verdict = Verdict.load(tmp_path / "verdict.json")
+        assert len(verdict.effects) == 3
+        claims += [
+            (number, effect.case, effect.verdict, effect.ci)
+            for effect in verdict.effects
+            if effect.verdict not in ("equivalent", "inconclusive")
+        ]
+    assert len(claims) <= 2, claims
+
+
+def test_a_variant_that_never_boots_is_failed_and_the_rest_is_judged(
+    built: Built, tmp_path: Path
+) -> None:
+    text = EXPERIMENT.read_text() + '\n[variant.dead]\ncmdline = "init=/nowhere"\n'
+    own = tmp_path / "dead.toml"
+    own.write_text(text)
+    done = kdyno(
+        *("run", own, "--quick", "--max-boots", "6", "--case", "pipe", "--json", "-"),
+        runs=tmp_path / "runs",
+    )
+    verdict = Verdict.from_json(done.stdout)
+    assert "init-died" in verdict.failed["dead"]
+    assert verdict.boots["dead"] == 0 and verdict.boots["slow-umask"] == 6
+    words = {effect.variant: effect.verdict for effect in verdict.effects}
+    assert words["dead"] == "failed"
+    assert words["slow-umask"] in ("equivalent", "inconclusive", "faster", "slower")
+    (run,) = list_runs(tmp_path / "runs")
+    dead = [
+        boot for boot in run.boots() if isinstance(boot, BootRecord) and boot.variant == "dead"
+    ]
+    assert len(dead) == 3  # given up after three in a row
+    assert all("No working init" in boot.host.console_tail or boot.host.text for boot in dead)
+
+
+def started(tmp_path: Path, *extra: str) -> subprocess.Popen[str]:
+    """A run under way, returned once three boots are on disk."""
+    process = subprocess.Popen(
+        [*KDYNO, "run", str(EXPERIMENT), "--max-boots", "6", "--seconds", "0.1", *extra],
+        env={**os.environ, "KDYNO_RUNS": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and len(list(tmp_path.glob("*/boots/000*"))) < 3:
+        os.sched_yield()
+    assert process.poll() is None, process.communicate()
+    return process
+
+
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_run_leaves_no_guest_and_goes_on_where_it_was(
+    built: Built, tmp_path: Path, kill: signal.Signals
+) -> None:
+    process = started(tmp_path)
+    process.send_signal(kill)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == (-kill if kill == signal.SIGKILL else 130), told
+    while kill == signal.SIGKILL and uml_processes():
+        os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
+    assert uml_processes() == []
+    (run,) = list_runs(tmp_path)
+    before = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+    assert len(before) >= 3
+    done = kdyno("run", "--resume", "last", "--json", "-", runs=tmp_path)
+    verdict = Verdict.from_json(done.stdout)
+    assert verdict.boots == {"stock": 6, "slow-umask": 6}
+    after = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+    assert [boot.index for boot in after] == list(range(12))
+    assert after[: len(before)] == before
+    refused = kdyno("run", "--resume", "last", runs=tmp_path, check=[2])
+    assert "is finished" in refused.stderr
+
+
+def test_two_runs_do_not_measure_at_once(built: Built, tmp_path: Path) -> None:
+    with measuring("this test", wait=False):
+        done = kdyno(
+            "run", EXPERIMENT, "--quick", "--no-wait", "--max-boots", "1", runs=tmp_path, check=[1]
+        )
+    assert f"process {os.getpid()}" in done.stderr
+    assert "is measuring on this machine" in done.stderr
+
+
+def test_damage_in_a_run_folder_is_told_and_the_rest_is_read(built: Built, tmp_path: Path) -> None:
+    process = started(tmp_path)
+    process.kill()
+    process.communicate()
+    (run,) = list_runs(tmp_path)
+    first, second, *_ = sorted((run.path / "boots").glob("0*"))
+    (first / "samples.jsonl").write_bytes(b'{"suite":"unixbench","case":"pi')
+    (second / "host.json").unlink()
+    (second / "host.json").symlink_to("/etc/passwd")
+    done = kdyno("run", "--resume", "last", "--json", "-", runs=tmp_path)
+    verdict = Verdict.from_json(done.stdout)
+    damaged = [flag.text for flag in verdict.flags if flag.kind == "damaged"]
+    assert len(damaged) == 2
