@@ -13,7 +13,7 @@ from kdyno.command import shown
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels.image import Image
 from kdyno.lab import disturbance
-from kdyno.machines.cpus import Placement
+from kdyno.machines.cpus import Placement, first
 from kdyno.machines.program import guest_program
 from kdyno.machines.uml import Outcome, UmlBoot, boot, supports_seccomp
 from kdyno.store.boot import BootJob, BootRecord, Sample
@@ -64,7 +64,7 @@ def request(bench: Bench, name: str, *, empty: bool = False, mode: str | None = 
         kernel=image.kernel,
         program=guest_program(bench.cache, image.word_bits),
         job=Job(() if empty else bench.jobs, variant.sysctl),
-        placement=bench.placement,
+        placement=bench.placement if image.smp else first(bench.placement),
         memory_bytes=machine.memory_bytes,
         cmdline=variant.cmdline,
         mode=mode,

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""kdyno's own speed, as ratios within one run: ``make bench`` (about 12 minutes, two builds).
+
+    python -m benchmarks.speed [--skip-builds] [--json FILE]
+
+Every figure has its target beside it. Nothing else should run on the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from kdyno.cli.session import load
+from kdyno.experiment.model import Experiment
+from kdyno.kernels.build import build
+from kdyno.kernels.image import Image
+from kdyno.lab.builder import Recipes, check
+from kdyno.machines.cpus import place
+from kdyno.machines.program import guest_program
+from kdyno.machines.uml import UmlBoot, boot
+from kdyno.paths import cache_root, data_root
+from kdyno.store.boot import BootRecord
+from kdyno.store.run import list_runs
+from kdyno.suites.job import Job, render
+
+EXPERIMENT = data_root() / "experiments" / "simd-memcpy.toml"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure. ``most``/``least``: its target, one of them."""
+
+    name: str
+    value: float
+    unit: str
+    most: float | None = None
+    least: float | None = None
+    how: str = ""
+
+    @property
+    def met(self) -> bool:
+        return (self.most is None or self.value <= self.most) and (
+            self.least is None or self.value >= self.least
+        )
+
+    def line(self) -> str:
+        target = f"≤ {self.most:g}" if self.most is not None else f"≥ {self.least:g}"
+        word = "met" if self.met else "MISSED"
+        return f"{self.name:58} {self.value:8.3f} {self.unit:5} {target:>8}  {word:6} {self.how}"
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.monotonic()
+    work()
+    return time.monotonic() - start
+
+
+def quiet(*arguments: str, **environment: str) -> float:
+    """Wall seconds of one kdyno command."""
+    return timed(
+        lambda: subprocess.run(
+            [sys.executable, "-m", "kdyno", *arguments],
+            env={**os.environ, **environment},
+            check=True,
+            capture_output=True,
+        )
+    )
+
+
+def boot_overhead(image: Image, pairs: int = 25) -> Figure:
+    """kdyno's boot with an empty job against the bare kernel process doing the same."""
+    program, placement = guest_program(cache_root(), 64), place(1)
+    request = UmlBoot(image.kernel, program, Job(), placement)
+    cpu = ",".join(map(str, placement.guest))
+    ratios = []
+    with tempfile.TemporaryDirectory() as folder:
+        job = Path(folder) / "job"
+
+        def bare() -> None:
+            job.write_text(render(Job(), "0" * 32))
+            line = [
+                *("taskset", "-c", cpu, str(image.kernel), "mem=1024M", "root=/dev/root"),
+                *("rootfstype=hostfs", "rootflags=/", "ro", "quiet", "con=null"),
+                *("con0=null,fd:2", "con1=null,fd:1", f"uml_dir={folder}/", "umid=bench"),
+                *("seccomp=on", f"init={program}", f"kdyno.job={job}"),
+            ]
+            done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+            assert b'"t":"bye"' in done.stdout, done
+
+        def ours() -> None:
+            assert boot(request).host.status == "ok"
+
+        for _ in range(3):
+            bare(), ours()
+        for _ in range(pairs):
+            ratios.append(timed(ours) / timed(bare))
+    return Figure(
+        "empty boot: kdyno ÷ bare linux process",
+        statistics.median(ratios),
+        "×",
+        most=1.25,
+        how=f"median of {pairs} pairs",
+    )
+
+
+def builds(experiment: Experiment, recipes: Recipes) -> list[Figure]:
+    """Clean builds against incremental ones, in a cache of their own without ccache's help."""
+    figures = []
+    with tempfile.TemporaryDirectory(dir=cache_root(), prefix="bench-") as folder:
+        cache = Path(folder)
+        seconds, images = {}, {}
+        names = [experiment.baseline, *(n for n in recipes.of if n != experiment.baseline)]
+        for name in names:
+            recipe = recipes.of[name]
+            seconds[name] = timed(
+                lambda recipe=recipe, name=name: images.__setitem__(
+                    name, build(recipe, cache, name=name)
+                )
+            )
+            print(f"  built {name} in {seconds[name]:.1f} s", file=sys.stderr, flush=True)
+        clean = seconds[experiment.baseline]
+        others = [seconds[name] for name in names[1:]]
+        four = clean + sum(others[:3])
+        figures += [
+            Figure(
+                "variant that changes one file ÷ clean build",
+                statistics.median(others) / clean,
+                "×",
+                most=0.05,
+                how=f"{statistics.median(others):.1f} s against {clean:.0f} s",
+            ),
+            Figure("the demo's four kernels ÷ one clean build", four / clean, "×", most=1.3),
+        ]
+        last = names[-1]
+        kept = images[last].kernel.read_bytes()
+        (images[last].folder / "build.json").unlink()
+        again = timed(lambda: build(recipes.of[last], cache, name=last, from_scratch=True))
+        same = images[last].kernel.read_bytes() == kept
+        figures.append(
+            Figure(
+                "incremental image is byte for byte the clean one",
+                float(same),
+                "",
+                least=1,
+                how=f"{last}; clean with a warm ccache: {again:.0f} s",
+            )
+        )
+    return figures
+
+
+def same_again() -> Figure:
+    quiet("build", str(EXPERIMENT))
+    took = [quiet("build", str(EXPERIMENT), "--variant", "fsrm") for _ in range(5)]
+    return Figure("`kdyno build` of the same variant again", statistics.median(took), "s", most=0.5)
+
+
+def help_time() -> Figure:
+    kdyno = Path(sys.executable).with_name("kdyno")
+    took = [
+        timed(lambda: subprocess.run([kdyno, "--help"], check=True, capture_output=True))
+        for _ in range(9)
+    ]
+    return Figure("`kdyno --help`", statistics.median(took), "s", most=0.25)
+
+
+def inside_cases() -> list[Figure]:
+    """A measuring run: the share of its wall time inside cases, and kdyno's own memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        quiet("run", str(EXPERIMENT), "--max-boots", "8", "--runs", folder)
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        (run,) = list_runs(Path(folder))
+        boots = [it for it in run.boots() if isinstance(it, BootRecord)]
+        inside = sum(it.host.inside_s or 0 for it in boots)
+        first = datetime.fromisoformat(boots[0].job.started_at)
+        last = datetime.fromisoformat(boots[-1].job.started_at)
+        wall = (last - first).total_seconds() + (boots[-1].host.wall_s or 0)
+    return [
+        Figure(
+            "share of a measuring run inside cases",
+            inside / wall,
+            "",
+            least=0.85,
+            how=f"{len(boots)} boots",
+        ),
+        Figure("kdyno's own memory, peak", memory, "MB", most=200),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--skip-builds", action="store_true")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    experiment, _ = load(EXPERIMENT)
+    recipes = check(experiment, cache_root(), lambda _text, _part: None)
+    experiment = replace(
+        experiment, variants=tuple(it for it in experiment.variants if it.name in recipes.of)
+    )
+    figures = [help_time()]
+    if not asked.skip_builds:
+        figures += builds(experiment, recipes)
+    figures += [same_again()]
+    image = build(recipes.of[experiment.baseline], cache_root(), name=experiment.baseline)
+    figures += [boot_overhead(image), *inside_cases()]
+    for figure in figures:
+        print(figure.line())
+    if asked.json:
+        asked.json.write_text(json.dumps([asdict(it) | {"met": it.met} for it in figures]))
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
