@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kdyno import sandbox
-from kdyno.command import capture, shown, stream
+from kdyno.command import capture, require, shown, stream
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.kernels import image as images
 from kdyno.kernels import trunk as trunks
@@ -34,6 +34,8 @@ from kdyno.kernels.trunk import Start
 from kdyno.kernels.view import BUILD_OBJECTS, BUILD_SOURCE, flatten, lay
 
 LEAST_FREE_BYTES = 700_000_000
+# A build that failed with less than this free failed for lack of space, whatever it says.
+FULL_BYTES = 1_000_000
 # The same in every build, so that equal inputs give equal images.
 _FIXED = (
     "KBUILD_BUILD_TIMESTAMP=2020-01-01",
@@ -91,8 +93,7 @@ def build(
     """
     if found := images.find(cache, recipe):
         return found
-    if sandboxed:
-        sandbox.require()
+    _require_tools(sandboxed)
 
     def waiting(text: str) -> None:
         report(BuildProgress(name, "waiting", 0, None, 0.0, text))
@@ -131,8 +132,7 @@ def configure(
     """
     if _saved_config(cache, recipe).is_file() or images.find(cache, recipe):
         return
-    if sandboxed:
-        sandbox.require()
+    _require_tools(sandboxed)
     images.need_space(cache, LEAST_FREE_BYTES)
     start = Start(None, frozenset(), frozenset(), False)
     with _workplace(cache, recipe) as work:
@@ -142,6 +142,12 @@ def configure(
             _configure(job, _Wrapper(job))
         except (BuildError, OSError) as problem:
             raise _explained(job, problem) from problem
+
+
+def _require_tools(sandboxed: bool) -> None:
+    require("make", "to build kernels")
+    if sandboxed:
+        sandbox.require()
 
 
 def _saved_config(cache: Path, recipe: Recipe) -> Path:
@@ -195,10 +201,13 @@ class _Wrapper:
         overlay.mkdir()
         tree, start = job.recipe.tree.path, job.start
         shown_files: dict[str, bytes | None] = dict(job.recipe.changes.files)
+        executable = set(job.recipe.changes.executable)
         for path in start.restored:
             if (tree / path).is_file():
                 shown_files[path] = (tree / path).read_bytes()
-        changes, fresh = Changes(shown_files), set(start.fresh)
+                if (tree / path).stat().st_mode & 0o100:
+                    executable.add(path)
+        changes, fresh = Changes(shown_files, frozenset(executable)), set(start.fresh)
         self._ccache = shutil.which("ccache")
         if job.sandboxed:
             view = lay(tree, changes, overlay, fresh)
@@ -265,7 +274,9 @@ def _configure(job: _Build, wrap: _Wrapper) -> None:
         raise BuildError("make olddefconfig failed")
     text = dotconfig.read_text(encoding="utf-8")
     if lost := unmet(job.recipe.wishes, text):
-        raise UsageError(f"variant {job.name!r}: {explain_unmet(lost, job.recipe.tree.path)}")
+        raise UsageError(
+            f"variant {job.name!r}: {explain_unmet(lost, job.recipe.tree.path, job.recipe.changes)}"
+        )
     saved.parent.mkdir(parents=True, exist_ok=True)
     aside = saved.with_suffix(f".{os.getpid()}")
     aside.write_text(text, encoding="utf-8")
@@ -289,7 +300,8 @@ def _check_file_flags(job: _Build) -> None:
         record = job.obj / source.parent / f".{source.stem}.o.cmd"
         if not record.is_file():
             raise BuildError(f"cflags for {path!r}: this configuration does not compile that file")
-        if flags not in record.read_text(errors="replace"):
+        # Kbuild joins the words of a command line by single blanks.
+        if " ".join(flags.split()) not in " ".join(record.read_text(errors="replace").split()):
             raise BuildError(
                 f"cflags for {path!r} did not reach it: another folder's Makefile compiles it"
             )
@@ -336,7 +348,8 @@ def _explained(job: _Build, problem: Exception) -> Exception:
     text = job.log.read_text(errors="replace") if job.log.exists() else ""
     failed.write_text(text)
     lines = error_lines(text)
-    if any("No space left" in line for line in lines):
+    full = shutil.disk_usage(job.cache).free < FULL_BYTES
+    if full or any("No space left" in line for line in lines):
         return ToolError(
             f"no space left on the disk of {job.cache} while building {job.name!r}. "
             "Free some, or point KDYNO_CACHE to a larger disk."

@@ -13,17 +13,19 @@ import hashlib
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from kdyno.command import capture, require
 from kdyno.errors import UsageError
 
-_FILE_LINE = re.compile(r"^(?:---|\+\+\+) ([^\t\n]+)", re.MULTILINE)
-_GIT_LINE = re.compile(r"^(?:rename|copy) (?:from|to) (.+)$", re.MULTILINE)
-_GIT_HEADER = re.compile(r"^diff --git (\S+) (\S+)$", re.MULTILINE)
+_FILE_LINE = re.compile(r"(?:---|\+\+\+) ([^\t]+)")
+_GIT_LINE = re.compile(r"(?:rename|copy) (?:from|to) (.+)")
+_GIT_HEADER = re.compile(r"diff --git (\S+) (\S+)\s*$")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _FAILED = re.compile(r"^Hunk #(\d+) (?:FAILED|ignored) at (\d+)", re.MULTILINE)
+_EXISTS = re.compile(r"^The next patch would create the file '?(.+?)'?,$")
 _PATCHING = re.compile(r"^(?:patching|checking) file '?([^'\n]+?)'?(?: \(.*\))?$")
 
 
@@ -32,14 +34,22 @@ class Changes:
     """Path in the tree → new content; None for a file that the variant deletes."""
 
     files: Mapping[str, bytes | None] = field(default_factory=dict)
+    executable: frozenset[str] = frozenset()
+    """Which of the files have mode 755; the others have 644."""
+
+    def only(self, paths: Iterable[str]) -> Changes:
+        """The part that concerns ``paths``."""
+        chosen = {path: self.files[path] for path in paths}
+        return Changes(chosen, self.executable & chosen.keys())
 
     def digest(self) -> str:
-        """Hex digest over paths and contents."""
+        """Hex digest over paths, contents and modes."""
         total = hashlib.sha256()
         for path in sorted(self.files):
             content = self.files[path]
             mark = b"-" if content is None else hashlib.sha256(content).digest()
-            total.update(path.encode() + b"\0" + mark)
+            mode = b"x" if path in self.executable else b""
+            total.update(path.encode("utf-8", "surrogateescape") + b"\0" + mark + mode)
         return total.hexdigest()
 
 
@@ -53,17 +63,41 @@ def safe_path(path: str, origin: str) -> str:
 
 def touched_paths(patch: str, origin: str) -> list[str]:
     """Paths that a ``-p1`` patch names, in order, without its ``a/`` and ``b/``."""
-    names: list[str] = [name.strip().strip('"') for name in _FILE_LINE.findall(patch)]
-    for pair in _GIT_HEADER.findall(patch):
-        names.extend(pair)
-    found = [name.split("/", 1)[1] for name in names if name != "/dev/null" and "/" in name]
-    found += [name.strip() for name in _GIT_LINE.findall(patch)]
+    found: list[str] = []
+    for line in _outside_hunks(patch):
+        names: list[str] = []
+        if match := _FILE_LINE.match(line):
+            names = [match[1].strip().strip('"')]
+        elif match := _GIT_HEADER.match(line):
+            names = [match[1], match[2]]
+        elif match := _GIT_LINE.match(line):
+            found.append(match[1].strip())
+        for name in names:
+            if name != "/dev/null" and "/" in name:
+                found.append(name if name.startswith("/") else name.split("/", 1)[1])
     if not found:
         raise UsageError(
             f"patch {origin}: no file names found; a patch is a unified diff whose paths "
             "start with a/ and b/ (as `git diff` and `git format-patch` write it)"
         )
     return [safe_path(path, f"patch {origin}") for path in dict.fromkeys(found)]
+
+
+def _outside_hunks(patch: str) -> Iterator[str]:
+    """The header lines: text within a hunk may look like one (``-- x`` removed is ``--- x``)."""
+    old = new = 0
+    in_git_header = False
+    for line in patch.split("\n"):
+        if old > 0 or new > 0:
+            mark = line[:1]
+            old -= mark not in ("+", "\\")
+            new -= mark not in ("-", "\\")
+        elif hunk := _HUNK.match(line):
+            old, new = (int(count or 1) for count in hunk.groups())
+            in_git_header = False
+        elif not _GIT_LINE.match(line) or in_git_header:
+            in_git_header = in_git_header or line.startswith("diff --git ")
+            yield line
 
 
 def of_variant(
@@ -83,16 +117,15 @@ def of_variant(
         for patch in patches:
             touched |= _apply(tree, patch, scratch, touched)
         files: dict[str, bytes | None] = {}
-        for path in touched:
-            now = scratch / path
-            if now.is_symlink():
-                raise UsageError(f"a patch makes {path} a symbolic link; kdyno does not follow it")
-            content = now.read_bytes() if now.is_file() else None
-            original = tree / path
-            if content is None and not original.exists():
-                continue
-            if content is None or not original.is_file() or original.read_bytes() != content:
-                files[path] = content
+        executable: set[str] = set()
+        for path in sorted(touched):
+            now, original = scratch / path, tree / path
+            before = (original.read_bytes(), _runs(original)) if original.is_file() else None
+            after = (now.read_bytes(), _runs(now)) if now.is_file() else None
+            if after != before:
+                files[path] = after[0] if after else None
+                if after and after[1]:
+                    executable.add(path)
     for path, text in placed.items():
         if path in files:
             raise UsageError(f"a patch changes {path}, which `memcpy` replaces; use one of them")
@@ -100,21 +133,31 @@ def of_variant(
             raise UsageError(f"this source has no {path}, the place of a memory routine")
         files[path] = text.encode()
     for path, flags in file_cflags:
-        makefile = _makefile_of(tree, path)
-        before = files.get(makefile) or (tree / makefile).read_bytes()
+        makefile, lines = _makefile_of(tree, files, path)
         stem = PurePosixPath(path).stem
-        files[makefile] = before.rstrip(b"\n") + f"\n\nCFLAGS_{stem}.o += {flags}\n".encode()
-    return Changes(files)
+        files[makefile] = lines.rstrip(b"\n") + f"\n\nCFLAGS_{stem}.o += {flags}\n".encode()
+    return Changes(files, frozenset(executable))
 
 
-def _makefile_of(tree: Path, path: str) -> str:
+def _runs(file: Path) -> bool:
+    return bool(file.stat().st_mode & 0o100)
+
+
+def _makefile_of(tree: Path, files: Mapping[str, bytes | None], path: str) -> tuple[str, bytes]:
+    """Path and present text of the Makefile that compiles ``path``."""
     safe_path(path, "cflags")
-    if not path.endswith(".c") or not (tree / path).is_file():
+
+    def content(name: str) -> bytes | None:
+        if name in files:
+            return files[name]
+        return (tree / name).read_bytes() if (tree / name).is_file() else None
+
+    if not path.endswith(".c") or content(path) is None:
         raise UsageError(f"cflags for {path!r}: no such .c file in this source{_near(tree, path)}")
-    folder = PurePosixPath(path).parent
     for name in ("Kbuild", "Makefile"):
-        if (tree / folder / name).is_file():
-            return str(folder / name)
+        makefile = str(PurePosixPath(path).parent / name)
+        if (text := content(makefile)) is not None:
+            return makefile, text
     raise UsageError(f"cflags for {path!r}: its folder has no Makefile of its own")
 
 
@@ -126,13 +169,15 @@ def _near(tree: Path, path: str) -> str:
 
 
 def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str]:
-    text = patch.read_text("utf-8", "surrogateescape")
+    text = patch.read_bytes().decode("utf-8", "surrogateescape")
     paths = touched_paths(text, str(patch))
     for path in paths:
         original, copy = tree / path, scratch / path
+        if original.is_symlink():
+            raise UsageError(f"patch {patch}: {path} is a symbolic link; change the file itself")
         if path not in already and original.is_file():
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(original, copy)
+            shutil.copy(original, copy)
     # No fuzz: a hunk put in the wrong place is worse than one that is refused.
     done = capture(
         [
@@ -143,7 +188,12 @@ def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str
     )
     if done.status != 0:
         raise UsageError(f"patch {patch} does not apply: {_failure(done.output, paths, tree)}")
-    return set(paths)
+    # Before the next patch: through a link it would write outside the scratch folder.
+    for found in scratch.rglob("*"):
+        if found.is_symlink():
+            link = found.relative_to(scratch)
+            raise UsageError(f"patch {patch} makes {link} a symbolic link; kdyno follows none")
+    return {*paths, *(str(p.relative_to(scratch)) for p in scratch.rglob("*") if p.is_file())}
 
 
 def _failure(output: str, paths: list[str], tree: Path) -> str:
@@ -153,6 +203,8 @@ def _failure(output: str, paths: list[str], tree: Path) -> str:
             current = match[1]
         elif match := _FAILED.match(line):
             found.append(f"{current}: hunk #{match[1]} at line {match[2]} does not match")
+        elif match := _EXISTS.match(line):
+            found.append(f"{match[1]}: is to be created, but exists already")
         elif "previously applied" in line:
             found.append(f"{current or paths[0]}: seems to be applied already")
         elif "can't find file" in line:

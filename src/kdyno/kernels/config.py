@@ -7,9 +7,10 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from kdyno.experiment.model import ConfigFragment
+from kdyno.kernels.changes import Changes
 
 _SET = re.compile(r"^(CONFIG_\w+)=(.*)$")
 _UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")
@@ -58,26 +59,31 @@ def unmet(asked: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
     ]
 
 
-def known_options(tree: Path) -> set[str]:
-    """Every option that the tree's Kconfig files declare (slow: reads them all)."""
+def known_options(tree: Path, changes: Changes) -> set[str]:
+    """Every option that the changed tree's Kconfig files declare (slow: reads them all)."""
     declared = re.compile(r"^\s*(?:menu)?config\s+(\w+)", re.MULTILINE)
-    return {
-        f"CONFIG_{name}"
-        for file in tree.rglob("Kconfig*")
-        if file.is_file()
-        for name in declared.findall(file.read_text("utf-8", "replace"))
-    }
+    texts = [
+        (content or b"").decode("utf-8", "replace")
+        for path, content in changes.files.items()
+        if PurePosixPath(path).name.startswith("Kconfig")
+    ]
+    texts += [
+        file.read_text("utf-8", "replace") for file in tree.rglob("Kconfig*") if file.is_file()
+    ]
+    return {f"CONFIG_{name}" for text in texts for name in declared.findall(text)}
 
 
-def explain_unmet(lost: list[tuple[Wish, str]], tree: Path) -> str:
+def explain_unmet(lost: list[tuple[Wish, str]], tree: Path, changes: Changes) -> str:
     """A message that lists each lost option, where it was asked for, and why it may be lost."""
-    declared = known_options(tree)
+    declared = known_options(tree, changes)
     lines = []
     for wish, got in lost:
         text = f"  {wish.line}   (from {wish.origin}) became {wish.option}={got}"
         if wish.option not in declared:
-            near = difflib.get_close_matches(wish.option, declared, n=1, cutoff=0.7)
-            hint = f"; nearest: {near[0]}" if near else ""
+            # Without the prefix, which would make every short name look near.
+            names = [option.removeprefix("CONFIG_") for option in sorted(declared)]
+            near = difflib.get_close_matches(wish.option.removeprefix("CONFIG_"), names, n=1)
+            hint = f"; nearest: CONFIG_{near[0]}" if near else ""
             text += f": this kernel has no such option{hint}"
         else:
             text += ": something it depends on is missing, or something selects it"

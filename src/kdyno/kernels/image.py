@@ -7,8 +7,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ class Image:
     def config(self) -> Path:
         return self.folder / "config"
 
+    @cached_property
+    def smp(self) -> bool:
+        """Whether it can use more than one CPU."""
+        return "\nCONFIG_SMP=y\n" in self.config.read_text(encoding="utf-8")
+
 
 def find(cache: Path, recipe: Recipe) -> Image | None:
     """The image of ``recipe`` when it was built before."""
@@ -46,7 +52,8 @@ def find(cache: Path, recipe: Recipe) -> Image | None:
         return None
     if not (folder / "linux").is_file():
         return None
-    os.utime(folder)
+    with suppress(OSError):  # a cache that others own and this user only reads
+        os.utime(folder)
     return Image(
         recipe.digest, folder, recipe.arch.name, recipe.arch.word_bits, recipe.tree.version, build
     )

@@ -61,11 +61,17 @@ def expected_objects(options_set: int) -> int:
 
 
 def error_lines(log: str, most: int = 12) -> list[str]:
-    """The compiler's and make's own lines about what failed, in order, without repeats."""
+    """The compiler's and make's own lines about what failed, in order, without repeats.
+
+    Where only make complains, the lines before its complaint are the failed program's.
+    """
     telling = re.compile(
-        r"(?:\b(?:error|Error)\b[: ]|undefined reference|No rule to make|\*\*\* |not found"
-        r"|No space left)"
+        r"(?:\b(?:error|Error)\b[: ]|undefined reference|multiple definition|No rule to make"
+        r"|\*\*\* |not found|cannot find|No such file|No space left|^bwrap: )"
     )
-    lines = [line for line in log.splitlines() if telling.search(line) and line[:2] != "$ "]
-    first = [line for line in lines if not line.startswith(("make", "gmake"))]
-    return list(dict.fromkeys(first or lines))[:most]
+    said = [line for line in log.splitlines() if line.strip() and line[:2] != "$ "]
+    found = [at for at, line in enumerate(said) if telling.search(line)]
+    own = [said[at] for at in found if not said[at].startswith(("make", "gmake"))]
+    if not own and found:
+        own = said[max(0, found[0] - 4) : found[0]] + [said[at] for at in found]
+    return list(dict.fromkeys(own or said[-4:]))[:most]

@@ -57,12 +57,8 @@ class Recipe:
     @cached_property
     def config_digest(self) -> str:
         """Name of the final .config: what Kconfig can see of the inputs."""
-        seen = {
-            path: content
-            for path, content in self.changes.files.items()
-            if not path.endswith((".c", ".S", ".h"))
-        }
-        inputs = dict(self.inputs, changes=Changes(seen).digest(), cflags="")
+        seen = [path for path in self.changes.files if not path.endswith((".c", ".S", ".h"))]
+        inputs = dict(self.inputs, changes=self.changes.only(seen).digest(), cflags="")
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -88,6 +84,13 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
             for name, value in chosen.config.items()
         ),
     )
+    for wish in wishes(variant.config):
+        if chosen.config.get(wish.option, wish.value) != wish.value:
+            raise UsageError(
+                f"variant {variant.name!r}: {wish.line} (from {wish.origin}) contradicts "
+                f"arch {chosen.name!r}, which sets it to {chosen.config[wish.option]}; "
+                "choose another arch or drop the line"
+            )
     return Recipe(
         tree=tree,
         arch=chosen,

@@ -107,7 +107,7 @@ def _age(folder: Path) -> float:
 
 
 def _fingerprints(changes: Changes) -> dict[str, str]:
-    return {path: Changes({path: body}).digest() for path, body in changes.files.items()}
+    return {path: changes.only((path,)).digest() for path in changes.files}
 
 
 def _different_files(trunk: _Trunk, recipe: Recipe) -> set[str] | None:
@@ -123,7 +123,10 @@ def _different_files(trunk: _Trunk, recipe: Recipe) -> set[str] | None:
         # A file changed on both sides in the same way is the same file only if both say so;
         # taking it as different costs one compilation and can never be wrong.
         files |= moved
-    return files if len(files) <= MOST_FILES else None
+    if len(files) > MOST_FILES:
+        return None
+    # A link has no time stamp of its own that make would look at.
+    return None if any((recipe.tree.path / path).is_symlink() for path in files) else files
 
 
 def _trunks(cache: Path) -> Iterator[_Trunk]:

@@ -64,7 +64,8 @@ def lay(tree: Path, changes: Changes, folder: Path, fresh: set[str]) -> View:
             binds.append((place, path))
         else:
             place = copies[above] / os.path.relpath(path, above or ".")
-        _put(place, changes.files[path], _mode(tree / path), None if path in fresh else stamp)
+        mode = 0o755 if path in changes.executable else 0o644
+        _put(place, changes.files[path], mode, None if path in fresh else stamp)
     return View(tree, tuple(binds))
 
 
@@ -74,7 +75,8 @@ def flatten(tree: Path, changes: Changes, folder: Path, fresh: set[str]) -> Path
     shutil.copytree(tree, copy, symlinks=True, copy_function=os.link)
     stamp = (tree / "Makefile").stat().st_mtime_ns
     for path, content in changes.files.items():
-        _put(copy / path, content, _mode(tree / path), None if path in fresh else stamp)
+        mode = 0o755 if path in changes.executable else 0o644
+        _put(copy / path, content, mode, None if path in fresh else stamp)
     return copy
 
 
@@ -87,10 +89,6 @@ def _existing_parent(tree: Path, path: str) -> str:
     while not (tree / parent).is_dir():
         parent = parent.parent
     return "" if str(parent) == "." else str(parent)
-
-
-def _mode(original: Path) -> int:
-    return original.stat().st_mode & 0o777 if original.exists() else 0o644
 
 
 def _put(place: Path, content: bytes | None, mode: int, stamp_ns: int | None) -> None:

@@ -16,6 +16,7 @@ from kdyno.command import capture
 # Family of distributions → the command that installs packages.
 INSTALL: Mapping[str, str] = {
     "debian": "sudo apt-get install",
+    "ubuntu": "sudo apt-get install",
     "fedora": "sudo dnf install",
     "arch": "sudo pacman -S",
     "suse": "sudo zypper install",
@@ -78,24 +79,36 @@ def _space() -> str | None:
     return None if free > 5e9 else f"{free / 1e9:.1f} GB free at {folder}, 5 GB needed"
 
 
-def _same(package: str) -> dict[str, str]:
-    return dict.fromkeys(INSTALL, package)
+def _gnu_patch() -> str | None:
+    if shutil.which("patch") is None:
+        return "no patch on PATH"
+    # BusyBox has a patch, too, that cannot be told to refuse an inexact match.
+    said = capture(["patch", "--version"]).output
+    return None if "GNU patch" in said else "the patch on PATH is not GNU patch"
+
+
+def _packages(name: str, **others: str) -> dict[str, str]:
+    """Family → package: ``name`` but for ``others``; Ubuntu's is Debian's unless told."""
+    packages = {**dict.fromkeys(INSTALL, name), **others}
+    packages["ubuntu"] = others.get("ubuntu", packages["debian"])
+    return packages
 
 
 NEEDS: tuple[Need, ...] = (
-    Need("gcc", "to build kernels", True, _same("gcc"), _program("gcc")),
-    Need("make", "to build kernels", True, _same("make"), _program("make")),
-    Need("flex", "to build kernels", True, _same("flex"), _program("flex")),
-    Need("bison", "to build kernels", True, _same("bison"), _program("bison")),
-    Need("bc", "to build kernels", True, _same("bc"), _program("bc")),
-    Need("patch", "to apply a variant's patches", True, _same("patch"), _program("patch")),
-    Need("xz", "to unpack sources", True, {**_same("xz"), "debian": "xz-utils"}, _program("xz")),
+    Need("gcc", "to build kernels", True, _packages("gcc"), _program("gcc")),
+    Need("make", "to build kernels", True, _packages("make"), _program("make")),
+    Need("flex", "to build kernels", True, _packages("flex"), _program("flex")),
+    Need("bison", "to build kernels", True, _packages("bison"), _program("bison")),
+    Need("bc", "to build kernels", True, _packages("bc"), _program("bc")),
+    Need("patch", "to apply a variant's patches", True, _packages("patch"), _gnu_patch),
+    Need("xz", "to unpack sources", True, _packages("xz", debian="xz-utils"), _program("xz")),
     Need(
         "static C library",
         "for the program that runs in a guest",
         True,
         {
             "debian": "libc6-dev",
+            "ubuntu": "libc6-dev",
             "fedora": "glibc-static",
             "arch": "glibc",
             "suse": "glibc-devel-static",
@@ -103,20 +116,27 @@ NEEDS: tuple[Need, ...] = (
         },
         _links("-static"),
     ),
-    Need("bubblewrap", "the sandbox", True, _same("bubblewrap"), sandbox.unusable),
+    Need("bubblewrap", "the sandbox", True, _packages("bubblewrap"), sandbox.unusable),
     Need("disk space", "sources, object trees, images", True, {}, _space),
-    Need("git", "for git: sources", False, _same("git"), _program("git")),
-    Need("ccache", "to build again faster", False, _same("ccache"), _program("ccache")),
+    Need("git", "for git: sources", False, _packages("git"), _program("git")),
+    Need("ccache", "to build again faster", False, _packages("ccache"), _program("ccache")),
     Need(
-        "perf", "for profiles", False, {**_same("perf"), "debian": "linux-perf"}, _program("perf")
+        "perf",
+        "for profiles",
+        False,
+        _packages("perf", debian="linux-perf", ubuntu="linux-tools-generic"),
+        _program("perf"),
     ),
-    Need("apt", "for debian: sources", False, {**_same("apt")}, _program("apt-get")),
+    Need(
+        "apt", "for debian: sources", False, {"fedora": "apt", "arch": "apt"}, _program("apt-get")
+    ),
     Need(
         "32-bit toolchain",
         "for 32-bit kernels",
         False,
         {
             "debian": "gcc-multilib",
+            "ubuntu": "gcc-multilib",
             "fedora": "glibc-devel.i686 glibc-static.i686",
             "arch": "lib32-glibc lib32-gcc-libs",
             "suse": "gcc-32bit glibc-devel-static-32bit",
@@ -136,8 +156,8 @@ def family(os_release: str) -> str | None:
     values = dict(
         line.split("=", 1) for line in os_release.splitlines() if "=" in line and line[0] != "#"
     )
-    words = f"{values.get('ID', '')} {values.get('ID_LIKE', '')}".replace('"', "").split()
-    aliases = {"ubuntu": "debian", "rhel": "fedora", "centos": "fedora", "opensuse": "suse"}
+    words = " ".join(values.get(key, "").strip("\"' ") for key in ("ID", "ID_LIKE")).split()
+    aliases = {"rhel": "fedora", "centos": "fedora", "opensuse": "suse"}
     for word in words:
         name = aliases.get(word, word)
         if name in INSTALL:

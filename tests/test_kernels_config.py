@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""Options: what was asked for, what olddefconfig made of it, and what is said of the difference."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_kernel import FILES, Toy, variant
+
+from kdyno import sandbox
+from kdyno.errors import BuildError, UsageError
+from kdyno.experiment.model import ConfigFragment, Experiment, Variant
+from kdyno.kernels.build import configure
+from kdyno.kernels.config import Wish, parse_line, unmet, wishes
+from kdyno.lab.builder import Recipes, build_all
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Toy:
+    return Toy(tmp_path, sandboxed=sandbox.unusable() is None)
+
+
+def settle(toy: Toy, asked: Variant) -> str:
+    recipe = toy.recipe(asked)
+    configure(recipe, toy.cache, name=asked.name, sandboxed=toy.sandboxed)
+    return (toy.cache / "configs" / f"{recipe.config_digest}.config").read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "parsed"),
+    [
+        ("CONFIG_A=y", ("CONFIG_A", "y")),
+        ("CONFIG_A=n", ("CONFIG_A", "n")),
+        ("# CONFIG_A is not set", ("CONFIG_A", "n")),
+        ('CONFIG_A="x y=z"', ("CONFIG_A", '"x y=z"')),
+        ("CONFIG_64BIT=0x10", ("CONFIG_64BIT", "0x10")),
+        ("# CONFIG_A was not set", None),
+        ("# remark", None),
+        ("", None),
+    ],
+)
+def test_lines_of_a_configuration(line: str, parsed: tuple[str, str] | None) -> None:
+    assert parse_line(line) == parsed
+
+
+def test_the_last_wish_for_an_option_counts() -> None:
+    asked = wishes(
+        [
+            ConfigFragment("a", ("CONFIG_B=y", "CONFIG_A=n")),
+            ConfigFragment("b", ("CONFIG_A=y", "CONFIG_A=m")),
+        ]
+    )
+    assert asked == (Wish("CONFIG_A", "m", "b"), Wish("CONFIG_B", "y", "a"))
+
+
+_VALUES = st.sampled_from(["y", "n", "m", "1", '"text"'])
+_OPTIONS = st.dictionaries(st.sampled_from([f"CONFIG_{c}" for c in "ABCDEF"]), _VALUES)
+
+
+@given(asked=_OPTIONS, final=_OPTIONS)
+def test_unmet_is_exactly_what_differs(asked: dict[str, str], final: dict[str, str]) -> None:
+    wanted = [Wish(option, value, "x") for option, value in asked.items()]
+    text = "\n".join(Wish(option, value, "").line for option, value in final.items())
+    expected = {o: final.get(o, "n") for o, v in asked.items() if final.get(o, "n") != v}
+    assert {wish.option: got for wish, got in unmet(wanted, text)} == expected
+
+
+def test_the_final_configuration_is_kept_and_used_again(toy: Toy) -> None:
+    text = settle(toy, variant("x", "CONFIG_NET=y", "CONFIG_SMP=y", "CONFIG_HZ=250"))
+    assert {"CONFIG_SMP=y", "CONFIG_HZ=250", "CONFIG_64BIT=y"} <= set(text.splitlines())
+    assert toy.leftovers() == []
+    place = toy.cache / "configs"
+    stamp = next(place.iterdir()).stat().st_mtime_ns
+    settle(toy, variant("x", "CONFIG_NET=y", "CONFIG_SMP=y", "CONFIG_HZ=250", cflags="-O2"))
+    assert [file.stat().st_mtime_ns for file in place.iterdir()] == [stamp]
+
+
+def test_options_that_are_lost_are_listed_with_origin_and_nearest(toy: Toy) -> None:
+    asked = Variant(
+        "mine",
+        "path:toy",
+        config=(
+            ConfigFragment("smp.config", ("CONFIG_SMP=y", "CONFIG_HZ=250")),
+            ConfigFragment("variant.mine.config", ("CONFIG_PREEMTP=y", "CONFIG_QQQ=y")),
+        ),
+    )
+    with pytest.raises(UsageError) as caught:
+        settle(toy, asked)
+    lines = str(caught.value).splitlines()
+    assert lines == [
+        "variant 'mine': these requested options did not survive `make olddefconfig`:",
+        "  CONFIG_PREEMTP=y   (from variant.mine.config) became CONFIG_PREEMTP=n: "
+        "this kernel has no such option; nearest: CONFIG_PREEMPT",
+        "  CONFIG_QQQ=y   (from variant.mine.config) became CONFIG_QQQ=n: "
+        "this kernel has no such option",
+        "  CONFIG_SMP=y   (from smp.config) became CONFIG_SMP=n: "
+        "something it depends on is missing, or something selects it",
+    ]
+    assert not list((toy.cache / "configs").glob("*")) and toy.leftovers() == []
+
+
+def test_an_option_that_a_patch_adds_is_known(toy: Toy) -> None:
+    text = FILES["Kconfig"] + "config TURBO\n\tbool\n\tdepends on NET\n"
+    patch = toy.patch("turbo", {"Kconfig": text})
+    with pytest.raises(UsageError, match=r"CONFIG_TURBO=n: something it depends on is missing"):
+        settle(toy, variant("x", "CONFIG_TURBO=y", patches=(patch,)))
+    found = settle(toy, variant("x", "CONFIG_TURBO=y", "CONFIG_NET=y", patches=(patch,)))
+    assert "CONFIG_TURBO=y" in found
+
+
+def _experiment(*variants: Variant) -> Experiment:
+    return Experiment("toy", "?", variants[0].name, variants, ())
+
+
+@needs_gcc
+def test_a_lost_option_of_the_last_variant_is_told_before_anything_is_compiled(toy: Toy) -> None:
+    variants = (variant("stock"), variant("last", "CONFIG_SMP=y"))
+    recipes = Recipes({one.name: toy.recipe(one) for one in variants}, {})
+    with pytest.raises(UsageError, match="variant 'last'"):
+        build_all(_experiment(*variants), recipes, toy.cache, sandboxed=toy.sandboxed)
+    assert not (toy.cache / "images").exists()
+
+
+@needs_gcc
+def test_a_variant_that_does_not_configure_or_compile_fails_alone(toy: Toy) -> None:
+    broken = toy.edit("broken", "lib/sort.c", "return steps;", "return stairs;")
+    unconfigured = toy.edit("unconfigured", "scripts/settle.awk", "END {", "END { {")
+    variants = (
+        variant("config", patches=(unconfigured,)),
+        variant("compile", patches=(broken,)),
+        variant("good", "CONFIG_HZ=250"),
+        variant("stock"),
+    )
+    recipes = Recipes(
+        {one.name: toy.recipe(one) for one in variants}, {"simd": "skipped: no avx512f"}
+    )
+    asked = Experiment("toy", "?", "stock", variants, ())
+    told: list[str] = []
+    built = build_all(asked, recipes, toy.cache, sandboxed=toy.sandboxed, told=told.append)
+    assert list(built.images) == ["stock", "good"]
+    assert built.failed.keys() == {"simd", "config", "compile"}
+    assert "make tinyconfig failed" in built.failed["config"]
+    assert "awk" in built.failed["config"]
+    assert "'stairs' undeclared" in built.failed["compile"]
+    assert told == [built.failed["config"], built.failed["compile"]]
+
+
+@needs_gcc
+def test_a_baseline_that_does_not_build_ends_it_all(toy: Toy) -> None:
+    broken = toy.edit("broken", "lib/sort.c", "return steps;", "return stairs;")
+    variants = (variant("stock", patches=(broken,)), variant("good"))
+    recipes = Recipes({one.name: toy.recipe(one) for one in variants}, {})
+    with pytest.raises(BuildError, match=r"variant 'stock' did not build"):
+        build_all(_experiment(*variants), recipes, toy.cache, sandboxed=toy.sandboxed)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""The name of an image: everything that goes into it changes it, and nothing else does."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+from toy_kernel import Toy, make_source, make_tree, variant
+
+from kdyno.errors import UsageError
+from kdyno.experiment.model import ConfigFragment, Variant
+from kdyno.kernels import compiler as compilers
+from kdyno.kernels.recipe import recipe_of
+from kdyno.kernels.routine import list_routines
+
+ROUTINE, OTHER_ROUTINE = [routine.name for routine in list_routines() if "um" in routine.archs][:2]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return Toy(tmp_path_factory.mktemp("digest"))
+
+
+def digest(toy: Toy, asked: Variant) -> str:
+    return toy.recipe(asked).digest
+
+
+def test_every_input_has_its_part_in_the_name(toy: Toy) -> None:
+    edit = toy.edit("steps", "lib/sort.c", "steps = 1", "steps = 2")
+    other = toy.edit("steps-3", "lib/sort.c", "steps = 1", "steps = 3")
+    header = toy.edit("limit", "include/toy.h", "10", "11")
+    script = toy.folder / "mode.patch"
+    script.write_text(
+        "diff --git a/scripts/run.sh b/scripts/run.sh\nnew file mode 100755\n"
+        "--- /dev/null\n+++ b/scripts/run.sh\n@@ -0,0 +1 @@\n+exit 0\n"
+    )
+    plain = toy.folder / "no-mode.patch"
+    plain.write_text(script.read_text().replace("100755", "100644"))
+    asked = {
+        "stock": variant(),
+        "option": variant("x", "CONFIG_NET=y"),
+        "value": variant("x", "CONFIG_HZ=250"),
+        "unset": variant("x", "# CONFIG_SORT is not set"),
+        "patch": variant(patches=(edit,)),
+        "patch content": variant(patches=(other,)),
+        "two patches": variant(patches=(edit, header)),
+        "mode": variant(patches=(script,)),
+        "no mode": variant(patches=(plain,)),
+        "flags": variant(cflags="-O3"),
+        "other flags": variant(cflags="-O3 -g"),
+        "file flags": variant(file_cflags=(("lib/sort.c", "-O3"),)),
+        "flags of another file": variant(file_cflags=(("lib/string.c", "-O3"),)),
+        "routine": variant(memcpy=ROUTINE),
+        "other routine": variant(memcpy=OTHER_ROUTINE),
+        "arch": variant(arch="um32"),
+    }
+    digests = {what: digest(toy, one) for what, one in asked.items()}
+    assert len(set(digests.values())) == len(digests), digests
+
+
+def test_the_source_has_its_part_in_the_name(toy: Toy, tmp_path: Path) -> None:
+    changed = make_source(tmp_path / "other", {"include/toy.h": "#define TOY_LIMIT 3\n"})
+    other = make_tree(toy.cache, changed)
+    assert recipe_of(variant(), other).digest != digest(toy, variant())
+    same = make_tree(toy.cache, make_source(tmp_path / "same"))
+    assert recipe_of(variant(), same).digest == digest(toy, variant())
+
+
+def test_what_does_not_go_into_an_image_leaves_its_name(toy: Toy, tmp_path: Path) -> None:
+    edit = toy.edit("once", "lib/sort.c", "steps = 1", "steps = 2")
+    again = tmp_path / "renamed.patch"
+    again.write_text("Somebody's remark.\n\n" + edit.read_text())
+    asked = variant("first", "CONFIG_NET=y", "CONFIG_HZ=250", cflags="-O3 -g", patches=(edit,))
+    same = dataclasses.replace(
+        asked,
+        name="second",
+        source="path:elsewhere",
+        config=(
+            ConfigFragment("a.config", ("CONFIG_HZ=1000", "CONFIG_NET=y")),
+            ConfigFragment("b.config", ("CONFIG_HZ=250",)),
+        ),
+        patches=(again,),
+        cflags="  -O3   -g ",
+        cmdline="quiet",
+        sysctl=(("vm.swappiness", "10"),),
+        levels=(("smp", "on"),),
+    )
+    assert digest(toy, same) == digest(toy, asked)
+
+
+def test_n_and_not_set_are_the_same_wish(toy: Toy) -> None:
+    unset = variant("x", "# CONFIG_SORT is not set")
+    assert digest(toy, unset) == digest(toy, variant("x", "CONFIG_SORT=n"))
+
+
+def test_a_patch_that_takes_itself_back_is_no_change(toy: Toy) -> None:
+    edit = toy.edit("there", "lib/sort.c", "steps = 1", "steps = 2")
+    back = toy.folder / "back.patch"
+    swapped = edit.read_text().replace("-\tint steps = 1", "-\tint steps = 2")
+    back.write_text(swapped.replace("+\tint steps = 2", "+\tint steps = 1"))
+    assert digest(toy, variant(patches=(edit, back))) == digest(toy, variant())
+
+
+def test_the_compilers_version_has_its_part(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "gcc-9"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    seen = []
+    for version in ("9.4.0", "9.5.0"):
+        program.write_text(f"#!/bin/sh\necho 'gcc-9 (Toy) {version}'\necho more\n")
+        program.chmod(0o755)
+        compilers.identify.cache_clear()
+        seen.append(digest(toy, variant(compiler="gcc-9")))
+        assert compilers.identify("gcc-9").version == f"gcc-9 (Toy) {version}"
+    compilers.identify.cache_clear()
+    assert len({*seen, digest(toy, variant())}) == 3
+
+
+def test_a_compiler_that_is_not_there_is_refused_with_those_that_are(toy: Toy) -> None:
+    with pytest.raises(UsageError, match=r"compiler 'gcc-3\.3' is not on this machine .*gcc"):
+        toy.recipe(variant(compiler="gcc-3.3"))
+    with pytest.raises(UsageError, match="not on this machine"):
+        toy.recipe(variant(compiler="gcc; true"))
+
+
+@pytest.mark.parametrize("arch", ["um32"])
+def test_a_routine_needs_64_bits(toy: Toy, arch: str) -> None:
+    with pytest.raises(UsageError, match=r"variant 'old': memory routines are for 64-bit kernels"):
+        toy.recipe(variant("old", memcpy=ROUTINE, arch=arch))
+
+
+def test_an_option_that_contradicts_the_arch_is_refused(toy: Toy) -> None:
+    toy.recipe(variant("agreeing", "CONFIG_64BIT=y"))
+    with pytest.raises(UsageError, match=r"CONFIG_64BIT.*toy\.config.*arch 'um'"):
+        toy.recipe(variant("odd", "CONFIG_64BIT=n"))
+
+
+def test_an_unknown_arch_is_refused_with_the_known_ones(toy: Toy) -> None:
+    with pytest.raises(UsageError, match=r"arch 'mips' .*um, um32"):
+        toy.recipe(variant(arch="mips"))
+
+
+def test_the_configuration_is_shared_by_variants_that_kconfig_cannot_tell_apart(toy: Toy) -> None:
+    edit = toy.edit("deep", "lib/sort.c", "steps = 1", "steps = 9")
+    stock = toy.recipe(variant()).config_digest
+    assert toy.recipe(variant(patches=(edit,))).config_digest == stock
+    assert toy.recipe(variant(cflags="-O3")).config_digest == stock
+    assert toy.recipe(variant(memcpy=ROUTINE)).config_digest == stock
+    assert toy.recipe(variant("x", "CONFIG_NET=y")).config_digest != stock
+    option = toy.edit("option", "Kconfig", "default 100", "default 300")
+    assert toy.recipe(variant(patches=(option,))).config_digest != stock

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: MIT
+"""Builds that fail, are killed, run twice at once, or try to leave their sandbox."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from toy_kernel import FILES, OBJECTS, Toy, says, variant
+
+from kdyno import sandbox
+from kdyno.errors import BuildError, ToolError
+from kdyno.kernels import image as images
+from kdyno.kernels.progress import error_lines, expected_objects
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+needs_sandbox = pytest.mark.skipif(
+    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
+USABLE = sandbox.unusable() is None
+# The builder's ccache folder is the one place that test and build both see.
+GATE = {
+    "scripts/extra.mk": (
+        "$(objects): | gate\ngate:\n\t@echo here > $$CCACHE_DIR/arrived; read x < $$CCACHE_DIR/go\n"
+        ".PHONY: gate\n"
+    )
+}
+CHILD = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from toy_kernel import variant
+from kdyno.kernels.build import build
+from kdyno.kernels.recipe import recipe_of
+from kdyno.kernels.source import Tree
+tree = Tree(Path(sys.argv[3]), "digest", "toy", "7.3.4")
+def report(step):
+    if step.phase in ("waiting", "done"):
+        print(step.phase, step.detail, flush=True)
+image = build(
+    recipe_of(variant(), tree), Path(sys.argv[2]), name="toy", sandboxed=sys.argv[4] == "True",
+    report=report,
+)
+print("image", image.kernel, flush=True)
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Toy:
+    return Toy(tmp_path, sandboxed=USABLE)
+
+
+def gated(folder: Path) -> Toy:
+    toy = Toy(folder, GATE, sandboxed=USABLE)
+    meeting = toy.cache / "ccache"
+    meeting.mkdir()
+    for name in ("arrived", "go"):
+        os.mkfifo(meeting / name)
+    return toy
+
+
+def child(toy: Toy, *, user: list[str] | None = None) -> subprocess.Popen[str]:
+    here = str(Path(__file__).parent)
+    words = [here, str(toy.cache), str(toy.tree.path), str(toy.sandboxed)]
+    argv = [*(user or []), sys.executable, "-c", CHILD, *words]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def arrived(toy: Toy) -> None:
+    assert (toy.cache / "ccache" / "arrived").read_text() == "here\n"
+
+
+def opened(toy: Toy) -> None:
+    (toy.cache / "ccache" / "go").write_text("on\n")
+
+
+@pytest.mark.parametrize("sandboxed", [pytest.param(True, marks=needs_sandbox), False])
+def test_a_file_that_does_not_compile(tmp_path: Path, sandboxed: bool) -> None:
+    toy = Toy(tmp_path, sandboxed=sandboxed)
+    broken = toy.edit("broken", "lib/sort.c", "return steps;", "return stairs;")
+    with pytest.raises(BuildError) as caught:
+        toy.build(variant("mine", patches=(broken,)))
+    first, *lines, last = str(caught.value).splitlines()
+    assert first == "variant 'mine' did not build:"
+    assert any(
+        line.endswith("error: 'stairs' undeclared (first use in this function)")
+        or ("stairs" in line and "undeclared" in line)
+        for line in lines
+    )
+    log = Path(last.removeprefix("whole log: "))
+    assert "lib/sort.c:5:" in log.read_text() and "$ " in log.read_text()
+    assert not [path for path in (toy.cache / "images").iterdir() if path.is_dir()]
+    assert not (toy.cache / "trunks").exists() and toy.leftovers() == []
+    assert says(toy.build(variant())).startswith("limit 10")
+
+
+def test_a_build_without_a_sandbox(tmp_path: Path) -> None:
+    toy = Toy(tmp_path, sandboxed=False)
+    assert says(toy.build(variant())).startswith("limit 10, hz 100, sort 1")
+    edit = toy.patch(
+        "edit", {"lib/sort.c": "int toy_sort(void) { return 3; }\n", "lib/unused.c": None}
+    )
+    image = toy.build(variant(patches=(edit,)))
+    assert ", sort 3," in says(image) and not image.build["commands"][0].startswith("bwrap")
+    assert (toy.tree.path / "lib/sort.c").read_text() == FILES["lib/sort.c"]
+    assert (toy.tree.path / "lib/unused.c").stat().st_nlink == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("lib/unused.c", "this configuration does not compile that file"),
+        ("lib/sort.c", "did not reach it"),
+    ],
+)
+def test_flags_that_reach_no_compilation(tmp_path: Path, path: str, said: str) -> None:
+    rules = FILES["scripts/toy.mk"].replace("$(flags-$(1))", "")
+    toy = Toy(tmp_path, {"scripts/toy.mk": rules}, sandboxed=USABLE)
+    with pytest.raises(BuildError, match=rf"variant 'mine'(.|\n)*cflags for '{path}'.*{said}"):
+        toy.build(variant("mine", file_cflags=((path, "-O3"),)))
+    assert not list((toy.cache / "images").glob("*/linux"))
+
+
+def test_no_room_on_the_disk_is_told_before_anything_is_made(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=30_000_000))
+    with pytest.raises(ToolError, match=r"30 MB free, a kernel build needs 700 MB.*KDYNO_CACHE"):
+        toy.build(variant())
+    assert toy.leftovers() == []
+
+
+def test_a_disk_that_fills_up_during_make_is_no_fault_of_the_variant(tmp_path: Path) -> None:
+    toy = Toy(
+        tmp_path,
+        {"scripts/extra.mk": "linux: full\nfull:\n\tcat $(srctree)/Makefile > /dev/full\n"},
+    )
+    toy.sandboxed = USABLE
+    with pytest.raises(ToolError, match=r"no space left on the disk of .* while building 'mine'"):
+        toy.build(variant("mine"))
+
+
+def test_a_log_that_cannot_be_written_is_a_tool_error(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object, **_named: object) -> int:
+        raise OSError(28, "No space left on device", str(toy.cache / "build.log"))
+
+    monkeypatch.setattr("kdyno.kernels.build.stream", full)
+    with pytest.raises(ToolError, match=r"build\.log: No space left on device; the build stopped"):
+        toy.build(variant())
+    assert toy.leftovers() == []
+
+
+def test_make_is_not_installed(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = toy.recipe(variant())
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    toy.sandboxed = False
+    with pytest.raises(ToolError, match=r"make is not installed.*kdyno doctor"):
+        toy.build_recipe(recipe)
+
+
+def test_a_killed_build_leaves_no_image_and_its_folder_goes_with_the_next(tmp_path: Path) -> None:
+    toy = gated(tmp_path)
+    builder = child(toy)
+    arrived(toy)
+    builder.send_signal(signal.SIGKILL)
+    builder.communicate()
+    work = toy.leftovers()
+    assert len(work) == 1 and work[0].endswith(f".{builder.pid}")
+    assert not list((toy.cache / "images").glob("*/*"))
+    if not toy.sandboxed:
+        opened(toy)  # without a sandbox its make is an orphan, which goes on to its end
+    for name in ("arrived", "go"):
+        (toy.cache / "ccache" / name).unlink()
+        os.mkfifo(toy.cache / "ccache" / name)
+    again = child(toy)
+    arrived(toy)
+    assert not any(name.endswith(f".{builder.pid}") for name in toy.leftovers())
+    opened(toy)
+    said, problem = again.communicate()
+    assert "image" in said, problem
+    assert toy.leftovers() == []
+
+
+def test_two_processes_want_one_image_and_one_builds_it(tmp_path: Path) -> None:
+    toy = gated(tmp_path)
+    first = child(toy)
+    arrived(toy)
+    second = child(toy)
+    assert second.stdout is not None
+    told = second.stdout.readline()
+    assert told == (f"waiting process {first.pid} is building the same image; waiting for it\n")
+    opened(toy)
+    one, problem = first.communicate()
+    assert one.startswith("done"), problem
+    other, problem = second.communicate()
+    assert "done" not in other and other == one.splitlines(keepends=True)[-1], problem
+
+
+def test_ctrl_c_in_mid_build_leaves_nothing(tmp_path: Path) -> None:
+    toy = gated(tmp_path)
+    builder = child(toy)
+    arrived(toy)
+    builder.send_signal(signal.SIGINT)
+    _said, problem = builder.communicate()
+    assert "KeyboardInterrupt" in problem
+    assert toy.leftovers() == [] and not list((toy.cache / "images").glob("*/*"))
+
+
+@needs_sandbox
+def test_a_build_can_neither_write_outside_nor_reach_the_network(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = Path.home() / f".kdyno-test-{os.getpid()}"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        script = f"""
+try() {{ if sh -c "echo x > $1" 2>/dev/null; then echo "  PROBE   wrote $1"; fi; }}
+for place in /tmp/kdyno/src/Makefile /tmp/kdyno/src/new {outside} /etc/x /var/tmp/x /run/x; do
+	try $place
+done
+try /tmp/kdyno/obj/mine
+echo "  PROBE   run holds $(ls -A /run | grep -vc '^x$')"
+echo "  PROBE   caches $(ls -A /tmp/kdyno | tr '\\n' ' ')"
+echo "  PROBE   processes $(ls /proc | grep -c '^[0-9]') "
+if bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}' 2>/dev/null; then echo "  PROBE   net"; fi
+echo "  PROBE   interfaces $(ls /sys/class/net | wc -l) user $(id -u)"
+"""
+        extra = "linux: probe\nprobe:\n\t@sh $(srctree)/scripts/probe.sh\n"
+        toy = Toy(tmp_path, {"scripts/probe.sh": script, "scripts/extra.mk": extra})
+        log = (toy.build(variant()).folder / "build.log").read_text()
+    probes = [line.split(maxsplit=1)[1] for line in log.splitlines() if "  PROBE " in line]
+    assert [line for line in probes if line.startswith("wrote")] == [
+        "wrote /run/x",  # its own, empty and gone with it
+        "wrote /tmp/kdyno/obj/mine",
+    ]
+    assert "net" not in probes
+    assert "run holds 0" in probes
+    assert "caches ccache obj src " in [f"{line} ".replace("  ", " ") for line in probes]
+    processes = next(line for line in probes if line.startswith("processes"))
+    assert int(processes.split()[1]) < 20
+    assert not outside.exists() and not Path("/run/x").exists()
+    assert toy.tree.path.joinpath("Makefile").read_text() == FILES["Makefile"]
+
+
+@needs_sandbox
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
+def test_an_ordinary_user_builds_in_a_cache_of_their_own(tmp_path: Path) -> None:
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    probe = sandbox.Sandbox(tmp_bytes=1 << 20).argv(["true"])
+    if subprocess.run([*nobody, *probe], capture_output=True).returncode != 0:
+        pytest.skip("bwrap does not work for ordinary users here")
+    if subprocess.run(
+        [*nobody, sys.executable, "-c", "import kdyno"], capture_output=True
+    ).returncode:
+        pytest.skip("this Python is closed to other users")
+    toy = Toy(tmp_path)
+    for path in (toy.cache, *toy.cache.rglob("*")):
+        os.chown(path, 65534, 65534)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    builder = child(toy, user=nobody)
+    said, problem = builder.communicate()
+    assert "image" in said, problem
+    image = Path(said.split()[-1])
+    assert image.stat().st_uid == 65534
+
+
+def test_stale_work_of_living_processes_stays(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name in (f"a.{os.getpid()}", f"b.{gone.pid}", "c.x"):
+        (work / name).mkdir(parents=True)
+    images.remove_stale_work(tmp_path)
+    assert sorted(path.name for path in work.iterdir()) == [f"a.{os.getpid()}", "c.x"]
+
+
+@pytest.mark.parametrize(
+    ("log", "lines"),
+    [
+        (
+            "$ make\n  CC      lib/error_inject.o\na.c:1: error: x\na.c:1: error: x\n"
+            "make: *** [a.o] Error 1\n",
+            ["a.c:1: error: x"],
+        ),
+        (
+            "ld: a.o: multiple definition of `f'\ncollect2: error: ld returned 1 exit status\n",
+            ["ld: a.o: multiple definition of `f'", "collect2: error: ld returned 1 exit status"],
+        ),
+        (
+            "  HOSTCC  x\nawk: line 3: odd\nmake: *** [x] Error 2\n",
+            ["  HOSTCC  x", "awk: line 3: odd", "make: *** [x] Error 2"],
+        ),
+        (
+            "$ make\nmake: *** No rule to make target 'y'.\n",
+            ["make: *** No rule to make target 'y'."],
+        ),
+        ("$ bwrap x\nbwrap: cannot\n", ["bwrap: cannot"]),
+        ("nothing telling\n", ["nothing telling"]),
+        ("", []),
+    ],
+)
+def test_the_lines_that_tell_why(log: str, lines: list[str]) -> None:
+    assert error_lines(log) == lines
+
+
+def test_the_number_of_objects_is_known_after_the_first_build(toy: Toy) -> None:
+    toy.build(variant())
+    first = next(step.total for step in toy.steps if step.phase == "compile")
+    assert first == expected_objects(2)  # 64BIT and SORT
+    toy.build(variant("o2", cflags="-O2"))
+    assert next(step.total for step in toy.steps if step.phase == "compile") == len(OBJECTS)
+    assert [step.objects for step in toy.steps if step.detail in OBJECTS] == [1, 2, 3, 4, 5]

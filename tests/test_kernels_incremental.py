@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""Builds that start from an earlier build's objects compile what differs and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from toy_kernel import FILES, OBJECTS, Toy, kept, make_source, make_tree, says, variant
+
+from kdyno import sandbox
+from kdyno.experiment.model import Variant
+from kdyno.kernels import trunk as trunks
+from kdyno.kernels.recipe import recipe_of
+from kdyno.kernels.sources import manifest
+
+needs_sandbox = pytest.mark.skipif(
+    sandbox.unusable() is not None, reason=f"builds at one path need it: {sandbox.unusable()}"
+)
+pytestmark = [
+    needs_sandbox,
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc"),
+]
+ADDED = {
+    "lib/extra.c": "#include <toy.h>\nint toy_extra(void) { return TOY_SIZE; }\n",
+    "lib/Makefile": FILES["lib/Makefile"] + "obj-y += extra.o\n",
+}
+DELETED = {"lib/sort.c": None, "lib/Makefile": "obj-y += string.o\n"}
+MAIN = "init/main.c"
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return Toy(tmp_path_factory.mktemp("incremental"))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Toy:
+    return Toy(tmp_path)
+
+
+def asked(toy: Toy) -> dict[str, Variant]:
+    """Variants that differ in each way in which two variants can."""
+    edit = toy.edit("edit", "lib/sort.c", "steps = 1", "steps = 2")
+    header = toy.edit("header", "include/toy.h", "TOY_LIMIT 10", "TOY_LIMIT 20")
+    added = toy.patch("added", ADDED)
+    deleted = toy.patch("deleted", DELETED)
+    return {
+        "stock": variant("stock"),
+        "edit": variant("edit", patches=(edit,)),
+        "header and added": variant("header and added", patches=(header, added)),
+        "deleted": variant("deleted", "CONFIG_SORT=n", patches=(deleted,)),
+        "config": variant("config", "CONFIG_HZ=250", "CONFIG_PREEMPT=y"),
+        "file flags": variant("file flags", file_cflags=(("lib/string.c", "-O2 -DX=1"),)),
+        "flags": variant("flags", cflags="-O2"),
+    }
+
+
+def test_a_first_build_compiles_everything_and_the_image_runs(own: Toy) -> None:
+    image = own.build(variant())
+    assert own.compiled == OBJECTS == set(kept(image))
+    assert says(image) == "limit 10, hz 100, sort 1, place /tmp/kdyno/src/lib/string.c"
+    assert image.build["objects"] == len(OBJECTS) and not image.build["from_trunk"]
+    assert own.steps[0].phase == "copy"
+    assert [step.phase for step in own.steps][-3:] == ["link", "install", "done"]
+    assert own.leftovers() == []
+
+
+def test_the_same_variant_again_calls_no_make(own: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = own.build(variant())
+    monkeypatch.setattr("kdyno.kernels.build.stream", None)
+    second = own.build(variant("by another name", cmdline="quiet"))
+    assert (second.digest, second.kernel) == (first.digest, first.kernel)
+    assert own.steps == []
+
+
+@pytest.mark.parametrize(
+    ("change", "objects"),
+    [
+        ({"lib/sort.c": FILES["lib/sort.c"] + "\n"}, {"lib/sort.o"}),
+        ({"include/toy.h": FILES["include/toy.h"] + "\n"}, {"init/main.o", "kernel/time.o"}),
+        ({**ADDED}, {"lib/extra.o"}),
+        ({"arch/x86/lib/memcpy_64.S": FILES["arch/x86/lib/memcpy_64.S"] + "\n"}, None),
+        ({"lib/unused.c": "int used;\n"}, set()),
+        ({"docs/new.txt": "x\n"}, set()),
+    ],
+)
+def test_a_changed_file_compiles_again_what_reads_it(
+    toy: Toy, change: dict[str, str | None], objects: set[str] | None
+) -> None:
+    toy.build(variant())
+    name = f"only-{next(iter(change)).replace('/', '-')}"
+    image = toy.build(variant(patches=(toy.patch(name, change),)))
+    assert toy.compiled == ({"arch/x86/lib/memcpy_64.o"} if objects is None else objects)
+    assert image.build["from_trunk"] and image.build["changed_files"] == sorted(change)
+
+
+def test_an_option_compiles_again_what_names_it(toy: Toy) -> None:
+    toy.build(variant())
+    image = toy.build(variant("fast", "CONFIG_HZ=1000"))
+    assert toy.compiled == {"kernel/time.o"}
+    assert says(image).startswith("limit 10, hz 1000,")
+
+
+def test_what_a_trunk_had_changed_is_compiled_back(own: Toy) -> None:
+    both = {"lib/sort.c": FILES["lib/sort.c"].replace("1", "2", 1), MAIN: FILES[MAIN] + "\n"}
+    changed = own.build(variant("changed", patches=(own.patch("both", both),)))
+    assert ", sort 2," in says(changed) and own.compiled == OBJECTS
+    stock = own.build(variant())
+    assert own.compiled == {"lib/sort.o", "init/main.o"}
+    assert ", sort 1," in says(stock)
+
+
+def test_a_file_that_only_the_trunk_had_is_gone(own: Toy) -> None:
+    own.build(variant("more", patches=(own.patch("more", ADDED),)))
+    stock = own.build(variant())
+    assert stock.build["from_trunk"] and own.compiled == set()
+    assert b"toy_extra" not in stock.kernel.read_bytes()
+
+
+def test_flags_of_one_file_reach_it_alone(toy: Toy) -> None:
+    toy.build(variant())
+    image = toy.build(variant(file_cflags=(("lib/sort.c", "-DX=1  -O3"),)))
+    assert toy.compiled == {"lib/sort.o"}
+    assert image.build["changed_files"] == ["lib/Makefile"]
+
+
+def test_every_way_from_trunk_to_variant_ends_in_the_bytes_of_a_whole_build(toy: Toy) -> None:
+    variants = asked(toy)
+    whole = {
+        name: toy.build(one, from_scratch=True).kernel.read_bytes()
+        for name, one in variants.items()
+    }
+    assert len(set(whole.values())) >= len(variants) - 1  # PREEMPT is named by no file
+    for start in variants:
+        for folder in ("images", "trunks"):
+            shutil.rmtree(toy.cache / folder)
+        # Other flags compile everything again: one way there and one back are enough.
+        others = variants if start == "stock" else variants.keys() - {"flags"}
+        others = {"stock": None} if start == "flags" else others
+        for name in (start, *(name for name in others if name != start)):
+            image = toy.build(variants[name])
+            assert image.kernel.read_bytes() == whole[name], f"{start} -> {name}"
+            assert image.build["from_trunk"] == (name != start), f"{start} -> {name}"
+
+
+def test_a_newer_source_starts_from_the_older_ones_objects(own: Toy, tmp_path: Path) -> None:
+    own.build(variant())
+    newer = make_source(
+        tmp_path / "newer",
+        {"lib/sort.c": "int toy_sort(void) { return 4; }\n", "lib/new.h": "\n"},
+    )
+    (newer / "lib" / "unused.c").unlink()
+    older, own.tree = own.tree, make_tree(own.cache, newer)
+    image = own.build(variant())
+    assert own.compiled == {"lib/sort.o"} and ", sort 4," in says(image)
+    own.tree = older
+    edit = own.edit("old", "lib/string.c", "return __FILE__", 'return "old"')
+    assert says(own.build(variant(patches=(edit,)))).endswith("sort 1, place old")
+    assert own.compiled == {"lib/string.o"}
+
+
+def test_the_trunk_that_leaves_least_to_do_is_taken(own: Toy) -> None:
+    edit = own.edit("far", "include/toy.h", "10", "30")
+    for one in (variant(), variant("o2", cflags="-O2"), variant("far", patches=(edit,))):
+        own.build(one, from_scratch=True)
+    near = recipe_of(variant("near", "CONFIG_HZ=300", patches=(edit,)), own.tree)
+    start = trunks.choose(own.cache, near)
+    assert start.objects is not None
+    assert start.objects.parent.name == own.recipe(variant(patches=(edit,))).digest
+    assert (start.fresh, start.restored, start.same_flags) == (frozenset(), frozenset(), True)
+    flags = trunks.choose(own.cache, own.recipe(variant("z", cflags="-O2", patches=(edit,))))
+    assert flags.fresh == {"include/toy.h"} and flags.same_flags
+    other = trunks.choose(own.cache, own.recipe(variant("z", cflags="-O3")))
+    assert not other.same_flags and other.objects is not None
+
+
+def test_a_damaged_trunk_is_dropped(own: Toy) -> None:
+    image = own.build(variant())
+    record = own.cache / "trunks" / image.digest / "trunk.json"
+    record.write_text('{"source": 3')
+    own.build(variant("x", "CONFIG_HZ=250"))
+    assert own.compiled == OBJECTS
+    assert not record.exists()
+
+
+def test_a_damaged_image_is_built_again(own: Toy) -> None:
+    image = own.build(variant())
+    (image.folder / "build.json").write_text("{")
+    again = own.build(variant())
+    assert again.folder == image.folder and says(again) == says(image)
+    image.kernel.unlink()
+    assert says(own.build(variant()))
+    assert own.leftovers() == []
+
+
+def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
+    first = own.build(variant())
+    trunk = own.cache / "trunks" / first.digest
+    for number in range(trunks.KEEP):
+        shutil.copytree(trunk, trunk.parent / f"copy-{number}")
+    oldest = trunk.parent / "copy-0"
+    record = (oldest / "trunk.json").read_text()
+    (oldest / "trunk.json").write_text(record.replace('"um"', '"um32"'))  # of no use to the next
+    os.utime(oldest, (0, 0))
+    own.build(variant("o2", cflags="-O2"))
+    names = {path.name for path in trunk.parent.iterdir()}
+    assert "copy-0" not in names and first.digest in names
+    assert len(names) == trunks.KEEP + 1
+
+
+def test_the_pristine_tree_is_as_it_was_after_all_of_this(toy: Toy) -> None:
+    toy.build(variant("last", patches=(toy.patch("last", {**ADDED, "lib/unused.c": None}),)))
+    root = toy.tree.path
+    found = dict.fromkeys((path for path, _ in manifest.walk(str(root))))
+    assert found.keys() == toy.tree.manifest().keys() == FILES.keys()
+    for path, state in manifest.walk(str(root)):
+        digest = manifest.content_hash(str(root / path), state.st_mode, state.st_size)
+        assert toy.tree.manifest()[path] == f"{digest} {manifest.short_mode(state.st_mode)}"
+        assert state.st_mtime == manifest.CANONICAL_MTIME_S
+        assert state.st_nlink == 1, f"{path} is linked from elsewhere"

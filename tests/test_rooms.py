@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""The house rules that a program can check: rooms, licences, sizes, help, a quick start."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kdyno import cli, errors
+from kdyno.paths import data_root
+
+ROOT = data_root()
+PACKAGE = ROOT / "src" / "kdyno"
+ROOMS = (
+    *("stats", "store", "experiment", "suites", "kernels", "machines"),
+    *("profiles", "vectorize", "memcpy", "report", "lab", "cli"),
+)
+"""From the lowest to the highest: a room imports itself and those before it."""
+FREE = {"errors", "paths", "command", "sandbox"}
+"""Modules outside the rooms. stats takes not even these."""
+HEAVY = ("numpy", "scipy", "pydantic", "rich", "hypothesis")
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+RUN = "from kdyno.cli.main import main; raise SystemExit(main())"
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of all that a module imports, within functions as well."""
+    inside = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = list(inside[: -node.level]) if node.level else []
+            whole = ".".join([*base, *([node.module] if node.module else [])])
+            yield node.lineno, whole
+            yield from ((node.lineno, f"{whole}.{alias.name}") for alias in node.names)
+
+
+def rooms_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, room or module of the package) that a module imports."""
+    for line, name in imported(path):
+        parts = name.split(".")
+        if parts[0] == "kdyno" and len(parts) > 1 and parts[1] != "__version__":
+            yield line, parts[1]
+
+
+def test_every_folder_is_a_known_room() -> None:
+    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert folders <= set(ROOMS)
+    assert FREE | {"__init__", "__main__"} == {path.stem for path in PACKAGE.glob("*.py")}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_never_imports_one_above_it(room: str) -> None:
+    allowed = {room} if room == "stats" else {*FREE, *ROOMS[: ROOMS.index(room) + 1]}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for line, name in rooms_of(path)
+        if name not in allowed
+    ]
+    assert wrong == []
+
+
+def test_modules_outside_the_rooms_import_no_room() -> None:
+    wrong = {
+        f"{name}: {other}"
+        for name in FREE
+        for _line, other in rooms_of(PACKAGE / f"{name}.py")
+        if other not in FREE
+    }
+    assert wrong == set()
+
+
+def test_the_rule_would_see_a_breach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path / "kdyno")
+    module = tmp_path / "kdyno" / "stats" / "x.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(
+        "from . import y\ndef f():\n    from kdyno import lab\n    import kdyno.cli\n"
+    )
+    assert {name for _line, name in rooms_of(module)} == {"stats", "lab", "cli"}
+
+
+def _project_files() -> list[Path]:
+    """What git tracks or would track, of the kinds that can carry a licence line."""
+    kinds = (".py", ".c", ".h", ".S", ".sh", ".toml", ".config", ".patch")
+    said = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+    )
+    if said.returncode != 0:
+        pytest.skip("not a git checkout")
+    paths = [ROOT / name for name in said.stdout.split("\0") if name.endswith(kinds)]
+    return [path for path in paths if path.is_file()]
+
+
+def test_every_file_names_its_licence() -> None:
+    data = ROOT / "tests" / "data"
+    wrong = []
+    for path in _project_files():
+        head = "\n".join(path.read_text("utf-8", "replace").splitlines()[:3])
+        gpl = path.is_relative_to(ROOT / "kernel") and path.name != "README.md"
+        wanted = "GPL-2.0" if gpl else "MIT"
+        if not re.search(rf"SPDX-License-Identifier: {wanted}", head):
+            wrong.append(str(path.relative_to(ROOT)))
+    assert [name for name in wrong if not (ROOT / name).is_relative_to(data)] == []
+
+
+def test_no_file_is_longer_than_400_lines() -> None:
+    long = {
+        str(path.relative_to(ROOT)): count
+        for folder in ("src", "guest", "tests")
+        for kind in ("*.py", "*.c", "*.h")
+        for path in (ROOT / folder).rglob(kind)
+        if (count := len(path.read_text("utf-8").splitlines())) > 400
+    }
+    assert long == {}
+
+
+def test_no_file_is_named_after_nothing() -> None:
+    vague = {"utils", "util", "helpers", "helper", "manager", "common", "misc"}
+    assert [path for path in (*SOURCES, *(ROOT / "guest").rglob("*")) if path.stem in vague] == []
+
+
+def test_every_case_says_what_it_is() -> None:
+    from kdyno.suites.catalogue import load
+
+    suites = load()
+    assert suites
+    for suite in suites.values():
+        assert suite.help and suite.cases, suite.name
+        for case in suite.cases:
+            assert case.unit and case.help, f"{suite.name}/{case.name}"
+            assert case.better in ("higher", "lower"), f"{suite.name}/{case.name}"
+
+
+def kdyno(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", RUN, *words], capture_output=True, text=True)
+
+
+def _verbs() -> list[str]:
+    from kdyno.cli.main import app
+
+    return [command.name for command in app.registered_commands if command.name]
+
+
+@pytest.mark.parametrize("verb", _verbs())
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    from typer.testing import CliRunner
+
+    from kdyno.cli.main import app
+
+    done = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert done.exit_code == 0
+    assert re.search(rf"Examples?:\s+kdyno {verb}\b", done.output), done.output
+    assert "--json" in done.output
+
+
+def test_the_designs_verbs_are_there() -> None:
+    assert {"doctor", "list", "build", "run", "calibrate", "report"} <= set(_verbs())
+    assert PACKAGE.joinpath("cli").samefile(Path(cli.__file__).parent)
+
+
+def test_exit_statuses_are_those_of_the_design() -> None:
+    from kdyno.report import gate
+
+    statuses = {kind.__name__: kind.exit_status for kind in errors.KdynoError.__subclasses__()}
+    assert statuses == {"UsageError": 2, "ToolError": 1, "BuildError": 1, "Interrupted": 130}
+    assert {gate.SLOWER, gate.INCONCLUSIVE} == {10, 11}
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("--version",), 0),
+        (("list", "cases"), 0),
+        (("list", "nothing"), 2),
+        (("no-such-verb",), 2),
+        (("run", "--no-such-option"), 2),
+        (("run",), 2),
+        (("run", "no-such-file.toml"), 2),
+        (("report", "no-such-run", "--runs", "no-such-folder"), 2),
+    ],
+)
+def test_a_verbs_exit_status(
+    words: tuple[str, ...],
+    status: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from kdyno.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["kdyno", *words])
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    try:
+        found: object = main.main()
+    except SystemExit as end:
+        found = end.code
+    said = capsys.readouterr()
+    assert found == status, said.err
+    assert "Traceback" not in said.err and bool(said.err) == (status != 0)
+
+
+def test_help_starts_without_anything_heavy() -> None:
+    code = (
+        "import sys, json, atexit\n"
+        "atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}{RUN}", "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "run" in done.stdout
+    loaded = {name.partition(".")[0] for name in json.loads(done.stderr)}
+    assert loaded.isdisjoint(HEAVY), loaded & set(HEAVY)

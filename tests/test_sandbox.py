@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""The sandbox as it really is, and external commands: run, written down, killed with us."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kdyno import sandbox
+from kdyno.command import capture, kill_session, require, shown, stream
+from kdyno.errors import ToolError
+from kdyno.sandbox import Sandbox
+
+needs_sandbox = pytest.mark.skipif(
+    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
+
+
+@pytest.fixture
+def asked_anew() -> Iterator[None]:
+    sandbox.unusable.cache_clear()
+    yield
+    sandbox.unusable.cache_clear()
+
+
+def inside(box: Sandbox, script: str, *, pass_fds: tuple[int, ...] = ()) -> str:
+    done = subprocess.run(
+        box.argv(["sh", "-c", script]), capture_output=True, text=True, pass_fds=pass_fds
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_command_line_says_what_is_shared() -> None:
+    box = Sandbox(
+        read_only=((Path("/a"), "/tmp/a"),), writable=((Path("/b"), "/tmp/b"),), chdir="/tmp/b"
+    )
+    line = box.argv(["make", "-j2"])
+    assert line[:2] == ["bwrap", "--unshare-all"] and "--die-with-parent" in line
+    assert line[line.index("--tmpfs") + 1] == "/tmp"
+    at = line.index("/tmp/a")
+    assert line[at - 2 : at + 4] == ["--ro-bind", "/a", "/tmp/a", "--bind", "/b", "/tmp/b"]
+    assert line[-5:] == ["--chdir", "/tmp/b", "--", "make", "-j2"]
+
+
+@needs_sandbox
+def test_only_what_is_named_can_be_written(tmp_path: Path) -> None:
+    given, mine, other = (tmp_path / name for name in ("given", "mine", "other"))
+    for folder in (given, mine, other):
+        folder.mkdir()
+        (folder / "file").write_text(folder.name)
+    box = Sandbox(read_only=((given, "/tmp/given"),), writable=((mine, "/tmp/mine"),))
+    said = inside(
+        box,
+        "cat /tmp/given/file; echo ' seen'; echo x > /tmp/mine/new; echo x > /tmp/lost;"
+        f"for place in /tmp/given/file /usr/x /etc/x {other}/file {Path.home()}/kdyno-x;"
+        "do (echo x > $place) 2>/dev/null && echo wrote $place; done; ls /tmp",
+    )
+    assert said.split("\n") == ["given seen", "given", "lost", "mine"]
+    assert (mine / "new").read_text() == "x\n"
+    assert (other / "file").read_text() == "other"
+    assert not Path("/tmp/lost").exists()
+
+
+@needs_sandbox
+def test_a_process_inside_is_alone_and_without_network() -> None:
+    # The loopback interface exists and carries no address of the host's.
+    said = inside(Sandbox(), "ls /proc | grep -c '^[0-9]'; tail -n +3 /proc/net/dev | wc -l")
+    processes, interfaces = map(int, said.split())
+    assert processes <= 6
+    assert interfaces <= 1
+    assert inside(Sandbox(as_pid_1=True), "echo $$") == "1"
+    assert inside(Sandbox(), "echo $HOME $TMPDIR $PWD") == "/tmp /tmp /tmp"
+
+
+@needs_sandbox
+def test_hidden_folders_look_empty_and_tmp_has_its_size(tmp_path: Path) -> None:
+    box = Sandbox(hidden=(Path("/usr/share"),), tmp_bytes=1 << 20)
+    assert inside(box, "ls -A /usr/share | wc -l") == "0"
+    said = inside(box, "head -c 3000000 /dev/zero > /tmp/big 2>/dev/null; wc -c < /tmp/big")
+    assert int(said) <= 1 << 20
+
+
+@needs_sandbox
+def test_a_descriptor_becomes_a_file() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"content")
+    os.close(writing)
+    try:
+        box = Sandbox(files=((reading, "/tmp/job.json"),))
+        assert inside(box, "cat /tmp/job.json", pass_fds=(reading,)) == "content"
+    finally:
+        os.close(reading)
+
+
+@needs_sandbox
+def test_what_runs_inside_dies_with_its_parent(tmp_path: Path) -> None:
+    for name in ("born", "dies"):
+        os.mkfifo(tmp_path / name)
+    # The one writer of `dies` is inside: the fifo ends when that process does.
+    box = Sandbox(writable=((tmp_path, "/tmp/meet"),))
+    script = "exec 3> /tmp/meet/dies; echo x > /tmp/meet/born; read x < /tmp/meet/born"
+    code = f"import subprocess; subprocess.run({box.argv(['sh', '-c', script])!r})"
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    with (tmp_path / "dies").open() as dies:
+        assert (tmp_path / "born").read_text() == "x\n"
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+        assert dies.read() == ""
+
+
+def test_without_bwrap_nothing_runs(
+    asked_anew: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError) as caught:
+        sandbox.require()
+    said = str(caught.value)
+    assert "bubblewrap (the program bwrap) is not installed" in said
+    assert "--no-sandbox" in said and "Install bubblewrap" in said
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo bwrap: No permissions >&2; exit 1", "bwrap failed: bwrap: No permissions"),
+        ("exit 3", "bwrap failed: exit status 3"),
+    ],
+)
+def test_a_bwrap_that_does_not_work(
+    asked_anew: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert sandbox.unusable() == said
+    with pytest.raises(ToolError, match="no sandbox: bwrap failed"):
+        sandbox.require()
+
+
+def test_a_commands_lines_go_to_log_and_listener(tmp_path: Path) -> None:
+    log, seen = tmp_path / "log", list[str]()
+    script = "echo one; echo two >&2; printf 'x\\377'; exit 3"
+    assert stream(["sh", "-c", script], log=log, line=seen.append) == 3
+    assert seen == ["one", "two", "x\ufffd"]
+    command = shown(["sh", "-c", script]).encode()
+    assert log.read_bytes() == b"$ " + command + b"\none\ntwo\nx\xff"
+    assert stream(["sh", "-c", "echo $A"], log=log, line=seen.append, env={"A": "b"}) == 0
+    assert seen[-1] == "b" and log.read_bytes().endswith(b"\nb\n")
+
+
+def test_a_listener_that_raises_ends_the_command_and_its_children(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "dies")
+
+    def stop(_line: str) -> None:
+        raise KeyboardInterrupt
+
+    reading = os.open(tmp_path / "dies", os.O_RDONLY | os.O_NONBLOCK)
+    script = f"(exec 3> {tmp_path}/dies; echo go; sleep 60) & wait"
+    with pytest.raises(KeyboardInterrupt):
+        stream(["sh", "-c", script], log=tmp_path / "log", line=stop)
+    os.set_blocking(reading, True)
+    assert os.read(reading, 1) == b""  # its last writer is gone
+    os.close(reading)
+
+
+def test_killing_a_session_that_ended_is_no_error() -> None:
+    process = subprocess.Popen(["true"], start_new_session=True)
+    process.wait()
+    kill_session(process)
+
+
+def test_short_commands(tmp_path: Path) -> None:
+    done = capture(["sh", "-c", "echo out; echo err >&2; pwd; exit 4"], cwd=tmp_path)
+    assert (done.status, done.output) == (4, f"out\nerr\n{tmp_path}\n")
+    with pytest.raises(ToolError, match="cannot run kdyno-no-such-program --x"):
+        capture(["kdyno-no-such-program", "--x"])
+    assert Path(require("sh", "for this test")).is_absolute()
+    with pytest.raises(ToolError, match=r"kdyno-none is not installed; .* for this test.*doctor"):
+        require("kdyno-none", "for this test")
