@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""The pages say what is there: commands that parse, options, fields, files, packages.
+
+KDYNO_GOLDEN=write writes the table of packages in docs/distributions.md anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+import kdyno.cli.main
+from kdyno.experiment.loader import parse
+from kdyno.lab.doctor import INSTALL, NEEDS
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.report.exporters import exporters
+from kdyno.store import verdict
+from kdyno.suites.catalogue import load
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+COMMAND: Any = typer.main.get_command(kdyno.cli.main.app)
+VERBS: dict[str, Any] = COMMAND.commands
+TARGET = r"\]\(([^)#\s]+)(#[^)]*)?\)"
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Lines of fenced shell blocks, and `commands` within sentences."""
+    for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S):
+        yield from block.splitlines()
+    yield from re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+
+
+def commands() -> list[tuple[str, str]]:
+    """(page, words after ``kdyno``) of every whole example."""
+    found = []
+    for page in PAGES:
+        for line in blocks(page.read_text(encoding="utf-8")):
+            match = re.match(r"(?:[A-Z_]+=\S+ )*(?:\S*/)?kdyno (.+)", line.strip())
+            # VERB, RUN and the like stand for something: an outline, no example.
+            if match and not re.search(r"\b[A-Z]{3,}\b", match[1]):
+                found.append((page.name, match[1]))
+    return found
+
+
+def parsed(words: list[str]) -> Any:
+    """The context of a command line after kdyno's own parser took it; raises when it does not."""
+    if words[0].startswith("-"):
+        return COMMAND.make_context("kdyno", list(words), resilient_parsing=True)
+    assert words[0] in VERBS, f"no such verb: {words[0]}"
+    # A verb alone is mostly a mention of it.
+    return VERBS[words[0]].make_context(words[0], words[1:], resilient_parsing=len(words) == 1)
+
+
+@pytest.mark.parametrize(("page", "line"), commands())
+def test_every_command_of_the_pages_parses(page: str, line: str) -> None:
+    parsed(shlex.split(line, comments=True))
+
+
+def test_commands_were_found() -> None:
+    assert {"README.md", "verbs.md"} <= {page for page, _ in commands()}
+    assert len(commands()) > 30
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_example_of_the_help_parses(verb: str) -> None:
+    lines = VERBS[verb].epilog.split("Examples:\n")[1].splitlines()
+    for line in lines:
+        name, *words = shlex.split(line)
+        assert name == "kdyno" and words[0] == verb
+        parsed(words)
+
+
+def section(verb: str) -> str:
+    text = (ROOT / "docs" / "verbs.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## ", text, flags=re.M)
+    found = [part for part in parts if part.splitlines()[0] == verb]
+    assert found, f"docs/verbs.md has no section '## {verb}'"
+    return found[0]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_option_is_in_its_verbs_section(verb: str) -> None:
+    told = section(verb)
+    options = [
+        name
+        for option in VERBS[verb].params
+        if option.param_type_name == "option"
+        for name in option.opts
+    ]
+    missing = [name for name in options if f"`{name}" not in told]
+    assert not missing, f"docs/verbs.md, section {verb}: {', '.join(missing)} missing"
+    assert f"kdyno {verb}" in told
+    known = {*options, "--fail-on", "--calibrate"}
+    stated = set(re.findall(r"`(--?[a-z][a-z-]*)", told))
+    assert stated <= known, f"no such option: {stated - known}"
+
+
+def test_no_section_for_a_verb_that_is_not_there() -> None:
+    text = (ROOT / "docs" / "verbs.md").read_text(encoding="utf-8")
+    heads = set(re.findall(r"^## ([a-z].*)$", text, re.M))
+    assert heads == set(VERBS)
+
+
+def test_every_format_is_in_the_section_of_report() -> None:
+    told = section("report")
+    assert [name for name in exporters() if f"`{name}`" not in told] == []
+
+
+def records() -> list[type[BaseModel]]:
+    found = [it for it in vars(verdict).values() if isinstance(it, type)]
+    return [it for it in found if issubclass(it, BaseModel) and it is not BaseModel]
+
+
+@pytest.mark.parametrize("record", records(), ids=lambda it: it.__name__)
+def test_every_field_of_a_verdict_is_explained(record: type[BaseModel]) -> None:
+    text = (ROOT / "docs" / "reading-a-verdict.md").read_text(encoding="utf-8")
+    names = [name.rstrip("_") for name in record.model_fields]
+    assert names and [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_every_word_and_flag_kind_is_explained() -> None:
+    text = (ROOT / "docs" / "reading-a-verdict.md").read_text(encoding="utf-8")
+    source = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("lab", "machines")
+        for path in sorted((ROOT / "src/kdyno" / folder).glob("*.py"))
+    )
+    kinds = set(re.findall(r'Flag\(\s*kind="([a-z-]+)"', source))
+    assert {"control-moved", "drift", "damaged"} <= kinds
+    assert sorted(kind for kind in kinds if f"`{kind}`" not in text) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target, _ in re.findall(TARGET, text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop().resolve()
+        if page.is_dir() and page != ROOT / "docs":
+            waiting += page.glob("*.md")
+        if page in seen or page.suffix != ".md" or not page.is_file():
+            continue
+        seen.add(page)
+        links = re.findall(TARGET, page.read_text(encoding="utf-8"))
+        waiting += [page.parent / target for target, _ in links]
+    assert [page.name for page in PAGES if page.resolve() not in seen] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_files_and_targets_that_are_named_are_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"\bmake ([a-z]+)\b(?=[`\s]*(?:#|$|`))", text, re.M):
+        assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
+    for name in re.findall(r"`((?:src|guest|kernel|tests|docs|experiments)/[^`\s]+)`", text):
+        assert "NAME" in name or (ROOT / name).exists(), name
+
+
+def toml(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```toml\n(.*?)^```", text, re.M | re.S)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("text", toml("README.md"))
+def test_the_readmes_experiment_is_one(text: str, tmp_path: Path) -> None:
+    patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    (tmp_path / "mine.patch").write_text(patch)
+    experiment = parse(text, "mine.toml", tmp_path, vocabulary(load()))
+    assert [variant.name for variant in experiment.variants] == ["stock", "patched"]
+
+
+@pytest.mark.parametrize("text", toml("CONTRIBUTING.md"))
+def test_contributings_cases_are_cases(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "new.toml"
+    file.write_text(f'name = "new"\nhelp = "new"\n\n{text}')
+    (case,) = load([file])["new"].cases
+    assert case.help and case.unit and case.better
+
+
+def test_contributing_is_one_page() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def packages_table() -> str:
+    rows = []
+    for need in NEEDS:
+        if not need.packages:
+            continue
+        cells = [f"`{name}`" if (name := need.packages.get(it)) else "" for it in INSTALL]
+        word = "needed" if need.required else "optional"
+        rows.append(f"| {need.name}, {need.purpose} ({word}) | {' | '.join(cells)} |")
+    # A comment would end the table: its head stands inside the markers too.
+    head = f"| | {' | '.join(INSTALL)} |\n| --- |{' --- |' * len(INSTALL)}"
+    installs = " | ".join(f"`{command}`" for command in INSTALL.values())
+    return "\n".join([head, f"| installed by | {installs} |", *rows]) + "\n"
+
+
+def test_the_table_of_packages_is_the_doctors() -> None:
+    page = ROOT / "docs" / "distributions.md"
+    begin, end = "<!-- packages -->\n", "<!-- end of packages -->\n"
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    table, after = rest.split(end)
+    if os.environ.get("KDYNO_GOLDEN") == "write":
+        page.write_text(before + begin + packages_table() + end + after, encoding="utf-8")
+        table = packages_table()
+    assert table == packages_table()
