@@ -21,13 +21,13 @@ def verb(
         str | None,
         typer.Argument(
             metavar="WHAT",
-            help="cases, routines, fragments, experiments, runs; all but runs if none",
+            help="cases, routines, fragments, experiments, published, runs; all but runs if none",
         ),
     ] = None,
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """List cases, memory routines, configuration fragments, experiments or runs."""
+    """List cases, memory routines, fragments of configurations, experiments, articles or runs."""
     from kdyno.cli.session import runs_folder
     from kdyno.errors import UsageError
 
@@ -36,6 +36,7 @@ def verb(
         "cases": _cases,
         "routines": _routines,
         "fragments": _fragments,
+        "published": _published,
         "runs": lambda: _runs(runs_folder(runs)),
     }
     if what is not None and what not in kinds:
@@ -65,12 +66,15 @@ def _experiments() -> list[dict[str, Any]]:
     rows = []
     for path in sorted((data_root() / "experiments").glob("*.toml")):
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        rows.append({"file": f"experiments/{path.name}", "question": data.get("question", "")})
+        # As it has to be typed from here.
+        file = path.relative_to(here) if path.is_relative_to(here := Path.cwd()) else path
+        rows.append({"file": str(file), "question": data.get("question", "")})
     return rows
 
 
 def _cases() -> list[dict[str, Any]]:
     from kdyno.suites.catalogue import load
+    from kdyno.suites.cell import open_settings
 
     return [
         {
@@ -79,6 +83,7 @@ def _cases() -> list[dict[str, Any]]:
             "better": case.better,
             "control": "control" if case.control else "",
             "help": case.help,
+            "settings": " ".join(f"{{{name}}}" for name in open_settings(case)),
         }
         for suite in load().values()
         for case in suite.cases
@@ -113,6 +118,12 @@ def _fragments() -> list[dict[str, Any]]:
         ]
         rows.append({"fragment": path.stem, "help": comments[0] if comments else ""})
     return rows
+
+
+def _published() -> list[dict[str, Any]]:
+    from kdyno.store.published import PREFIX, load, names
+
+    return [{"article": f"{PREFIX}{name}", "title": load(name).title} for name in names()]
 
 
 def _runs(folder: Path) -> list[dict[str, Any]]:

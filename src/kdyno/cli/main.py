@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
@@ -12,8 +14,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from kdyno import __version__
-from kdyno.cli import build, calibrate, doctor, listing, report, run
+from kdyno.cli import build, calibrate, compare, doctor, listing, report, run, try_
 from kdyno.errors import Interrupted, KdynoError
+
+INTERRUPTED = Interrupted.exit_status
 
 app = typer.Typer(
     name="kdyno",
@@ -45,36 +49,71 @@ def _main(
     pass
 
 
-for verb in (doctor, listing, build, run, calibrate, report):
-    app.command(verb.NAME, epilog=verb.EXAMPLES)(verb.verb)
+def _one_a_line(examples: str) -> str:
+    r"""A verb's "Examples: one | two", one a line; \b keeps the help from joining them again."""
+    lines = examples.removeprefix("Examples: ").split(" | ")
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+for verb in (doctor, listing, build, run, try_, calibrate, compare, report):
+    app.command(verb.NAME, epilog=_one_a_line(verb.EXAMPLES))(verb.verb)
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise Interrupted("terminated")
 
 
+def _prepare_streams() -> None:
+    """stdin, stdout and stderr that can be used, whatever the caller closed or set."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Else the next file that is opened would get this number, and what is printed with it.
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode is no error
+
+
+def _lose_output() -> None:
+    """Send what is still in stdout's buffer nowhere: the exit would only fail at it once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def main() -> int:
     """Run one verb; the exit status."""
+    _prepare_streams()
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name="kdyno", standalone_mode=False)
         sys.stdout.flush()
+        if status == INTERRUPTED:  # typer's own answer to Ctrl-C, without a word
+            print("kdyno: interrupted", file=sys.stderr)
         return int(status or 0)
     except typer.TyperException as problem:
         if (show := getattr(problem, "show", None)) is not None:
             show()
         return 2
     except (KeyboardInterrupt, typer.Abort, Interrupted):
-        print("kdyno: interrupted; `kdyno run --resume last` goes on with a run", file=sys.stderr)
-        return 130
+        print("kdyno: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except SystemExit as end:
+        # typer ends with 1 when the reader of our output is gone.
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        return 0
     except KdynoError as problem:
         print(f"kdyno: {problem}", file=sys.stderr)
         return problem.exit_status
     except BrokenPipeError:
         # The reader of our output is gone (`kdyno list | head`): that is no error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _lose_output()
         return 0
     except OSError as problem:
+        if problem.errno == errno.ENOSPC and not problem.filename:
+            _lose_output()
         where = f"{problem.filename}: " if problem.filename else ""
         print(f"kdyno: {where}{problem.strerror or problem}", file=sys.stderr)
         return 1

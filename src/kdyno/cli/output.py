@@ -17,26 +17,35 @@ Json = Annotated[
 ]
 
 
-def check_writable(file: str | None) -> None:
+def check_writable(file: str | None, option: str = "--json") -> None:
     """UsageError before anything slow starts when the result could not be written."""
     if file is None or file == "-":
         return
     path = Path(file)
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise UsageError(f"--json {file}: not a file in a folder that exists")
+        raise UsageError(f"{option} {file}: not a file in a folder that exists")
+    if path.exists() and not path.is_file():
+        return  # opening and closing a pipe would tell its reader that all is said
+    new = not path.exists()
     try:
         with path.open("a"):
             pass
+        if new:
+            path.unlink()
     except OSError as problem:
-        raise UsageError(f"--json {file}: {problem.strerror}") from problem
+        raise UsageError(f"{option} {file}: {problem.strerror}") from problem
 
 
-def write(text: str, file: str) -> None:
-    """``text`` to the file, or to stdout for ``-``."""
+def write(content: str | bytes, file: str) -> None:
+    """To the file, or to stdout for ``-``. Text is UTF-8 in both, whatever the locale is."""
+    if isinstance(content, str):
+        content = (content if content.endswith("\n") else content + "\n").encode()
     if file == "-":
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
     else:
-        Path(file).write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        Path(file).write_bytes(content)
 
 
 def write_json(value: object, file: str) -> None:

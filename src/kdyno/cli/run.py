@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kdyno.cli.completion import run_names
 from kdyno.cli.output import Json, check_writable, write
 from kdyno.cli.session import (
     Cases,
@@ -24,18 +26,22 @@ from kdyno.cli.session import (
     Seconds,
     Seed,
     Variants,
+    Yes,
+    consent,
     load,
     percent,
     runs_folder,
     say,
+    where,
 )
-from kdyno.errors import UsageError
+from kdyno.errors import Interrupted, KdynoError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kdyno.experiment.model import Experiment
     from kdyno.experiment.overrides import Overrides
+    from kdyno.store.run import Run
     from kdyno.suites.catalogue import Suite
 
 NAME = "run"
@@ -58,7 +64,12 @@ def verb(
     experiment: ExperimentFile = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="RUN", help="Go on with an interrupted run."),
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Go on with an interrupted run.",
+            autocompletion=run_names,
+        ),
     ] = None,
     quick: Quick = False,
     seconds: Seconds = None,
@@ -77,6 +88,7 @@ def verb(
     runs: Runs = None,
     no_sandbox: NoSandbox = False,
     no_wait: NoWait = False,
+    yes: Yes = False,
     json: Json = None,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
@@ -104,6 +116,7 @@ def verb(
         wait=not no_wait,
         jobs=jobs,
         refresh=refresh,
+        yes=yes,
     )
 
 
@@ -119,8 +132,13 @@ def measured(
     wait: bool,
     jobs: int | None,
     refresh: bool,
+    yes: bool = False,
+    given: tuple[Experiment, Mapping[str, Suite]] | None = None,
 ) -> int:
-    """Execute or resume, show the verdict; the exit status."""
+    """Execute or resume, show the verdict; the exit status.
+
+    ``given``: an experiment, checked, in place of a file.
+    """
     from kdyno.cli.watching import watching
     from kdyno.experiment.overrides import apply
     from kdyno.lab.execution import Options, execute, resume
@@ -135,10 +153,21 @@ def measured(
         if path is not None or overrides.to_json():
             raise UsageError("--resume goes on with a run as it was begun; give nothing else")
         run_path, asked, suites, overrides = _stored(resumed, runs)
+    elif given is not None:
+        asked, suites = given
     else:
         asked, suites = load(path)
     asked = apply(overrides, asked)
-    gate.check(rules, {(use.name, case) for use in asked.suites for case in use.cases})
+    consent(asked, yes or resumed is not None)
+    gate.check(
+        rules, {(use.name, use.name_in_run(case)) for use in asked.suites for case in use.cases}
+    )
+    begun: list[Path] = []
+
+    def started(path: Path) -> None:
+        begun.append(path)
+        listener.started(path)
+
     with watching(asked) as listener:
         options = Options(
             cache=cache_root(),
@@ -148,17 +177,24 @@ def measured(
             jobs=jobs,
             refresh=refresh,
             overrides=overrides,
-            listener=listener,
+            listener=dataclasses.replace(listener, started=started),
         )
-        if run_path is not None:
-            run, verdict = resume(run_path, asked, suites, options)
-        else:
-            run, verdict = execute(asked, suites, options)
+        try:
+            if run_path is not None:
+                run, verdict = resume(run_path, asked, suites, options)
+            else:
+                run, verdict = execute(asked, suites, options)
+        except (KeyboardInterrupt, Interrupted):
+            if begun:
+                again = f"kdyno run --resume {begun[0].name}{where(begun[0].parent)}"
+                listener.told(f"`{again}` goes on with this run")
+            raise
     if json is not None:
         write(verdict.to_json(), json)
     if json != "-":
         show(verdict)
-    say(f"\nrun folder: {run.path}\nagain, as Markdown: kdyno report {run.name} -f markdown")
+    say(f"\nrun folder: {run.path}")
+    say(f"again, as Markdown: kdyno report {run.name}{where(run.path.parent)} -f markdown")
     return gate.exit_status(verdict, fail_on)
 
 
@@ -174,11 +210,20 @@ def _stored(text: str, runs: Path) -> tuple[Path, Experiment, Mapping[str, Suite
     path = resolve(text, runs)
     run = open_run(path)
     manifest = run.manifest()
-    if manifest.state == "finished":
+    if manifest.state == "finished" and _has_verdict(run):
         raise UsageError(
-            f"{path.name} is finished ({manifest.stopped}); `kdyno report {path.name}` shows it"
+            f"{path.name} is finished ({manifest.stopped}); "
+            f"`kdyno report {path.name}{where(path.parent)}` shows it"
         )
     suites = load_suites()
     origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
     experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
     return path, experiment, suites, Overrides.from_json(manifest.overrides)
+
+
+def _has_verdict(run: Run) -> bool:
+    """A run that was killed between its last boot and its verdict, or lost it, is judged again."""
+    try:
+        return run.verdict() is not None
+    except KdynoError:
+        return False

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kdyno.cli.completion import case_names, experiment_files, variant_names
+
 if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
     from kdyno.suites.catalogue import Suite
 
 ExperimentFile = Annotated[
-    Path | None, typer.Argument(metavar="EXPERIMENT", help="An experiment file (TOML).")
+    Path | None,
+    typer.Argument(
+        metavar="EXPERIMENT", help="An experiment file (TOML).", autocompletion=experiment_files
+    ),
 ]
 Runs = Annotated[
     Path | None,
@@ -35,11 +40,21 @@ Refresh = Annotated[
 ]
 Variants = Annotated[
     list[str] | None,
-    typer.Option("--variant", metavar="NAME", help="Only this variant (may be repeated)."),
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="Only this variant (may be repeated).",
+        autocompletion=variant_names,
+    ),
 ]
 Cases = Annotated[
     list[str] | None,
-    typer.Option("--case", metavar="CASE", help="Only these cases; patterns allowed."),
+    typer.Option(
+        "--case",
+        metavar="CASE",
+        help="Only these cases; patterns allowed.",
+        autocompletion=case_names,
+    ),
 ]
 Quick = Annotated[
     bool,
@@ -59,6 +74,9 @@ Precision = Annotated[
     typer.Option("--precision", help='Half-width at which measuring stops, such as "0.5%".'),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order of boots.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Go ahead with an experiment of very many kernels.")
+]
 
 
 def say(text: str) -> None:
@@ -71,6 +89,15 @@ def runs_folder(given: Path | None) -> Path:
     from kdyno.paths import runs_root
 
     return given.absolute() if given is not None else runs_root()
+
+
+def where(runs: Path) -> str:
+    """What a command line needs to find a run of this folder again: "" or " --runs DIR"."""
+    import shlex
+
+    from kdyno.paths import runs_root
+
+    return "" if runs == runs_root() else f" --runs {shlex.quote(str(runs))}"
 
 
 def percent(text: str | None) -> float | None:
@@ -102,3 +129,16 @@ def load(path: Path | None) -> tuple[Experiment, Mapping[str, Suite]]:
         )
     suites = load_suites()
     return loader.load(path, vocabulary(suites)), suites
+
+
+def consent(experiment: Experiment, yes: bool) -> None:
+    """Asks before an experiment of very many kernels; UsageError where nobody can answer."""
+    from kdyno.errors import UsageError
+    from kdyno.lab.extent import question
+
+    asked = None if yes else question(experiment)
+    if asked is None:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{asked}. Drop a factor or name variants by --variant; or say --yes")
+    typer.confirm(f"{asked}. Go ahead?", abort=True, err=True)

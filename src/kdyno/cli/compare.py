@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""kdyno compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kdyno.cli.output import Json, check_writable, write, write_json
+from kdyno.cli.session import Runs, runs_folder, say
+
+NAME = "compare"
+EXAMPLES = (
+    "Examples: kdyno compare 3f2a 81bc | kdyno compare last published:snow-leopard | "
+    "kdyno compare published:athlon64x2"
+)
+
+
+def verb(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs (path, name or last; the first is the baseline), or published:NAME.",
+        ),
+    ],
+    common: Annotated[
+        bool, typer.Option("--common", help="Compare the cases that all runs share.")
+    ] = False,
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", metavar="NAME", help="This variant of each run [its baseline]."),
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option("-f", "--format", metavar="FORMAT", help="markdown, csv, json.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there.")
+    ] = None,
+    runs: Runs = None,
+    json: Json = None,
+) -> int:
+    """Compare runs that were not booted in turns, or a published experiment with its claims."""
+    from kdyno.errors import UsageError
+    from kdyno.lab.comparing import compare
+    from kdyno.report.exporters import exporter
+    from kdyno.report.terminal import show
+    from kdyno.store.published import PREFIX
+    from kdyno.store.resolve import resolve
+    from kdyno.store.run import open_run
+
+    check_writable(json)
+    check_writable(output, "-o")
+    articles = [word for word in what if word.startswith(PREFIX)]
+    paths = [resolve(word, runs_folder(runs)) for word in what if word not in articles]
+    if articles:
+        if len(articles) > 1 or len(paths) > 1:
+            raise UsageError("compare takes one article, alone or with one run")
+        if format is not None:
+            raise UsageError("--format goes with runs; an article is shown as text or --json")
+        return _article(articles[0], paths, output, json)
+    chosen = exporter(format or Path(output or "").suffix) if format or output else None
+    verdict = compare([open_run(path) for path in paths], common=common, variant=variant)
+    if json is not None:
+        write(verdict.to_json(), json)
+    if chosen is not None:
+        exported = chosen.export(verdict)
+        write(exported, output or "-")
+        if output:
+            say(f"written: {output}")
+    elif json != "-":
+        show(verdict)
+    return 0
+
+
+def _article(name: str, paths: list[Path], output: str | None, json: str | None) -> int:
+    from kdyno.errors import UsageError
+    from kdyno.report import beside
+    from kdyno.report import published as shown
+    from kdyno.store.published import load
+    from kdyno.store.run import open_run
+
+    article = load(name)
+    verdict = open_run(paths[0]).verdict() if paths else None
+    if paths and verdict is None:
+        raise UsageError(
+            f"{paths[0].name} has no verdict yet; `kdyno run --resume` goes on with it"
+        )
+    lines = shown.lines(article) if verdict is None else beside.beside_lines(article, verdict)
+    if json is not None:
+        data = shown.as_json(article)
+        if verdict is not None:
+            data["today"] = beside.beside_json(article, verdict)
+        write_json(data, json)
+    if json != "-":
+        write("\n".join(lines), output or "-")
+    return 0

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""kdyno try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kdyno.cli.output import Json, check_writable
+from kdyno.cli.run import measured
+from kdyno.cli.session import (
+    Jobs,
+    MaxBoots,
+    MaxMinutes,
+    NoSandbox,
+    NoWait,
+    Precision,
+    Quick,
+    Runs,
+    Seconds,
+    Seed,
+    percent,
+    runs_folder,
+)
+
+NAME = "try"
+EXAMPLES = (
+    "Examples: kdyno try -k memcpy=avx2 -- sort -n numbers.txt | "
+    "kdyno try -k stock -k cflags=-O3 -k config=preempt -- tar cf /dev/null /usr/include | "
+    "kdyno try -k patch=mine.patch --figure 'Time: ([0-9.]+)' --unit s "
+    "-- hackbench -g 2"
+)
+
+
+def verb(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- COMMAND...",
+            help="Any command line; it runs in this folder and sees all files, but read-only.",
+        ),
+    ],
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-k",
+            "--kernel",
+            metavar="KERNEL",
+            help="stock, memcpy=NAME, config=NAME, patch=FILE, cflags=FLAGS, cmdline=WORDS, "
+            "compiler=NAME, sysctl=NAME=VALUE, cpus=N, source=SOURCE; several joined by commas. "
+            "May be repeated; the first is the baseline. One alone is compared with stock.",
+        ),
+    ] = None,
+    source: Annotated[
+        str, typer.Option("--source", help="Kernel source, as in an experiment file.")
+    ] = "debian:linux-source-7.3",
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            "--figure",
+            metavar="REGEX",
+            help="The figure in what the command prints, one group; without it the time is it.",
+        ),
+    ] = None,
+    unit: Annotated[str, typer.Option("--unit", help="Unit of the figure.")] = "",
+    better: Annotated[
+        str, typer.Option("--better", help="higher or lower; lower if not said.")
+    ] = "",
+    cpus: Annotated[int, typer.Option("--cpus", min=1, help="CPUs of the guest.")] = 1,
+    memory: Annotated[str, typer.Option("--memory", help="Memory of the guest.")] = "1G",
+    quick: Quick = False,
+    seconds: Seconds = None,
+    max_boots: MaxBoots = None,
+    max_minutes: MaxMinutes = None,
+    precision: Precision = None,
+    seed: Seed = None,
+    jobs: Jobs = None,
+    runs: Runs = None,
+    no_sandbox: NoSandbox = False,
+    no_wait: NoWait = False,
+    json: Json = None,
+) -> int:
+    """Time any command of yours in several kernels, without an experiment file."""
+    from kdyno.experiment import loader
+    from kdyno.experiment.overrides import Overrides
+    from kdyno.lab.trying import Trial, experiment_text
+    from kdyno.lab.vocabulary import vocabulary
+    from kdyno.suites.catalogue import load as load_suites
+
+    check_writable(json)
+    trial = Trial(tuple(kernel or ()), tuple(command), source, figure, unit, better, cpus, memory)
+    suites = load_suites()
+    text = experiment_text(trial, Path.cwd())
+    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites))
+    overrides = Overrides(
+        quick=quick,
+        seconds=seconds,
+        max_boots=max_boots,
+        max_minutes=max_minutes,
+        precision=percent(precision),
+        seed=seed,
+    )
+    return measured(
+        None,
+        None,
+        overrides,
+        [],
+        json,
+        runs=runs_folder(runs),
+        sandboxed=not no_sandbox,
+        wait=not no_wait,
+        jobs=jobs,
+        refresh=False,
+        given=(experiment, suites),
+    )

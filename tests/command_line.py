@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""kdyno's command line inside the test's own process, and runs for it to show."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdyno.cli.main import main
+from kdyno.store.manifest import CaseInfo, Manifest, State
+from kdyno.store.run import create_run
+from kdyno.store.verdict import Effect, Verdict
+
+EXPERIMENT = """\
+name     = "tiny"
+question = "Is mine faster?"
+baseline = "stock"
+
+[kernel]
+source = "debian:linux-source-7.3"
+
+[variant.stock]
+[variant.mine]
+cflags = "-O3"
+
+[[suite]]
+name  = "unixbench"
+cases = ["pipe", "syscall"]
+"""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+Kdyno = Callable[..., Said]
+
+
+@pytest.fixture
+def kdyno(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Kdyno]:
+    """``kdyno("list", "runs")``, with runs and cache in the test's own folder."""
+    monkeypatch.setenv("KDYNO_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "cache"))
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["kdyno", *map(str, words)])
+        capsys.readouterr()
+        status = main()
+        return Said(status, *capsys.readouterr())
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+def experiment_file(folder: Path, text: str = EXPERIMENT) -> Path:
+    path = folder / "tiny.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def effect(case: str, word: str, ratio: float, **more: Any) -> Effect:
+    """An effect of the variant ``mine``, ±0.2 %."""
+    values = {
+        "suite": "unixbench",
+        "case": case,
+        "variant": "mine",
+        "unit": "loops/s",
+        "better": "higher",
+        "baseline_value": 1000.0,
+        "value": 1000.0 * ratio,
+        "ratio": ratio,
+        "ci": (ratio - 0.002, ratio + 0.002),
+        "blocks": 12,
+        "verdict": word,
+    }
+    return Effect(**(values | more))
+
+
+FASTER = effect("pipe", "faster", 1.05)
+SLOWER = effect("syscall", "slower", 0.95)
+UNDECIDED = effect("syscall", "inconclusive", 1.001, predicted_blocks=40)
+
+
+def verdict(*effects: Effect, **more: Any) -> Verdict:
+    values: dict[str, Any] = {
+        "experiment": "tiny",
+        "question": "Is mine faster?",
+        "answer": "mine is what it is.",
+        "baseline": "stock",
+        "boots": {"stock": 12, "mine": 12},
+        "stopped": "precision reached",
+        "effects": effects,
+    }
+    return Verdict(**(values | more))
+
+
+def stored(
+    runs: Path,
+    judged: Verdict | None,
+    state: State = "finished",
+    created: str = "2026-01-01T00:00:00",
+) -> Path:
+    """A run on disk with this verdict; without one it was interrupted before any."""
+    manifest = Manifest(
+        tool="0.1.0",
+        created=created,
+        experiment="tiny",
+        baseline="stock",
+        seed=1,
+        cases=(CaseInfo(suite="unixbench", case="pipe", unit="loops/s", better="higher"),),
+        state=state,
+        stopped="precision reached" if state == "finished" else "interrupted: terminated",
+    )
+    with create_run(runs, EXPERIMENT, manifest) as writer:
+        if judged is not None:
+            writer.save_verdict(judged)
+        return writer.run.path

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""What several test files share: the guest program, built once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kdyno.paths import data_root
+
+
+@pytest.fixture(scope="session")
+def guest_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `make -C guest` fills."""
+    out = tmp_path_factory.mktemp("guest")
+    subprocess.run(
+        ["make", "-j2", "-C", str(data_root() / "guest"), f"OUT={out}"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "MAKEFLAGS": ""},
+    )
+    return out
+
+
+@pytest.fixture(scope="session", params=["64", "32"])
+def program(guest_build: Path, request: pytest.FixtureRequest) -> Path:
+    """The guest program in each word size that this machine can build."""
+    path = guest_build / f"kdyno-guest-{request.param}"
+    if not path.exists():
+        assert request.param == "32"
+        pytest.skip("this toolchain does not link -m32 -static")
+    return path

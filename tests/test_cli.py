@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""The command line as a whole: help, exit statuses, streams, completion, doctor and list."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from command_line import Kdyno, experiment_file, kdyno, stored, verdict
+
+from kdyno import __version__
+from kdyno.cli.main import app
+from kdyno.lab import doctor
+from kdyno.lab.doctor import NEEDS, Finding
+
+__all__ = ["kdyno"]
+
+PYTHON = [sys.executable, "-m", "kdyno"]
+VERBS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``line`` by bash, where $KDYNO is the command line."""
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        env={**os.environ, "KDYNO": shlex.join(PYTHON), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_help_names_every_verb_and_the_exit_statuses(kdyno: Kdyno) -> None:
+    said = kdyno("--help")
+    assert said.status == 0 and said.err == ""
+    assert all(re.search(rf"^  {verb}  ", said.out, re.M) for verb in VERBS)
+    words = " ".join(said.out.split())
+    assert "0 measured, 1 tool or environment, 2 usage, 10 slower and 11 inconclusive" in words
+    assert said.out.startswith("Usage: kdyno ")
+    nothing = kdyno()
+    assert nothing.status == 2 and nothing.err == said.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_shows_examples_that_fit_a_line(kdyno: Kdyno, verb: str) -> None:
+    for option in ("--help", "-h"):
+        said = kdyno(verb, option)
+        assert said.status == 0
+        examples = said.out.split("Examples:\n")[1].strip("\n").splitlines()
+        assert examples and all(line.startswith(f"    kdyno {verb}") for line in examples)
+        assert max(map(len, examples)) < 100
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("rum",), "No such command 'rum'. Did you mean 'run'?"),
+        (("run", "--quik"), "No such option: --quik"),
+        (("run", "--max-boots", "x"), "Invalid value for '--max-boots'"),
+        (("run", "--max-boots", "0"), "Invalid value for '--max-boots'"),
+        (("report",), "Missing argument 'RUN'"),
+        (("list", "boots"), "list 'boots': there are "),
+        (("list", "cases", "more"), "unexpected extra argument"),
+    ],
+)
+def test_usage_errors_are_2_and_say_what_is_right(
+    kdyno: Kdyno, words: tuple[str, ...], told: str
+) -> None:
+    said = kdyno(*words)
+    assert said.status == 2 and said.out == ""
+    assert told.replace(" ", "") in re.sub(r"\s", "", said.err).replace(" ", "")
+
+
+def test_version(kdyno: Kdyno) -> None:
+    assert kdyno("--version").out == f"kdyno {__version__}\n"
+
+
+def test_list_as_json(kdyno: Kdyno) -> None:
+    said = kdyno("list", "--json", "-")
+    found = json.loads(said.out)
+    assert said.err == "" and {"experiments", "cases", "routines", "fragments"} <= set(found)
+    assert "unixbench/pipe" in [row["case"] for row in found["cases"]]
+    assert "simd-memcpy.toml" in {Path(row["file"]).name for row in found["experiments"]}
+    assert all(row["help"] for kind in ("cases", "routines", "fragments") for row in found[kind])
+
+
+def test_experiments_are_listed_as_they_have_to_be_typed(
+    kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for folder in (tmp_path, Path(__file__).parent.parent):
+        monkeypatch.chdir(folder)
+        rows = json.loads(kdyno("list", "experiments", "--json", "-").out)["experiments"]
+        assert rows and all(Path(row["file"]).is_file() for row in rows)
+
+
+def test_doctor_is_1_when_something_needed_is_missing(
+    kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(*missing: str) -> None:
+        problems = {name: f"no {name} on PATH" for name in missing}
+        findings = tuple(Finding(need, problems.get(need.name)) for need in NEEDS)
+        monkeypatch.setattr(doctor, "examine", lambda: findings)
+
+    monkeypatch.setattr(doctor, "this_family", lambda: "fedora")
+    found("flex")
+    said = kdyno("doctor")
+    assert said.status == 1 and "MISSING  flex" in said.out
+    assert re.search(r"To install what is missing: (sudo )?dnf install flex$", said.out, re.M)
+    said = kdyno("doctor", "--json", "-")
+    data = json.loads(said.out)
+    assert said.err == "" and not data["ok"] and data["install"].endswith("dnf install flex")
+    found("ccache")
+    assert kdyno("doctor").status == 0
+    found()
+    assert kdyno("doctor").out.endswith("\nNothing is missing.\n")
+
+
+@pytest.mark.parametrize("words", ["list", "--help", "run --help"])
+def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
+    # The reader is gone before the first byte: it opens its end and closes it again.
+    said = shell(f"exec 3> >(exec <&-; :); wait $!; $KDYNO {words} >&3")
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+def test_a_closed_stdout_a_full_disk_and_a_terminal_without_unicode(tmp_path: Path) -> None:
+    stored(tmp_path, verdict())
+    assert shell("$KDYNO --version >&-").returncode == 0
+    said = shell("$KDYNO --version >/dev/full")
+    assert (said.returncode, said.stderr) == (1, "kdyno: No space left on device\n")
+    said = shell(f"$KDYNO list runs --runs {tmp_path}", PYTHONIOENCODING="ascii")
+    assert said.returncode == 0 and "tiny" in said.stdout
+
+
+def test_exported_data_are_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    stored(tmp_path, verdict(question="größer?"))
+    said = shell(f"$KDYNO report last --json - --runs {tmp_path}", PYTHONIOENCODING="ascii")
+    assert json.loads(said.stdout)["question"] == "größer?"
+
+
+def test_completion_scripts_for_three_shells() -> None:
+    for name, word in (("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --command")):
+        said = shell("$KDYNO", _KDYNO_COMPLETE=f"source_{name}")
+        assert said.returncode == 0 and word in said.stdout
+
+
+def test_what_is_offered(
+    kdyno: Kdyno,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = stored(tmp_path / "runs", verdict()).name
+    (tmp_path / "below").mkdir()
+    experiment_file(tmp_path)
+    experiment_file(tmp_path / "below")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("_KDYNO_COMPLETE", "complete_fish")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+
+    def offered(line: str) -> list[str]:
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", f"kdyno {line}")
+        with pytest.raises(SystemExit) as end:
+            kdyno()
+        out, err = capsys.readouterr()
+        assert end.value.code == 0 and err == ""
+        return out.split()
+
+    assert offered("run ") == ["below/tiny.toml", "tiny.toml"]
+    assert offered("build b") == ["below/tiny.toml"]
+    assert offered("report ") == ["last", name]
+    assert offered("run --resume la") == ["last"]
+    assert offered("run tiny.toml --variant ") == ["stock", "mine"]
+    assert offered("run tiny.toml --case s") == ["syscall"]
+    assert offered("report -f m") == ["markdown"]
+    assert offered("run absent.toml --variant ") == []

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: MIT
+"""`kdyno run`, `build` and `calibrate` without kernels: what is refused, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import (
+    EXPERIMENT,
+    FASTER,
+    SLOWER,
+    UNDECIDED,
+    Kdyno,
+    experiment_file,
+    kdyno,
+    stored,
+    verdict,
+)
+
+from kdyno.errors import Interrupted, ToolError
+from kdyno.lab import builder, execution
+from kdyno.lab.execution import Options
+from kdyno.store.run import open_run
+from kdyno.store.verdict import Effect, Verdict
+
+__all__ = ["kdyno"]
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Any, Options]]:
+    """Stands in for building and booting; its verdict is FASTER and SLOWER."""
+    return fake_execution(monkeypatch, tmp_path, verdict(FASTER, SLOWER))
+
+
+def fake_execution(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, judged: Verdict
+) -> list[tuple[Any, Options]]:
+    calls: list[tuple[Any, Options]] = []
+
+    def execute(experiment: Any, suites: Any, options: Options) -> Any:
+        calls.append((experiment, options))
+        path = stored(options.runs, judged)
+        options.listener.started(path)
+        return open_run(path), judged
+
+    monkeypatch.setattr(execution, "execute", execute)
+    return calls
+
+
+@pytest.fixture
+def unreached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be fetched, built or booted in this test."""
+
+    def execute(*_: Any, **__: Any) -> Any:
+        raise AssertionError("got as far as executing")
+
+    for room, name in ((execution, "execute"), (execution, "resume"), (builder, "check")):
+        monkeypatch.setattr(room, name, execute)
+
+
+def test_options_reach_the_experiment(
+    kdyno: Kdyno, executed: list[tuple[Any, Options]], tmp_path: Path
+) -> None:
+    said = kdyno(
+        *("run", experiment_file(tmp_path), "--precision", "2%", "--max-boots", 9, "--seed", 7),
+        *("--case", "sys*", "--variant", "mine", "--seconds", 0.25, "-j", 3, "--no-wait"),
+        *("--runs", tmp_path / "r"),
+    )
+    assert said.status == 0
+    [(experiment, options)] = executed
+    assert experiment.measure.precision == 0.02
+    assert (experiment.measure.max_boots, experiment.measure.seed) == (9, 7)
+    assert [(use.cases, use.seconds) for use in experiment.suites] == [(("syscall",), 0.25)]
+    assert (options.jobs, options.wait, options.sandboxed) == (3, False, True)
+    assert options.runs == tmp_path / "r"
+
+
+def test_what_is_said_after_a_run(
+    kdyno: Kdyno, executed: list[tuple[Any, Options]], tmp_path: Path
+) -> None:
+    said = kdyno("run", experiment_file(tmp_path))
+    assert said.out.startswith("tiny: Is mine faster?\n") and "−5.00 %" in said.out
+    [run] = (tmp_path / "runs").glob("2*")
+    assert f"run folder: {run}\n" in said.err
+    assert f"kdyno report {run.name} -f markdown" in said.err
+
+
+def test_json_on_stdout_is_alone_there(
+    kdyno: Kdyno, executed: list[tuple[Any, Options]], tmp_path: Path
+) -> None:
+    said = kdyno("run", experiment_file(tmp_path), "--json", "-")
+    assert json.loads(said.out)["schema"] == 1
+    assert "run folder" in said.err
+
+
+def test_calibrate_boots_the_baseline_and_its_copy_alone(
+    kdyno: Kdyno, executed: list[tuple[Any, Options]], tmp_path: Path
+) -> None:
+    assert kdyno("calibrate", experiment_file(tmp_path), "--quick").status == 0
+    [(experiment, options)] = executed
+    assert [variant.name for variant in experiment.variants] == ["stock"]
+    assert experiment.measure.calibrate and experiment.measure.max_boots == 12
+    assert options.overrides.to_json() == {
+        "quick": True,
+        "calibrate": True,
+        "only_baseline": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("effects", "fail_on", "status"),
+    [
+        ((FASTER, SLOWER), (), 0),
+        ((FASTER, SLOWER), ("slower",), 10),
+        ((FASTER, SLOWER), ("slower:pipe",), 0),
+        ((FASTER, SLOWER), ("slower:unixbench/syscall",), 10),
+        ((FASTER, UNDECIDED), ("slower",), 0),
+        ((FASTER, UNDECIDED), ("slower", "inconclusive"), 11),
+        ((SLOWER.model_copy(update={"case": "pipe"}), UNDECIDED), ("slower", "inconclusive"), 10),
+    ],
+)
+def test_fail_on_is_the_exit_status(
+    kdyno: Kdyno,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    effects: tuple[Effect, ...],
+    fail_on: tuple[str, ...],
+    status: int,
+) -> None:
+    fake_execution(monkeypatch, tmp_path, verdict(*effects))
+    rules = [word for rule in fail_on for word in ("--fail-on", rule)]
+    assert kdyno("run", experiment_file(tmp_path), *rules).status == status
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--fail-on", "slow"), "--fail-on 'slow': 'slow' is not one of slower, inconclusive; "
+         "did you mean slower?"),
+        (("--fail-on", "slower:pip"), "the run has no such case; did you mean pipe?"),
+        (("--precision", "fast"), "--precision 'fast': give a share such as \"0.5%\" or 0.005"),
+        (("--precision", "0"), "--precision '0'"),
+        (("--precision", "100%"), "--precision '100%'"),
+        (("--precision", "nan"), "--precision 'nan'"),
+        (("--precision", ""), "--precision ''"),
+        (("--variant", "mime"), "--variant 'mime' is not in this experiment. Did you mean 'mine'?"),
+        (("--case", "pip"), "--case 'pip' is not in this experiment. Did you mean 'pipe'?"),
+        (("--json", "absent/v.json"), "--json absent/v.json: not a file in a folder that exists"),
+        (("--json", "/proc/version"), "--json /proc/version: "),
+        (("--resume", "last"), "--resume goes on with a run as it was begun; give nothing else"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("unreached")
+def test_refused_before_anything_is_done(
+    kdyno: Kdyno, tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    said = kdyno("run", experiment_file(tmp_path), *options)
+    assert said.status == 2 and said.out == ""
+    assert told in said.err and "Traceback" not in said.err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("unreached")
+@pytest.mark.parametrize("verb", ["run", "build", "calibrate"])
+def test_every_mistake_of_a_file_is_told_at_once(kdyno: Kdyno, tmp_path: Path, verb: str) -> None:
+    text = EXPERIMENT.replace('"stock"', '"stok"').replace("cflags", "cflag").replace('"pipe"', "1")
+    file = experiment_file(tmp_path, text)
+    said = kdyno(verb, file)
+    assert said.status == 2 and said.out == ""
+    first, *rest = said.err.splitlines()
+    assert first == f"kdyno: {file}: {len(rest)} mistakes" and len(rest) >= 3
+    assert all(line.startswith(f"  {file}:") for line in rest)
+    assert 'Did you mean "stock"?' in said.err and 'Did you mean "cflags"?' in said.err
+
+
+@pytest.mark.usefixtures("unreached")
+@pytest.mark.parametrize("verb", ["run", "build", "calibrate"])
+def test_no_file_or_one_that_is_not_there(kdyno: Kdyno, tmp_path: Path, verb: str) -> None:
+    said = kdyno(verb)
+    assert said.status == 2 and "kdyno list experiments" in said.err
+    experiment_file(tmp_path)
+    said = kdyno(verb, tmp_path / "tinny.toml")
+    assert said.status == 2 and f"Did you mean {tmp_path}/tiny.toml?" in said.err
+
+
+def test_an_unwritten_result_leaves_no_empty_file(
+    kdyno: Kdyno, executed: list[tuple[Any, Options]], tmp_path: Path
+) -> None:
+    file = experiment_file(tmp_path, "name = 1")
+    assert kdyno("run", file, "--json", tmp_path / "v.json").status == 2
+    assert not (tmp_path / "v.json").exists()
+
+
+def test_a_tool_error_is_1_and_says_the_way_out(
+    kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from kdyno import sandbox
+
+    monkeypatch.setattr(sandbox, "unusable", lambda: "bwrap is not installed")
+    said = kdyno("run", experiment_file(tmp_path))
+    assert said.status == 1 and "--no-sandbox" in said.err
+
+    def full(*_: Any) -> Any:
+        raise ToolError("/x: no space left; free some")
+
+    monkeypatch.setattr(execution, "execute", full)
+    said = kdyno("run", experiment_file(tmp_path))
+    assert (said.status, said.err) == (1, "kdyno: /x: no space left; free some\n")
+
+
+@pytest.mark.usefixtures("unreached")
+def test_a_finished_run_is_not_resumed(kdyno: Kdyno, tmp_path: Path) -> None:
+    name = stored(tmp_path / "runs", verdict(FASTER)).name
+    said = kdyno("run", "--resume", "last")
+    told = f"{name} is finished (precision reached); `kdyno report {name}` shows it"
+    assert (said.status, said.err) == (2, f"kdyno: {told}\n")
+
+
+@pytest.mark.parametrize("damage", ["", "{"])
+def test_a_run_without_its_verdict_is_judged_again(
+    kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str
+) -> None:
+    path = stored(tmp_path / "runs", None, "finished")
+    if damage:
+        (path / "verdict.json").write_text(damage)
+    resumed = []
+
+    def resume(path: Path, experiment: Any, *_: Any) -> Any:
+        resumed.append((path, experiment.name))
+        return open_run(path), verdict(FASTER)
+
+    monkeypatch.setattr(execution, "resume", resume)
+    assert kdyno("run", "--resume", "last").status == 0
+    assert resumed == [(path, "tiny")]
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), Interrupted("terminated")])
+def test_interrupted_before_a_run_began(
+    kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: BaseException
+) -> None:
+    def execute(*_: Any) -> Any:
+        raise stop
+
+    monkeypatch.setattr(execution, "execute", execute)
+    said = kdyno("run", experiment_file(tmp_path))
+    assert said.status == 130 and said.err.endswith("kdyno: interrupted\n")
+    assert "--resume" not in said.err
+
+
+PROGRAM = """
+import signal, sys
+from pathlib import Path
+from kdyno.cli.main import main
+from kdyno.lab import execution
+def execute(experiment, suites, options):
+    options.listener.started(options.runs / "2026-01-01T0000-tiny-abcd")
+    signal.pause()
+execution.execute = execute
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_with_130_and_the_way_on(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", PROGRAM, "run", str(experiment_file(tmp_path))]
+    with subprocess.Popen(
+        [*command, "--runs", str(tmp_path)], stdout=-1, stderr=-1, text=True
+    ) as child:
+        assert child.stderr is not None and child.stdout is not None
+        assert child.stderr.readline() == f"run: {tmp_path}/2026-01-01T0000-tiny-abcd\n"
+        child.send_signal(number)
+        told = child.stderr.read()
+        assert child.wait(timeout=30) == 130 and child.stdout.read() == ""
+    again = f"kdyno run --resume 2026-01-01T0000-tiny-abcd --runs {tmp_path}"
+    assert told.splitlines()[-2:] == [f"`{again}` goes on with this run", "kdyno: interrupted"]
