@@ -15,6 +15,7 @@ from kdyno.experiment.keys import TABLES
 from kdyno.experiment.loader import load, parse
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, Measure, SuiteUse
 from kdyno.experiment.position import Positions
+from kdyno.experiment.vocabulary import Vocabulary
 
 
 def parsed(text: str, folder: Path = DATA) -> Experiment:
@@ -51,7 +52,7 @@ def test_factors_cross_each_other_and_the_variants() -> None:
         "tuned+on+none",
     ]
     last = experiment.variants[-1]
-    assert last.levels == (("smp", "on"), ("preempt", "none"))
+    assert last.levels == (("variant", "tuned"), ("smp", "on"), ("preempt", "none"))
     assert last.config == (
         ConfigFragment("bench.config", ("CONFIG_EXPERT=y",)),
         ConfigFragment("kernel.config[2]", ("CONFIG_HZ=100",)),
@@ -156,7 +157,7 @@ def test_too_many_cells_are_refused_before_they_are_made() -> None:
     factors = "\n".join(
         f"[factor.f{i}]\n" + "\n".join(f"l{i}x{j} = {{}}" for j in range(10)) for i in range(9)
     )
-    with pytest.raises(UsageError, match="1000000000 variants; at most 256"):
+    with pytest.raises(UsageError, match="1000000000 variants; at most 10000"):
         parsed(f'name = "x"\nbaseline = "a"\n[kernel]\nsource = "kernel.org:6.12"\n{factors}')
 
 
@@ -306,3 +307,31 @@ def test_the_example_of_the_page_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "mine.patch").write_bytes((DATA / "good.patch").read_bytes())
     experiment = parse(example, "example", tmp_path, VOCABULARY)
     assert len(experiment.variants) == 4
+
+
+def test_of_several_memcpy_routines_the_first_that_runs_here_is_taken(tmp_path: Path) -> None:
+    text = (
+        'name = "x"\nquestion = "?"\nbaseline = "stock"\n[kernel]\nsource = "debian:linux-x"\n'
+        '[variant.stock]\n[variant.wide]\nmemcpy = ["big", "small"]\n'
+        '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
+    )
+
+    def chosen(runs: set[str]) -> str | None:
+        words = Vocabulary(
+            suites={"unixbench": ("pipe",)},
+            routines=("big", "small"),
+            runs_here=runs.__contains__,
+        )
+        return parse(text, "x.toml", tmp_path, words).variants[1].memcpy
+
+    assert chosen({"big", "small"}) == "big"
+    assert chosen({"small"}) == "small"
+    assert chosen(set()) == "big"
+    bad = text.replace('"small"', '"smal"')
+    with pytest.raises(UsageError, match="Did you mean"):
+        parse(
+            bad,
+            "x.toml",
+            tmp_path,
+            Vocabulary(suites={"unixbench": ("pipe",)}, routines=("big", "small")),
+        )

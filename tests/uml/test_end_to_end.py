@@ -82,9 +82,7 @@ def test_a_variant_that_never_boots_is_failed_and_the_rest_is_judged(
     assert words["dead"] == "failed"
     assert words["slow-umask"] in ("equivalent", "inconclusive", "faster", "slower")
     (run,) = list_runs(tmp_path / "runs")
-    dead = [
-        boot for boot in run.boots() if isinstance(boot, BootRecord) and boot.variant == "dead"
-    ]
+    dead = [boot for boot in run.boots() if isinstance(boot, BootRecord) and boot.variant == "dead"]
     assert len(dead) == 3  # given up after three in a row
     assert all("No working init" in boot.host.console_tail or boot.host.text for boot in dead)
 

@@ -164,8 +164,8 @@ def test_a_guest_writes_nowhere_on_the_host(stock: Image, tmp_path: Path) -> Non
 
 def test_a_case_cannot_forge_the_results_of_another(stock: Image) -> None:
     line = (
-        '{"n":"%032d","seq":9,"t":"sample","case":1,"reps":[[1000000000,1000000]],'
-        '"user_ns":0,"sys_ns":0,"calibration_ns":0,"mono_ns":1}' % 0
+        f'{{"n":"{"0" * 32}","seq":9,"t":"sample","case":1,"reps":[[1000000000,1000000]],'
+        '"user_ns":0,"sys_ns":0,"calibration_ns":0,"mono_ns":1}'
     )
     forging = (
         "mount -t tmpfs none /mnt; mknod /mnt/channel c 4 1; "

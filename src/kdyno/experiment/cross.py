@@ -19,7 +19,10 @@ from kdyno.experiment.mistakes import Mistakes, quoted, spelled
 from kdyno.experiment.model import Variant
 from kdyno.experiment.table import NAME
 
-_MOST_VARIANTS = 256
+MOST_VARIANTS = 10_000
+
+VARIANT = "variant"
+"""The factor that several [variant.NAME] are, where these are crossed with others."""
 
 Factors = Mapping[str, Mapping[str, Layer]]
 """Factor → level → layer, in the file's order."""
@@ -37,10 +40,10 @@ def variants(
     if not explicit and not named:
         return ()
     count = prod(map(len, named.values())) * max(1, len(explicit))
-    if count > _MOST_VARIANTS:
+    if count > MOST_VARIANTS:
         mistakes.add(
             ("factor",),
-            f"the factors make {count} variants; at most {_MOST_VARIANTS} are allowed. "
+            f"the factors make {count} variants; at most {MOST_VARIANTS} are allowed. "
             "Drop a factor, or split the experiment",
         )
         return ()
@@ -58,6 +61,8 @@ def variants(
             mistakes.add(path, f"two cells have the same name {quoted(name)}. Rename a level")
             continue
         levels = tuple(zip(named, (word for word, _layer in cell), strict=True))
+        if len(explicit) > 1 and named:
+            levels = ((VARIANT, chosen[0][0]), *levels)
         layers = [layer for _word, layer in chosen]
         made[name] = _combined(name, levels, kernel, layers, default_arch, mistakes)
     return tuple(made.values())
@@ -101,6 +106,7 @@ def _combined(
         cmdline=" ".join(layer.cmdline for layer in (kernel, *layers) if layer.cmdline),
         sysctl=tuple(sorted({k: v for la in (kernel, *layers) for k, v in la.sysctl}.items())),
         memcpy=None if memcpy == OWN_MEMCPY else memcpy,
+        cpus=chosen.get("cpus"),
         levels=levels,
     )
 

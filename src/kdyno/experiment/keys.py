@@ -18,6 +18,9 @@ KERNEL_KEYS = (
     "memcpy",
 )
 
+VARIANT_KEYS = (*KERNEL_KEYS, "cpus")
+LEVEL_KEYS = (*VARIANT_KEYS, "set", "case")
+
 TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "": (
@@ -33,10 +36,10 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "measure",
         ),
         "kernel": KERNEL_KEYS,
-        "variant": KERNEL_KEYS,
-        "factor": KERNEL_KEYS,
         "machine": ("kind", "cpus", "memory", "timeout"),
-        "suite": ("name", "cases", "seconds", "operations", "command"),
+        "variant": VARIANT_KEYS,
+        "factor": LEVEL_KEYS,
+        "suite": ("name", "cases", "seconds", "operations", "command", "figure", "unit", "better"),
         "measure": (
             "precision",
             "max_boots",

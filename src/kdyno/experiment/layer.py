@@ -20,7 +20,7 @@ from kdyno.experiment.vocabulary import Vocabulary
 OWN_MEMCPY = "stock"
 """``memcpy = "stock"``: the kernel's own routine, to undo what [kernel] asks for."""
 
-REPLACING = ("source", "arch", "cflags", "compiler", "memcpy")
+REPLACING = ("source", "arch", "cflags", "compiler", "memcpy", "cpus")
 
 # These strings pass through make and a shell on their way to the compiler.
 _FLAGS = re.compile(r"-[A-Za-z0-9_=,.+:/@%~ -]*")
@@ -47,13 +47,19 @@ class Layer:
     cmdline: str = ""
     sysctl: tuple[tuple[str, str], ...] = ()
     memcpy: str | None = None
+    cpus: int | None = None
 
 
 def read_layer(
-    data: object, path: KeyPath, folder: Path, vocabulary: Vocabulary, mistakes: Mistakes
+    data: object,
+    path: KeyPath,
+    folder: Path,
+    vocabulary: Vocabulary,
+    mistakes: Mistakes,
+    keys: tuple[str, ...] = KERNEL_KEYS,
 ) -> Layer:
     """The layer in ``data``; files are looked for in the experiment's ``folder``."""
-    table = Table(data, path, mistakes, KERNEL_KEYS)
+    table = Table(data, path, mistakes, keys)
     flags, file_flags = _cflags(table)
     return Layer(
         path=path,
@@ -67,6 +73,7 @@ def read_layer(
         cmdline=table.text("cmdline").strip(),
         sysctl=_sysctl(table),
         memcpy=_memcpy(table, vocabulary),
+        cpus=table.integer("cpus", 0, 1, 1024) or None,
     )
 
 
@@ -228,8 +235,19 @@ def _flattened(table: dict[str, object], above: str = "") -> list[tuple[str, obj
 
 
 def _memcpy(table: Table, vocabulary: Vocabulary) -> str | None:
+    """One routine, or of several the first that this machine's CPU can run."""
     allowed = tuple(dict.fromkeys((OWN_MEMCPY, *vocabulary.routines)))
-    return table.word("memcpy", allowed, "") or None
+    if not isinstance(table.raw("memcpy"), list):
+        return table.word("memcpy", allowed, "") or None
+    wanted = []
+    for path, name in table.texts("memcpy"):
+        if name in allowed:
+            wanted.append(name)
+        else:
+            table.mistakes.add(path, f"{quoted(name)} is not known", allowed=allowed, near=name)
+    runs = [name for name in wanted if name == OWN_MEMCPY or vocabulary.runs_here(name)]
+    # None of them runs here: whoever builds refuses or skips the first, with the reason.
+    return next(iter([*runs, *wanted]), None)
 
 
 def _below(folder: Path, name: str) -> Path:

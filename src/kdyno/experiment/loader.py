@@ -14,12 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.errors import UsageError
+from kdyno.experiment.cells import (
+    CaseFactors,
+    CaseLevel,
+    expanded,
+    is_case_factor,
+    listed,
+    read_case_level,
+)
+from kdyno.experiment.cross import VARIANT
 from kdyno.experiment.cross import variants as crossed
-from kdyno.experiment.keys import TABLES
+from kdyno.experiment.keys import LEVEL_KEYS, TABLES, VARIANT_KEYS
 from kdyno.experiment.layer import Layer, read_layer
 from kdyno.experiment.mistakes import Mistakes, nearest, quoted, refuse
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.position import Positions
+from kdyno.experiment.running import HOST, running
 from kdyno.experiment.sections import read_machine, read_measure, read_suites
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
@@ -73,9 +83,11 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
     question = _question(top)
     machine = read_machine(data.get("machine", {}), vocabulary, mistakes)
     measure = read_measure(data.get("measure", {}), mistakes)
+    found, of_cases = _variants(top, folder, vocabulary, machine.kind, mistakes)
     suites = read_suites(data.get("suite", []), vocabulary, mistakes)
-    found = _variants(top, folder, vocabulary, machine.kind, mistakes)
-    baseline = _baseline(top, found, measure.calibrate, mistakes)
+    suites = expanded(suites, of_cases, vocabulary, mistakes)
+    alone = measure.calibrate or machine.kind == HOST
+    baseline = _baseline(top, found, alone, mistakes)
     _check_archs(found, machine.kind, mistakes)
     skip = top.flag("skip-unsupported")
     mistakes.raise_any()
@@ -121,29 +133,43 @@ def _question(top: Table) -> str:
 
 def _variants(
     top: Table, folder: Path, vocabulary: Vocabulary, machine: str, mistakes: Mistakes
-) -> tuple[Variant, ...]:
+) -> tuple[tuple[Variant, ...], CaseFactors]:
+    """The cross of all factors of kernels, and the factors of cases."""
     shared = top.raw("kernel") if "kernel" in top else {}
     kernel = read_layer(shared, ("kernel",), folder, vocabulary, mistakes)
     explicit = {
-        name: read_layer(data, ("variant", name), folder, vocabulary, mistakes)
+        name: read_layer(data, ("variant", name), folder, vocabulary, mistakes, VARIANT_KEYS)
         for name, data in top.table("variant").items()
     }
     factors: dict[str, dict[str, Layer]] = {}
-    factor_tables = Table(top.table("factor"), ("factor",), mistakes, top.table("factor"))
-    for factor in top.table("factor"):
+    of_cases: dict[str, dict[str, CaseLevel]] = {}
+    given = {name: listed(name, data) for name, data in top.table("factor").items()}
+    factor_tables = Table(given, ("factor",), mistakes, given)
+    for factor in given:
+        path = ("factor", factor)
         levels = factor_tables.table(factor)
-        if not levels:
-            mistakes.add(("factor", factor), "a factor needs at least one level: NAME = { … }")
+        if len(levels) < 2:
+            mistakes.add(path, f"a factor needs two levels or more, this has {len(levels)}")
+        if factor == VARIANT and len(explicit) > 1:
+            mistakes.add(path, f"{quoted(VARIANT)} is what the [variant.NAME]s are: rename it")
+        if is_case_factor(levels):
+            of_cases[factor] = {
+                level: read_case_level(data, (*path, level), mistakes)
+                for level, data in levels.items()
+            }
+            continue
         factors[factor] = {
-            level: read_layer(data, ("factor", factor, level), folder, vocabulary, mistakes)
+            level: read_layer(data, (*path, level), folder, vocabulary, mistakes, LEVEL_KEYS)
             for level, data in levels.items()
         }
+    if machine == HOST:
+        return running(kernel, explicit, factors, mistakes), of_cases
     default_arch = "um" if machine == "uml" or "x86_64" not in vocabulary.archs else "x86_64"
-    return crossed(kernel, explicit, factors, default_arch, mistakes)
+    return crossed(kernel, explicit, factors, default_arch, mistakes), of_cases
 
 
-def _baseline(top: Table, found: tuple[Variant, ...], calibrate: bool, mistakes: Mistakes) -> str:
-    """The baseline's name, or of the only variant."""
+def _baseline(top: Table, found: tuple[Variant, ...], alone: bool, mistakes: Mistakes) -> str:
+    """The baseline's name, or of the only variant, if one may stand ``alone``."""
     names = [variant.name for variant in found]
     if not found:
         if not top.raw("variant") and not top.raw("factor"):
@@ -151,7 +177,7 @@ def _baseline(top: Table, found: tuple[Variant, ...], calibrate: bool, mistakes:
                 (), "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
             )
         return ""
-    if len(found) == 1 and not calibrate:
+    if len(found) == 1 and not alone:
         mistakes.add(
             ("variant",),
             f"one variant, {quoted(names[0])}, has nothing to be compared with. Add another, or "
@@ -174,6 +200,8 @@ def _baseline(top: Table, found: tuple[Variant, ...], calibrate: bool, mistakes:
 
 def _check_archs(found: tuple[Variant, ...], machine: str, mistakes: Mistakes) -> None:
     for variant in found:
+        if machine == HOST:
+            continue
         if variant.arch.startswith("um") != (machine == "uml"):
             mistakes.add(
                 ("machine", "kind"),

@@ -25,6 +25,8 @@ class Variant:
     cmdline: str = ""
     sysctl: tuple[tuple[str, str], ...] = ()
     memcpy: str | None = None
+    cpus: int | None = None
+    """CPUs of its machine; None: as [machine] says."""
     levels: tuple[tuple[str, str], ...] = ()
     """(factor, level) pairs when the variant is a cell of a cross."""
 
@@ -50,6 +52,24 @@ class SuiteUse:
     """Fixed work instead of fixed time, for profiles."""
     command: tuple[str, ...] = ()
     """Only for the suite ``run``: the command line to time."""
+    figure: str | None = None
+    """Only for the suite ``run``: regular expression for the figure in what the command prints."""
+    unit: str = ""
+    better: str = ""
+    quick: bool = False
+    """The cases' own settings for a first impression hold."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """(name, value): what fills ``{name}`` in the cases' arguments."""
+    levels: tuple[tuple[str, str], ...] = ()
+    """(factor, level) pairs when its cases are cells of a cross."""
+    family: str = ""
+    """What the cases of several levels are called together; empty: the case's own name."""
+
+    def name_in_run(self, case: str) -> str:
+        """``whole@4``: a case's name with its levels, where these fill its arguments."""
+        if not self.settings:
+            return case
+        return f"{case}@{'+'.join(level for _factor, level in self.levels)}"
 
 
 @dataclass(frozen=True)
@@ -89,3 +109,8 @@ class Experiment:
     path: Path | None = None
     text: str = ""
     """The file as given, for the run folder."""
+
+    @property
+    def cpus(self) -> int:
+        """CPUs that the largest of its machines has."""
+        return max([self.machine.cpus, *(variant.cpus or 0 for variant in self.variants)])

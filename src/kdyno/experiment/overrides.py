@@ -102,27 +102,27 @@ def _suite(overrides: Overrides, use: SuiteUse) -> SuiteUse:
         seconds = min(seconds, QUICK_SECONDS)
     if overrides.seconds is not None:
         seconds = overrides.seconds
-    return dataclasses.replace(use, seconds=seconds)
+    return dataclasses.replace(use, seconds=seconds, quick=use.quick or overrides.quick)
 
 
 def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tuple[SuiteUse, ...]:
-    names = [f"{use.name}/{case}" for use in suites for case in use.cases]
-    kept: set[str] = set()
+    """A cell of a cross goes by its case's name, which means all cells, and by its own."""
+    kept: dict[int, set[str]] = {}
     for pattern in patterns:
-        matching = {
-            name
-            for name in names
-            if fnmatch.fnmatchcase(name, pattern)
-            or fnmatch.fnmatchcase(name.split("/", 1)[1], pattern)
-        }
-        if not matching:
-            raise UsageError(_unknown("--case", pattern, [name.split("/", 1)[1] for name in names]))
-        kept |= matching
+        found = False
+        for index, use in enumerate(suites):
+            for case in use.cases:
+                names = {case, use.name_in_run(case)}
+                names |= {f"{use.name}/{name}" for name in names}
+                if any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                    kept.setdefault(index, set()).add(case)
+                    found = True
+        if not found:
+            known = [use.name_in_run(case) for use in suites for case in use.cases]
+            raise UsageError(_unknown("--case", pattern, known))
     chosen = (
-        dataclasses.replace(
-            use, cases=tuple(case for case in use.cases if f"{use.name}/{case}" in kept)
-        )
-        for use in suites
+        dataclasses.replace(use, cases=tuple(it for it in use.cases if it in kept.get(index, ())))
+        for index, use in enumerate(suites)
     )
     return tuple(use for use in chosen if use.cases)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -97,6 +98,9 @@ def _read_suite(table: Table, vocabulary: Vocabulary) -> SuiteUse | None:
     if not name:
         return None
     if name != RUN_SUITE:
+        for key in ("figure", "unit", "better"):
+            if key in table:
+                table.mistakes.add(table.at(key), f'{key} belongs to the suite "{RUN_SUITE}"')
         if "command" in table:
             table.mistakes.add(
                 table.at("command"),
@@ -109,7 +113,35 @@ def _read_suite(table: Table, vocabulary: Vocabulary) -> SuiteUse | None:
             table.path, 'the suite "run" needs command, for example command = "sort words.txt"'
         )
         return None
-    return SuiteUse(name, _run_case(table, command), seconds, operations, command)
+    figure, unit, better = _figure(table)
+    case = _run_case(table, command)
+    return SuiteUse(name, case, seconds, operations, command, figure, unit, better)
+
+
+def _figure(table: Table) -> tuple[str | None, str, str]:
+    """How the figure is read from what the command prints; None: the command's time is it."""
+    if "figure" not in table:
+        for key in ("unit", "better"):
+            if key in table:
+                table.mistakes.add(table.at(key), f"{key} goes with figure; a time is in s, lower")
+        return None, "", ""
+    figure = table.text("figure")
+    try:
+        groups = re.compile(figure).groups
+    except re.error as problem:
+        table.mistakes.add(
+            table.at("figure"), f"{quoted(figure)} is no regular expression: {problem}"
+        )
+        groups = 1
+    if groups != 1:
+        table.mistakes.add(
+            table.at("figure"),
+            f"{quoted(figure)} has {groups} groups: the figure is what one group (…) matches",
+        )
+    for key in ("unit", "better"):
+        if key not in table:
+            table.mistakes.add(table.path, f"figure needs {key} beside it")
+    return figure, table.text("unit"), table.word("better", ("higher", "lower"), "lower")
 
 
 def _cases(table: Table, suite: str, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -17,8 +17,12 @@ class Vocabulary:
 
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Suite → its cases, in the suite's order."""
+    settings: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Suite → case → the ``{name}``s that its arguments leave to a factor."""
     routines: tuple[str, ...] = ()
     """Names of memory routines that ``memcpy`` may ask for."""
+    runs_here: Callable[[str], bool] = lambda _routine: True
+    """Whether this machine's CPU can run a routine."""
     fragment_dirs: tuple[Path, ...] = ()
     """Where ``NAME.config`` is looked up after the experiment's own folder."""
     patch_dirs: tuple[Path, ...] = ()

@@ -4,24 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from kdyno.command import shown
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels.image import Image
 from kdyno.lab import disturbance
+from kdyno.lab.equipment import Equipment
+from kdyno.lab.sampling import load_flags, samples_of
 from kdyno.machines.cpus import Placement, first
+from kdyno.machines.host import HostJob, Running, work_off
 from kdyno.machines.program import guest_program
-from kdyno.machines.uml import Outcome, UmlBoot, boot, supports_seccomp
-from kdyno.store.boot import BootJob, BootRecord, Sample
+from kdyno.machines.uml import UmlBoot, boot, supports_seccomp
+from kdyno.store.boot import BootJob, BootRecord
 from kdyno.store.manifest import CaseInfo
-from kdyno.suites import record
 from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob, Job, render
-from kdyno.suites.score import score_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,15 @@ class Bench:
     cache: Path
     sandboxed: bool
     mode: str
+    equipment: Equipment = field(default_factory=Equipment)
+    running: Running | None = None
+    """The kernel that runs now, when the machine is the host; then there are no images."""
+
+    @property
+    def runnable(self) -> tuple[CaseJob, ...]:
+        """The jobs of the cases that can run on this machine."""
+        lacking = self.equipment.lacking or ("",) * len(self.jobs)
+        return tuple(job for job, why in zip(self.jobs, lacking, strict=True) if not why)
 
 
 def info(case: Case) -> CaseInfo:
@@ -50,6 +59,8 @@ def info(case: Case) -> CaseInfo:
         better=case.better,
         scale=case.scale,
         control=case.control,
+        of=case.of,
+        levels=dict(case.levels),
     )
 
 
@@ -63,13 +74,32 @@ def request(bench: Bench, name: str, *, empty: bool = False, mode: str | None = 
     return UmlBoot(
         kernel=image.kernel,
         program=guest_program(bench.cache, image.word_bits),
-        job=Job(() if empty else bench.jobs, variant.sysctl),
-        placement=bench.placement if image.smp else first(bench.placement),
+        job=Job(() if empty else bench.runnable, variant.sysctl),
+        placement=first(bench.placement, (variant.cpus or machine.cpus) if image.smp else 1),
         memory_bytes=machine.memory_bytes,
         cmdline=variant.cmdline,
         mode=mode,
         sandboxed=bench.sandboxed,
         limit_s=machine.timeout_s,
+        shared=() if empty else bench.equipment.shared,
+        disk_bytes=0 if empty else bench.equipment.disk_bytes,
+        disk_parent=bench.equipment.disk_parent,
+    )
+
+
+def host_job(bench: Bench) -> HostJob:
+    """The job on the running kernel."""
+    machine = bench.experiment.machine
+    return HostJob(
+        program=guest_program(bench.cache, 64),
+        job=Job(bench.runnable),
+        placement=bench.placement,
+        tmp_bytes=machine.memory_bytes,
+        sandboxed=bench.sandboxed,
+        limit_s=machine.timeout_s,
+        shared=bench.equipment.shared,
+        disk_bytes=bench.equipment.disk_bytes,
+        disk_parent=bench.equipment.disk_parent,
     )
 
 
@@ -82,44 +112,28 @@ def measure(
     listener: Callable[[str], None] = lambda _case: None,
 ) -> tuple[BootRecord, bytes]:
     """Boot variant ``name`` once; the record and the console."""
-    asked = request(bench, name)
     started = datetime.now(UTC).isoformat(timespec="milliseconds")
-    outcome = boot(asked, listener)
+    asked: UmlBoot | HostJob
+    if bench.running is not None:
+        asked = host_job(bench)
+        outcome = work_off(asked, listener)
+        digest = bench.running.digest
+    else:
+        asked = request(bench, name)
+        outcome = boot(asked, listener)
+        digest = bench.images[name].digest
     host = outcome.host
-    host = host.model_copy(update={"flags": (*host.flags, *disturbance.flags_of(host))})
+    samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
+    flags = (*host.flags, *disturbance.flags_of(host), *load_flags(samples))
+    host = host.model_copy(update={"flags": flags})
     job = BootJob(
         index=index,
         block=block,
         variant=name,
-        image=bench.images[name].digest,
+        image=digest,
         command=outcome.command,
         job=render(asked.job, "0" * 32),
         started_at=started,
     )
-    made = BootRecord(job=job, host=host, samples=samples_of(bench.cases, outcome))
+    made = BootRecord(job=job, host=host, samples=samples)
     return made, f"$ {shown(outcome.command)}\n".encode() + outcome.console
-
-
-def samples_of(cases: tuple[Case, ...], outcome: Outcome) -> tuple[Sample, ...]:
-    """The samples of a boot: a score, or why there is none, for every case that was begun."""
-    samples = []
-    for number, case in enumerate(cases):
-        said = outcome.transcript.result(number)
-        if isinstance(said, record.Sample):
-            samples.append(
-                Sample(
-                    suite=case.suite,
-                    case=case.name,
-                    score=score_of(case, said.reps),
-                    reps=said.reps,
-                    user_ns=said.user_ns,
-                    sys_ns=said.sys_ns,
-                    extra={**said.extra},
-                )
-            )
-        elif said is not None:  # a case that was never begun has no sample; the boot says why
-            status: Literal["skip", "error"] = "skip" if isinstance(said, record.Skip) else "error"
-            samples.append(
-                Sample(suite=case.suite, case=case.name, status=status, text=said.reason)
-            )
-    return tuple(samples)

@@ -26,6 +26,7 @@ _MEANING = {
     "neighbour": "other CPUs were busy with something else",
     "clock": "the guest's clock and the host's disagree",
     "kernel-warning": "the kernel printed warnings",
+    "low-parallelism": "parallelism fell below half of -j for a tenth of a case or more",
     "guest-channel": "the guest printed what is no result where results are due",
 }
 

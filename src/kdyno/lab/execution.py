@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +14,11 @@ from kdyno import __version__, sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
+from kdyno.experiment.running import HOST
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import BuildProgress
 from kdyno.lab import plan
+from kdyno.lab.benches import digests, host_bench, tree_of, uml_bench
 from kdyno.lab.booting import Bench, info
 from kdyno.lab.builder import Recipes, build_all, check
 from kdyno.lab.judging import Question, verdict_of
@@ -24,13 +26,12 @@ from kdyno.lab.measuring import Loop, Status
 from kdyno.lab.trial import mode_flags, mode_of
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring, place
-from kdyno.machines.program import guest_program
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Catalogue
-from kdyno.suites.selection import cases_of, jobs_of
+from kdyno.suites.selection import cases_of
 
 
 def _nothing(_value: object) -> None:
@@ -67,8 +68,10 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     """Run ``experiment`` from its sources to its verdict."""
     if options.sandboxed:
         sandbox.require()
-    place(experiment.machine.cpus)
+    place(experiment.cpus)
     cases_of(experiment, suites)
+    if experiment.machine.kind == HOST:
+        return _start(_host_bench(experiment, suites, options), {}, Recipes({}, {}), options)
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
     if not experiment.measure.calibrate and len(recipes.of) < 2:
         raise UsageError(
@@ -84,8 +87,16 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         report=options.listener.building,
         told=options.listener.told,
     )
+    bench = _uml_bench(experiment, suites, built.images, recipes, options)
+    return _start(bench, built.failed, recipes, options)
+
+
+def _start(
+    bench: Bench, failed: Mapping[str, str], recipes: Recipes, options: Options
+) -> tuple[Run, Verdict]:
+    """A new run, from its folder to its verdict."""
+    experiment = bench.experiment
     seed = experiment.measure.seed if experiment.measure.seed is not None else plan.new_seed()
-    bench = _bench(experiment, suites, dict(built.images), options)
     manifest = Manifest(
         tool=__version__,
         created=datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -93,9 +104,9 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         baseline=experiment.baseline,
         seed=seed,
         host={**facts.machine(), "sandbox": options.sandboxed},
-        images={name: image.digest for name, image in bench.images.items()},
+        images=digests(bench),
         cases=tuple(info(case) for case in bench.cases),
-        failed=dict(built.failed),
+        failed=dict(failed),
         origin=str(experiment.path.resolve()) if experiment.path else "",
         overrides=options.overrides.to_json(),
     )
@@ -112,6 +123,14 @@ def resume(
     if options.sandboxed:
         sandbox.require()
     manifest = open_run(path).manifest()
+    if experiment.machine.kind == HOST:
+        bench = _host_bench(experiment, suites, options)
+        if manifest.images != digests(bench):
+            raise UsageError(
+                f"{path}: another kernel, or another command line, was running when the run "
+                "began; start a new run and compare the two: `kdyno compare RUN RUN`"
+            )
+        return _go_on(path, bench, manifest, options)
     recipes = check(experiment, options.cache, options.listener.fetching)
     for name, recipe in recipes.of.items():
         before = manifest.images.get(name)
@@ -133,7 +152,11 @@ def resume(
         report=options.listener.building,
         told=options.listener.told,
     )
-    bench = _bench(experiment, suites, dict(built.images), options)
+    bench = _uml_bench(experiment, suites, built.images, recipes, options)
+    return _go_on(path, bench, manifest, options)
+
+
+def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tuple[Run, Verdict]:
     with write_run(path) as writer:
         boots = [boot for boot in writer.run.boots() if isinstance(boot, BootRecord)]
         manifest = manifest.model_copy(update={"state": "running", "stopped": ""})
@@ -158,37 +181,41 @@ def question_of(experiment: Experiment, bench_cases: Manifest) -> Question:
         equivalent=measure.equivalent,
         precision=measure.precision,
         machine=experiment.machine.kind,
+        levels={variant.name: variant.levels for variant in experiment.variants},
     )
 
 
-def _bench(
-    experiment: Experiment, suites: Catalogue, images: dict[str, Image], options: Options
+def _uml_bench(
+    experiment: Experiment,
+    suites: Catalogue,
+    images: Mapping[str, Image],
+    recipes: Recipes,
+    options: Options,
 ) -> Bench:
-    if experiment.machine.kind != "uml":
-        raise UsageError(f"[machine] kind = {experiment.machine.kind!r}: only 'uml' boots so far")
-    variants = {variant.name: variant for variant in experiment.variants if variant.name in images}
-    if experiment.measure.calibrate:
-        copy = plan.copy_name(experiment.baseline)
-        variants[copy] = variants[experiment.baseline]
-        images[copy] = images[experiment.baseline]
-    for image in images.values():
-        guest_program(options.cache, image.word_bits)
-    cases = cases_of(experiment, suites)
-    return Bench(
-        experiment=experiment,
-        images=images,
-        variants=variants,
-        cases=cases,
-        jobs=jobs_of(experiment, suites),
-        placement=place(experiment.machine.cpus),
-        cache=options.cache,
-        sandboxed=options.sandboxed,
-        mode="seccomp",
+    tree = tree_of(experiment, recipes)
+    return uml_bench(
+        experiment,
+        suites,
+        dict(images),
+        tree,
+        options.cache,
+        options.sandboxed,
+        options.listener.told,
+    )
+
+
+def _host_bench(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
+    fetching = options.listener.fetching
+    return host_bench(
+        experiment, suites, options.cache, options.sandboxed, fetching, options.listener.told
     )
 
 
 def _save_images(writer: RunWriter, recipes: Recipes, bench: Bench) -> None:
     for name in bench.variants:
+        if bench.running is not None:
+            writer.save_image(name, dict(bench.running.to_json()))
+            continue
         source = name if name in recipes.of else bench.experiment.baseline
         again = f"kdyno build {bench.experiment.path or 'experiment.toml'} --variant {source}"
         image = bench.images[name]
@@ -209,7 +236,8 @@ def _measure(
     with measuring(what, wait=options.wait, tell=options.listener.told):
         os.sched_setaffinity(0, bench.placement.own)
         try:
-            bench = dataclasses.replace(bench, mode=mode_of(bench, options.listener.told))
+            if bench.running is None:
+                bench = dataclasses.replace(bench, mode=mode_of(bench, options.listener.told))
             loop = Loop(bench, question, writer, manifest, options.listener.measuring, boots)
             try:
                 stopped = loop.run()
@@ -221,7 +249,8 @@ def _measure(
     failed = stopped.endswith("failed")
     _end(writer, loop.manifest, "failed" if failed else "finished", stopped)
     verdict = verdict_of(writer.run, question, stopped)
-    verdict = verdict.model_copy(update={"flags": (*verdict.flags, *mode_flags(bench))})
+    if bench.running is None:
+        verdict = verdict.model_copy(update={"flags": (*verdict.flags, *mode_flags(bench))})
     writer.save_verdict(verdict)
     return writer.run, verdict
 

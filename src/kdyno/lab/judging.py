@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from kdyno.experiment.running import HOST
 from kdyno.lab import disturbance
+from kdyno.lab.factoring import factor_table
+from kdyno.lab.hosting import HOST_CAVEAT, host_answer, own_spread, values_of
 from kdyno.report.sentence import answer
 from kdyno.stats import controls, noise
 from kdyno.stats.effect import PairedEffect, paired_effect
@@ -39,6 +42,8 @@ class Question:
     equivalent: float
     precision: float
     machine: str
+    levels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """Variant → its (factor, level) pairs, where the variants are a cross."""
 
 
 def paired(
@@ -61,7 +66,7 @@ def raw_effects(
 
     Variants that were given up are left out, and cases that never gave a pair.
     """
-    found = {}
+    found = own_spread(data, question) if question.machine == HOST and not question.copy else {}
     for variant in question.variants or ((question.copy,) if question.copy else ()):
         if variant in given_up:
             continue
@@ -88,6 +93,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     ]
     flags = [
         *([Flag(kind="machine", text=UML_CAVEAT)] if question.machine == "uml" else []),
+        *([Flag(kind="not-rebooted", text=HOST_CAVEAT)] if question.machine == HOST else []),
         *_control_flags(claims),
         *_copy_flags(copies),
         *disturbance.summary(boots),
@@ -120,7 +126,11 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         flags=tuple(flags),
         effects=tuple(effects),
         copy_of_baseline=question.copy,
+        factors=factor_table(data, question),
     )
+    if question.machine == HOST and not question.copy:
+        values = values_of(data, question)
+        return judged.model_copy(update={"values": values, "answer": host_answer(values, manifest)})
     return judged.model_copy(update={"answer": answer(judged)})
 
 

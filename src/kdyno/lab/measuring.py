@@ -108,7 +108,7 @@ class Loop:
         alive = [name for name in self._names() if name != self.question.baseline]
         if not self._alive(self.question.baseline):
             return "the baseline failed"
-        if not alive:
+        if not alive and len(self.bench.variants) > 1:
             return "every other variant failed"
         if self._progress is not None and self._progress.enough:
             return "precision reached"

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kdyno.experiment.running import HOST
 from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.kernels import cpu
 from kdyno.kernels.arch import ARCHS
-from kdyno.kernels.routine import list_routines
+from kdyno.kernels.routine import find_routine, list_routines
 from kdyno.kernels.source import KINDS, parse
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import Suite
+from kdyno.suites.cell import open_settings
 
 
 def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
@@ -18,10 +21,15 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
     kernel = data_root() / "kernel"
     return Vocabulary(
         suites={name: tuple(case.name for case in suite.cases) for name, suite in suites.items()},
+        settings={
+            name: {case.name: open_settings(case) for case in suite.cases}
+            for name, suite in suites.items()
+        },
         routines=tuple(routine.name for routine in list_routines()),
+        runs_here=lambda name: not cpu.missing(find_routine(name).requires),
         fragment_dirs=(kernel / "config",),
         patch_dirs=(kernel / "patches",),
-        machines=("uml",),
+        machines=("uml", HOST),
         archs=tuple(ARCHS),
         source_kinds=tuple(KINDS),
         check_source=parse,

@@ -42,13 +42,13 @@ def place(count: int, available: frozenset[int] | None = None) -> Placement:
     return Placement(guest, own or frozenset(mine[:1]))
 
 
-def first(placement: Placement) -> Placement:
-    """The same with one CPU for the guest: for a kernel without SMP.
+def first(placement: Placement, count: int = 1) -> Placement:
+    """The same with ``count`` CPUs for the guest, the highest; one for a kernel without SMP.
 
     On several CPUs the UML kernel and its user process would hand over from one to the other at
     every system call, which is several times slower.
     """
-    return Placement(frozenset({max(placement.guest)}), placement.own)
+    return Placement(frozenset(sorted(placement.guest)[-count:]), placement.own)
 
 
 @contextmanager

@@ -15,6 +15,9 @@ from kdyno.errors import ToolError
 from kdyno.kernels.compiler import identify
 from kdyno.paths import data_root
 
+_PACKAGES = "// packages: "
+"""In a program's source: the pkg-config modules that it needs."""
+
 
 @cache
 def guest_program(cache_root: Path, word_bits: int) -> Path:
@@ -36,14 +39,37 @@ def guest_program(cache_root: Path, word_bits: int) -> Path:
     return program
 
 
+def programs_folder(program: Path) -> Path:
+    """Scripts and programs that suites call ``{programs}/NAME``, beside the guest program."""
+    return program.parent / "programs"
+
+
 def _digest(source: Path) -> str:
     total = hashlib.sha256(identify("gcc").version.encode())
     for file in sorted(source.rglob("*")):
-        if file.suffix in (".c", ".h") or file.name == "Makefile":
+        if file.suffix in (".c", ".h", ".sh") or file.name == "Makefile":
             total.update(str(file.relative_to(source)).encode() + b"\0" + file.read_bytes())
     # Whether -m32 links decides what is built, so a later gcc-multilib gives a new name.
     total.update(capture(["gcc", "-m32", "-print-file-name=libc.a"]).output.encode())
+    total.update(_libraries(source).encode())
     return total.hexdigest()[:32]
+
+
+def _libraries(source: Path) -> str:
+    """The versions of what guest/programs link with: a library that is installed later counts."""
+    if shutil.which("pkg-config") is None:
+        return ""
+    wanted = {
+        package
+        for file in sorted((source / "programs").glob("*.c"))
+        for line in file.read_text(encoding="utf-8").splitlines()[:5]
+        if line.startswith(_PACKAGES)
+        for package in line.removeprefix(_PACKAGES).split()
+    }
+    return "".join(
+        f"{package} {capture(['pkg-config', '--modversion', package]).output}"
+        for package in sorted(wanted)
+    )
 
 
 def _compile(source: Path, folder: Path) -> None:

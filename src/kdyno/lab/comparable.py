@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""Whether runs can be compared at all: the same machine, kind, cases and work."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.store.boot import BootRecord
+from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.run import Run
+from kdyno.store.samples import Samples, gather
+
+MEMORY_TOLERANCE = 0.02
+"""A kernel keeps some memory for itself, so the total differs a little between kernels."""
+_TEMPORARY = re.compile(r"/\S*kdyno-\S*")
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run says of one kernel."""
+
+    name: str
+    label: str
+    """The kernel's release on the host, else the variant's name."""
+    kernel: str
+    """Digest of the kernel and, on the host, how it was booted."""
+    kind: str
+    created: str
+    """UTC; text order is time order."""
+    boots: int
+    cases: Mapping[Key, CaseInfo]
+    work: Mapping[Key, str]
+    """What a case did, by the job as it was given to the boot."""
+    seconds: Mapping[str, str]
+    """suite/case → seconds it was measured for."""
+    machine: Mapping[str, Any]
+    variant: str
+    data: Samples = field(repr=False)
+
+    def scores_of(self, case: CaseInfo) -> list[float]:
+        found = self.data.scores.get((case.suite, case.case, self.variant), {})
+        return [found[block] for block in sorted(found)]
+
+
+def measured(run: Run, variant: str | None = None) -> Measured:
+    """The run's kernel: ``variant``, else its baseline."""
+    manifest = run.manifest()
+    name = variant or manifest.baseline
+    if name not in manifest.images and variant:
+        raise UsageError(
+            f"{run.name} has no variant {name!r}; it has {', '.join(manifest.images) or 'none'}"
+        )
+    boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+    data = gather(boots)
+    if not data.boots.get(name):
+        raise UsageError(
+            f"{run.name}: no boot of {name} ended well, so there is nothing to compare"
+        )
+    job = next(boot.job.job for boot in boots if boot.ok and boot.variant == name)
+    work, seconds = _work(job, manifest.cases)
+    kind, memory, cpus = _machine(run)
+    host = manifest.host
+    machine = {"CPU": host.get("cpu_model"), "architecture": host.get("host_arch")}
+    machine |= {"memory": host.get("memory_bytes"), "host's CPUs": host.get("cpus")}
+    if kind != "host":
+        machine |= {"guest's memory": memory, "guest's CPUs": cpus}
+    return Measured(
+        name=run.name,
+        label=_label(run, manifest, name, kind),
+        kernel=manifest.images.get(name, name),
+        kind=kind,
+        created=manifest.created,
+        boots=data.boots[name],
+        cases={(case.suite, case.case): case for case in manifest.cases},
+        work=work,
+        seconds=seconds,
+        machine=machine,
+        variant=name,
+        data=data,
+    )
+
+
+def refuse_different(
+    runs: Sequence[Measured], *, common: bool
+) -> tuple[list[CaseInfo], tuple[str, ...]]:
+    """(cases that all runs have, names of those that were left out).
+
+    UsageError for different machines or kinds, and for different cases unless ``common``.
+    """
+    first = runs[0]
+    for other in runs[1:]:
+        if other.kind != first.kind:
+            raise UsageError(
+                f"{first.name} was measured on the machine kind {first.kind!r}, {other.name} on "
+                f"{other.kind!r}: their figures have nothing in common"
+            )
+        for what, value in first.machine.items():
+            if not _same(value, other.machine.get(what)):
+                raise UsageError(
+                    f"{first.name} and {other.name} come from different machines: {what} is "
+                    f"{_shown(value)} in the one and {_shown(other.machine.get(what))} in the "
+                    "other. Kernels are compared on one machine"
+                )
+    everything = list(dict.fromkeys(key for run in runs for key in run.cases))
+    shared = [key for key in everything if all(key in run.cases for run in runs)]
+    alike = [key for key in shared if all(_alike(first, run, key) for run in runs)]
+    names = ["/".join(key) for key in everything if key not in alike]
+    if names and not common:
+        why = [
+            f"{name}: not the same work" for name in ("/".join(k) for k in shared if k not in alike)
+        ]
+        why += [f"{'/'.join(key)}: not in all" for key in everything if key not in shared]
+        raise UsageError(
+            f"the runs did not measure the same cases ({'; '.join(why[:6])}"
+            f"{'; …' if len(why) > 6 else ''}). --common compares those that they share"
+        )
+    if not alike:
+        raise UsageError("the runs have no case in common, so there is nothing to compare")
+    return [first.cases[key] for key in alike], tuple(names)
+
+
+def _alike(first: Measured, other: Measured, key: Key) -> bool:
+    mine, theirs = first.cases[key], other.cases[key]
+    units = (mine.unit, mine.better, mine.scale) == (theirs.unit, theirs.better, theirs.scale)
+    return units and first.work.get(key) == other.work.get(key)
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, float) and isinstance(theirs, float):
+        return abs(mine - theirs) <= MEMORY_TOLERANCE * max(mine, theirs)
+    return bool(mine == theirs)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float) and value > 1 << 20:
+        return f"{value / (1 << 20):.0f} MiB"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _label(run: Run, manifest: Manifest, name: str, kind: str) -> str:
+    if kind != "host":
+        return name
+    try:
+        release = run.image(name).get("release")
+    except ToolError:
+        release = None
+    return str(release or manifest.host.get("host_kernel") or name)
+
+
+def _machine(run: Run) -> tuple[str, str, str]:
+    """(kind, memory, CPUs) of the experiment as it was stored; memory and CPUs as written."""
+    try:
+        table = tomllib.loads(run.experiment_text()).get("machine", {})
+    except tomllib.TOMLDecodeError:
+        table = {}
+    if not isinstance(table, dict):
+        table = {}
+    return (
+        str(table.get("kind", "uml")),
+        str(table.get("memory", "1G")),
+        str(table.get("cpus", 1)),
+    )
+
+
+def _work(job: str, cases: Sequence[CaseInfo]) -> tuple[dict[Key, str], dict[str, str]]:
+    """What each case was told to do, and for how many seconds, from a boot's job."""
+    parts = re.split(r"^case \d+ ", job, flags=re.MULTILINE)[1:]
+    work: dict[Key, str] = {}
+    seconds: dict[str, str] = {}
+    for case, part in zip(cases, parts, strict=False):
+        kept = []
+        for line in part.splitlines():
+            if line.startswith("seconds "):
+                seconds[f"{case.suite}/{case.case}"] = line.removeprefix("seconds ")
+            elif not line.startswith("timeout ") and line != "end":
+                kept.append(_TEMPORARY.sub("PATH", line))
+        work[(case.suite, case.case)] = "\n".join(kept)
+    return work, seconds

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""The machine itself, under the kernel that runs on it: the same job, no boot, no root."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import secrets
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdyno.errors import UsageError
+from kdyno.machines import diagnosis, disk, facts
+from kdyno.machines.cpus import Placement
+from kdyno.machines.diagnosis import Diagnosis
+from kdyno.machines.listening import (
+    ENVIRONMENT,
+    JOB_MOST_BYTES,
+    Listening,
+    Outcome,
+    listen,
+    record_of,
+)
+from kdyno.machines.pump import Ended, run
+from kdyno.sandbox import Sandbox
+from kdyno.suites.job import Job, in_place, render
+from kdyno.suites.protocol import Transcript
+
+_PROGRAM, _JOB, _SHARED = "/tmp/kdyno-guest", "/tmp/kdyno.job", "/tmp/shared"
+_SMALLEST_TMP_BYTES = 256 << 20
+HOST_PLACES = {
+    "dir": "/tmp",
+    **{name: f"{_SHARED}/{name}" for name in ("disk", "tree", "programs", "prepared")},
+}
+"""Where the sandbox puts what a case's command line asks for."""
+
+
+@dataclass(frozen=True)
+class HostJob:
+    """One repetition of the job on the running kernel."""
+
+    program: Path
+    job: Job
+    placement: Placement
+    tmp_bytes: int = 1 << 30
+    """Size of the folder in memory that cases work in."""
+    sandboxed: bool = True
+    limit_s: float | None = None
+    shared: tuple[tuple[Path, str], ...] = ()
+    """(folder, name): seen read-only as {programs}, {tree}."""
+    disk_bytes: int = 0
+    """Room that the cases want in {disk}, a folder of the host's own file system."""
+    disk_parent: Path = Path("/var/tmp")
+
+
+@dataclass(frozen=True)
+class Running:
+    """The kernel that runs now, as far as it can be read."""
+
+    release: str
+    version: str
+    cmdline: str
+    config: str
+    """Its configuration; empty where it cannot be read."""
+    config_from: str
+    """Where that was read, or why it was not."""
+
+    @property
+    def digest(self) -> str:
+        """A name for this very kernel and how it was booted: 32 hex digits."""
+        text = "\\0".join((self.release, self.version, self.cmdline, self.config))
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+    def to_json(self) -> dict[str, str]:
+        """For the run's folder."""
+        return {
+            "kind": "host",
+            "digest": self.digest,
+            "release": self.release,
+            "version": self.version,
+            "cmdline": self.cmdline,
+            "config_from": self.config_from,
+            "config": self.config,
+        }
+
+
+def running(root: Path = Path("/")) -> Running:
+    """Read the running kernel. ``root`` is where /proc and /boot are looked for."""
+    name = os.uname()
+    config, origin = "", "not readable: no /proc/config.gz and no /boot/config-RELEASE"
+    for path in (root / "proc/config.gz", root / "boot" / f"config-{name.release}"):
+        try:
+            raw = path.read_bytes()
+            raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
+        except (OSError, EOFError, gzip.BadGzipFile):
+            continue
+        config, origin = raw.decode("utf-8", "replace"), str(path)
+        break
+    try:
+        cmdline = (root / "proc/cmdline").read_text("utf-8", "replace").strip()
+    except OSError:
+        cmdline = "not readable"
+    return Running(name.release, name.version, cmdline, config, origin)
+
+
+def work_off(request: HostJob, listener: Callable[[str], None] = lambda _case: None) -> Outcome:
+    """Run the job once and give the record; whatever its cases do, this returns."""
+    if request.job.sysctl:
+        raise UsageError(
+            "sysctl: kdyno does not change the settings of the machine it runs on; set them "
+            "yourself and leave the key out"
+        )
+    with ExitStack() as closing:
+        folder = None
+        if request.disk_bytes:
+            folder = closing.enter_context(disk.folder(request.disk_parent, request.disk_bytes))
+        root = ""
+        if not request.sandboxed:
+            root = closing.enter_context(tempfile.TemporaryDirectory(prefix="kdyno-host-"))
+        places = _places(request, root, folder)
+        nonce = secrets.token_hex(16)
+        job = in_place(request.job, places)
+        guest = listen(job, nonce, request.limit_s, listener)
+        before = facts.look(request.placement.guest)
+        argv, ended = _run(request, render(job, nonce).encode(), guest, root, folder)
+        after = facts.look(request.placement.guest)
+    console = guest.console.content()
+    said = guest.reader.finish()
+    text = diagnosis.readable(console)
+    found = _diagnosis(ended, said, text, sandboxed=request.sandboxed)
+    host = record_of(guest, said, ended, before, after, request.placement.guest, text, found, [])
+    return Outcome(host, said, console, argv)
+
+
+def _places(request: HostJob, root: str, folder: Path | None) -> dict[str, str]:
+    """What {dir}, {disk}, {tree} and {programs} are."""
+    if request.sandboxed:
+        return HOST_PLACES
+    names = {name: str(path) for path, name in request.shared}
+    return {**HOST_PLACES, "dir": root, "disk": str(folder or root), **names}
+
+
+def _run(
+    request: HostJob, job: bytes, guest: Listening, root: str, folder: Path | None
+) -> tuple[tuple[str, ...], Ended]:
+    if len(job) > JOB_MOST_BYTES:
+        raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
+    console_in, console_out = os.pipe()
+    results_in, results_out = os.pipe()
+    report_in, report_out = os.pipe()
+    job_in, job_out = os.pipe()
+    os.write(job_out, job)
+    os.close(job_out)
+    program, file = (_PROGRAM, _JOB) if request.sandboxed else (str(request.program), f"{root}/job")
+    argv = [
+        *(program, "supervise", "--report-fd", str(report_out), "--"),
+        *(program, "job", file, "--fd", str(results_out)),
+    ]
+    environment = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+    if request.sandboxed:
+        argv = Sandbox(
+            read_only=(
+                (request.program, _PROGRAM),
+                *((path, f"{_SHARED}/{name}") for path, name in request.shared),
+            ),
+            writable=((folder, f"{_SHARED}/disk"),) if folder is not None else (),
+            files=((job_in, _JOB),),
+            tmp_bytes=max(request.tmp_bytes, _SMALLEST_TMP_BYTES),
+            as_pid_1=True,
+            hidden=(Path("/run"),),
+        ).argv(argv)
+    else:
+        Path(file).write_bytes(job)
+        environment |= {"HOME": root, "TMPDIR": root, "KDYNO_DIR": root}
+    ended = run(
+        argv,
+        streams=guest.streams(console_in, results_in, report_in),
+        pass_fds=(console_out, results_out, report_out, job_in),
+        watch=guest.watch,
+        cpus=request.placement.guest,
+        output=console_out,
+        environment=environment,
+    )
+    return tuple(argv), ended
+
+
+def _diagnosis(ended: Ended, said: Transcript, text: str, *, sandboxed: bool) -> Diagnosis | None:
+    """Why the job was not worked off; nothing here is the kernel's fault, for it still runs."""
+    if said.bye is not None:
+        return None
+    if ended.stopped == "timeout":
+        return Diagnosis("timeout", f"no end within {ended.wall_s:.0f} s; killed")
+    if ended.stopped == "flood":
+        return Diagnosis("flood", "the job printed more than is read from one")
+    if ended.stopped:
+        return Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
+    if said.fatal:
+        return Diagnosis("job-refused", f"the guest program refused the job: {said.fatal}")
+    if said.hello is None and sandboxed and "bwrap: " in text:
+        return Diagnosis("sandbox", diagnosis.tail(text, 1))
+    last = diagnosis.tail(text, 1)
+    return Diagnosis(
+        "no-result", f"the job ended with status {ended.status}{': ' + last if last else ''}"
+    )

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Every experiment that comes with kdyno loads, has cases, and has its page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kdyno.experiment.loader import load
+from kdyno.experiment.overrides import Overrides, apply
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.suites.selection import cases_of, jobs_of
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "experiments").glob("*.toml"))
+SUITES = load_suites()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("quick", [False, True], ids=["whole", "quick"])
+def test_it_loads_and_every_case_has_a_job(file: Path, quick: bool) -> None:
+    experiment = apply(Overrides(quick=quick), load(file, vocabulary(SUITES)))
+    assert experiment.name == file.stem
+    assert experiment.question.endswith("?")
+    cases = cases_of(experiment, SUITES)
+    assert len(cases) == len(jobs_of(experiment, SUITES)) > 0
+    assert not any(
+        re.search(r"\{jobs\}", text) for job in jobs_of(experiment, SUITES) for text in job.args
+    )
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_its_page_exists_and_is_named_in_it(file: Path) -> None:
+    named = re.search(r"See (docs/\S+\.md)", file.read_text())
+    assert named, f"{file.name} names no page"
+    assert (ROOT / named[1]).read_text().startswith("<!-- SPDX-License-Identifier: MIT -->")
+
+
+def test_the_crossed_experiment_has_the_cells_that_its_page_tells() -> None:
+    experiment = load(ROOT / "experiments" / "smp-preemption.toml", vocabulary(SUITES))
+    assert [variant.name for variant in experiment.variants] == [
+        "off+voluntary", "off+full", "on+voluntary", "on+full",
+    ]  # fmt: skip
+    names = [case.name for case in cases_of(experiment, SUITES)]
+    assert names[:4] == ["lib@1", "lib@2", "lib@4", "lib@8"]
+    assert all("@" not in name for name in names[4:])
+
+
+def test_word_sizes_differ_where_they_are_the_question() -> None:
+    experiment = load(ROOT / "experiments" / "kernel-32-64.toml", vocabulary(SUITES))
+    archs = {variant.name: variant.arch for variant in experiment.variants}
+    assert archs == {"32-bit": "um32", "64-bit": "um"}
+    programs = {"bash", "sh", "fio", "program"}
+    assert not [case.name for case in cases_of(experiment, SUITES) if case.bench in programs]

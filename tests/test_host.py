@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: MIT
+"""The host as a machine: a stand-in for the guest program, and the running kernel's facts."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
+from kdyno.lab import benches, booting, execution
+from kdyno.lab.execution import Options, execute, resume
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.machines import disk
+from kdyno.machines.cpus import place
+from kdyno.machines.host import HostJob, Running, running, work_off
+from kdyno.report.terminal import text
+from kdyno.store.boot import BootRecord
+from kdyno.suites.catalogue import load
+from kdyno.suites.job import CaseJob, Job
+
+PROGRAM = """#!{python}
+# SPDX-License-Identifier: MIT
+# supervise and job of the guest program, as far as a host job needs them.
+import json, os, subprocess, sys
+if sys.argv[1] == "supervise":
+    fd = int(sys.argv[3])
+    status = subprocess.call(sys.argv[5:], close_fds=False)
+    line = dict(status=status, user_us=1000, sys_us=2000, maxrss_kb=100, wall_us=1)
+    os.write(fd, json.dumps(line).encode() + b"\\n")
+    sys.exit(0)
+lines = open(sys.argv[2]).read().splitlines()
+nonce = lines[1].split()[1]
+fd, seq = int(sys.argv[4]), 0
+def say(kind, **more):
+    global seq
+    os.write(fd, b"\\n" + json.dumps(dict(n=nonce, seq=seq, t=kind, **more)).encode() + b"\\n")
+    seq += 1
+{before}
+say("hello", protocol=1, release="r", machine="m", word_bits=64, cpus=1, mem_kb=1, mono_ns=1)
+cases = [at for at, line in enumerate(lines) if line.startswith("case ")]
+for number, at in enumerate(cases):
+    args = [line[4:] for line in lines[at:] if line.startswith("arg ")]
+    say("begin", case=number, bench="pipe", mono_ns=2)
+    {inside}
+    say("sample", case=number, reps=[[10, 10**7]], user_ns=1, sys_ns=1, calibration_ns=1,
+        mono_ns=3, extra=dict(stdout="Time: 2.5", args=" ".join(args)))
+say("bye", mono_ns=10**7, inside_ns=10**6)
+"""
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def program(before: str = "", inside: str = "pass") -> Path:
+        path = tmp_path / "kdyno-guest-64"
+        path.write_text(PROGRAM.format(python=sys.executable, before=before, inside=inside))
+        path.chmod(0o755)
+        return path
+
+    return program
+
+
+def host_job(program: Path, *cases: CaseJob, **more: object) -> HostJob:
+    asked = cases or (CaseJob("s", "c", "pipe"),)
+    return HostJob(program, Job(asked), place(1), sandboxed=False, **more)  # type: ignore[arg-type]
+
+
+def test_a_job_is_worked_off_and_recorded(make: Make) -> None:
+    seen: list[str] = []
+    outcome = work_off(host_job(make()), seen.append)
+    assert outcome.host.status == "ok", outcome.host
+    assert outcome.transcript.complete
+    assert seen == ["c"]
+    assert outcome.host.user_s == 0.001 and outcome.host.sys_s == 0.002
+    assert outcome.host.inside_s == 0.001
+    assert outcome.host.flags == ()
+
+
+def test_places_and_disk_are_given_and_gone_afterwards(make: Make, tmp_path: Path) -> None:
+    case = CaseJob("s", "c", "run", ("{disk}", "{dir}", "{programs}"), None, 1, placed=True)
+    shared = ((tmp_path, "programs"),)
+    request = host_job(
+        make(), case, shared=shared, disk_bytes=1 << 20, disk_parent=tmp_path / "disks"
+    )
+    outcome = work_off(request)
+    (sample,) = outcome.transcript.results
+    folder, work, programs = sample.extra["args"].split()  # type: ignore[union-attr]
+    assert Path(folder).parent == tmp_path / "disks"
+    assert programs == str(tmp_path)
+    assert not Path(folder).exists() and not Path(work).exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "reason", "words"),
+    [
+        ("print('oh'); sys.exit(3)", "pass", "no-result", ": oh"),
+        ("", "sys.exit(3)", "no-result", "ended with status"),
+        ("say('fatal', reason='no such bench'); sys.exit(1)", "pass", "job-refused", "no such"),
+        ("os.write(fd, b'x' * (17 << 20))", "pass", "flood", "more than is read"),
+    ],
+)
+def test_a_job_that_fails_says_why(
+    make: Make, before: str, inside: str, reason: str, words: str
+) -> None:
+    outcome = work_off(host_job(make(before, inside)))
+    assert outcome.host.status == "failed"
+    assert outcome.host.reason == reason
+    assert words in outcome.host.text
+
+
+def test_a_job_that_never_ends_is_killed(make: Make) -> None:
+    outcome = work_off(host_job(make(inside="__import__('signal').pause()"), limit_s=0.3))
+    assert outcome.host.reason == "timeout"
+    assert outcome.transcript.running == 0
+
+
+def test_the_machine_s_settings_are_not_changed(make: Make) -> None:
+    request = HostJob(make(), Job((), (("vm.swappiness", "1"),)), place(1), sandboxed=False)
+    with pytest.raises(UsageError, match="does not change the settings"):
+        work_off(request)
+
+
+def test_a_disk_needs_room_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="GB free, a disk of"), disk.folder(tmp_path, 1 << 60):
+        pass
+    left = tmp_path / f"boot-x.{2**22 + 7}"
+    mine = tmp_path / f"boot-y.{os.getpid()}"
+    left.mkdir()
+    mine.mkdir()
+    with disk.folder(tmp_path, 1) as folder:
+        assert folder.is_dir()
+    assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_the_running_kernel_is_read(tmp_path: Path) -> None:
+    found = running()
+    assert found.release == os.uname().release
+    bare = running(tmp_path)
+    assert (bare.config, bare.cmdline) == ("", "not readable")
+    assert bare.config_from.startswith("not readable")
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cmdline").write_text("quiet mitigations=off\n")
+    (tmp_path / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_HZ=250\n"))
+    full = running(tmp_path)
+    assert (full.config, full.cmdline) == ("CONFIG_HZ=250\n", "quiet mitigations=off")
+    assert full.config_from == str(tmp_path / "proc/config.gz")
+    assert full.digest != bare.digest and len(full.digest) == 32
+    (tmp_path / "proc/config.gz").write_bytes(b"no gzip")
+    assert running(tmp_path).config == ""
+
+
+HOST = """
+name = "own"
+[machine]
+kind = "host"
+[[suite]]
+name = "unixbench"
+cases = ["pipe"]
+[[suite]]
+name = "hackbench"
+cases = ["pipes"]
+[measure]
+max_boots = 3
+"""
+
+
+def experiment(text: str = HOST) -> Experiment:
+    return loader.parse(text, "own.toml", Path.cwd(), vocabulary(load()))
+
+
+def test_an_experiment_on_the_host_needs_no_kernel() -> None:
+    (variant,) = experiment().variants
+    assert (variant.name, variant.source, experiment().baseline) == ("running", "", "running")
+    named = experiment(HOST + '[kernel]\nsource = "debian:linux-source-7.3"\n')
+    assert named.variants[0].source == "debian:linux-source-7.3"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("[variant.mine]\n", "there is one variant"),
+        ('[kernel]\ncflags = "-O3"\n', "leave cflags out"),
+        ("[variant.running]\nsysctl = { 'vm.swappiness' = 1 }\n", "leave sysctl out"),
+        ("[factor.smp]\noff = {}\non = { cpus = 2 }\n", "no factor of kernels"),
+    ],
+)
+def test_what_the_host_cannot_do_is_refused(more: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        experiment(HOST + more)
+
+
+@pytest.fixture
+def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
+    program = make()
+    for module in (benches, booting):
+        monkeypatch.setattr(module, "guest_program", lambda _cache, _bits: program)
+    monkeypatch.setattr("kdyno.lab.equipment._found", lambda _need, _programs: True)
+    # Another kdyno that measures on this machine is nothing to wait for here.
+    monkeypatch.setattr(execution, "measuring", lambda *_a, **_k: nullcontext())
+    return Options(cache=tmp_path / "cache", runs=tmp_path / "runs", sandboxed=False)
+
+
+def test_a_run_on_the_host_tells_values_and_claims_nothing(options: Options) -> None:
+    run, verdict = execute(experiment(), load(), options)
+    assert verdict.stopped == "max_boots = 3 reached"
+    assert verdict.effects == ()
+    assert [(it.case, it.value, it.repetitions) for it in verdict.values] == [
+        ("pipe", 1000.0, 3),
+        ("pipes", 2.5, 3),
+    ]
+    assert "not-rebooted" in [flag.kind for flag in verdict.flags]
+    assert "nothing is compared" in verdict.answer and os.uname().release in verdict.answer
+    shown = text(verdict, 80)
+    assert "hackbench/pipes" in shown and "2.5" in shown and "No answer" not in shown
+    boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+    assert [boot.variant for boot in boots] == ["running"] * 3
+    manifest = run.manifest()
+    assert manifest.images == {"running": running().digest}
+    assert "governor" in manifest.host and manifest.host["host_kernel"] == os.uname().release
+    image = (run.path / "images" / "running.json").read_text()
+    assert '"release"' in image and '"cmdline"' in image and '"config_from"' in image
+
+
+def test_the_host_against_itself(options: Options) -> None:
+    _, verdict = execute(experiment(HOST + "calibrate = true\n"), load(), options)
+    assert verdict.values == ()
+    assert {effect.variant for effect in verdict.effects} == {"running.copy"}
+
+
+def test_a_host_run_is_not_resumed_under_another_kernel(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = execute(experiment(), load(), options)
+    other = Running("6.0-other", "#1", "quiet", "", "")
+    monkeypatch.setattr(benches, "running", lambda: other)
+    with pytest.raises(UsageError, match="another kernel, or another command line"):
+        resume(run.path, experiment(), load(), options)

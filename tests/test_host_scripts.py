@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""The scripts around fio, httpd and ab, with stand-ins for the three."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kdyno.paths import data_root
+
+SCRIPTS = data_root() / "guest" / "programs"
+
+AB_TABLE = """Complete requests:      {complete}
+Failed requests:        {failed}
+Non-2xx responses:      {other}
+Requests per second:    7170.69 [#/sec] (mean)
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return folder
+
+
+def tool(folder: Path, name: str, body: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def script(name: str, tools: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", str(SCRIPTS / name), *words],
+        env={"PATH": f"{tools}:{os.defpath}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def fio_output(side: str, error: int = 0) -> str:
+    def part(mine: bool) -> dict[str, object]:
+        lat = {"min": 1, "max": 12e9 if mine else 0, "mean": 2.5e6 if mine else 0}
+        bins = {"1000": 96, "2500000000": 3, "11000000000": 1}
+        return {
+            "io_bytes": 64 << 20 if mine else 0,
+            "runtime": 2000 if mine else 0,
+            "total_ios": 100 if mine else 0,
+            "clat_ns": {"max": 5, "mean": 5, **({"bins": bins} if mine else {})},
+            "lat_ns": lat,
+        }
+
+    job = {
+        "jobname": "tio",
+        "error": error,
+        "job options": {"name": "tio"},
+        "read": part(side == "read"),
+        "write": part(side == "write"),
+        "usr_cpu": 5.0,
+        "sys_cpu": 7.5,
+    }
+    # fio's own way of writing JSON: one key a line, a blank before the colon.
+    text = json.dumps({"fio version": "fio-3.33", "jobs": [job]}, indent=2)
+    return text.replace('":', '" :')
+
+
+def fake_fio(tools: Path, said: str, log: Path) -> None:
+    (tools / "said").write_text(said)
+    tool(tools, "fio", f'echo "$*" >>{log}\ncat "{tools}/said"')
+
+
+@pytest.mark.parametrize("phase", ["write", "random_write", "read", "random_read"])
+def test_a_phase_of_tiobench(tools: Path, tmp_path: Path, phase: str) -> None:
+    side = "write" if "write" in phase else "read"
+    log = tmp_path / "calls"
+    fake_fio(tools, fio_output(side), log)
+    done = script("tiobench.sh", tools, phase, str(tmp_path), "2", "1", "10")
+    assert done.returncode == 0, done.stderr
+    figures = dict(line.split(": ") for line in done.stdout.splitlines())
+    assert {key: float(value) for key, value in figures.items()} == {
+        "mb_per_s": 32.0,
+        "cpu_percent": 25.0,
+        "mean_latency_ms": 2.5,
+        "max_latency_ms": 12000.0,
+        "over_2s_percent": 4.0,
+        "over_10s_percent": 1.0,
+    }
+    *before, measured = log.read_text().splitlines()
+    assert [("--rw=write" in call) for call in before] == ([] if phase == "write" else [True])
+    rw = {"write": "write", "random_write": "randwrite", "read": "read", "random_read": "randread"}
+    assert f"--rw={rw[phase]}" in measured.split()
+    assert "--numjobs=2" in measured and "--bs=4096" in measured and "--size=1M" in measured
+    assert ("--number_ios=5" in measured) == phase.startswith("random")
+    assert ("--end_fsync=1" in measured) == (side == "write")
+    assert ("--create_on_open=1" in measured) == (phase == "write")
+
+
+def test_the_files_of_an_earlier_phase_are_used(tools: Path, tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    fake_fio(tools, fio_output("read"), log)
+    folder = tmp_path / "tiobench"
+    folder.mkdir()
+    for number in (0, 1):
+        (folder / f"file.{number}").write_bytes(bytes(1 << 20))
+    assert script("tiobench.sh", tools, "read", str(tmp_path), "2", "1", "10").returncode == 0
+    assert len(log.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "reason"),
+    [
+        (["read", "{dir}", "2", "900000000", "10"], "{}", "the disk is too small:"),
+        (["read", "{dir}/none", "2", "1", "10"], "{}", "no disk:"),
+        (["reed", "{dir}", "2", "1", "10"], "{}", "phase reed is none of write"),
+        (["read", "{dir}", "2", "1", "1"], "{}", "1 operations are fewer than 2 threads"),
+        (["read", "{dir}", "2", "1", "10"], "{}", "fio gave no result"),
+        (["read", "{dir}", "2", "1", "10"], fio_output("read", 28), "no result, error 28"),
+    ],
+)
+def test_what_tiobench_refuses(
+    tools: Path, tmp_path: Path, words: list[str], said: str, reason: str
+) -> None:
+    fake_fio(tools, said, tmp_path / "calls")
+    done = script("tiobench.sh", tools, *(word.replace("{dir}", str(tmp_path)) for word in words))
+    assert done.returncode != 0
+    assert reason in done.stdout + done.stderr
+    assert "mb_per_s" not in done.stdout
+
+
+def test_fio_that_fails_is_told(tools: Path, tmp_path: Path) -> None:
+    tool(tools, "fio", "echo 'fio: no space left'; exit 1")
+    done = script("tiobench.sh", tools, "write", str(tmp_path), "2", "1", "10")
+    assert done.returncode != 0
+    assert "fio failed: fio: no space left" in done.stderr
+
+
+def fake_web(tools: Path, *, complete: int = 1000, failed: int = 0, other: int = 0) -> None:
+    tool(
+        tools,
+        "apache2",
+        'log=$(sed -n "s/^ErrorLog //p" "$2")\n'
+        'grep -q "^Listen 127.0.0.1:8123$" "$2" || exit 9\n'
+        "trap 'exit 0' TERM\n"
+        'echo "AH1: resuming normal operations" >"$log"\n'
+        "sleep 20 & wait",
+    )
+    table = AB_TABLE.format(complete=complete, failed=failed, other=other)
+    (tools / "table").write_text(table)
+    quantiles = "".join(f"{i},{1 + i / 100:.3f}\n" for i in range(101))
+    (tools / "quantiles").write_text("Percentage served,Time in ms\n" + quantiles)
+    tool(tools, "ab", f'cp "{tools}/quantiles" "$7"\ncat "{tools}/table"')
+
+
+def test_the_web_test_gives_rate_and_request_times(tools: Path, tmp_path: Path) -> None:
+    fake_web(tools)
+    done = script("apachebench.sh", tools, str(tmp_path), "1000", "20", "8123")
+    assert done.returncode == 0, done.stderr
+    figures = {k: float(v) for k, v in (line.split(": ") for line in done.stdout.splitlines())}
+    assert figures["requests_per_s"] == 7170.69
+    assert figures["mean_ms"] == pytest.approx(1.5, abs=1e-4)
+    assert figures["sd_ms"] == pytest.approx(12**-0.5, rel=1e-3)
+    assert (figures["median_ms"], figures["p99_ms"], figures["max_ms"]) == (1.5, 1.99, 2.0)
+    assert not (tmp_path / "httpd").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"failed": 1}, "1 of 1000 requests failed"),
+        ({"complete": 990}, "10 of 1000 requests failed"),
+        ({"other": 1000}, "1000 of 1000 requests failed"),
+    ],
+)
+def test_a_failed_request_fails_the_run(
+    tools: Path, tmp_path: Path, change: dict[str, int], reason: str
+) -> None:
+    fake_web(tools, **change)
+    done = script("apachebench.sh", tools, str(tmp_path), "1000", "20", "8123")
+    assert done.returncode != 0
+    assert reason in done.stderr
+    assert "requests_per_s" not in done.stdout
+    assert not (tmp_path / "httpd").exists()
+
+
+def test_a_port_in_use_is_told(tools: Path, tmp_path: Path) -> None:
+    fake_web(tools)
+    tool(tools, "apache2", "echo '(98)Address already in use: AH00072: make_sock' >&2; exit 1")
+    done = script("apachebench.sh", tools, str(tmp_path), "1000", "20", "8123")
+    assert done.returncode != 0
+    assert "port 8123 is in use" in done.stderr

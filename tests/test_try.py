@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""`kdyno try`: an experiment of a few words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kdyno.errors import UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
+from kdyno.lab.trying import Trial, experiment_text
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.paths import data_root
+from kdyno.suites.catalogue import load
+from kdyno.suites.selection import cases_of, jobs_of
+
+HERE = data_root()
+PATCH = "kernel/patches/slow-umask.patch"
+
+
+def tried(*kernels: str, **more: object) -> Experiment:
+    trial = Trial(kernels, ("sort", "-n", 'a "b" \\ ü'), **more)  # type: ignore[arg-type]
+    return loader.parse(experiment_text(trial, HERE), "try", HERE, vocabulary(load()))
+
+
+def test_one_kernel_is_compared_with_stock() -> None:
+    experiment = tried("memcpy=fsrm")
+    assert experiment.baseline == "stock"
+    assert [it.name for it in experiment.variants] == ["stock", "fsrm"]
+    assert experiment.variants[1].memcpy == "fsrm"
+    assert {it.source for it in experiment.variants} == {"debian:linux-source-7.3"}
+    assert not experiment.measure.calibrate
+    (use,) = experiment.suites
+    assert use.command == ("env", "-C", str(HERE), "sort", "-n", 'a "b" \\ ü')
+    assert use.cases == ("sort",)
+
+
+@pytest.mark.parametrize("kernels", [(), ("stock",)])
+def test_stock_alone_is_compared_with_itself(kernels: tuple[str, ...]) -> None:
+    experiment = tried(*kernels)
+    assert experiment.measure.calibrate
+    assert [it.name for it in experiment.variants] == ["stock"]
+
+
+def test_the_first_is_the_baseline_and_parts_join() -> None:
+    experiment = tried(
+        "memcpy=avx2,cflags=-O3 -Wl,-z",
+        "stock",
+        f"patch={PATCH},config=preempt,config=CONFIG_HZ_100=y",
+        "cmdline=a=1,2 b,cpus=2",
+        "sysctl=vm.swappiness=10,sysctl=kernel.pid_max=4194303",
+        "source=debian:linux-source-6.12",
+    )
+    first, stock, patched, booted, tuned, old = experiment.variants
+    assert experiment.baseline == first.name == "avx2+cflags-O3-Wl-z"
+    assert first.cflags == "-O3 -Wl,-z"
+    assert stock.patches == ()
+    assert patched.name == "slow-umask.patch+preempt+CONFIG_HZ_100-y"
+    assert patched.patches == (HERE / PATCH,)
+    assert (booted.cmdline, booted.cpus) == ("a=1,2 b", 2)
+    assert tuned.sysctl == (("kernel.pid_max", "4194303"), ("vm.swappiness", "10"))
+    assert old.source == "debian:linux-source-6.12"
+
+
+def test_a_figure_of_the_command_s_own() -> None:
+    experiment = tried("memcpy=fsrm", figure=r"Time: (\S+)", unit="MB/s", better="higher")
+    (case,) = cases_of(experiment, load())
+    assert (case.name, case.unit, case.better, case.figure) == (
+        "sort",
+        "MB/s",
+        "higher",
+        r"Time: (\S+)",
+    )
+    (job,) = jobs_of(experiment, load())
+    assert job.args[:3] == ("--warmups", "1", "--")
+    assert (job.operations, job.seconds) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("trial", "words"),
+    [
+        (Trial(("memcpi=avx2",), ("ls",)), ["'memcpi=avx2' is no kernel", "Did you mean memcpy="]),
+        (Trial(("stok",), ("ls",)), ["Did you mean stock?"]),
+        (Trial(("memcpy=",), ("ls",)), ["'memcpy=' is no kernel"]),
+        (Trial(("cflags=-O3,stock",), ("ls",)), ["'stock' is no kernel"]),
+        (Trial(("memcpy=fsrm,memcpy=avx2",), ("ls",)), ["memcpy is there twice"]),
+        (Trial(("memcpy=fsrm", "memcpy=fsrm"), ("ls",)), ["'fsrm' is there twice"]),
+        (Trial(("cpus=two",), ("ls",)), ["a whole number is wanted"]),
+        (Trial(("stock",), ()), ["which command?"]),
+        (Trial(("stock",), ("no-such-program",)), ["no-such-program is not there"]),
+        (Trial(("stock",), ("./no/such",)), ["./no/such is not there"]),
+        (Trial(("stock",), ("ls",), unit="s"), ["go with --figure"]),
+    ],
+)
+def test_what_means_nothing_is_refused(trial: Trial, words: list[str]) -> None:
+    with pytest.raises(UsageError) as error:
+        experiment_text(trial, HERE)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_bad_figure_is_refused_before_anything_is_built() -> None:
+    with pytest.raises(UsageError, match="0 groups"):
+        tried("memcpy=fsrm", figure="Time")
+    with pytest.raises(UsageError, match="higher, lower"):
+        tried("memcpy=fsrm", figure="(x)", better="more")
+
+
+def test_files_that_a_guest_does_not_see_are_named(tmp_path: Path) -> None:
+    folder = Path("/tmp")
+    if not tmp_path.is_relative_to(folder):
+        pytest.skip("the folder for tests is not in /tmp")
+    (tmp_path / "words").write_text("b\na\n")
+    with pytest.raises(UsageError, match="words lies in"):
+        experiment_text(Trial(("stock",), ("sort", "words")), tmp_path)
+    assert '["sort", "/etc/passwd"]' in experiment_text(
+        Trial(("stock",), ("sort", "/etc/passwd")), tmp_path
+    )

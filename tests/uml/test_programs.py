@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""Existing programs as suites, in real guests and on the host; what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
+
+from kdyno.lab.builder import Built
+from kdyno.paths import cache_root
+from kdyno.store.boot import BootRecord, Sample
+from kdyno.store.run import list_runs
+from kdyno.store.verdict import Verdict
+
+pytestmark = pytest.mark.uml
+
+KERNEL = EXPERIMENT.read_text().split("[[suite]]")[0]
+QUICK = ("--quick", "--max-boots", "1")
+
+
+def disks() -> list[Path]:
+    """What boots of a kdyno that still lives or was killed have left on the disk."""
+    return [file for file in (cache_root() / "disks").glob("boot-*/*")]
+
+
+def measured(tmp_path: Path, text: str, *options: str) -> dict[str, Sample]:
+    """One boot of the stock kernel: case → its sample."""
+    file = tmp_path / "programs.toml"
+    file.write_text(KERNEL + text)
+    kdyno("run", file, *QUICK, *options, runs=tmp_path / "runs")
+    (run,) = list_runs(tmp_path / "runs")
+    boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+    assert all(boot.ok for boot in boots), [boot.host.text for boot in boots]
+    (stock,) = [boot for boot in boots if boot.variant == "stock"]
+    return {f"{sample.suite}/{sample.case}": sample for sample in stock.samples}
+
+
+def suites(*names: str) -> str:
+    return "".join(f'[[suite]]\nname = "{name}"\n' for name in names)
+
+
+def need(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+
+
+def test_tiobench_and_fio_on_a_disk_of_their_own(built: Built, tmp_path: Path) -> None:
+    need("fio", "mkfs.ext4")
+    found = measured(tmp_path, suites("tiobench", "fio"))
+    assert len(found) == 9
+    assert {it.status for it in found.values()} == {"ok"}, found
+    phases = [found[f"tiobench/{name}"].extra for name in ("write", "read", "random_read")]
+    for extra in phases:
+        mean, most = extra["mean_latency_ms"], extra["max_latency_ms"]
+        assert isinstance(mean, float) and isinstance(most, float) and 0 < mean <= most
+        assert extra["over_10s_percent"] == 0.0
+    assert disks() == []
+
+
+def test_web_server_and_client_in_one_guest(built: Built, tmp_path: Path) -> None:
+    need("apache2", "ab")
+    found = measured(tmp_path, suites("apachebench", "hackbench"))
+    page = found["apachebench/default-page"]
+    assert page.status == "ok" and page.score is not None and page.score > 10, page
+    extra = {key: value for key, value in page.extra.items() if isinstance(value, float)}
+    assert 0 < extra["median_ms"] <= extra["p90_ms"] <= extra["p99_ms"] <= extra["max_ms"]
+    assert extra["sd_ms"] > 0
+
+
+def test_a_kernel_is_compiled_by_the_kernel_under_test(built: Built, tmp_path: Path) -> None:
+    need("bc", "flex", "bison")
+    found = measured(tmp_path, suites("kernel-compile"), "--case", "lib")
+    sample = found["kernel-compile/lib"]
+    assert sample.status == "ok" and sample.score is not None, sample
+    objects, runnable = sample.extra["objects"], sample.extra["mean_runnable"]
+    assert isinstance(objects, float) and objects >= 5
+    assert isinstance(runnable, float) and 0 < runnable < 20
+    looks = str(sample.extra["load"]).split()
+    assert len(looks) > 3 and all(len(look.split(":")) == 3 for look in looks)
+    cpu = sample.extra["cpu_percent"]
+    assert isinstance(cpu, float) and 10 < cpu < 150
+
+
+def test_programs_without_a_figure_are_errors_of_their_case(built: Built, tmp_path: Path) -> None:
+    bad = {
+        "nothing": "true",
+        "nan": "echo Time: nan",
+        "negative": "echo Time: -3",
+        "text": "echo Time: soon",
+        "twice": "echo Time: 1; echo Time: 2",
+        "dies": "echo Time: 1; kill -9 $$",
+        "good": "echo Time: 1.5",
+    }
+    text = "".join(
+        f'[[suite]]\nname = "run"\ncases = ["{name}"]\ncommand = ["sh", "-c", "{command}"]\n'
+        'figure = "Time: (.*)"\nunit = "s"\nbetter = "lower"\n'
+        for name, command in bad.items()
+    )
+    found = measured(tmp_path, text)
+    reasons = {name.removeprefix("run/"): sample.text for name, sample in found.items()}
+    assert "no figure" in reasons["nothing"] and "printed nothing" in reasons["nothing"]
+    assert "the figure is nan" in reasons["nan"]
+    assert "the figure is negative" in reasons["negative"]
+    assert "no number but 'soon'" in reasons["text"]
+    assert "2 figures" in reasons["twice"]
+    assert "signal 9" in reasons["dies"]
+    assert found["run/good"].score == 1.5
+
+
+def test_a_disk_too_small_is_an_error_of_the_case(built: Built, tmp_path: Path) -> None:
+    need("fio", "mkfs.ext4")
+    text = suites("tiobench") + "[factor.mb]\nsmall = { set = { mb = 4 } }\n"
+    text += "large = { set = { mb = 500 } }\n"
+    found = measured(tmp_path, text, "--case", "write@*")
+    assert found["tiobench/write@small"].status == "ok"
+    assert found["tiobench/write@large"].status == "error"
+    assert "the disk is too small" in found["tiobench/write@large"].text
+
+
+def test_a_kdyno_that_is_killed_leaves_no_disk_and_no_guest(built: Built, tmp_path: Path) -> None:
+    need("mkfs.ext4")
+    suite = tmp_path / "tiobench.toml"
+    suite.write_text(KERNEL + suites("tiobench"))
+    process = subprocess.Popen(
+        [*KDYNO, "run", str(suite), "--max-boots", "4"],
+        env={**os.environ, "KDYNO_RUNS": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not list(tmp_path.glob("*/boots/0000*")):
+        os.sched_yield()
+    while process.poll() is None and not uml_processes():
+        os.sched_yield()
+    while process.poll() is None and disks():  # the guest has mounted it
+        os.sched_yield()
+    assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    while uml_processes():
+        os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
+    assert disks() == []
+
+
+def test_the_same_suites_on_the_host(tmp_path: Path) -> None:
+    need("hackbench", "fio", "apache2", "ab")
+    file = tmp_path / "host.toml"
+    names = suites("hackbench", "tiobench", "apachebench", "unixbench")
+    file.write_text(f'name = "own"\n[machine]\nkind = "host"\n{names}')
+    chosen = ("--case", "hackbench/*", "--case", "tiobench/*", "--case", "apachebench/*")
+    done = kdyno(
+        *("run", file, "--quick", "--max-boots", "2", *chosen, "--case", "pipe", "--json", "-"),
+        runs=tmp_path / "runs",
+    )
+    verdict = Verdict.from_json(done.stdout)
+    assert len(verdict.values) == 9
+    assert all(value.value is not None for value in verdict.values), verdict.values
+    assert "not-rebooted" in {flag.kind for flag in verdict.flags}
+    (run,) = list_runs(tmp_path / "runs")
+    image = json.loads((run.path / "images" / "running.json").read_text())
+    assert image["release"] == os.uname().release
+    assert disks() == []
+
+
+def test_any_command_in_every_kernel_without_a_file(built: Built, tmp_path: Path) -> None:
+    done = kdyno(
+        *("try", "-k", "stock", "-k", "patch=slow-umask.patch", *QUICK[:1], "--max-boots", "2"),
+        *("--figure", "x([0-9]+)", "--unit", "words", "--better", "higher", "--json", "-"),
+        *("--", "sh", "-c", "echo x$(wc -w </etc/passwd)"),
+        runs=tmp_path / "runs",
+    )
+    verdict = Verdict.from_json(done.stdout)
+    (effect,) = verdict.effects
+    assert (effect.case, effect.unit, effect.better, effect.ratio) == ("sh", "words", "higher", 1.0)
+    refused = kdyno("try", "-k", "memcpi=x", "--", "true", runs=tmp_path, check=[2])
+    assert "Did you mean memcpy=" in refused.stderr

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""The suites unixbench and xbench whole, each in one boot of a real kernel."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from conftest import uml_processes
+
+from kdyno.kernels.image import Image
+from kdyno.machines.cpus import place
+from kdyno.machines.program import guest_program, programs_folder
+from kdyno.machines.uml import Outcome, UmlBoot, boot
+from kdyno.paths import cache_root
+from kdyno.report.scores import tables
+from kdyno.suites.catalogue import Case, case_job, load
+from kdyno.suites.figure import read
+from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.record import CaseError, Sample, Skip
+from kdyno.suites.score import score_of
+
+pytestmark = pytest.mark.uml
+
+SUITES = load()
+SECONDS = 0.05
+
+
+def booted(image: Image, cases: tuple[Case, ...], *more: CaseJob) -> Outcome:
+    program = guest_program(cache_root(), image.word_bits)
+    outcome = boot(
+        UmlBoot(
+            kernel=image.kernel,
+            program=program,
+            job=Job((*(case_job(case, SECONDS) for case in cases), *more)),
+            placement=place(1),
+            memory_bytes=512 << 20,
+            shared=((programs_folder(program), "programs"),),
+            disk_bytes=max(case.disk_bytes for case in cases),
+            disk_parent=cache_root() / "disks",
+        )
+    )
+    assert outcome.host.status == "ok", outcome.host
+    assert uml_processes() == []
+    return outcome
+
+
+def scores(outcome: Outcome, cases: tuple[Case, ...]) -> dict[str, float]:
+    """By case. What this machine lacks is skipped with the way to get it; nothing else may be."""
+    found = {}
+    for number, case in enumerate(cases):
+        said = outcome.transcript.result(number)
+        if isinstance(said, Skip):
+            assert "apt-get install" in said.reason, said
+            continue
+        assert isinstance(said, Sample), (case.name, said)
+        output = said.extra.get("stdout", "")
+        found[case.name] = read(case, output).value if case.figure else score_of(case, said.reps)
+    return found
+
+
+def test_the_whole_of_unixbench(stock: Image) -> None:
+    suite = SUITES["unixbench"]
+    found = scores(booted(stock, suite.cases), suite.cases)
+    assert set(found) == {case.name for case in suite.cases}
+    # What must hold however busy the machine is.
+    assert found["fscopy-65536"] > 4 * found["fscopy-256"]
+    assert found["fsread-4096"] > 2 * found["fsread-256"]
+    assert found["fswrite-4096"] > 2 * found["fswrite-256"]
+    assert found["pipe"] > found["context1"] > found["spawn"]
+    assert found["shell1"] > 2 * found["shell8"]
+    values = {"stock": {(suite.name, case): score for case, score in found.items()}}
+    (table,) = tables(values, SUITES, "stock")
+    assert table.rows[-1].name == "index"
+    assert table.rows[-1].reference.value is not None
+    assert table.rows[-1].own.value == pytest.approx(100.0)
+
+
+def test_the_whole_of_xbench(stock: Image) -> None:
+    suite = SUITES["xbench"]
+    disk = shutil.which("fio") and shutil.which("mkfs.ext4")
+    cases = tuple(case for case in suite.cases if disk or not case.disk_bytes)
+    outcome = booted(stock, cases)
+    found = scores(outcome, cases)
+    assert {case.name for case in cases if case.bench not in ("run", "program")} <= set(found)
+    assert all(score > 0 for score in found.values())
+    values = {"stock": {(suite.name, case): score for case, score in found.items()}}
+    (table,) = tables(values, SUITES, "stock")
+    by_name = {row.name: row for row in table.rows}
+    assert by_name["thread"].reference.value is not None
+    assert by_name["memory"].reference.value is not None
+    # Nothing was published to hold 2D drawing against, so it has no score, and says so.
+    assert by_name["total"].reference.value is None
+    assert "quartz.line" in by_name["total"].reference.missing
+
+
+def test_a_program_that_is_not_there_fails_alone(stock: Image) -> None:
+    missing = CaseJob("x", "none", "program", ("{programs}/none",), 0.05, placed=True)
+    pipe = (SUITES["unixbench"].case("pipe"),)
+    outcome = booted(stock, pipe, missing)
+    assert isinstance(outcome.transcript.result(0), Sample)
+    said = outcome.transcript.result(1)
+    assert isinstance(said, CaseError)
+    assert "cannot start /run/kdyno/programs/none: No such file" in said.reason
