@@ -65,11 +65,24 @@ def judge(
     its band is 1/(1+e) … 1+e, so it is the same from either side. An A/A copy is a yardstick,
     not a claim: leave it out.
     """
+    differences = [log_differences(each.baseline, each.variant) for each in effects]
+    return judge_differences(differences, effects, equivalent, alpha)
+
+
+def judge_differences(
+    differences: Sequence[Floats],
+    effects: Sequence[EffectInput],
+    equivalent: float = 0.01,
+    alpha: float = 0.05,
+) -> list[Judgement]:
+    """The same from within-block log ratios, one array (n,) for each effect, all finite.
+
+    Of ``effects`` only the direction and the noise floor are used.
+    """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
     if equivalent < 0.0:
         raise ValueError(f"equivalent must not be negative, not {equivalent}")
-    differences = [log_differences(each.baseline, each.variant) for each in effects]
     raw = [effect_of_differences(each, 1.0 - alpha) for each in differences]
     tested = [index for index, effect in enumerate(raw) if effect.p_value is not None]
     p_values = [effect.p_value for effect in raw if effect.p_value is not None]

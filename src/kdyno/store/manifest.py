@@ -21,6 +21,10 @@ class CaseInfo(Record):
     better: Literal["higher", "lower"]
     scale: Annotated[float, Field(gt=0)] = 1.0
     control: bool = False
+    of: Annotated[str, Field(max_length=200)] = ""
+    """For a cell of a cross: what the cases of all its levels are called together."""
+    levels: dict[Name, Name] = Field(default_factory=dict, max_length=100)
+    """Factor → level of such a cell."""
 
 
 class Manifest(Record):

@@ -52,6 +52,8 @@ class Effect(BaseModel):
     equivalent_too: bool = False
     """The interval excludes 1 and lies inside ±equivalent: real but too small to matter."""
     inside_noise_floor: bool = False
+    differs: bool = False
+    """Runs compared without a verdict: beyond the spread within the runs; drift is not known."""
     predicted_blocks: int | None = None
     """Blocks that the present spread predicts would settle an inconclusive verdict."""
     control: bool = False
@@ -70,6 +72,68 @@ class Effect(BaseModel):
     def _finite_interval(cls, value: Any) -> Any:
         ends = value if isinstance(value, list | tuple) else ()
         return None if any(cls._finite(end) is None for end in ends) else value
+
+
+class FactorEffect(BaseModel):
+    """What a level of a factor does, against the factor's reference level."""
+
+    model_config = ConfigDict(frozen=True)
+    suite: str
+    case: str
+    """Without its own levels: ``whole``, or ``fscopy-*`` for several cases."""
+    unit: str
+    better: Literal["higher", "lower"]
+    kind: Literal["main", "conditional", "interaction"]
+    factor: str
+    level: str
+    reference: str
+    other: str | None = None
+    """conditional: the factor at whose level ``at``; interaction: with which factor's level."""
+    at: str | None = None
+    at_reference: str | None = None
+    ratio: float | None
+    """main, conditional: score at ``level`` ÷ at ``reference``. interaction: this ratio at
+    ``at`` ÷ the same at ``at_reference``; 1 where the two effects just multiply."""
+    ci: tuple[float, float] | None
+    """Corrected for all rows of the table (Holm)."""
+    ci_raw: tuple[float, float] | None = None
+    blocks: int
+    verdict: Word
+    equivalent_too: bool = False
+    predicted_blocks: int | None = None
+    averaged: int = 1
+    """Combinations of the remaining factors' levels behind it."""
+    left_out: int = 0
+    """Combinations without it because a cell is missing."""
+
+
+class FactorTable(BaseModel):
+    """The factors of an experiment that crosses them."""
+
+    model_config = ConfigDict(frozen=True)
+    factors: dict[str, tuple[str, ...]]
+    """Factor → its levels, the reference first."""
+    summary: tuple[str, ...] = ()
+    """One line for each case and factor, for people."""
+    effects: tuple[FactorEffect, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Warnings that name the cells without figures."""
+
+
+class CaseValue(BaseModel):
+    """A case of a run that compares nothing: the host's own kernel."""
+
+    model_config = ConfigDict(frozen=True)
+    suite: str
+    case: str
+    unit: str
+    better: Literal["higher", "lower"]
+    value: float | None
+    """Median over the repetitions of the whole job; None where there is none."""
+    ci: tuple[float, float] | None = None
+    """Interval of the median, in ``unit``, of repetitions on ONE boot of the kernel."""
+    repetitions: int
+    reason: str | None = None
 
 
 class Verdict(BaseModel):
@@ -94,6 +158,10 @@ class Verdict(BaseModel):
     effects: tuple[Effect, ...] = ()
     copy_of_baseline: str | None = None
     """The variant that is the baseline once more (A/A), when the run was calibrated."""
+    values: tuple[CaseValue, ...] = ()
+    """Only for a run that compares nothing."""
+    factors: FactorTable | None = None
+    """Main effects and interactions, when the experiment crosses factors."""
 
     def to_json(self) -> str:
         """The file's text; ``schema_`` is written as ``schema``."""
@@ -124,7 +192,7 @@ class Verdict(BaseModel):
             where = ".".join(str(part)[:60] for part in first["loc"])
             raise UsageError(
                 f"{path}: is no verdict: {where + ': ' if where else ''}{first['msg']}. "
-                "`kdyno report RUN` judges a run anew"
+                "`kdyno run --resume RUN` judges its boots again"
             ) from None
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{path}: is no verdict: {str(error)[:200]}") from None

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""An experiment of very many kernels is asked about, with its number and its hours."""
+
+from __future__ import annotations
+
+import pytest
+from test_experiment_messages import DATA, VOCABULARY
+
+from kdyno.cli.session import consent
+from kdyno.errors import UsageError
+from kdyno.experiment.loader import parse
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides, apply
+from kdyno.lab.extent import extent, question
+
+
+def crossed(factors: int, key: str = 'config = ["CONFIG_X{i}=y"]', more: str = "") -> Experiment:
+    """A cross of 2^factors kernels."""
+    levels = "\n".join(
+        f"[factor.f{i}]\nno{i} = {{}}\nyes{i} = {{ {key.format(i=i)} }}" for i in range(factors)
+    )
+    baseline = "+".join(f"no{i}" for i in range(factors))
+    return parse(
+        f'name = "x"\nbaseline = "{baseline}"\n[kernel]\nsource = "kernel.org:7.3"\n{levels}\n'
+        f"[[suite]]\nname = 'unixbench'\ncases = ['pipe', 'context1']\nseconds = 0.5\n"
+        f"[measure]\nmax_boots = 30\n{more}",
+        "x.toml", DATA, VOCABULARY,
+    )  # fmt: skip
+
+
+def test_hours_by_hand() -> None:
+    found = extent(crossed(7))
+    assert (found.variants, found.kernels) == (128, 128)
+    assert found.build_hours == pytest.approx(128 * 240 / 3600)
+    assert found.measure_hours == pytest.approx(128 * 30 * (0.3 + 1.4 * 2 * 0.5) / 3600)
+    assert extent(crossed(7, more="max_minutes = 30")).measure_hours == 0.5
+
+
+def test_command_lines_and_cpus_need_no_kernel_of_their_own() -> None:
+    found = extent(crossed(7, 'cmdline = "a{i}"'))
+    assert (found.variants, found.kernels) == (128, 1)
+
+
+def test_64_are_not_asked_about_and_65_are() -> None:
+    assert question(crossed(6)) is None
+    asked = question(crossed(7))
+    assert asked == (
+        "x has 128 variants (128 kernels to build): up to 8.5 hours of building and 1.8 hours or "
+        "more of measuring"
+    )
+
+
+def test_nobody_there_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+    with pytest.raises(UsageError, match=r"128 variants .*--yes"):
+        consent(crossed(7), yes=False)
+    consent(crossed(7), yes=True)
+    few = apply(
+        Overrides(variants=("yes0+" + "+".join(f"no{i}" for i in range(1, 7)),)), crossed(7)
+    )
+    consent(few, yes=False)
+
+
+def test_5000_cells_load_so_that_they_can_be_asked_about() -> None:
+    assert extent(crossed(12)).variants == 4096
+    with pytest.raises(UsageError, match="16384 variants; at most 10000"):
+        crossed(14)

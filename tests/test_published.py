@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""The published tables: read, checked against their own articles, and put beside today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_factorial_table import planted
+
+from kdyno.errors import UsageError
+from kdyno.lab.factoring import factor_table
+from kdyno.report.beside import beside, beside_json, beside_lines
+from kdyno.report.claims import check
+from kdyno.report.published import NO_SPREAD, as_json, lines, verdictless
+from kdyno.store.article import Check, Published
+from kdyno.store.published import load, load_file, names
+from kdyno.store.verdict import Effect, Verdict
+
+
+def words(name: str) -> dict[str, str]:
+    article = load(name)
+    return {claim.text: check(article, claim).word for claim in article.checks}
+
+
+def test_all_five_load_and_are_shown() -> None:
+    assert len(names()) == 5
+    for name in names():
+        article = load(name)
+        assert article.title and article.tables
+        assert "the article's claims against its own figures" in lines(article)
+        assert as_json(article)["claims"]
+
+
+def test_a_name_may_be_cut_and_a_wrong_one_is_told() -> None:
+    assert load("published:snow").name == "snow-leopard-xbench-macbook-2.53"
+    with pytest.raises(UsageError, match=r"Did you mean published:freebsd-5\.1-schedulers\?"):
+        load("freebsd-5.1-scheduler-s")
+    with pytest.raises(UsageError, match="no such article"):
+        load("published:")
+
+
+@pytest.mark.parametrize("name", names())
+def test_nothing_published_a_spread_so_nothing_has_a_verdict(name: str) -> None:
+    article = load(name)
+    assert all(verdictless(table) for table in article.tables)
+    assert NO_SPREAD == "no spread was published: no verdict"
+    assert lines(article).count(NO_SPREAD) == sum(len(it.cells) > 1 for it in article.tables)
+
+
+def test_a_table_with_a_spread_is_not_called_without_one(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'title = "t"\nbaseline = "a"\n[x]\nsamples_per_cell = 5\nspread = "sd in the text"\n'
+        "a = { f = 1.0 }\nb = { f = 1.1 }\n"
+    )
+    article = load_file(file)
+    assert not verdictless(article.tables[0])
+    assert NO_SPREAD not in lines(article)
+
+
+def test_snow_leopards_claims() -> None:
+    assert words("snow") == {
+        "memory allocation: almost a factor of two": "holds",
+        "thread benchmarks: roughly 30 % better": "holds",
+        "large-block disk transfer: over 10 % better": "holds",
+        "graphics: little or no change": "holds",
+        "large-block disk transfer: over 10 % better (each item)": "does not hold",
+    }
+    scores = load("snow").table("scores")
+    ratio = scores.ratio(("64-bit kernel",), "memory.system.allocate")
+    assert ratio == pytest.approx(618.01 / 369.54)
+
+
+def test_core2duo_s_claims_take_the_table_from_the_case() -> None:
+    assert set(words("core2duo").values()) == {"holds"}
+    article = load("core2duo")
+    read = next(check(article, it) for it in article.checks if it.figure == "read")
+    assert read.found == (("read", pytest.approx(2890.76 / 2349.92)),)
+
+
+def test_the_kernel_compiles_claims_are_checked_over_the_cross() -> None:
+    article = load("athlon64x2")
+    found = {it.text.split(":")[0]: check(article, it) for it in article.checks}
+    user = found["user time barely moves with -j (1.5-2 % from 1 to 8 jobs)"]
+    assert (user.word, user.inside, len(user.found)) == ("does not hold", 3, 8)
+    assert dict(user.found)["generic_with_modules smp ule 8 user_s"] == pytest.approx(
+        538.695 / 533.717
+    )
+    sags = found["with modules, parallelism sags over the build"]
+    assert sags.word == "holds" and sorted(it for _, it in sags.found) == [152.3, 154.4]
+    assert found["without modules the build stays parallel"].word == "holds"
+
+
+def test_the_simd_papers_totals_and_percentages() -> None:
+    found = words("simd")
+    assert found["the vectorised places are 23"] == "holds"
+    assert found["memcpy takes about 33 % less time"] == "holds"
+    assert found["the kernel as a whole takes 5 % less time"] == "does not hold"
+    assert found["the printed percentages are seconds ÷ total"] == "does not hold"
+    # What the note of that claim says: nine of ten fit the other table's total.
+    table = load("simd").table("profile")
+    printed = {
+        "stock": (8.72, 6.23, 6.19, 3.57, 2.97),
+        "simd_memcpy": (5.68, 5.64, 5.62, 3.40, 3.33),
+    }
+    order = {
+        "stock": ("memcpy", "os_arch_prctl", "hard_handler", "userspace", "strncpy"),
+        "simd_memcpy": ("os_arch_prctl", "memcpy", "hard_handler", "userspace", "strncpy"),
+    }
+    other = {"stock": 148.55, "simd_memcpy": 155.11}
+    fits = [
+        abs(100 * table.cells[(arm,)][name] / other[arm] - percent) < 0.0125
+        for arm, percents in printed.items()
+        for name, percent in zip(order[arm], percents, strict=True)
+    ]
+    assert sum(fits) == 9
+
+
+def test_a_selection_cannot_settle_a_claim() -> None:
+    assert words("freebsd")["4BSD is 5-20 % ahead on most items"] == "not settled"
+
+
+def test_a_claim_without_figures_is_not_checked() -> None:
+    article = load("freebsd")
+    assert check(article, Check("it feels faster")).word == "not checked"
+    assert check(article, Check("x", "bytebench", "nothing-there", 1.0)).word == "not checked"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("title = ", "cannot be read"),
+        ('title = "t"\n', "no table"),
+        ("[x]\na = { f = 1.0 }\n", "title"),
+        ('title = "t"\n[x]\na = { f = 1 }\n[[check]]\ntext = "t"\nfigure = "f"\nmn = 1\n', "mn"),
+        ('title = "t"\n[x]\na = { f = 1 }\n[[check]]\ntext = ""\ntable = "y"\nfigure = ""', "'y'"),
+        ('title = "t"\ncolumns = ["a", "v_s"]\nfactors = { a = [1, 2] }\nbaseline = { a = 1 }\n'
+         "rows = [[1, 2.0], [1, 3.0]]\n", "twice"),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_articles(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=rf"bad\.toml.*{told}"):
+        load_file(file)
+
+
+def effect(case: str, ratio: float) -> Effect:
+    return Effect(
+        suite="xbench", case=case, variant="64-bit", unit="Mops/s", better="higher",
+        baseline_value=1.0, value=ratio, ratio=ratio, ci=(ratio - 0.1, ratio + 0.1), blocks=9,
+        verdict="faster",
+    )  # fmt: skip
+
+
+def test_todays_effects_stand_beside_the_published_ones() -> None:
+    verdict = Verdict(
+        experiment="kernel-32-64", baseline="32-bit", boots={},
+        effects=(effect("cpu.gcd", 1.2), effect("thread.computation", 1.25), effect("none", 2.0)),
+    )  # fmt: skip
+    article = load("snow")
+    pairs = {(it.table, it.today.case): it.published for it in beside(article, verdict)}
+    assert pairs[("scores", "cpu.gcd")] == pytest.approx(285.50 / 295.89)
+    assert pairs[("values", "thread.computation")] == pytest.approx(10.13 / 8.03)
+    assert ("scores", "none") not in pairs
+    shown = beside_lines(article, verdict)
+    assert any("thread.computation: 64-bit" in line and "lies in it" in line for line in shown)
+    assert shown[-1].startswith(NO_SPREAD)
+    assert beside_json(article, verdict)[0]["published_ratio"] == pytest.approx(285.50 / 295.89)
+
+
+def test_effects_of_factors_stand_beside_the_cross(tmp_path: Path) -> None:
+    data, question = planted()
+    table = factor_table(data, question)
+    assert table is not None
+    renamed = tuple(it.model_copy(update={"suite": "kernel-compile"}) for it in table.effects)
+    verdict = Verdict(
+        experiment="x", baseline="b", boots={},
+        factors=table.model_copy(update={"effects": renamed}),
+    )  # fmt: skip
+    found = {it.what: it.published for it in beside(load("athlon"), verdict)}
+    at_two = found["generic_no_modules: smp on at jobs 2 (whole)"]
+    assert at_two == pytest.approx(((95.29 / 182.25) * (95.23 / 183.81)) ** 0.5)
+    # preempt is no factor of the article, so nothing at its levels is compared.
+    assert not [what for what in found if "preempt" in what]
+
+
+def test_a_run_that_measures_something_else() -> None:
+    verdict = Verdict(experiment="x", baseline="b", boots={}, effects=(effect("pipe", 1.0),))
+    assert (
+        beside_lines(load("simd"), verdict)[1]
+        == "no case of this run measures what the article did"
+    )
+    article = load("snow")
+    assert isinstance(article, Published) and beside(article, verdict) == []
