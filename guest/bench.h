@@ -23,6 +23,8 @@ struct bench {
 
 // Ends the case with an error record that carries this text.
 _Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Ends the case with a skip record: it cannot run here, and the text says why.
+_Noreturn void bench_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Puts a text into the record's "extra"; 64 KiB for all of them, what is over is cut.
 void bench_note(const char *key, const void *bytes, size_t length);
 // A whole number within [least, most], or bench_fail naming `what`.

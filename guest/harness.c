@@ -33,15 +33,25 @@ const char *bench_dir(void) {
     return dir && *dir ? dir : "/tmp";
 }
 
-void bench_fail(const char *format, ...) {
+static _Noreturn void say_last(enum wire_type type, int status, const char *format,
+                               va_list values) {
     char text[WIRE_TEXT_MAX];
+    int length = vsnprintf(text, sizeof text, format, values);
+    size_t kept = length < 0 ? 0 : (size_t)length;
+    wire_send(wire, type, text, kept < sizeof text ? kept : sizeof text - 1);
+    _exit(status);
+}
+
+void bench_fail(const char *format, ...) {
     va_list values;
     va_start(values, format);
-    int length = vsnprintf(text, sizeof text, format, values);
-    va_end(values);
-    size_t kept = length < 0 ? 0 : (size_t)length;
-    wire_send(wire, WIRE_FAIL, text, kept < sizeof text ? kept : sizeof text - 1);
-    _exit(1);
+    say_last(WIRE_FAIL, 1, format, values);
+}
+
+void bench_skip(const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    say_last(WIRE_SKIP, 0, format, values);
 }
 
 void bench_note(const char *key, const void *bytes, size_t length) {
@@ -150,10 +160,8 @@ static void measure_operations(const struct bench *bench, uint64_t operations) {
 void harness_run(const struct bench *bench, int argc, char **argv, struct plan plan, int wire_fd) {
     wire = wire_fd;
     const char *why_not = bench->supported ? bench->supported() : NULL;
-    if (why_not) {
-        wire_send(wire, WIRE_SKIP, why_not, strnlen(why_not, WIRE_TEXT_MAX - 1));
-        _exit(0);
-    }
+    if (why_not)
+        bench_skip("%s", why_not);
     if (argc && !bench->usage)
         bench_fail("this benchmark takes no arguments, but was given %s", argv[0]);
     if (bench->setup)

@@ -141,6 +141,23 @@ static void renew_tmp(void) {
     fresh_tmp();
 }
 
+// What the host gives beside the job: programs, a kernel source, a disk. None of it is a must.
+static void mount_shared(const char *job) {
+    char from[4200];
+    const char *slash = strrchr(job, '/');
+    snprintf(from, sizeof from, "%.*s/shared", slash ? (int)(slash - job) : 0, job);
+    mkdir("/run/kdyno", 0755);
+    if (mount("shared", "/run/kdyno", "hostfs", MS_RDONLY, from) && errno != ENOENT)
+        fprintf(stderr, "kdyno-guest: nothing shared: %s\n", strerror(errno));
+    if (access("/dev/ubda", F_OK))
+        return;
+    mkdir("/run/disk", 0755);
+    if (mount("/dev/ubda", "/run/disk", "ext4", 0, NULL))
+        fprintf(stderr, "kdyno-guest: the disk cannot be mounted: %s\n", strerror(errno));
+    else if (chmod("/run/disk", 01777))
+        fprintf(stderr, "kdyno-guest: /run/disk: %s\n", strerror(errno));
+}
+
 int verb_init(int argc, char **argv) {
     (void)argc;
     (void)argv;
@@ -176,6 +193,7 @@ int verb_init(int argc, char **argv) {
     may_mount("devpts", "/dev/pts", "ptmxmode=0666");
     may_mount("tmpfs", "/dev/shm", "mode=1777,size=15%");
     may_mount("tmpfs", "/run", "mode=0755,size=5%");
+    mount_shared(path);
     fresh_tmp();
     loopback_up();
     sethostname("kdyno", 5);

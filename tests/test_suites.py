@@ -15,8 +15,9 @@ from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import case_job, find, load, load_file
+from kdyno.suites.index import SuiteIndex, case_index, suite_index
 from kdyno.suites.job import CaseJob, Job, render
-from kdyno.suites.score import case_index, score_of, suite_index
+from kdyno.suites.score import score_of, unixbench_mean
 from kdyno.suites.selection import cases_of, jobs_of
 
 NONCE = "0f" * 16
@@ -60,18 +61,33 @@ def test_unixbench_has_its_cases_and_controls() -> None:
         "fscopy-1024",
         "fscopy-4096",
         "fscopy-65536",
+        "fsread-256",
+        "fsread-1024",
+        "fsread-4096",
+        "fswrite-256",
+        "fswrite-1024",
+        "fswrite-4096",
         "pipe",
         "context1",
         "spawn",
+        "shell1",
+        "shell8",
         "syscall",
     ]
     assert [case.name for case in suite.cases if case.control] == ["dhry2reg", "whetstone-double"]
-    assert {case.name: case.baseline for case in suite.cases if case.name[0] in "fw"} == {
+    assert {case.name: case.baseline for case in suite.cases if case.baseline} == {
+        "dhry2reg": 116700.0,
         "whetstone-double": 55.0,
-        "fscopy-256": 1655.0,
+        "execl": 43.0,
         "fscopy-1024": 3960.0,
+        "fscopy-256": 1655.0,
         "fscopy-4096": 5800.0,
-        "fscopy-65536": None,
+        "pipe": 12440.0,
+        "context1": 4000.0,
+        "spawn": 126.0,
+        "shell1": 42.4,
+        "shell8": 6.0,
+        "syscall": 15000.0,
     }
 
 
@@ -222,17 +238,41 @@ def test_score_is_the_median() -> None:
         score_of(run, [])
 
 
+def test_unixbench_s_own_scoring_drops_the_worst_third() -> None:
+    suites = load()
+    pipe = suites["unixbench"].case("pipe")
+    reps = [(n, 10**9) for n in (1, 400, 100)]
+    assert score_of(pipe, reps, scoring="unixbench") == pytest.approx(200.0)
+    assert score_of(pipe, reps) == 100.0
+    # Of ten passes three are dropped, of two none.
+    assert unixbench_mean([1.0, 1.0, 1.0, *[8.0] * 7]) == pytest.approx(8.0)
+    assert unixbench_mean([2.0, 8.0]) == pytest.approx(4.0)
+    # Where lower is better, the worst are the highest.
+    run = suites["run"].case("command")
+    reps = [(1, 10**9), (1, 4 * 10**9), (1, 90 * 10**9)]
+    assert score_of(run, reps, scoring="unixbench") == pytest.approx(2.0)
+    with pytest.raises(UsageError, match="did you mean 'unixbench'"):
+        score_of(pipe, reps, scoring="unixbensh")
+    with pytest.raises(ValueError, match="no passes"):
+        unixbench_mean([])
+
+
 def test_index() -> None:
     suite = load()["unixbench"]
-    members = {case.name: case.baseline for case in suite.cases if case.baseline}
-    assert suite_index(suite, members) == pytest.approx(10.0)
+    baselines = {case.name: case.baseline for case in suite.cases if case.baseline}
+    whole = suite_index(suite, baselines)
+    assert whole is not None
+    assert whole.value == pytest.approx(10.0)
     assert case_index(suite, suite.case("pipe"), 24880.0) == 20.0
     assert case_index(suite, suite.case("fscopy-65536"), 1.0) is None
-    del members["pipe"]
-    with pytest.raises(UsageError, match="lacks pipe"):
-        suite_index(suite, members)
-    with pytest.raises(UsageError, match="run has no index"):
-        suite_index(load()["run"], {})
+    lower = dataclasses.replace(suite.case("pipe"), better="lower")
+    assert case_index(suite, lower, 24880.0) == 5.0
+    doubled = suite_index(suite, {**baselines, "pipe": 24880.0})
+    assert doubled is not None
+    assert doubled.value == pytest.approx(10.0 * 2 ** (1 / 12))
+    del baselines["pipe"], baselines["shell8"]
+    assert suite_index(suite, baselines) == SuiteIndex(None, ("pipe", "shell8"))
+    assert suite_index(load()["run"], {}) is None
 
 
 def test_an_experiment_selects_its_cases() -> None:

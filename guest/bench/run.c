@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "load.h"
 
 enum { KEPT = 64 * 1024, SHOWN = 2048 };
 
@@ -23,10 +24,20 @@ struct tail {
 };
 
 static char **command;
+static uint64_t warmups = 1, tasks; // tasks: watch the load, of which so many are asked for
 static struct tail out, err;
 static struct rusage used;
+static struct load load;
 
 static void setup(int argc, char **argv) {
+    for (; argc > 1 && !strncmp(argv[0], "--", 2) && argv[0][2]; argc -= 2, argv += 2) {
+        if (!strcmp(argv[0], "--warmups"))
+            warmups = bench_number(argv[1], "--warmups", 0, 100);
+        else if (!strcmp(argv[0], "--load"))
+            tasks = bench_number(argv[1], "--load", 1, 100000);
+        else
+            bench_fail("run knows --warmups and --load, not %s", argv[0]);
+    }
     if (argc && !strcmp(argv[0], "--")) {
         argc--;
         argv++;
@@ -97,6 +108,7 @@ static pid_t start(void) {
 
 static void run_once(void) {
     int status;
+    load_start(&load, tasks);
     pid_t child = start();
     int ended = (int)syscall(SYS_pidfd_open, child, 0);
     if (ended < 0)
@@ -108,8 +120,9 @@ static void run_once(void) {
         {.fd = err.fd, .events = POLLIN},
     };
     while (!polls[0].revents) {
-        if (poll(polls, 3, -1) < 0 && errno != EINTR)
+        if (poll(polls, 3, load_wait_ms(&load)) < 0 && errno != EINTR)
             bench_fail("poll: %s", strerror(errno));
+        load_look(&load);
         if (polls[1].revents && !drain(&out))
             polls[1].fd = -1;
         if (polls[2].revents && !drain(&err))
@@ -129,6 +142,12 @@ static void run_once(void) {
 }
 
 static void body(uint64_t iterations) {
+    static bool warm;
+    if (!warm) { // the harness's first call, which it does not count
+        warm = true;
+        if (iterations == 1)
+            iterations = warmups;
+    }
     for (uint64_t i = 0; i < iterations; i++)
         run_once();
 }
@@ -143,13 +162,14 @@ static void note_us(const char *key, struct timeval time) {
 static void cleanup(void) {
     note_us("last_user_us", used.ru_utime);
     note_us("last_sys_us", used.ru_stime);
+    load_note(&load);
     bench_note("stdout", out.bytes, out.used);
     bench_note("stderr", err.bytes, err.used);
 }
 
 BENCH(run) = {
     .help = "run a command line to its end",
-    .usage = "[--] COMMAND ARGS...",
+    .usage = "[--warmups N] [--load TASKS] [--] COMMAND ARGS...",
     .setup = setup,
     .body = body,
     .cleanup = cleanup,

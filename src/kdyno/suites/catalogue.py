@@ -5,11 +5,15 @@ name  = "unixbench"             # required; the file is unixbench.toml
 help  = "one line"              # required
 index = 10.0                    # optional: index of a case = index * score / baseline
 
+[groups]                        # optional: what is combined, by harmonic mean of the indices
+memory = ["copy", "fill"]       # names of cases, or of groups above
+total  = ["cpu", "memory"]
+
 [case.pipe]                     # the cases, in the order in which they are listed and run
 help     = "what one operation is"   # required
 unit     = "loops/s"            # required
 better   = "higher"             # required: higher | lower
-bench    = "pipe"               # required: a benchmark of the guest program, or "run"
+bench    = "pipe"               # required but with command: a benchmark of the guest program
 args     = ["512"]              # optional: the benchmark's arguments
 score    = "rate"               # optional: rate (operations a second, the default for
                                 #   higher) | time (seconds an operation, for lower)
@@ -17,20 +21,40 @@ scale    = 1.0                  # optional: the score is multiplied by this
 control  = false                # optional: true when the kernel should not matter
 baseline = 12440.0              # optional: the score that makes the index
 timeout  = 60.0                 # optional: seconds, at most, for one sample
-command  = false                # optional: the experiment's command line becomes args
+command  = false                # optional: true: the experiment's command line becomes args
+
+A case that wraps an existing program has, instead of ``bench`` and ``args``:
+
+command  = ["hackbench", "-g", "{groups}"]   # run to its end; see suites/figure.py for {…}
+figure   = "Time: ([0-9.]+)"    # optional: regular expression with one group, found exactly once
+                                #   in what it prints; without it the run's time is the figure
+also     = { mean_ms = "mean: ([0-9.]+)" }   # optional: further figures, kept with the sample
+settings = { groups = 2 }       # optional: what {groups} is unless an experiment says otherwise
+quick    = { groups = 1 }       # optional: the same for --quick; warmups may be here, too
+needs    = ["hackbench"]        # optional: programs; the command's first word if not given
+install  = "rt-tests"           # optional: the Debian package(s) that bring them
+warmups  = 1                    # optional: unmeasured runs before the measured one, 0 to 100
+disk     = "1G"                 # optional: wants {disk}, an ext4 of this size in a guest
+tree     = false                # optional: wants {tree}, the kernel source of the experiment
+prepare  = ["sh", "{prepared}"] # optional: a command run once, outside of every measurement,
+                                #   that fills the folder {prepared}, which all boots then see
+load     = "groups"             # optional: record the runnable tasks while it runs, against
+                                #   this setting, which says how many there should be
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kdyno.errors import UsageError
+from kdyno.suites.groups import Group, read_groups
 from kdyno.suites.job import CaseJob
+from kdyno.suites.table import Table, nearest
+from kdyno.suites.wrapping import command_line, filled_in, wrapping
 
 Better = Literal["higher", "lower"]
 Score = Literal["rate", "time"]
@@ -56,6 +80,24 @@ class Case:
     timeout_s: float = 60.0
     command: bool = False
     """The experiment says which command line to run."""
+    program: tuple[str, ...] = ()
+    """The command line of an existing program, with {…} in it."""
+    figure: str | None = None
+    also: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    quick: tuple[tuple[str, str], ...] = ()
+    needs: tuple[str, ...] = ()
+    install: str = ""
+    warmups: int = 1
+    disk_bytes: int = 0
+    tree: bool = False
+    prepare: tuple[str, ...] = ()
+    load: str = ""
+    """Record the runnable tasks while it runs, of which this setting asks for so many."""
+    of: str = ""
+    """For a cell of a cross: what the cases of all its levels are called together."""
+    levels: tuple[tuple[str, str], ...] = ()
+    """(factor, level) pairs of such a cell."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +107,8 @@ class Suite:
     cases: tuple[Case, ...]
     index: float | None = None
     """Index of a case = index × score ÷ baseline; None: the suite has none."""
+    groups: tuple[Group, ...] = ()
+    """Scored from the indices of the cases; empty: a suite's index is of all its cases."""
     path: Path | None = None
 
     def case(self, name: str) -> Case:
@@ -81,66 +125,18 @@ Catalogue = Mapping[str, Suite]
 """All suites there are, by name."""
 
 
-def nearest(word: str, allowed: Iterable[str]) -> str:
-    """The end of a message: the nearest right word, if one is near, and all that are allowed."""
-    names = list(allowed)
-    close = difflib.get_close_matches(word, names, 1, 0.6)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{hint} (allowed: {', '.join(names)})"
-
-
-class _Table:
-    """One TOML table: hands out each key once with its type, and refuses what nobody asked for."""
-
-    def __init__(self, path: Path, prefix: str, data: Mapping[str, Any]) -> None:
-        self.path, self.prefix, self.data = path, prefix, data
-        self.known: list[str] = []
-
-    def refuse(self, key: str, what: str) -> UsageError:
-        return UsageError(f"{self.path}: {self.prefix}{key} {what}")
-
-    def take(self, key: str, kind: type, words: str, default: Any = ...) -> Any:
-        self.known.append(key)
-        if key not in self.data:
-            if default is ...:
-                raise self.refuse(key, f"is missing; it must be {words}")
-            return default
-        value = self.data[key]
-        if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if not isinstance(value, kind) or (isinstance(value, str) and not value.strip()):
-            raise self.refuse(key, f"is {value!r}, but must be {words}")
-        return value
-
-    def positive(self, key: str, default: float | None) -> float | None:
-        value = self.take(key, float, "a number above 0", default)
-        if value is not None and not 0 < value < 1e18:
-            raise self.refuse(key, f"is {value}, but must be a number above 0")
-        return value  # type: ignore[no-any-return]
-
-    def one_of(self, key: str, allowed: tuple[str, ...], default: Any = ...) -> Any:
-        value = self.take(key, str, f"one of {', '.join(allowed)}", default)
-        if value not in allowed:
-            raise self.refuse(key, f"is {value!r}{nearest(value, allowed)}")
-        return value
-
-    def finish(self) -> None:
-        for key in self.data:
-            if key not in self.known:
-                raise self.refuse(key, f"is an unknown key{nearest(key, self.known)}")
-
-
 def _case(path: Path, suite: str, name: str, data: object) -> Case:
     prefix = f"case.{name}"
     if not _NAME.match(name):
         raise UsageError(f"{path}: {prefix}: a name has only a-z, 0-9, '.', '_' and '-'")
     if not isinstance(data, dict):
         raise UsageError(f"{path}: {prefix} is {data!r}, but must be a table [{prefix}]")
-    table = _Table(path, prefix + ".", data)
+    table = Table(path, prefix + ".", data)
     help_ = table.take("help", str, "one line that says what one operation is")
     unit = table.take("unit", str, 'a unit, such as "loops/s"')
     better = table.one_of("better", ("higher", "lower"))
-    bench = table.take("bench", str, "a benchmark of the guest program")
+    program = command_line(table)
+    bench = "run" if program else table.take("bench", str, "a benchmark of the guest program")
     args = table.take("args", list, "a list of texts", [])
     if not all(isinstance(arg, str) for arg in args):
         raise table.refuse("args", f"is {args!r}, but must be a list of texts")
@@ -160,7 +156,9 @@ def _case(path: Path, suite: str, name: str, data: object) -> Case:
         control=table.take("control", bool, "true or false", False),
         baseline=table.positive("baseline", None),
         timeout_s=table.positive("timeout", 60.0) or 60.0,
-        command=table.take("command", bool, "true or false", False),
+        command=not program and table.take("command", bool, "true, false or a list", False),
+        program=program,
+        **wrapping(table, program),
     )
     table.finish()
     return case
@@ -176,13 +174,14 @@ def load_file(path: Path) -> Suite:
         raise UsageError(f"{path}: cannot read the suite: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: this is not TOML: {error}") from None
-    table = _Table(path, "", data)
+    table = Table(path, "", data)
     name = table.take("name", str, "the suite's name")
     if not _NAME.match(name):
         raise table.refuse("name", f"is {name!r}: only a-z, 0-9, '.', '_' and '-' may be in it")
     help_ = table.take("help", str, "one line")
     index = table.positive("index", None)
     cases = table.take("case", dict, "tables [case.NAME]")
+    groups = read_groups(table, cases)
     table.finish()
     if not cases:
         raise table.refuse("case", "has no case")
@@ -191,6 +190,7 @@ def load_file(path: Path) -> Suite:
         help=help_,
         cases=tuple(_case(path, name, case, value) for case, value in cases.items()),
         index=index,
+        groups=groups,
         path=path,
     )
 
@@ -219,25 +219,45 @@ def case_job(
     seconds: float | None = 0.5,
     operations: int | None = None,
     command: tuple[str, ...] = (),
+    *,
+    cpus: int = 1,
+    quick: bool = False,
 ) -> CaseJob:
     """The case as a guest runs it. ``operations`` wins over ``seconds``.
 
-    The time limit grows with the seconds asked for. UsageError when the case wants a command line
-    and there is none, or the other way round.
+    The time limit grows with the seconds asked for. ``cpus`` and ``quick`` fill an existing
+    program's command line. UsageError when the case wants a command line and there is
+    none, or the other way round.
     """
     where = f"{case.suite}/{case.name}"
     if case.command and not command:
         raise UsageError(f'{where}: command is missing, such as command = ["sort", "words"]')
     if command and not case.command:
         raise UsageError(f"{where}: this case takes no command; the suite run does")
+    timeout_s = case.timeout_s + 4 * (seconds or 0.0)
+    args = case.args + command
+    options: list[str] = []
+    warmups = str(case.warmups)
+    if case.program:
+        values = {**dict(case.settings), **(dict(case.quick) if quick else {})}
+        warmups = values.pop("warmups", warmups)
+        args = filled_in(case.program, values, seconds or 1.0, cpus)
+        if case.load:
+            options += ["--load", values[case.load]]
+    if case.program or case.figure is not None:
+        # A figure is of one run of the program: repeated it would be somebody else's figure.
+        options = ["--warmups", warmups, *options]
+        args = (*options, "--", *(args[1:] if args[:1] == ("--",) else args))
+        seconds, operations = None, 1
     if operations is not None:
         seconds = None
     return CaseJob(
         suite=case.suite,
         case=case.name,
         bench=case.bench,
-        args=case.args + command,
+        args=args,
         seconds=seconds,
         operations=operations,
-        timeout_s=case.timeout_s + 4 * (seconds or 0.0),
+        timeout_s=timeout_s,
+        placed=bool(case.program) or any("{programs}" in arg for arg in case.args),
     )

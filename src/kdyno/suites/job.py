@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from kdyno.errors import UsageError
+from kdyno.suites.wrapping import in_words
 
 JOB_BYTES_MAX = 64 * 1024
 SECONDS_RANGE = (0.01, 86400.0)
@@ -27,6 +29,8 @@ class CaseJob:
     seconds: float | None = 0.5
     operations: int | None = None
     timeout_s: float = 60.0
+    placed: bool = False
+    """The machine puts its own places into the arguments: {dir}, {disk}, {tree}, {programs}."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,17 @@ class Job:
 
     cases: tuple[CaseJob, ...] = ()
     sysctl: tuple[tuple[str, str], ...] = ()
+
+
+def in_place(job: Job, places: Mapping[str, str]) -> Job:
+    """The job with a machine's places in the command lines that ask for them."""
+
+    def one(case: CaseJob) -> CaseJob:
+        if not case.placed:
+            return case
+        return replace(case, args=in_words(case.args, places))
+
+    return replace(job, cases=tuple(one(case) for case in job.cases))
 
 
 def _line(where: str, text: str) -> str:

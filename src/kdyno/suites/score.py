@@ -1,47 +1,50 @@
 # SPDX-License-Identifier: MIT
-"""From repetitions to a score, and from scores to an index."""
+"""From the repetitions of a case to its score."""
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 from kdyno.errors import UsageError
-from kdyno.suites.catalogue import Case, Suite
+from kdyno.suites.catalogue import Case
+from kdyno.suites.table import nearest
+
+Scoring = Literal["kdyno", "unixbench"]
+SCORINGS: tuple[Scoring, ...] = get_args(Scoring)
+"""kdyno: the median. unixbench: as that program sums up its passes, for people who compare with
+published indices; verdicts are always by kdyno's own."""
 
 
-def score_of(case: Case, reps: Sequence[tuple[int, int]]) -> float:
-    """Median over the repetitions, in the case's unit.
+def score_of(
+    case: Case, reps: Sequence[tuple[int, int]], scoring: Scoring | str = "kdyno"
+) -> float:
+    """The score in the case's unit; by default the median over the repetitions.
 
     ``reps`` are (operations, ns) pairs, all above 0. A rate is operations × scale ÷ seconds, a
-    time is seconds × scale ÷ operations.
+    time is seconds × scale ÷ operations. UsageError for another way of scoring than SCORINGS.
     """
     if not reps:
         raise ValueError(f"{case.suite}/{case.name}: no repetitions")
     if case.score == "rate":
-        return statistics.median(n * case.scale / (ns / 1e9) for n, ns in reps)
-    return statistics.median(ns / 1e9 * case.scale / n for n, ns in reps)
+        passes = [n * case.scale / (ns / 1e9) for n, ns in reps]
+    else:
+        passes = [ns / 1e9 * case.scale / n for n, ns in reps]
+    if scoring == "kdyno":
+        return statistics.median(passes)
+    if scoring == "unixbench":
+        return unixbench_mean(passes, higher_is_better=case.better == "higher")
+    raise UsageError(f"scoring is {scoring!r}{nearest(scoring, SCORINGS)}")
 
 
-def case_index(suite: Suite, case: Case, score: float) -> float | None:
-    """suite.index × score ÷ baseline; None when the suite or the case has no index."""
-    if suite.index is None or case.baseline is None:
-        return None
-    return suite.index * score / case.baseline
+def unixbench_mean(passes: Sequence[float], higher_is_better: bool = True) -> float:
+    """Geometric mean of what is left when the worst third, rounded down, is dropped.
 
-
-def suite_index(suite: Suite, scores: Mapping[str, float]) -> float:
-    """Geometric mean of the cases' indices, over all cases that have a baseline.
-
-    ``scores`` by case name. UsageError names the members that are missing: an index of fewer
-    cases is another index.
+    ``passes`` are scores above 0: repetitions of one boot, or of all of a variant's boots. Two
+    passes are too few to drop one.
     """
-    members = [case for case in suite.cases if case.baseline is not None]
-    if suite.index is None or not members:
-        raise UsageError(f"suite {suite.name} has no index")
-    missing = [case.name for case in members if case.name not in scores]
-    if missing:
-        raise UsageError(f"the index of {suite.name} lacks {', '.join(missing)}")
-    indices = [case_index(suite, case, scores[case.name]) for case in members]
-    return math.exp(statistics.fmean(math.log(index) for index in indices if index is not None))
+    if not passes:
+        raise ValueError("no passes")
+    ordered = sorted(passes, reverse=not higher_is_better)
+    return statistics.geometric_mean(ordered[len(ordered) // 3 :])

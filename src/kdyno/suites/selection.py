@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
-from kdyno.suites.catalogue import Case, Catalogue, Suite, case_job, find
+from kdyno.suites.catalogue import Better, Case, Catalogue, Suite, case_job, find
+from kdyno.suites.cell import filled, in_cell
 from kdyno.suites.job import CaseJob
 
 
@@ -17,17 +18,26 @@ def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[Suite
     for use in experiment.suites:
         suite = find(catalogue, use.name)
         for name in use.cases or tuple(case.name for case in suite.cases):
-            if (suite.name, name) in seen:
-                raise UsageError(f"{suite.name}/{name} is asked for twice")
-            seen.add((suite.name, name))
-            yield use, _case(suite, use, name)
+            case = in_cell(_case(suite, use, name), use)
+            if (suite.name, case.name) in seen:
+                raise UsageError(f"{suite.name}/{case.name} is asked for twice")
+            seen.add((suite.name, case.name))
+            yield use, case
 
 
 def _case(suite: Suite, use: SuiteUse, name: str) -> Case:
     if use.command and name not in {case.name for case in suite.cases}:
         # A command line of the user's goes by the name that the experiment gives it.
-        return replace(suite.cases[0], name=name)
-    return suite.case(name)
+        return _reading(replace(suite.cases[0], name=name), use)
+    return _reading(suite.case(name), use)
+
+
+def _reading(case: Case, use: SuiteUse) -> Case:
+    """A command of the user's that prints its figure, instead of being timed."""
+    if use.figure is None:
+        return case
+    better: Better = "higher" if use.better == "higher" else "lower"
+    return replace(case, figure=use.figure, unit=use.unit, better=better)
 
 
 def cases_of(experiment: Experiment, catalogue: Catalogue) -> tuple[Case, ...]:
@@ -41,6 +51,13 @@ def cases_of(experiment: Experiment, catalogue: Catalogue) -> tuple[Case, ...]:
 def jobs_of(experiment: Experiment, catalogue: Catalogue) -> tuple[CaseJob, ...]:
     """As cases_of, in the same order, as a guest runs them."""
     return tuple(
-        case_job(case, use.seconds, use.operations, use.command)
+        case_job(
+            case,
+            use.seconds,
+            use.operations,
+            filled(use.command, use.settings),
+            cpus=experiment.cpus,
+            quick=use.quick,
+        )
         for use, case in _pairs(experiment, catalogue)
     )

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The writing half of fscopy: over what is there, from the beginning again at the end of the file.
+#include "bench.h"
+#include "workfile.h"
+
+static struct workfile_shape shape;
+static int file;
+static uint64_t at; // block of the file
+
+static void setup(int argc, char **argv) {
+    shape = workfile_shape(argc, argv);
+    file = workfile_create(&shape);
+}
+
+static void body(uint64_t iterations) {
+    for (uint64_t i = 0; i < iterations; i++) {
+        workfile_write(&shape, file);
+        if (++at == shape.blocks) {
+            workfile_rewind(file);
+            at = 0;
+        }
+    }
+}
+
+static void cleanup(void) {
+    workfile_rewind(file);
+    if (!workfile_read(&shape, file))
+        bench_fail("nothing is in the file that was written");
+    workfile_check(&shape);
+}
+
+BENCH(fswrite) = {
+    .help = "write a block of a file over what is in the page cache",
+    .usage = "BLOCK_BYTES FILE_KIB",
+    .setup = setup,
+    .body = body,
+    .cleanup = cleanup,
+};

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""Scores of whole suites: index per case, groups, and the suite's own, for each variant.
+
+These are for people who compare with published tables; they carry no interval, so a verdict is
+never made of them. Two scales stand side by side: against the reference machine of the suite, and
+against the run's own baseline variant, which is 100 throughout. A score that lacks a member is
+absent and says what it lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from kdyno.report import figures, plain
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Case, Catalogue, Suite
+from kdyno.suites.groups import group_scores
+from kdyno.suites.index import case_index, members, suite_index
+
+Values = Mapping[str, Mapping[tuple[str, str], float]]
+"""Variant → (suite, case) → score in the case's unit."""
+
+OWN = 100.0
+"""What the baseline variant has on its own scale."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """``value`` is None when something is missing, or nothing was published to compare with."""
+
+    value: float | None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case, a group of cases, or the suite."""
+
+    name: str
+    kind: str
+    """case, group or suite."""
+    amount: str
+    """The case's value with its unit; empty for the others."""
+    reference: Score
+    """Against the suite's reference machine."""
+    own: Score
+    """Against the run's baseline variant, which has 100."""
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """All scores of one variant in one suite."""
+
+    suite: str
+    variant: str
+    baseline: str
+    rows: tuple[Row, ...]
+
+
+def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
+    """The medians over boots that stand in a verdict; the baseline comes first."""
+    found: dict[str, dict[tuple[str, str], float]] = {verdict.baseline: {}}
+    for effect in verdict.effects:
+        key = (effect.suite, effect.case)
+        if effect.baseline_value is not None:
+            found[verdict.baseline][key] = effect.baseline_value
+        if effect.value is not None:
+            found.setdefault(effect.variant, {})[key] = effect.value
+    return found
+
+
+def tables(values: Values, catalogue: Catalogue, baseline: str) -> tuple[ScoreTable, ...]:
+    """A table for each suite that has an index and each variant that measured something of it."""
+    measured = {suite for of_variant in values.values() for suite, _ in of_variant}
+    return tuple(
+        _table(suite, variant, values, baseline)
+        for suite in catalogue.values()
+        if suite.index is not None and suite.name in measured
+        for variant in values
+    )
+
+
+def _table(suite: Suite, variant: str, values: Values, baseline: str) -> ScoreTable:
+    mine = _of_suite(values[variant], suite)
+    base = _of_suite(values.get(baseline, {}), suite)
+    indices = {
+        case.name: index
+        for case in suite.cases
+        if case.name in mine and (index := case_index(suite, case, mine[case.name])) is not None
+    }
+    own = {
+        case.name: _ratio(case, mine[case.name], base[case.name])
+        for case in suite.cases
+        if case.name in mine and case.name in base
+    }
+    rows = [
+        Row(
+            case.name,
+            "case",
+            figures.quantity(mine[case.name], case.unit),
+            Score(indices.get(case.name)),
+            Score(own.get(case.name)),
+        )
+        for case in suite.cases
+        if case.name in mine
+    ]
+    against_reference = group_scores(suite.groups, indices)
+    against_own = group_scores(suite.groups, own)
+    rows += [
+        Row(
+            group.name,
+            "group",
+            "",
+            Score(against_reference[group.name].value, against_reference[group.name].missing),
+            Score(against_own[group.name].value, against_own[group.name].missing),
+        )
+        for group in suite.groups
+        if any(name in mine for name in _cases_of(suite, group.name))
+    ]
+    whole = suite_index(suite, mine)
+    if whole is not None:
+        rows.append(
+            Row("index", "suite", "", Score(whole.value, whole.missing), _own_index(suite, own))
+        )
+    return ScoreTable(suite.name, variant, baseline, tuple(rows))
+
+
+def _of_suite(values: Mapping[tuple[str, str], float], suite: Suite) -> dict[str, float]:
+    return {case: value for (name, case), value in values.items() if name == suite.name}
+
+
+def _ratio(case: Case, value: float, base: float) -> float:
+    return OWN * (value / base if case.better == "higher" else base / value)
+
+
+def _own_index(suite: Suite, own: Mapping[str, float]) -> Score:
+    """The index divided by the baseline's: the geometric mean of the ratios."""
+    import statistics
+
+    names = [case.name for case in members(suite)]
+    missing = tuple(name for name in names if name not in own)
+    return Score(None if missing else statistics.geometric_mean(own[it] for it in names), missing)
+
+
+def _cases_of(suite: Suite, name: str) -> list[str]:
+    for group in suite.groups:
+        if group.name == name:
+            return [case for member in group.members for case in _cases_of(suite, member)]
+    return [name]
+
+
+def text(found: Iterable[ScoreTable]) -> str:
+    """For a terminal, 80 columns and narrower; empty when there is nothing to say."""
+    return "\n\n".join(_render(table, _plain_row, _plain_title) for table in found)
+
+
+def markdown(found: Iterable[ScoreTable]) -> str:
+    """The same for a document."""
+    return "\n\n".join(_render(table, _markdown_row, _markdown_title) for table in found)
+
+
+_Cells = tuple[str, str, str, str]
+
+
+def _render(
+    table: ScoreTable,
+    row: Callable[[_Cells], str],
+    title: Callable[[ScoreTable, tuple[str, str, str, str]], list[str]],
+) -> str:
+    lines = title(table, ("", "value", "score", f"{plain.short(table.baseline)} = 100"))
+    for it in table.rows:
+        name = plain.name(it.name)
+        lines.append(row((name, it.amount, _number(it.reference), _number(it.own))))
+    lacks = [line for it in table.rows if (line := _lacks(it))]
+    if lacks:
+        lines += ["", *lacks]
+    return "\n".join(lines)
+
+
+def _plain_title(table: ScoreTable, heads: _Cells) -> list[str]:
+    return [f"{plain.short(table.variant)} · {table.suite}", _plain_row(heads)]
+
+
+def _plain_row(cells: _Cells) -> str:
+    name, amount, reference, own = cells
+    return f" {name:<27}{amount:>18}{reference:>12}{own:>18}".rstrip()
+
+
+def _markdown_title(table: ScoreTable, heads: _Cells) -> list[str]:
+    return [
+        f"**{plain.short(table.variant)}**, {table.suite}",
+        "",
+        _markdown_row(heads),
+        "| --- | --: | --: | --: |",
+    ]
+
+
+def _markdown_row(cells: _Cells) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def _number(score: Score) -> str:
+    return "–" if score.value is None else f"{score.value:.2f}"
+
+
+def _lacks(row: Row) -> str:
+    """Why a score is absent, in words; "" when it is not."""
+    unmeasured = dict.fromkeys(row.own.missing)
+    unpublished = [name for name in row.reference.missing if name not in unmeasured]
+    reasons = []
+    if unmeasured:
+        reasons.append(f"not measured: {', '.join(unmeasured)}")
+    if unpublished:
+        reasons.append(f"no reference was published for {', '.join(unpublished)}")
+    return f"{row.name} has no score; {'; '.join(reasons)}" if reasons else ""

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""The figure that a program prints, read as if the program were out to cheat."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kdyno.suites.record import clean
+
+if TYPE_CHECKING:
+    from kdyno.suites.catalogue import Case
+
+SHOWN = 300
+"""Characters of a program's output that a message shows."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+LOW_PARALLELISM = "low_parallelism_percent"
+"""In extra: share of the time in which fewer than half of the asked-for tasks were runnable."""
+LOW_PARALLELISM_PERCENT = 10.0
+"""From there on it is said."""
+
+
+class NoFigure(ValueError):
+    """Why what a program printed gives no figure; the text shows what it printed."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The figure, and the others that the case keeps; those that were not found are left out."""
+
+    value: float
+    also: Mapping[str, float]
+
+
+def pattern_problem(pattern: object) -> str | None:
+    """Why this is no regular expression with one group; None when it is."""
+    if not isinstance(pattern, str) or not pattern:
+        return f"is {pattern!r}, but must be a regular expression with one group"
+    try:
+        groups = re.compile(pattern, re.MULTILINE).groups
+    except re.error as problem:
+        return f"is {pattern!r}, which is no regular expression: {problem}"
+    if groups != 1:
+        return f"is {pattern!r}, which has {groups} groups; the figure is what ONE group matches"
+    return None
+
+
+def number(text: str) -> float:
+    """A positive finite number; NoFigure says what it is instead."""
+    word = text.strip()
+    if word.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+        raise NoFigure(f"the figure is {word}")
+    if _NUMBER.fullmatch(word) is None:
+        raise NoFigure(f"the figure is no number but {clean(word, 60)!r}")
+    value = float(word)
+    if not math.isfinite(value):
+        raise NoFigure(f"the figure {word} is beyond every number")
+    if value < 0:
+        raise NoFigure(f"the figure is negative: {word}")
+    if value == 0:
+        raise NoFigure(f"the figure is zero: {word}")
+    return value
+
+
+def read(case: Case, output: str) -> Reading:
+    """The figures in what a program printed to stdout. NoFigure when the main one is not there."""
+    assert case.figure is not None
+    found = re.findall(case.figure, output, re.MULTILINE)
+    if len(found) != 1:
+        how = "no figure" if not found else f"{len(found)} figures ({', '.join(found[:3])})"
+        raise NoFigure(
+            f"{how} in what {program_of(case)} printed, by {case.figure!r}: {_shown(output)}"
+        )
+    try:
+        value = number(found[0]) * case.scale
+    except NoFigure as problem:
+        raise NoFigure(f"{problem}: {_shown(output)}") from None
+    if not 0 < value < 1e300:
+        raise NoFigure(f"the figure {found[0]} is out of range")
+    return Reading(value, also(case, output))
+
+
+def also(case: Case, output: str) -> dict[str, float]:
+    """The further figures; zero and below are as good as any here."""
+    values = {}
+    for name, pattern in case.also:
+        found = re.findall(pattern, output, re.MULTILINE)
+        if len(found) == 1 and _NUMBER.fullmatch(found[0].strip()):
+            value = float(found[0])
+            if math.isfinite(value):
+                values[name] = value
+    return values
+
+
+def program_of(case: Case) -> str:
+    """What a message calls the program."""
+    return case.program[0].rpartition("/")[2] if case.program else "the command"
+
+
+def _shown(output: str) -> str:
+    text = clean(output, 1 << 16).strip()
+    if not text:
+        return "it printed nothing"
+    return f"it printed {text if len(text) <= SHOWN else '… ' + text[-SHOWN:]!r}"

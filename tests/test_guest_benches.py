@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Every native benchmark of the guest program, run as an ordinary process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdyno.paths import data_root
+
+QUICK = [
+    "hello", "syscall", "pipe", "context1", "spawn", "execl", "idle", "dhry2reg",
+    "whetstone-double", "fscopy 1024 200", "fsread 256 200", "fswrite 4096 200", "shell 1",
+    "shell 8", "gcd", "fp-basic", "fp-library", "threads-compute", "threads-lock", "allocate",
+    "memfill 256", "memcopy 256", "stream copy", "stream scale", "stream add", "stream triad",
+]  # fmt: skip
+# What `run` and the programs of their own do is tested elsewhere.
+OTHERS = {"run", "program"}
+
+
+def call(program: Path, tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(program), "bench", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "KDYNO_DIR": str(tmp_path)},
+    )
+
+
+def record(program: Path, tmp_path: Path, *words: str) -> dict[str, Any]:
+    done = call(program, tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("line", QUICK)
+def test_every_benchmark_repeats_counts_and_cleans_up(
+    program: Path, tmp_path: Path, line: str
+) -> None:
+    name, *args = line.split()
+    found = record(program, tmp_path, name, "--seconds", "0.03", *args)
+    assert found["bench"] == name
+    # Only an operation that fills the time by itself may be repeated fewer than five times.
+    assert len(found["reps"]) >= 5 or found["reps"][0][0] == 1
+    assert len({operations for operations, _ in found["reps"]}) == 1
+    assert all(operations > 0 and ns >= 1_000_000 for operations, ns in found["reps"])
+    assert found["calibration_ns"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_none_is_forgotten() -> None:
+    there = {path.stem for path in (data_root() / "guest" / "bench").glob("*.c")}
+    tried = {line.split()[0] for line in QUICK}
+    assert {name for name in there if not name.startswith("fault-")} == tried | OTHERS
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("fsread 0 5", "the block size is 0"),
+        ("fswrite 2048 1", "does not fit"),
+        ("fsread 1024", "a block size in bytes and a file size in KiB are wanted"),
+        ("shell", "a number of copies"),
+        ("shell 0", "the number of copies is 0"),
+        ("stream twice", "copy, scale, add or triad"),
+        ("memfill", "a block size in KiB"),
+        ("memcopy x", "the block size is x"),
+        ("gcd 5", "takes no arguments"),
+    ],
+)
+def test_wrong_arguments_are_named(program: Path, tmp_path: Path, line: str, words: str) -> None:
+    done = call(program, tmp_path, *line.split())
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_or_missing_folder_is_an_error(program: Path, tmp_path: Path) -> None:
+    done = call(program, tmp_path / "none", "fsread", "1024", "100")
+    assert "cannot create" in done.stderr
+    done = call(program, tmp_path / "none", "shell", "1")
+    assert "cannot create" in done.stderr
+
+
+def test_the_text_of_the_shell_case(program: Path) -> None:
+    done = subprocess.run(
+        [str(program), "helper", "shell"], capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert 8300 <= len(done.stdout) <= 8700
+    assert lines != sorted(lines)
+    assert 20 <= sum("the" in line for line in lines) <= len(lines) - 20
+
+
+def test_operations_are_shared_among_threads(program: Path, tmp_path: Path) -> None:
+    # 7 is no multiple of 4, and the benchmark itself counts the locks that were taken.
+    found = record(program, tmp_path, "threads-lock", "--operations", "7000007")
+    assert sum(operations for operations, _ in found["reps"]) == 7000007
