@@ -30,7 +30,7 @@ check: $(BIN)/kdyno
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m pytest -m "not uml"
+	@$(BIN)/python -m pytest -n 2 -m "not uml"
 
 test: setup check
 	@$(BIN)/python -m pytest -m uml

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def data_root() -> Path:
-    """Folder that holds ``guest/``, ``kernel/`` and ``experiments/``.
+    """Folder that holds ``guest/``, ``kernel/``, ``experiments/`` and ``published/``.
 
     In a checkout that is the checkout itself; in an installed wheel, a folder of the package.
     """

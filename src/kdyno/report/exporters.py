@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""Which exporters there are: every module of this package that has an ``export``.
+"""Which exporters there are: every module of this package that exports something.
 
-An exporter is one module with NAME, HELP, SUFFIX and ``export(verdict) -> str``.
+An exporter is one module with NAME, HELP, SUFFIX and one of
+
+- ``export(verdict) -> str``: it needs the verdict only;
+- ``export_run(evidence) -> str | bytes``: it needs the boots as well. It must cope with evidence
+  that is a verdict and nothing else. Where it gives bytes the module says IS_TEXT = False.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import kdyno.report
 from kdyno.errors import UsageError
 from kdyno.store.verdict import Verdict
+
+if TYPE_CHECKING:
+    from kdyno.report.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -21,8 +29,23 @@ class Exporter:
     name: str
     help: str
     suffix: str
-    """With the dot."""
-    export: Callable[[Verdict], str]
+    """With the dot; may have two (``.hyperfine.json``)."""
+    needs_run: bool
+    """It shows boots: ``export`` wants Evidence, and makes do with a bare verdict."""
+    module: ModuleType
+    is_text: bool = True
+
+    def export(self, subject: Verdict | Evidence) -> str | bytes:
+        """Text, or bytes for formats that are no text."""
+        from kdyno.report.evidence import Evidence
+
+        evidence = subject if isinstance(subject, Evidence) else Evidence(subject)
+        found: str | bytes
+        if self.needs_run:
+            found = self.module.export_run(evidence)
+        else:
+            found = self.module.export(evidence.verdict)
+        return found
 
 
 def exporters() -> dict[str, Exporter]:
@@ -30,8 +53,12 @@ def exporters() -> dict[str, Exporter]:
     found = {}
     for info in pkgutil.iter_modules(kdyno.report.__path__):
         module = importlib.import_module(f"kdyno.report.{info.name}")
-        if hasattr(module, "export"):
-            found[module.NAME] = Exporter(module.NAME, module.HELP, module.SUFFIX, module.export)
+        needs_run = hasattr(module, "export_run")
+        if needs_run or hasattr(module, "export"):
+            is_text = getattr(module, "IS_TEXT", True)
+            found[module.NAME] = Exporter(
+                module.NAME, module.HELP, module.SUFFIX, needs_run, module, is_text
+            )
     return dict(sorted(found.items()))
 
 
@@ -42,3 +69,13 @@ def exporter(name: str) -> Exporter:
         if name in (each.name, each.suffix):
             return each
     raise UsageError(f"{name}: no such format; there are {', '.join(found)}")
+
+
+def exporter_for(file: str) -> Exporter:
+    """The exporter that a file's name asks for: the one with the longest suffix that fits."""
+    found = exporters()
+    fitting = [each for each in found.values() if file.lower().endswith(each.suffix)]
+    if fitting:
+        return max(fitting, key=lambda each: len(each.suffix))
+    known = ", ".join(f"{each.suffix} {name}" for name, each in found.items())
+    raise UsageError(f"-o {file}: which format? Add -f FORMAT, or end the name in one of: {known}")

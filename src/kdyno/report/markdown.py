@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from kdyno.report import figures, plain
+from kdyno.report import factors, figures, plain
 from kdyno.report.groups import Group, groups
 from kdyno.report.sentence import answer
 from kdyno.store.verdict import Effect, Verdict
@@ -25,6 +25,7 @@ def export(verdict: Verdict) -> str:
         parts.append(f"*{_text(plain.sentence(verdict.question))}*")
     parts.append(_text(answer(verdict)))
     parts += [_table(verdict, group) for group in groups(verdict)]
+    parts += factors.markdown(verdict, _text)
     if verdict.failed:
         lines = [
             f"- **{_text(plain.name(variant))}** failed: {_text(plain.sentence(reason))}"

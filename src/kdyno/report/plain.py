@@ -34,6 +34,13 @@ def sentence(text: str) -> str:
     return _clean(text, _TEXT_LIMIT)
 
 
+def line(text: str) -> str:
+    """One line of a file or a console as it stands, indented, tabs kept, without what is unsafe."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(it if it in " \t" else _character(it) for it in _ESCAPES.sub("", text))
+
+
 def _clean(text: str, limit: int) -> str:
     if not (text.isascii() and text.isprintable()):
         text = _ESCAPES.sub("", text[: 10 * limit])

@@ -29,6 +29,8 @@ _AGAINST = {"faster": "than", "slower": "than", "equivalent": "to"}
 
 def answer(verdict: Verdict) -> str:
     """Who is faster or slower, where and by how much; what is equivalent, open or failed."""
+    if verdict.values:  # nothing was compared: whoever measured says what was
+        return verdict.answer
     baseline = plain.short(verdict.baseline)
     if verdict.baseline in verdict.failed:
         reason = _reason(verdict.failed[verdict.baseline])

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kdyno.report import figures, plain
+from kdyno.report import factors, figures, plain, values
 from kdyno.report.chart import ASCII, UNICODE
 from kdyno.report.columns import Layout, fit
 from kdyno.report.groups import Group, groups
@@ -89,6 +89,10 @@ def _print(console: Console, verdict: Verdict, unicode: bool) -> None:
         table = _table(layout, header=False)
         _fill(table, group, layout)
         console.print(table)
+    for line in ["", *values.lines(verdict)] if verdict.values else []:
+        console.print(Text(_unbroken(line)), overflow="fold")
+    for line in ["", *factors.lines(verdict, console.width)] if verdict.factors else []:
+        console.print(Text(_unbroken(line)), overflow="fold")
     notes = _notes(verdict, found)
     if notes:
         console.print()
@@ -155,6 +159,9 @@ def _notes(verdict: Verdict, found: tuple[Group, ...]) -> list[tuple[str, str, s
         if it.reason:
             where = f"{plain.name(it.suite)}/{plain.name(it.case)} in {plain.name(it.variant)}"
             notes.append(("magenta", "no figure", f"{where}: {plain.sentence(it.reason)}"))
+    if verdict.factors:
+        notes += [("yellow", "missing", plain.sentence(it)) for it in verdict.factors.missing]
+        notes.append(("dim", "×", factors.note(verdict)))
     for flag in verdict.flags:
         parts = [part for part in (flag.suite, flag.case) if part]
         about = "/".join(map(plain.name, parts))

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT
+"""All that a report of one run can show: its verdict, and the boots behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from kdyno.errors import ToolError
+from kdyno.store.boot import BootRecord
+from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.run import Damaged, Run
+from kdyno.store.samples import Key
+from kdyno.store.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One boot of the run. ``position`` counts the readable boots in time order, from 0."""
+
+    position: int
+    index: int
+    block: int
+    variant: str
+    started_at: str
+    """UTC, ISO 8601."""
+    ok: bool
+    reason: str
+    """Why it failed; empty when it did not."""
+    disturbed: tuple[str, ...]
+    """Kinds of disturbance: ``steal``, ``neighbour`` … Such a boot counts all the same."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The score of one case in one boot."""
+
+    boot: Boot
+    score: float
+    """In the case's unit, above 0."""
+    operations: float
+    """Over all repetitions."""
+    user_ns: int | None
+    sys_ns: int | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    verdict: Verdict
+    manifest: Manifest | None = None
+    """None: only a verdict is known, without the run that it came from."""
+    run: Run | None = None
+    """For sections that read files of their own (profiles)."""
+    boots: tuple[Boot, ...] = ()
+    points: Mapping[Key, tuple[Point, ...]] = field(default_factory=dict)
+    """(suite, case, variant) → its scores in time order; boots that failed have none."""
+    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Variant → the command of its first boot."""
+    builds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Variant → what images/VARIANT.json says."""
+    experiment_text: str = ""
+    damaged: tuple[Damaged, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.run.name if self.run else self.verdict.experiment
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The baseline first, its copy last; between them in the order of the verdict."""
+        names = [self.verdict.baseline, *self.verdict.boots, *(it.variant for it in self.boots)]
+        copy = self.verdict.copy_of_baseline
+        return tuple(sorted(dict.fromkeys(names), key=lambda name: name == copy))
+
+    @cached_property
+    def cases(self) -> tuple[CaseInfo, ...]:
+        """Every case with a figure or a plan of one, in the order of the run."""
+        known = {(it.suite, it.case): it for it in (self.manifest.cases if self.manifest else ())}
+        for it in self.verdict.effects:
+            if (it.suite, it.case) not in known:
+                # Not validated: a verdict may hold names that a run would refuse.
+                known[it.suite, it.case] = CaseInfo.model_construct(
+                    suite=it.suite,
+                    case=it.case,
+                    unit=it.unit,
+                    better=it.better,
+                    scale=1.0,
+                    control=it.control,
+                )
+        return tuple(known.values())
+
+
+def gather(run: Run, verdict: Verdict) -> Evidence:
+    """Everything that the run has on disk. What is damaged is left out, or listed as such."""
+    manifest = run.manifest()
+    boots: list[Boot] = []
+    points: dict[Key, list[Point]] = {}
+    commands: dict[str, tuple[str, ...]] = {}
+    damaged: list[Damaged] = []
+    for record in run.boots():
+        if isinstance(record, Damaged):
+            damaged.append(record)
+            continue
+        boot = _boot(len(boots), record)
+        boots.append(boot)
+        commands.setdefault(boot.variant, record.job.command)
+        if not record.ok:
+            continue
+        for sample in record.samples:
+            if sample.score is None:
+                continue
+            operations = sum(count for count, _ns in sample.reps)
+            point = Point(boot, sample.score, operations, sample.user_ns, sample.sys_ns)
+            points.setdefault((sample.suite, sample.case, boot.variant), []).append(point)
+    return Evidence(
+        verdict=verdict,
+        manifest=manifest,
+        run=run,
+        boots=tuple(boots),
+        points={key: tuple(found) for key, found in points.items()},
+        commands=commands,
+        builds=_builds(run, manifest),
+        experiment_text=_text(run),
+        damaged=tuple(damaged),
+    )
+
+
+def _boot(position: int, record: BootRecord) -> Boot:
+    return Boot(
+        position=position,
+        index=record.index,
+        block=record.block,
+        variant=record.variant,
+        started_at=record.job.started_at,
+        ok=record.ok,
+        reason="" if record.ok else record.host.reason or "unknown",
+        disturbed=tuple(dict.fromkeys(flag.kind for flag in record.host.flags)),
+    )
+
+
+def _builds(run: Run, manifest: Manifest) -> dict[str, Mapping[str, Any]]:
+    found: dict[str, Mapping[str, Any]] = {}
+    for variant in manifest.images:
+        try:
+            found[variant] = run.image(variant)
+        except ToolError as error:
+            found[variant] = {"unreadable": str(error)}
+    return found
+
+
+def _text(run: Run) -> str:
+    try:
+        return run.experiment_text()
+    except ToolError:
+        return ""

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""The table of crossed factors: a sentence for each, then the rows behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kdyno.report import figures, plain
+from kdyno.store.verdict import FactorEffect, FactorTable, Verdict
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``depth`` 1 stands below the main effect that it refines."""
+
+    depth: int
+    name: str
+    effect: FactorEffect
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """Effect, interval, verdict, blocks."""
+        it = self.effect
+        word = it.verdict + (" ≈" if it.equivalent_too else "")
+        if it.verdict == "inconclusive" and it.predicted_blocks:
+            word += f" ({it.predicted_blocks})"
+        return (
+            figures.effect(it.ratio) if it.ratio is not None else "",
+            figures.interval(it.ci) if it.ci is not None else "",
+            word,
+            str(it.blocks),
+        )
+
+
+@dataclass(frozen=True)
+class Section:
+    """All rows of one case."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+def sections(table: FactorTable) -> tuple[Section, ...]:
+    """The rows of every case: each main effect, what it is at other factors' levels, and how
+    much more it is there."""
+    found = []
+    for suite, case in _cases(table):
+        mine = [it for it in table.effects if (it.suite, it.case) == (suite, case)]
+        first = mine[0]
+        lower = ", lower is better" if first.better == "lower" else ""
+        title = f"{plain.short(suite)}/{plain.short(case)} ({plain.name(first.unit)}{lower})"
+        found.append(Section(title, tuple(_row(it) for it in mine)))
+    return tuple(found)
+
+
+def summary(table: FactorTable, equivalent: float) -> tuple[str, ...]:
+    """``kernel-compile/whole: smp on: −47 % time at jobs ≥ 2, nothing at jobs 1``."""
+    same: dict[tuple[str, str, str], list[str]] = {}
+    for suite, case in _cases(table):
+        mine = [it for it in table.effects if (it.suite, it.case) == (suite, case)]
+        for main in (it for it in mine if it.kind == "main"):
+            own = [it for it in mine if (it.factor, it.level) == (main.factor, main.level)]
+            said = _by_level(main, own, table, equivalent) or _phrase([main], equivalent)
+            what = f"{plain.short(main.factor)} {plain.short(main.level)}"
+            same.setdefault((plain.short(suite), what, said), []).append(plain.short(case))
+    return tuple(
+        f"{suite}/{cases[0]}: {what}: {said}"
+        if len(cases) == 1
+        else f"{suite}: {what}: {said}, in {_and(cases)}"
+        for (suite, what, said), cases in same.items()
+    )
+
+
+def markdown(verdict: Verdict, escaped: Callable[[str], str]) -> list[str]:
+    """Paragraphs and tables; empty without factors. ``escaped`` makes text safe for Markdown."""
+    table = verdict.factors
+    if table is None:
+        return []
+    parts = ["### Factors", "\n".join(f"- {escaped(line)}" for line in table.summary)]
+    level = f"{100 * verdict.confidence:g} % interval"
+    for section in sections(table):
+        lines = [f"| {escaped(section.title)} | effect | {level} | verdict | blocks |"]
+        lines.append("| --- | --: | --: | --- | --: |")
+        for row in section.rows:
+            name = "&nbsp;&nbsp;" * row.depth + escaped(row.name)
+            lines.append(f"| {name} | {' | '.join(row.cells)} |")
+        parts.append("\n".join(lines))
+    if table.missing:
+        parts.append("\n".join(f"- {escaped(plain.sentence(text))}" for text in table.missing))
+    parts.append(note(verdict))
+    return parts
+
+
+def lines(verdict: Verdict, width: int) -> list[str]:
+    """The table for a terminal, at most ``width`` columns where names allow it."""
+    table = verdict.factors
+    if table is None:
+        return []
+    found = ["factors", *(f"  {line}" for line in table.summary)]
+    for section in sections(table):
+        found += ["", section.title]
+        names = [f"{'  ' * row.depth} {row.name}" for row in section.rows]
+        cells = [row.cells for row in section.rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        # The interval goes first where there is no room: the word rests on it anyway.
+        keep = (0, 1, 2, 3)
+        if max(map(len, names)) + sum(widths) + 8 > width:
+            keep = (0, 2)  # type: ignore[assignment]
+        room = max(12, width - sum(widths[i] + 2 for i in keep))
+        longest = min(max(map(len, names)), room)
+        for name, row in zip(names, cells, strict=True):
+            shown = [row[i].ljust(widths[i]) if i == 2 else row[i].rjust(widths[i]) for i in keep]
+            short = name if len(name) <= longest else name[: longest - 1] + "…"
+            found.append("  ".join([short.ljust(longest), *shown]).rstrip())
+    return found
+
+
+def note(verdict: Verdict) -> str:
+    """What the rows mean, once below them."""
+    return (
+        "A row compares a level with its factor's reference, within blocks and on the log scale, "
+        "averaged over the other factors; × rows say how much more or less two levels do together "
+        "than each alone. Intervals are corrected for all rows of this table. Equivalent means "
+        f"inside {figures.tolerance(verdict.equivalent)}."
+    )
+
+
+def _cases(table: FactorTable) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((it.suite, it.case) for it in table.effects))
+
+
+def _row(it: FactorEffect) -> Row:
+    if it.kind == "main":
+        return Row(0, f"{plain.short(it.factor)} {plain.short(it.level)}", it)
+    other = f"{plain.short(it.other or '')} {plain.short(it.at or '')}"
+    return Row(1, f"at {other}" if it.kind == "conditional" else f"× {other}", it)
+
+
+def _matters(it: FactorEffect) -> bool:
+    return it.verdict in ("faster", "slower") and not it.equivalent_too
+
+
+def _by_level(
+    main: FactorEffect, own: Sequence[FactorEffect], table: FactorTable, equivalent: float
+) -> str:
+    """The effect at the levels of the factor that changes it most; "" when none does."""
+    mine = (main.factor, main.level)
+    changing = [
+        it
+        for it in table.effects
+        if it.kind == "interaction"
+        and (it.suite, it.case) == (main.suite, main.case)
+        and _matters(it)
+        and (mine == (it.factor, it.level) or mine == (it.other, it.at))
+    ]
+    if not changing:
+        return ""
+    most = max(changing, key=lambda it: abs((it.ratio or 1.0) - 1.0))
+    other = most.other if most.factor == main.factor else most.factor
+    there = [it for it in own if it.kind == "conditional" and it.other == other]
+    if not there:
+        return (
+            f"{_phrase([main], equivalent)} on average (it depends on {plain.short(other or '')})"
+        )
+    groups: dict[str, list[FactorEffect]] = {}
+    for it in there:
+        groups.setdefault(it.verdict if _matters(it) else _nothing(it), []).append(it)
+    levels = table.factors.get(other or "", ())
+    said = [
+        f"{_phrase(group, equivalent, bare=True)} at {plain.short(other or '')} "
+        f"{_levels([it.at or '' for it in group], levels)}"
+        for group in sorted(groups.values(), key=lambda group: not _matters(group[0]))
+    ]
+    return ", ".join(said)
+
+
+def _nothing(it: FactorEffect) -> str:
+    small = it.verdict == "equivalent" or it.equivalent_too
+    return "nothing" if small else "undecided"
+
+
+def _phrase(group: Sequence[FactorEffect], equivalent: float, bare: bool = False) -> str:
+    """``−47 % time``, ``−45 to −47 % time``, ``nothing``, ``undecided``."""
+    first = group[0]
+    if not _matters(first):
+        word = _nothing(first)
+        return word if bare or word != "nothing" else f"nothing ({figures.tolerance(equivalent)})"
+    ordered = sorted((it.ratio or 1.0 for it in group), key=lambda ratio: abs(ratio - 1.0))
+    texts = [figures.effect(ordered[0]), figures.effect(ordered[-1])]
+    text = texts[0] if texts[0] == texts[1] else f"{texts[0].removesuffix(' %')} to {texts[1]}"
+    if figures.is_time(first.unit):
+        return f"{text} time"
+    return f"{text} ({first.verdict})" if first.better == "lower" else text
+
+
+def _levels(wanted: Sequence[str], levels: Sequence[str]) -> str:
+    """``≥ 2`` for an upper end of numbers, ``≤ 2`` for a lower one, else the names."""
+    try:
+        numbers = sorted(levels, key=float)
+        mine = sorted(wanted, key=float)
+    except ValueError:
+        numbers, mine = list(levels), list(wanted)
+    else:
+        if 1 < len(mine) < len(numbers):
+            if mine == numbers[-len(mine) :]:
+                return f"≥ {mine[0]}"
+            if mine == numbers[: len(mine)]:
+                return f"≤ {mine[-1]}"
+    if len(mine) == len(numbers):
+        return "all levels"
+    return _and([plain.short(name) for name in mine])
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

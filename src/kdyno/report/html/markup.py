@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""HTML that is safe by its type: text is escaped unless it is Html already.
+
+A report shows what kernels, files and other people wrote. Here is the only place where a string
+becomes markup.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from kdyno.report import plain
+
+_VOID = frozenset({"input", "br", "meta", "hr"})
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+
+
+class Html(str):
+    """Markup. A plain ``str`` is text."""
+
+    __slots__ = ()
+
+
+Content = str | None | Iterable["Content"]
+
+
+def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> Html:
+    """``tag("td", "a < b", class_="x", data_v="1")``.
+
+    None and False leave an attribute out, True gives it without a value; a trailing underscore is
+    dropped and the others become dashes. Style attributes are refused: the page's policy would
+    not apply them.
+    """
+    given = []
+    for key, value in attributes.items():
+        key = key.rstrip("_").replace("_", "-")
+        if key == "style" or key.startswith("on") or not _NAME.fullmatch(key):
+            raise ValueError(f"attribute {key!r}")
+        if value is True:
+            given.append(f" {key}")
+        elif value is not None and value is not False:
+            given.append(f' {key}="{escape(_clean(str(value)))}"')
+    if name in _VOID:
+        return Html(f"<{name}{''.join(given)}>")
+    return Html(f"<{name}{''.join(given)}>{join(content)}</{name}>")
+
+
+def join(content: Iterable[Content]) -> Html:
+    """All parts one after the other, text escaped, None left out."""
+    parts: list[str] = []
+    for each in content:
+        if isinstance(each, Html):
+            parts.append(each)
+        elif isinstance(each, str):
+            parts.append(escape(_clean(each)))
+        elif each is not None:
+            parts.append(join(each))
+    return Html("".join(parts))
+
+
+def name(text: str) -> Html:
+    """A name from outside on one line; its writing direction stays its own."""
+    return tag("bdi", plain.name(text))
+
+
+def short(text: str) -> Html:
+    """The same, cut for a table; the whole name comes up on hovering."""
+    whole, cut = plain.name(text), plain.short(text)
+    return tag("bdi", cut, title=whole if whole != cut else None)
+
+
+def block(text: str, limit: int = 200_000) -> Html:
+    """Text of several lines as it is, without what moves a cursor or turns the writing round."""
+    lines = [plain.line(each) for each in text[:limit].splitlines()]
+    cut = "\n…" if len(text) > limit else ""
+    return tag("pre", tag("code", "\n".join(lines) + cut), tabindex=0)
+
+
+def data(value: Any, id_: str) -> Html:
+    """JSON for the page's script. Nothing in it can end the element or begin a comment."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Html(f'<script type="application/json" id="{escape(id_)}">{text}</script>')
+
+
+def _clean(text: str) -> str:
+    """Without lone surrogates and NUL, which no HTML file can hold."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

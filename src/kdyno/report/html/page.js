@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+"use strict";
+// What the page does beyond showing: theme, sorting, filtering, words at a point, saving files.
+// All text goes in by textContent; nothing here ever makes markup from what the run holds.
+
+const run = JSON.parse(document.getElementById("run-data").textContent);
+const root = document.documentElement;
+root.dataset.script = "";
+
+// Theme: the system's, until the switch was used; then that, on this machine.
+const theme = document.getElementById("theme");
+const stored = (value) => {
+  try {
+    if (value) localStorage.setItem("kdyno-theme", value);
+    return localStorage.getItem("kdyno-theme");
+  } catch {
+    return null; // storage may be off for files
+  }
+};
+const isDark = () =>
+  root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+const showTheme = () => theme.setAttribute("aria-pressed", String(isDark()));
+if (["dark", "light"].includes(stored())) root.dataset.theme = stored();
+theme.addEventListener("click", () => {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  stored(root.dataset.theme);
+  showTheme();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+showTheme();
+
+// Sorting. Numbers first come largest on top; cells without a figure stay at the end.
+const sortKey = (row, column) => {
+  const cell = row.cells[column];
+  const key = cell.dataset.v ?? cell.textContent.trim();
+  if (cell.classList.contains("number")) return cell.dataset.v === undefined ? null : Number(key);
+  return key === "" ? null : key;
+};
+const words = new Intl.Collator(undefined, { numeric: true });
+for (const table of document.querySelectorAll("table.sortable")) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    head.firstElementChild.addEventListener("click", () => {
+      const before = head.getAttribute("aria-sort");
+      const first = head.classList.contains("number") ? "descending" : "ascending";
+      const other = first === "ascending" ? "descending" : "ascending";
+      const order = before === first ? other : first;
+      heads.forEach((each) => each.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", order);
+      const sign = order === "ascending" ? 1 : -1;
+      const body = table.tBodies[0];
+      const rows = [...body.rows].map((row) => [sortKey(row, column), row]);
+      rows.sort(([a], [b]) => {
+        if (a === null || b === null) return (a === null) - (b === null);
+        return sign * (typeof a === "number" ? a - b : words.compare(a, b));
+      });
+      body.append(...rows.map(([, row]) => row));
+    });
+  });
+}
+
+// Filtering of table rows and of panels.
+for (const form of document.querySelectorAll(".filters")) {
+  const target = document.getElementById(form.dataset.for);
+  const items = target.tBodies ? [...target.tBodies[0].rows] : [...target.children];
+  const texts = items.map((item) => (item.tagName === "TR" ? item : item.firstElementChild).textContent.toLowerCase());
+  const search = form.querySelector("[data-search]");
+  const choices = [...form.querySelectorAll("[data-facet]")];
+  const apply = () => {
+    const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    items.forEach((item, i) => {
+      const fits =
+        wanted.every((word) => texts[i].includes(word)) &&
+        choices.every((choice) => !choice.value || item.getAttribute(`data-f-${choice.dataset.facet}`) === choice.value);
+      item.hidden = !fits;
+      shown += fits;
+    });
+    form.querySelector("output").textContent = `${shown} of ${items.length}`;
+  };
+  form.addEventListener("input", apply);
+  form.addEventListener("submit", (event) => event.preventDefault());
+}
+
+// Words at a point of a panel, by pointer and by arrow keys.
+const tip = document.createElement("div");
+tip.id = "tip";
+tip.setAttribute("role", "status");
+tip.hidden = true;
+const cursor = document.createElement("div");
+cursor.className = "cursor";
+document.body.append(tip);
+const shape = { width: 1000, height: 240, edge: 14 }; // as in charts/boots.py
+const pointsOf = (panel) => {
+  if (panel.points) return panel.points;
+  const scores = run.scores[panel.dataset.case];
+  const arms = panel.dataset.arms.split(",").map(Number);
+  const found = [];
+  run.boots.forEach((boot, position) => {
+    if (arms.includes(boot[2]) && scores[position] !== null) found.push({ boot, position, score: scores[position] });
+  });
+  const all = found.map((point) => point.score);
+  const low = all.reduce((a, b) => Math.min(a, b));
+  const span = all.reduce((a, b) => Math.max(a, b)) - low || 1;
+  for (const point of found) {
+    point.x = (point.position + 0.5) / run.boots.length;
+    point.y = (shape.height - shape.edge - ((point.score - low) / span) * (shape.height - 2 * shape.edge)) / shape.height;
+  }
+  return (panel.points = found);
+};
+const told = (panel, point) => {
+  const [index, block, variant, started, kinds] = point.boot;
+  const unit = run.cases[panel.dataset.case][2];
+  const disturbed = kinds.length ? `; disturbed: ${kinds.map((kind) => run.kinds[kind]).join(", ")}` : "";
+  const score = point.score.toLocaleString(undefined, { maximumSignificantDigits: 5 });
+  return `${run.variants[variant]}: ${score} ${unit}; boot ${index}, block ${block}, ${started.slice(11, 19)} UTC${disturbed}`;
+};
+const point = (svg, chosen) => {
+  const panel = svg.closest(".panel");
+  panel.chosen = chosen;
+  const at = pointsOf(panel)[chosen];
+  svg.parentElement.append(cursor);
+  const box = svg.getBoundingClientRect();
+  // Through the object model, which the page's policy allows; attributes it does not.
+  cursor.style.left = `${at.x * box.width}px`;
+  cursor.style.top = `${at.y * box.height}px`;
+  tip.textContent = told(panel, at);
+  tip.hidden = false;
+  const left = Math.min(box.left + at.x * box.width, root.clientWidth - tip.offsetWidth - 8);
+  tip.style.left = `${Math.max(8, left - 20)}px`;
+  const above = box.top + at.y * box.height - tip.offsetHeight - 14;
+  tip.style.top = `${above > 4 ? above : box.bottom + 6}px`;
+};
+const leave = () => {
+  tip.hidden = true;
+  cursor.remove();
+};
+for (const svg of document.querySelectorAll(".strip")) {
+  const panel = svg.closest(".panel");
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    let best = 0;
+    let least = Infinity;
+    pointsOf(panel).forEach((each, i) => {
+      const away = Math.hypot(box.left + each.x * box.width - event.clientX, box.top + each.y * box.height - event.clientY);
+      if (away < least) [best, least] = [i, away];
+    });
+    point(svg, best);
+  });
+  svg.addEventListener("pointerleave", leave);
+  svg.addEventListener("blur", leave);
+  svg.addEventListener("keydown", (event) => {
+    const last = pointsOf(panel).length - 1;
+    const now = panel.chosen ?? (event.key === "ArrowLeft" ? last + 1 : -1);
+    const next = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: last }[event.key];
+    if (event.key === "Escape") leave();
+    if (next === undefined) return;
+    event.preventDefault();
+    point(svg, Math.max(0, Math.min(last, next)));
+  });
+}
+addEventListener("scroll", leave, { passive: true });
+
+// Saving.
+const save = (name, text, kind) => {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: kind }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+};
+// Spreadsheets run what begins like a formula; an apostrophe makes it text.
+const field = (value) => {
+  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+};
+const samplesCsv = () => {
+  const lines = ["run,suite,case,unit,better,variant,boot,block,started_at,disturbed,score"];
+  run.cases.forEach((about, i) => {
+    run.boots.forEach(([index, block, variant, started, kinds], position) => {
+      const score = run.scores[i][position];
+      if (score === null) return;
+      const disturbed = kinds.map((kind) => run.kinds[kind]).join(" ");
+      const [suite, name, unit, better] = about;
+      const row = [run.run, suite, name, unit, better, run.variants[variant], index, block, started, disturbed, score];
+      lines.push(row.map(field).join(","));
+    });
+  });
+  return `${lines.join("\n")}\n`;
+};
+document
+  .querySelector("[data-samples]")
+  ?.addEventListener("click", () => save(`${run.run}-samples.csv`, samplesCsv(), "text/csv"));
+for (const button of document.querySelectorAll("[data-save]")) {
+  const source = document.getElementById(button.dataset.of);
+  button.addEventListener("click", () => save(button.dataset.save, `${source.textContent}\n`, "text/plain"));
+}
+
+// Paper has no clicks: all that is folded away is printed.
+addEventListener("beforeprint", () => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+});

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+"""The parts of the page: every module here, in the order of its ORDER.
+
+A section is one module with ORDER, TITLE and ``section(evidence) -> Html | None``: what stands
+below its heading, or None where there is nothing to show. It may give TIP, a sentence below the
+heading that says how to read it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+
+def modules() -> list[ModuleType]:
+    found = [
+        importlib.import_module(f"{__name__}.{info.name}")
+        for info in pkgutil.iter_modules(__path__)
+    ]
+    return sorted(found, key=lambda each: each.ORDER)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""JUnit XML, which CI systems show as test results.
+
+By the rules of ``--fail-on slower``: slower is a failure, unless it is too little to matter; what
+failed is an error; what is undecided (inconclusive, or slower inside the noise floor) is skipped.
+Controls and the baseline's own copy never fail: when they move, the machine is to blame.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as xml
+
+from kdyno.report import figures, plain
+from kdyno.report.groups import groups
+from kdyno.report.sentence import answer
+from kdyno.store.verdict import Effect, Verdict
+
+NAME = "junit"
+HELP = "JUnit XML for CI: slower is a failure, failed an error, inconclusive skipped"
+SUFFIX = ".xml"
+
+_COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+
+
+def export(verdict: Verdict) -> str:
+    """One test suite per variant, one test per case; a variant that failed has the test "boot"."""
+    root = xml.Element("testsuites", name=plain.name(verdict.experiment))
+    totals: dict[str, int] = {}
+    found = {group.variant: group.effects for group in groups(verdict)}
+    for variant in dict.fromkeys([*found, *verdict.failed]):
+        suite = xml.SubElement(root, "testsuite", name=plain.name(variant))
+        properties = xml.SubElement(suite, "properties")
+        for key, text in (("question", verdict.question), ("answer", answer(verdict))):
+            xml.SubElement(properties, "property", name=key, value=plain.sentence(text))
+        for it in found.get(variant, ()):
+            _test(suite, it, verdict)
+        if variant in verdict.failed:
+            test = _testcase(suite, variant, "boot")
+            _outcome(test, "error", "failed", plain.sentence(verdict.failed[variant]))
+        counts = {"tests": len(suite.findall("testcase"))}
+        for kind, plural in _COUNTED.items():
+            counts[plural] = len(suite.findall(f"testcase/{kind}"))
+        for key, number in counts.items():
+            suite.set(key, str(number))
+            totals[key] = totals.get(key, 0) + number
+    for key, number in totals.items():
+        root.set(key, str(number))
+    xml.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + xml.tostring(root, "unicode") + "\n"
+
+
+def _testcase(suite: xml.Element, variant: str, name: str) -> xml.Element:
+    # Without a time some readers refuse the file; how long it was measured is no test's duration.
+    return xml.SubElement(suite, "testcase", classname=plain.name(variant), name=name, time="0")
+
+
+def _outcome(test: xml.Element, kind: str, word: str, text: str) -> None:
+    xml.SubElement(test, kind, message=text, type=word).text = text
+
+
+def _test(suite: xml.Element, it: Effect, verdict: Verdict) -> None:
+    test = _testcase(suite, it.variant, f"{plain.name(it.suite)}/{plain.name(it.case)}")
+    told = _told(it)
+    no_claim = it.control or it.variant == verdict.copy_of_baseline
+    if it.verdict == "failed":
+        _outcome(test, "error", "failed", plain.sentence(it.reason or "no figure"))
+    elif it.verdict == "slower" and not it.equivalent_too and not no_claim:
+        if it.inside_noise_floor:
+            _outcome(test, "skipped", "inside-noise-floor", f"{told}, inside the noise floor")
+        else:
+            _outcome(test, "failure", "slower", told)
+    elif it.verdict == "inconclusive" and not no_claim:
+        needed = it.predicted_blocks
+        more = f", about {needed} blocks would settle it" if needed else ""
+        _outcome(test, "skipped", "inconclusive", told + more)
+    else:
+        xml.SubElement(test, "system-out").text = told
+
+
+def _told(it: Effect) -> str:
+    unit = plain.name(it.unit)
+    parts: list[str] = [it.verdict]
+    if it.ratio is not None:
+        parts.append(figures.effect(it.ratio))
+        if it.ci is not None:
+            parts.append(f"({figures.interval(it.ci)})")
+        parts.append(
+            f"{figures.quantity(it.baseline_value, unit)} to {figures.quantity(it.value, unit)}"
+        )
+    return f"{' '.join(parts)}, {figures.count(it.blocks, 'block')}"

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""Runs of any size made through the store, with what happens to real ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kdyno.lab.judging import Question, verdict_of
+from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
+from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.run import Run, create_run
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "‮esrever‬ مرحبا بالعالم",
+    "😀" * 40,
+    "=cmd|' /C calc'!A0",
+    "n" * 200,
+    "漢字, \"quoted\", 'and' <!-- comment -->",
+    "${style}\x1b[31m\x00\x07{{constructor}}",
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    cases: tuple[CaseInfo, ...]
+    variants: dict[str, float]
+    """Variant → ratio to the baseline, in every case that is no control."""
+    blocks: int = 24
+    baseline: str = "stock"
+    copy: str | None = None
+    disturbed: float = 0.05
+    """Share of the boots."""
+    failed: tuple[int, ...] = ()
+    """Indices of boots that panic."""
+    question: str = "Is it faster?"
+    experiment: str = "synthetic"
+
+
+def case(number: int, suite: str = "unixbench", **more: object) -> CaseInfo:
+    rate = number % 3 != 2
+    values = {
+        "suite": suite,
+        "case": f"case-{number}",
+        "unit": "loops/s" if rate else "s",
+        "better": "higher" if rate else "lower",
+    }
+    return CaseInfo.model_validate(values | more)
+
+
+DEMO = Shape(
+    cases=(
+        *(case(number) for number in range(5)),
+        case(0, case="whetstone-double", unit="MWIPS", control=True),
+        *(case(number, "fio") for number in range(3)),
+    ),
+    variants={"mine": 1.03, "other": 0.985, "nothing": 1.0},
+    copy="stock-again",
+    disturbed=0.08,
+    failed=(17,),
+    question="Does my patch make the kernel faster?",
+    experiment="demo",
+)
+
+
+def make(runs: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch | None = None) -> Run:
+    """A finished run with its verdict. ``monkeypatch``: without waiting for the disk."""
+    if monkeypatch is not None:
+        monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+    names = [shape.baseline, *([shape.copy] if shape.copy else []), *shape.variants]
+    random = np.random.default_rng(7)
+    orders = tuple(tuple(random.permutation(names).tolist()) for _ in range(shape.blocks))
+    manifest = Manifest(
+        tool="0.1.0",
+        created="2026-11-21T09:00:00.000000+00:00",
+        experiment=shape.experiment,
+        baseline=shape.baseline,
+        seed=7,
+        host={"cpu_model": "A <b>CPU</b>", "cpus": 2.0, "memory_bytes": 2.0**34, "kvm": "no"},
+        images=dict.fromkeys(names, "0" * 32),
+        cases=shape.cases,
+        blocks=orders,
+        overrides={"quick": True, "variants": ["mine"], "precision": 0.01},
+        state="finished",
+        stopped="max_boots",
+    )
+    with create_run(runs, f'name = "{shape.experiment}"\nbaseline = "stock"\n', manifest) as writer:
+        for name in names:
+            writer.save_image(
+                name,
+                {
+                    "digest": "0" * 32,
+                    "build_again": f"kdyno build demo.toml --variant {name}",
+                    "inputs": {"arch": "um", "compiler": ["gcc", "gcc 12"], "config": ["A=y"]},
+                    "version": "7.3.4",
+                    "changed_files": ["fs/<b>.c"],
+                    "commands": ["make </pre>"],
+                },
+            )
+        index = 0
+        for block, order in enumerate(orders):
+            for variant in order:
+                writer.add_boot(_boot(shape, index, block, variant, random), b"")
+                index += 1
+        question = Question(
+            experiment=shape.experiment,
+            text=shape.question,
+            baseline=shape.baseline,
+            variants=tuple(shape.variants),
+            copy=shape.copy,
+            cases=shape.cases,
+            confidence=0.95,
+            equivalent=0.01,
+            precision=0.005,
+            machine="uml",
+        )
+        writer.save_verdict(verdict_of(writer.run, question, "max_boots"))
+        return writer.run
+
+
+def _boot(
+    shape: Shape, index: int, block: int, variant: str, random: np.random.Generator
+) -> BootRecord:
+    started = datetime(2026, 11, 21, 9, tzinfo=UTC) + timedelta(seconds=7 * index)
+    disturbed = random.random() < shape.disturbed
+    flags = (BootFlag(kind="neighbour", text="other CPUs were busy"),) if disturbed else ()
+    good = index not in shape.failed
+    host = BootHost(status="ok" if good else "failed", reason="" if good else "panic", flags=flags)
+    return BootRecord(
+        job=BootJob(
+            index=index,
+            block=block,
+            variant=variant,
+            command=("bwrap", "--", "linux", "mem=1G"),
+            started_at=started.isoformat(timespec="milliseconds"),
+        ),
+        host=host,
+        samples=_samples(shape, variant, disturbed, random) if good else (),
+    )
+
+
+def _samples(
+    shape: Shape, variant: str, disturbed: bool, random: np.random.Generator
+) -> tuple[Sample, ...]:
+    noise = random.normal(0.0, 0.004, len(shape.cases)) - (0.03 if disturbed else 0.0)
+    scores: Sequence[float] = [
+        float(
+            (1000.0 + 100 * number)
+            * (1.0 if it.control else shape.variants.get(variant, 1.0))
+            * np.exp(noise[number])
+        )
+        for number, it in enumerate(shape.cases)
+    ]
+    return tuple(
+        Sample(
+            suite=it.suite,
+            case=it.case,
+            score=score,
+            reps=((1000.0, 1e8), (1000.0, 1.1e8)),
+            user_ns=120_000_000,
+            sys_ns=80_000_000,
+        )
+        for it, score in zip(shape.cases, scores, strict=True)
+    )
