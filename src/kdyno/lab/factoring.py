@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+from kdyno.experiment.cross import VARIANT
 from kdyno.report.factors import summary
 from kdyno.stats.factorial import Cell, FactorJudgement, Outcome, analyse, blocks, missing
 from kdyno.store.manifest import CaseInfo
@@ -17,8 +18,6 @@ from kdyno.store.verdict import FactorEffect, FactorTable
 if TYPE_CHECKING:
     from kdyno.lab.judging import Question
 
-VARIANT = "variant"
-"""What the variants are called where only the cases are crossed."""
 _MISSING_SHOWN = 8
 
 Levels = tuple[str, ...]
