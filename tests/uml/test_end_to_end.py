@@ -29,15 +29,18 @@ def effects(verdict: Verdict) -> dict[str, str]:
     }
 
 
+def measured(tmp_path: Path, seed: int) -> Verdict:
+    file = tmp_path / "verdict.json"
+    kdyno("run", EXPERIMENT, "--seed", str(seed), "--json", file, runs=tmp_path)
+    return Verdict.load(file)
+
+
 def test_a_delay_in_one_system_call_is_found_there_and_nowhere_else(
     built: Built, tmp_path: Path
 ) -> None:
-    done = kdyno("run", EXPERIMENT, "--json", tmp_path / "verdict.json", runs=tmp_path)
-    verdict = Verdict.load(tmp_path / "verdict.json")
+    verdict = measured(tmp_path, 1)
     found = effects(verdict)
-    assert found["syscall"] == "slower", done.stdout
-    assert found["pipe"] in ("equivalent", "inconclusive"), done.stdout
-    assert found["fscopy-4096"] in ("equivalent", "inconclusive"), done.stdout
+    assert found["syscall"] == "slower", verdict.answer
     slow = next(effect for effect in verdict.effects if effect.case == "syscall")
     assert slow.ci is not None and slow.ci[1] < 1 and slow.ratio is not None
     assert slow.ci[0] <= slow.ratio <= slow.ci[1]
@@ -48,6 +51,15 @@ def test_a_delay_in_one_system_call_is_found_there_and_nowhere_else(
     boots = [boot for boot in list_runs(tmp_path)[0].boots() if isinstance(boot, BootRecord)]
     assert len(boots) == sum(verdict.boots.values())
     assert all(boot.ok for boot in boots)
+    # One run in twenty may claim something by chance. What is there is claimed again.
+    elsewhere = claimed(verdict) - {"syscall"}
+    if elsewhere:
+        elsewhere &= claimed(measured(tmp_path, 2))
+    assert not elsewhere, verdict.answer
+
+
+def claimed(verdict: Verdict) -> set[str]:
+    return {case for case, word in effects(verdict).items() if word in ("faster", "slower")}
 
 
 def test_a_kernel_is_no_other_than_itself(built: Built, tmp_path: Path) -> None:
