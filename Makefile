@@ -30,10 +30,10 @@ check: $(BIN)/kdyno
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m pytest -n 2 -m "not uml"
+	@$(BIN)/python -m pytest -n 2 -m "not uml and not browser and not tools"
 
 test: setup check
-	@$(BIN)/python -m pytest -m uml
+	@$(BIN)/python -m pytest -m "uml or browser or tools"
 
 bench: setup
 	@$(BIN)/python -m benchmarks.speed

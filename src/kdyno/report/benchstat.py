@@ -32,7 +32,8 @@ def export_run(evidence: Evidence) -> str:
     for variant in evidence.variants:
         lines += ["", f"variant: {plain.name(variant)}"]
         for case in evidence.cases:
-            name = f"Benchmark{_word(case.suite).capitalize()}/{_word(case.case)}"
+            suite = _word(case.suite)
+            name = f"Benchmark{suite[:1].upper()}{suite[1:]}/{_word(case.case)}"
             for point in evidence.points.get((case.suite, case.case, variant), ()):
                 count = max(1, round(point.operations))
                 lines.append(f"{name} {count} {point.score:.17g} {_unit(case.unit)}")

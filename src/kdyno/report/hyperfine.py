@@ -8,7 +8,7 @@ import statistics
 from typing import Any
 
 from kdyno.report import plain
-from kdyno.report.duration import seconds_each
+from kdyno.report.duration import pieces, seconds_each
 from kdyno.report.evidence import Evidence, Point
 from kdyno.store.manifest import CaseInfo
 
@@ -48,9 +48,9 @@ def _result(case: CaseInfo, variant: str, points: tuple[Point, ...]) -> dict[str
 
 
 def _cpu_s(case: CaseInfo, points: tuple[Point, ...], kind: str) -> float:
-    """Mean CPU seconds of one unit of work, by the guest's accounting; 0 where it is unknown."""
+    """Mean CPU seconds of the same, by the guest's accounting; 0 where it is unknown."""
     each_s = [
-        getattr(point, kind) / 1e9 / (point.operations * case.scale)
+        getattr(point, kind) / 1e9 / pieces(case, point.operations)
         for point in points
         if getattr(point, kind) is not None and point.operations > 0
     ]

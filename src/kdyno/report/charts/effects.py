@@ -9,7 +9,7 @@ from typing import Any
 
 from kdyno.report import figures, plain
 from kdyno.report.chart import scale
-from kdyno.report.charts.vega import fitted, label_width, table
+from kdyno.report.charts.vega import Spec, fitted, label_width, layer, panel, stack
 from kdyno.report.groups import Group
 from kdyno.store.verdict import Effect, Verdict
 
@@ -28,32 +28,26 @@ def limit(verdict: Verdict) -> float:
     return scale(verdict.effects, verdict.equivalent, 3).limit
 
 
-def effects_chart(verdict: Verdict, group: Group, width_px: int, figures_px: int) -> Any | None:
-    """An altair chart about ``width_px`` wide, labels included; None when nothing was measured.
+def effects_chart(
+    verdict: Verdict, group: Group, width_px: int, figures_px: int, title: str | Spec = ""
+) -> Spec | None:
+    """A chart about ``width_px`` wide, labels included; None when nothing was measured.
 
     ``figures_px``: room for the effect in figures at the right; 0 leaves them out.
     """
-    import altair
-
     names = [f"{plain.short(it.case)} ↓ *" for it in group.effects]
     label_px = label_width(names, width_px * 3 // 10)
+    plot_px = max(120, width_px - label_px - figures_px - 30)
     half = 100.0 * limit(verdict)
-    panels = []
     suites = [suite for suite in group.suites if sorted_effects(group, suite)]
+    panels = []
     for suite in suites:
         effects = sorted_effects(group, suite)
         last = suite == suites[-1]
-        panel = _panel(verdict, effects, half, label_px, last, figures_px > 0)
-        panels.append(
-            panel.properties(
-                width=max(120, width_px - label_px - figures_px - 30),
-                height=altair.Step(ROW_PX),
-                title=plain.short(suite) if len(suites) > 1 else "",
-            )
-        )
-    if not panels:
-        return None
-    return altair.vconcat(*panels, spacing=8)
+        layers = _layers(verdict, effects, half, label_px, last, figures_px > 0)
+        name = plain.short(suite) if len(suites) > 1 else ""
+        panels.append(panel(layers, plot_px, {"step": ROW_PX}, name))
+    return stack(panels, title) if panels else None
 
 
 def told(verdict: Verdict, group: Group) -> str:
@@ -74,19 +68,18 @@ def told(verdict: Verdict, group: Group) -> str:
     return "; ".join(parts) + ". The table of verdicts has every figure."
 
 
-def _panel(
+def _layers(
     verdict: Verdict,
     effects: Sequence[Effect],
     half: float,
     label_px: int,
     last: bool,
     with_figures: bool,
-) -> Any:
+) -> list[Spec]:
     import altair
 
     rows = [_row(number, it, half, label_px) for number, it in enumerate(effects)]
     order = [row["row"] for row in rows]
-    values = table(rows)
     ends = altair.Scale(domain=[-half, half], nice=False)
     ticks = "datum.value == 0 ? '0' : format(datum.value, '+~g') + ' %'"
     axis = altair.Axis(
@@ -107,7 +100,7 @@ def _panel(
         domain=False,
         grid=False,
     )
-    y = altair.Y("row:N", sort=order, title=None, axis=names)
+    y = altair.Y("row:N", scale=altair.Scale(domain=order), title=None, axis=names)
 
     def x(name: str) -> Any:
         return altair.X(f"{name}:Q", scale=ends, axis=axis)
@@ -118,36 +111,34 @@ def _panel(
         legend=None,
     )
     band = min(100.0 * verdict.equivalent, half)
-    wide = altair.Chart(table([{"low": -band, "high": band}]))
-    middle = altair.Chart(table([{"low": 0}]))
-    chart = altair.Chart(values)
+    chart = altair.Chart()
     layers = [
-        wide.mark_rect(color="var(--band)").encode(x=x("low"), x2="high:Q"),
-        chart.transform_filter("isValid(datum.floor_low)")
-        .mark_bar(color="var(--floor)", height=4)
-        .encode(y=y, x=x("floor_low"), x2="floor_high:Q"),
-        middle.mark_rule(color="var(--muted)").encode(x=x("low")),
-        chart.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=2)
-        .encode(y=y, x=x("low"), x2="high:Q", color=colour),
-        chart.transform_filter("datum.side == 0")
-        .mark_circle(size=70, opacity=1)
-        .encode(y=y, x=x("at"), color=colour),
+        layer(
+            chart.mark_rect(color="var(--band)").encode(x=x("low"), x2="high:Q"),
+            [{"low": -band, "high": band}],
+        ),
+        layer(
+            chart.mark_bar(color="var(--floor)", height=4).encode(
+                y=y, x=x("floor_low"), x2="floor_high:Q"
+            ),
+            [row for row in rows if "floor_low" in row],
+        ),
+        layer(chart.mark_rule(color="var(--muted)").encode(x=x("low")), [{"low": 0}]),
+        layer(
+            chart.mark_rule(strokeWidth=2).encode(y=y, x=x("low"), x2="high:Q", color=colour),
+            [row for row in rows if "low" in row],
+        ),
     ]
-    for side, shape in ((-1, "triangle-left"), (1, "triangle-right")):
-        if any(row["side"] == side for row in rows):
-            layers.append(
-                chart.transform_filter(f"datum.side == {side}")
-                .mark_point(shape=shape, size=70, filled=True, opacity=1)
-                .encode(y=y, x=x("at"), color=colour)
-            )
+    for side, shape in ((0, "circle"), (-1, "triangle-left"), (1, "triangle-right")):
+        there = [row for row in rows if row["side"] == side]
+        if there:
+            mark = chart.mark_point(shape=shape, size=70, filled=True, opacity=1)
+            layers.append(layer(mark.encode(y=y, x=x("at"), color=colour), there))
     if with_figures:
-        layers.append(
-            chart.mark_text(align="left", fontSize=12, dx=8).encode(
-                y=y, x=altair.XDatum(half), text="figure:N", color=colour
-            )
-        )
-    return altair.layer(*layers)
+        mark = chart.mark_text(align="left", fontSize=12, dx=8)
+        place = altair.XDatum(half)
+        layers.append(layer(mark.encode(y=y, x=place, text="figure:N", color=colour), rows))
+    return layers
 
 
 def _axis_title(verdict: Verdict, effects: Sequence[Effect]) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from kdyno.report import figures, plain
-from kdyno.report.charts.vega import fitted, table
+from kdyno.report.charts.vega import Spec, fitted, layer, panel
 from kdyno.store.verdict import FactorEffect, Verdict
 
 HEIGHT_PX = 220
@@ -26,8 +25,8 @@ class Interaction:
     levels: tuple[str, ...]
     equivalent: float
 
-    def chart(self, width_px: int) -> Any:
-        """An altair chart: a flat line means that the two factors do not depend on each other."""
+    def chart(self, width_px: int) -> Spec:
+        """A flat line means that the two factors do not depend on each other."""
         import altair
 
         rows = [_row(it) for it in self.effects]
@@ -45,22 +44,26 @@ class Interaction:
             grid=False,
             labelLimit=0,
         )
-        x = altair.X("level:N", sort=list(place.values()), axis=x_axis)
+        x = altair.X("level:N", scale=altair.Scale(domain=list(place.values())), axis=x_axis)
         y = altair.Y("at:Q", axis=y_axis, scale=altair.Scale(zero=True))
+        low = altair.Y("low:Q", axis=y_axis)
         band = 100.0 * self.equivalent
-        around = altair.Chart(table([{"at": -band, "high": band}]))
-        none = altair.Chart(table([{"at": 0}]))
-        chart = altair.Chart(table(rows)).encode(x=x)
         ink = "var(--variant)"
-        return altair.layer(
-            around.mark_rect(color="var(--band)").encode(y=y, y2="high:Q"),
-            none.mark_rule(color="var(--muted)").encode(y=y),
-            chart.mark_line(color=ink, strokeWidth=1.5).encode(y=y),
-            chart.transform_filter("isValid(datum.low)")
-            .mark_rule(color=ink, strokeWidth=2)
-            .encode(y=altair.Y("low:Q", axis=y_axis), y2="high:Q"),
-            chart.mark_circle(color=ink, size=70, opacity=1).encode(y=y),
-        ).properties(width=width_px - 90, height=HEIGHT_PX)
+        chart = altair.Chart()
+        layers = [
+            layer(
+                chart.mark_rect(color="var(--band)").encode(y=y, y2="high:Q"),
+                [{"at": -band, "high": band}],
+            ),
+            layer(chart.mark_rule(color="var(--muted)").encode(y=y), [{"at": 0}]),
+            layer(chart.mark_line(color=ink, strokeWidth=1.5).encode(x=x, y=y), rows),
+            layer(
+                chart.mark_rule(color=ink, strokeWidth=2).encode(x=x, y=low, y2="high:Q"),
+                [row for row in rows if "low" in row],
+            ),
+            layer(chart.mark_circle(color=ink, size=70, opacity=1).encode(x=x, y=y), rows),
+        ]
+        return panel(layers, width_px - 90, HEIGHT_PX)
 
 
 def interaction_charts(verdict: Verdict) -> Iterator[Interaction]:
@@ -83,8 +86,8 @@ def interaction_charts(verdict: Verdict) -> Iterator[Interaction]:
         )
 
 
-def _row(it: FactorEffect) -> dict[str, Any]:
-    row: dict[str, Any] = {"level": it.at, "at": 100.0 * ((it.ratio or 1.0) - 1.0)}
+def _row(it: FactorEffect) -> Spec:
+    row: Spec = {"level": it.at, "at": 100.0 * ((it.ratio or 1.0) - 1.0)}
     if ends := it.ci or it.ci_raw:
         row |= {"low": 100.0 * (ends[0] - 1.0), "high": 100.0 * (ends[1] - 1.0)}
     return row

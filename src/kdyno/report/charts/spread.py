@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdyno.report import figures, plain
-from kdyno.report.charts.vega import fitted, label_width, table
+from kdyno.report.charts.vega import Spec, fitted, label_width, layer, panel, stack
 from kdyno.report.evidence import Evidence, Point
 from kdyno.store.manifest import CaseInfo
 
@@ -68,10 +68,8 @@ def _spread(case: CaseInfo, variant: str, points: tuple[Point, ...]) -> Spread:
     )
 
 
-def spread_chart(found: Sequence[Spread], baseline: str, width_px: int) -> Any:
-    """An altair chart: 90 % of the boots as a line, half of them as a bar, around the median."""
-    import altair
-
+def spread_chart(found: Sequence[Spread], baseline: str, width_px: int) -> Spec:
+    """A chart: 90 % of the boots as a line, half of them as a bar, around the median."""
     labels = [f"{plain.short(it.case.case)} · {plain.short(it.variant)}" for it in found]
     label_px = label_width(labels, width_px * 4 // 10)
     suites = list(dict.fromkeys(it.case.suite for it in found))
@@ -84,15 +82,13 @@ def spread_chart(found: Sequence[Spread], baseline: str, width_px: int) -> Any:
         for suite in suites
     }
     half = _half(found)
-    panels = [
-        _panel(rows[suite], half, label_px, suite == suites[-1]).properties(
-            width=max(140, width_px - label_px - 30),
-            height=altair.Step(ROW_PX),
-            title=plain.short(suite) if len(suites) > 1 else "",
-        )
-        for suite in suites
-    ]
-    return altair.vconcat(*panels, spacing=8)
+    plot_px = max(140, width_px - label_px - 30)
+    panels = []
+    for suite in suites:
+        layers = _layers(rows[suite], half, label_px, suite == suites[-1])
+        name = plain.short(suite) if len(suites) > 1 else ""
+        panels.append(panel(layers, plot_px, {"step": ROW_PX}, name))
+    return stack(panels)
 
 
 def _half(found: Sequence[Spread]) -> float:
@@ -103,7 +99,7 @@ def _half(found: Sequence[Spread]) -> float:
     return max(1e-3, min(reaches[-1], 4.0 * reaches[int(0.8 * (len(reaches) - 1))]))
 
 
-def _panel(rows: list[dict[str, Any]], half: float, label_px: int, last: bool) -> Any:
+def _layers(rows: list[Spec], half: float, label_px: int, last: bool) -> list[Spec]:
     import altair
 
     for row in rows:
@@ -125,7 +121,8 @@ def _panel(rows: list[dict[str, Any]], half: float, label_px: int, last: bool) -
         ticks=last,
         tickCount=5,
     )
-    y = altair.Y("row:N", sort=[row["row"] for row in rows], title=None, axis=names)
+    order = altair.Scale(domain=[row["row"] for row in rows])
+    y = altair.Y("row:N", scale=order, title=None, axis=names)
     ends = altair.Scale(domain=[-half, half], nice=False)
     colour = altair.Color(
         "arm:N",
@@ -134,18 +131,18 @@ def _panel(rows: list[dict[str, Any]], half: float, label_px: int, last: bool) -
         ),
         legend=None,
     )
-    chart = altair.Chart(table(rows)).encode(y=y, color=colour)
+    chart = altair.Chart().encode(y=y, color=colour)
 
     def x(name: str) -> Any:
         return altair.X(f"{name}:Q", scale=ends, axis=axis)
 
-    return altair.layer(
+    ground = altair.value("var(--ground)")
+    marks = (
         chart.mark_rule(strokeWidth=1.5).encode(x=x("low"), x2="high:Q"),
         chart.mark_bar(height=7, opacity=1).encode(x=x("quarter"), x2="three_quarters:Q"),
-        chart.mark_tick(thickness=2, height=9).encode(
-            x=x("median"), color=altair.value("var(--ground)")
-        ),
+        chart.mark_tick(thickness=2, height=9).encode(x=x("median"), color=ground),
     )
+    return [layer(mark, rows) for mark in marks]
 
 
 def told(found: Sequence[Spread]) -> str:
@@ -161,7 +158,7 @@ def told(found: Sequence[Spread]) -> str:
     )
 
 
-def _row(number: int, it: Spread, baseline: str, label_px: int) -> dict[str, Any]:
+def _row(number: int, it: Spread, baseline: str, label_px: int) -> Spec:
     from rich.cells import cell_len
 
     def away(value: float) -> float:

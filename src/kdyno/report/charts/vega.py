@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Altair's charts as SVG, drawn here by vl-convert: no browser, no network."""
+"""Altair's charts as SVG, drawn here by vl-convert: no browser, no network.
+
+Marks and axes are altair's; putting them into layers and panels is not, since altair copies and
+checks a whole chart at every such step, which takes seconds for a long report.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -17,6 +22,26 @@ _PARTS = re.compile(r' (?:role|aria-[a-z]+|class|pointer-events)="[^"]*"')
 _EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"[^>]*/>')
 _ROOT = re.compile(r"<svg[^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\"[^>]*>")
 
+Spec = dict[str, Any]
+"""A Vega-Lite specification: a layer, a panel of layers, or a stack of panels."""
+
+_CONFIG: Spec = {
+    "background": "transparent",
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "domainColor": "var(--line)",
+        "gridColor": "var(--grid)",
+        "tickColor": "var(--line)",
+        "labelColor": "var(--ink)",
+        "titleColor": "var(--muted)",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "title": {"color": "var(--muted)", "fontSize": 12, "fontWeight": "bold", "anchor": "start"},
+}
+
 
 def fitted(text: str, width_px: float) -> str:
     """A label of at most that width. Vega's own limit may cut a character in half, and fails."""
@@ -24,13 +49,6 @@ def fitted(text: str, width_px: float) -> str:
 
     cells = int(width_px / _CELL_PX)
     return text if cell_len(text) <= cells else set_cell_size(text, cells - 1).rstrip() + "…"
-
-
-def table(rows: list[dict[str, Any]]) -> Any:
-    """Rows as a chart's data, inside its own specification."""
-    import altair
-
-    return altair.Data(values=rows)  # type: ignore[no-untyped-call]
 
 
 def label_width(texts: Iterable[str], most_px: int) -> int:
@@ -41,25 +59,39 @@ def label_width(texts: Iterable[str], most_px: int) -> int:
     return min(most_px, max(60, round(longest * _CELL_PX) + 8))
 
 
-def drawn(chart: Any, text: str) -> str:
-    """The altair chart as an ``<svg>`` element that reads ``text`` to those who cannot see it.
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without altair's check of every part against the schema, which the tests have made."""
+    from altair.utils import schemapi
+
+    with schemapi.debug_mode(False):
+        yield
+
+
+def layer(chart: Any, rows: Sequence[Spec]) -> Spec:
+    """An altair chart of one mark with the rows that it draws."""
+    spec: Spec = chart.to_dict(validate=False, context={"top_level": False})
+    return {**spec, "data": {"values": list(rows)}}
+
+
+def panel(layers: Sequence[Spec], width_px: int, height: int | Spec, title: str = "") -> Spec:
+    """Layers over each other on the same axes. ``height``: pixels, or ``{"step": pixels}``."""
+    return {"layer": list(layers), "width": width_px, "height": height, "title": title}
+
+
+def stack(panels: Sequence[Spec], title: str | Spec = "", spacing_px: int = 8) -> Spec:
+    """Panels below each other."""
+    return {"vconcat": list(panels), "spacing": spacing_px, "title": title}
+
+
+def drawn(spec: Spec, text: str) -> str:
+    """The chart as an ``<svg>`` element that reads ``text`` to those who cannot see it.
 
     Colours stay as ``var(--name)``.
     """
     import vl_convert
 
-    styled = chart.configure(background="transparent", font=FONT).configure_view(stroke=None)
-    styled = styled.configure_axis(
-        domainColor="var(--line)",
-        gridColor="var(--grid)",
-        tickColor="var(--line)",
-        labelColor="var(--ink)",
-        titleColor="var(--muted)",
-        labelFontSize=12,
-        titleFontSize=12,
-        titleFontWeight="normal",
-    ).configure_title(color="var(--muted)", fontSize=12, fontWeight="bold", anchor="start")
-    svg = vl_convert.vegalite_to_svg(styled.to_json())
+    svg = vl_convert.vegalite_to_svg({**spec, "config": _CONFIG})
     svg = _EMPTY.sub("", _PARTS.sub("", svg))
     size = _ROOT.search(svg)
     assert size is not None, svg[:200]

@@ -11,6 +11,8 @@ SUFFIX = ".html"
 
 
 def export_run(evidence: Evidence) -> str:
+    from kdyno.report.charts.vega import unchecked
     from kdyno.report.html.page import page
 
-    return page(evidence)
+    with unchecked():
+        return page(evidence)

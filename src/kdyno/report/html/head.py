@@ -23,12 +23,17 @@ def head(evidence: Evidence, links: Sequence[Html]) -> Html:
         "header",
         tag("div", *asked, _theme_switch(), class_="top"),
         tag("h1", tag("bdi", question) if question else name(verdict.experiment)),
-        tag("p", tag("bdi", answer(verdict).replace(" %", "\u00a0%")), class_="answer"),
+        tag("p", tag("bdi", _unbroken(answer(verdict))), class_="answer"),
         _tally(verdict),
         _facts(evidence),
         _warnings(verdict, evidence),
         tag("nav", links, aria_label="Sections"),
     )
+
+
+def _unbroken(text: str) -> Html:
+    """Keeps a line from ending between a number and its percent sign."""
+    return Html(join([text]).replace(" %", "&nbsp;%"))
 
 
 def badge(word: str, more: str = "") -> Html:

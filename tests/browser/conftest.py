@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Real Chromium, without a window, on pages made from synthetic runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_run import DEMO, HOSTILE, Shape, case, make
+
+from kdyno.report.evidence import Evidence, gather
+from kdyno.report.html import export_run
+
+HOSTILE_SHAPE = Shape(
+    cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),
+    variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97, HOSTILE[7]: 1.0},
+    baseline=HOSTILE[1],
+    blocks=7,
+    question="".join(HOSTILE),
+    experiment=HOSTILE[6],
+)
+LARGE = Shape(
+    cases=tuple(case(number, f"suite-{number // 20}") for number in range(100)),
+    variants={"mine": 1.02},
+    blocks=60,
+)
+SHAPES = {"demo": DEMO, "hostile": HOSTILE_SHAPE, "large": LARGE, "short": replace(DEMO, blocks=3)}
+
+
+@pytest.fixture(scope="session")
+def evidences(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Evidence]:
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, shape in SHAPES.items():
+            run = make(tmp_path_factory.mktemp(f"runs-{name}"), shape, patch)
+            verdict = run.verdict()
+            assert verdict is not None
+            found[name] = gather(run, verdict)
+    return found
+
+
+@pytest.fixture(scope="session")
+def pages(
+    evidences: dict[str, Evidence], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    for name, evidence in evidences.items():
+        (folder / f"{name}.html").write_text(export_run(evidence), encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in evidences}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright package")
+    with playwright.sync_playwright() as engine:
+        flags = ["--no-sandbox", "--disable-gpu"]
+        chromium = engine.chromium.launch(executable_path=program, args=flags)
+        yield chromium
+        chromium.close()
+
+
+Opened = Callable[..., Any]
+
+
+@pytest.fixture
+def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Opened]:
+    """``opened("demo", width=390)``: the page, which must stay without a complaint or a request
+    until the end of the test."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def go(name: str, width: int = 1280, scheme: str = "light") -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            reduced_motion="reduce",
+            accept_downloads=True,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        address = pages[name].as_uri()
+        page.on("console", lambda said: wrong.append(f"console: {said.text}"))
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda asked: asked.url in (address,) or wrong.append(f"request: {asked.url}"),
+        )
+        page.goto(address)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert [it for it in wrong if not it.startswith("request: blob:")] == []

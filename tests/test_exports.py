@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""What other programs read: the formats' own rules, and figures that come through unchanged."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as xml
+
+import pytest
+from synthetic_run import DEMO, HOSTILE, Shape, case, make
+from test_report_golden import VERDICTS
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.report import gate
+from kdyno.report.duration import pieces, seconds_each
+from kdyno.report.evidence import Evidence, gather
+from kdyno.report.exporters import exporter, exporter_for, exporters
+from kdyno.store.run import Run
+
+EFFECTS = 9 * 4
+"""Cases × (variants and the baseline's copy) of DEMO."""
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    with pytest.MonkeyPatch.context() as patch:
+        return make(tmp_path_factory.mktemp("runs"), DEMO, patch)
+
+
+@pytest.fixture(scope="module")
+def evidence(demo: Run) -> Evidence:
+    verdict = demo.verdict()
+    assert verdict is not None
+    return gather(demo, verdict)
+
+
+def test_evidence_is_what_the_store_has(evidence: Evidence) -> None:
+    assert evidence.variants == ("stock", "mine", "other", "nothing", "stock-again")
+    assert len(evidence.boots) == 24 * 5
+    assert [boot.position for boot in evidence.boots] == list(range(120))
+    lost = evidence.boots[17]
+    assert (lost.ok, lost.reason) == (False, "panic")
+    counts = {variant: len(evidence.points["fio", "case-0", variant]) for variant in DEMO.variants}
+    assert counts == {
+        variant: 24 - (variant == lost.variant) for variant in ("mine", "other", "nothing")
+    }
+    assert any(boot.disturbed == ("neighbour",) for boot in evidence.boots)
+    assert evidence.commands["mine"][0] == "bwrap"
+    assert evidence.builds["mine"]["version"] == "7.3.4"
+    assert [it.suite for it in evidence.cases] == ["unixbench"] * 6 + ["fio"] * 3
+
+
+def test_a_damaged_boot_is_told_and_left_out(tmp_path: Path) -> None:
+    run = make(tmp_path, replace(DEMO, blocks=7, failed=()))
+    boots = sorted((run.path / "boots").iterdir())
+    (boots[3] / "samples.jsonl").write_text("{")
+    (run.path / "images" / "mine.json").write_text("[]")
+    verdict = run.verdict()
+    assert verdict is not None
+    found = gather(run, verdict)
+    assert [it.name for it in found.damaged] == [boots[3].name]
+    assert len(found.boots) == 7 * 5 - 1
+    assert "damaged" in found.builds["mine"]["unreadable"]
+
+
+def test_benchstat_lines(evidence: Evidence) -> None:
+    lines = str(exporter("benchstat").export(evidence)).splitlines()
+    assert lines[0] == "experiment: demo"
+    assert "Unit s better=lower" in lines and "Unit loops/s better=higher" in lines
+    order = [line.split(": ")[1] for line in lines if line.startswith("variant: ")]
+    assert order[0] == "stock"
+    # A name that ended in -0 would lose it, taken for a number of CPUs.
+    name, iterations, score, unit = next(
+        line for line in lines if line.startswith("Benchmark")
+    ).split()
+    assert (name, iterations, unit) == ("BenchmarkUnixbench/case=0", "2000", "loops/s")
+    assert float(score) == evidence.points["unixbench", "case-0", "stock"][0].score
+    assert sum(line.startswith("Benchmark") for line in lines) == sum(
+        map(len, evidence.points.values())
+    )
+    assert any(line.startswith("BenchmarkUnixbench/whetstone-double ") for line in lines)
+
+
+def test_google_benchmark_json(evidence: Evidence) -> None:
+    data = json.loads(exporter("googlebench").export(evidence))
+    runs = [it for it in data["benchmarks"] if it["run_type"] == "iteration"]
+    assert len(runs) == sum(map(len, evidence.points.values()))
+    first = runs[0]
+    score = evidence.points["unixbench", "case-0", "stock"][0].score
+    assert first["name"] == first["run_name"] == "stock/unixbench/case-0"
+    assert first["loops/s"] == score
+    assert first["real_time"] == pytest.approx(1e9 / score)
+    time = next(it for it in runs if it["name"] == "stock/unixbench/case-2")
+    assert time["real_time"] == pytest.approx(1e9 * time["s"])
+    assert {it["time_unit"] for it in data["benchmarks"]} == {"ns"}
+    middle = next(it for it in data["benchmarks"] if it["run_type"] == "aggregate")
+    assert middle["name"] == "stock/unixbench/case-0_median"
+
+
+def test_hyperfine_json(evidence: Evidence) -> None:
+    results = json.loads(exporter("hyperfine").export(evidence))["results"]
+    # MWIPS is no time.
+    assert not any("whetstone" in it["command"] for it in results)
+    assert len(results) == 8 * 5
+    first = results[0]
+    points = evidence.points["unixbench", "case-0", "stock"]
+    assert first["command"] == "unixbench/case-0 on stock"
+    assert first["times"] == [1.0 / point.score for point in points]
+    assert first["mean"] == statistics.fmean(first["times"])
+    assert first["min"] <= first["median"] <= first["max"]
+    assert first["user"] == pytest.approx(0.12 / 2000)
+    assert first["parameters"] == {"suite": "unixbench", "case": "case-0", "variant": "stock"}
+    assert {len(it["times"]) - len(it["exit_codes"]) for it in results} == {0}
+
+
+def test_scores_as_seconds() -> None:
+    per_minute = case(0, unit="loops/min", scale=60.0)
+    assert seconds_each(per_minute, 120.0) == 0.5
+    assert pieces(per_minute, 10.0) == 10.0
+    milliseconds = case(2, unit="ms", better="lower", scale=1000.0)
+    assert seconds_each(milliseconds, 4.0) == 0.004
+    assert pieces(milliseconds, 10.0) == 10.0
+    assert seconds_each(case(0, unit="MWIPS"), 4.0) is None
+    assert seconds_each(case(2, unit="faults"), 4.0) is None
+
+
+def test_junit_counts(evidence: Evidence) -> None:
+    root = xml.fromstring(exporter("junit").export(evidence))
+    assert root.tag == "testsuites"
+    assert len(root.findall("testsuite/testcase")) == int(root.get("tests", "")) == EFFECTS
+    words = Counter(
+        (it.verdict, it.control) for it in evidence.verdict.effects if it.variant != "stock-again"
+    )
+    assert int(root.get("failures", "")) == words["slower", False] == 8
+    assert int(root.get("skipped", "")) == words["inconclusive", False]
+    assert root.get("errors") == "0"
+    failed = {
+        f"{suite.get('name')} {test.get('name')}"
+        for suite in root.findall("testsuite")
+        for test in suite.findall("testcase")
+        if test.find("failure") is not None
+    }
+    # case-2 counts seconds: the faster kernel's larger ratio is slower there.
+    assert "mine fio/case-2" in failed and "other fio/case-0" in failed
+    assert "mine fio/case-0" not in failed
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_junit_fails_where_the_gate_does(name: str) -> None:
+    verdict = VERDICTS[name]
+    root = xml.fromstring(str(exporter("junit").export(verdict)).encode("utf-8", "replace"))
+    status = gate.exit_status(verdict, ["slower"])
+    assert (int(root.get("failures", "0")) > 0) == (status == gate.SLOWER)
+    if status == gate.FAILED:
+        assert int(root.get("errors", "0")) > 0
+
+
+def test_parquet_has_every_score(evidence: Evidence) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import io
+
+    from pyarrow import parquet
+
+    data = exporter("parquet").export(evidence)
+    assert isinstance(data, bytes)
+    table = parquet.read_table(io.BytesIO(data))
+    assert table.num_rows == sum(map(len, evidence.points.values()))
+    row = table.slice(0, 1).to_pylist()[0]
+    point = evidence.points["unixbench", "case-0", "stock"][0]
+    assert row["score"] == point.score and row["boot"] == point.boot.index
+    assert (row["variant"], row["unit"], row["control"]) == ("stock", "loops/s", False)
+    assert table.schema.metadata[b"baseline"] == b"stock"
+
+
+def test_parquet_without_pyarrow_says_what_to_do(
+    evidence: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ToolError, match=r"pip install kdyno\[parquet\]"):
+        exporter("parquet").export(evidence)
+
+
+def test_charts_as_files(evidence: Evidence) -> None:
+    drawing = str(exporter("svg").export(evidence))
+    root = xml.fromstring(drawing)
+    assert root.get("role") == "img" and "mine is faster" in root.get("aria-label", "")
+    assert "var(--" not in drawing and "href" not in drawing
+    for variant in ("mine ÷ stock", "stock-again ÷ stock"):
+        assert variant in drawing
+    picture = exporter("png").export(evidence)
+    assert isinstance(picture, bytes) and picture.startswith(b"\x89PNG\r\n")
+    # Twice the drawing's pixels, in the header's first field.
+    assert int.from_bytes(picture[16:20], "big") == round(2 * float(root.get("width", "")))
+
+
+def test_nothing_measured_still_exports() -> None:
+    empty = Evidence(VERDICTS["baseline-failed"])
+    for name, each in exporters().items():
+        assert each.export(empty), name
+    assert "nothing was measured" in str(exporter("svg").export(empty))
+    assert json.loads(exporter("hyperfine").export(empty)) == {"results": []}
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    shape = Shape(
+        cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),
+        variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97},
+        baseline=HOSTILE[1],
+        blocks=7,
+        experiment=HOSTILE[6],
+    )
+    run = make(tmp_path, shape)
+    verdict = run.verdict()
+    assert verdict is not None
+    found = gather(run, verdict)
+    lines = str(exporter("benchstat").export(found)).splitlines()
+    scores = [line for line in lines if line.startswith("Benchmark")]
+    assert len(scores) == 7 * 3 * len(HOSTILE)
+    assert {len(line.split()) for line in scores} == {4}
+    tests = xml.fromstring(exporter("junit").export(found)).findall("testsuite/testcase")
+    assert len(tests) == 2 * len(HOSTILE)
+    xml.fromstring(exporter("svg").export(found))
+    for name in ("googlebench", "hyperfine"):
+        json.loads(exporter(name).export(found))
+
+
+def test_a_file_name_says_the_format() -> None:
+    names = {
+        "report.html": "html",
+        "x.MD": "markdown",
+        "x.json": "json",
+        "x.hyperfine.json": "hyperfine",
+        "a.b/x.googlebench.json": "googlebench",
+        "junit.xml": "junit",
+        "x.bench": "benchstat",
+    }
+    assert {file: exporter_for(file).name for file in names} == names
+    with pytest.raises(UsageError, match=r"x\.doc: which format\? Add -f FORMAT"):
+        exporter_for("x.doc")
+    suffixes = [each.suffix for each in exporters().values()]
+    assert len(suffixes) == len(set(suffixes))

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Exports held against the programs that they are for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from synthetic_run import DEMO, make
+
+from kdyno.report.evidence import Evidence, gather
+from kdyno.report.exporters import exporter
+
+pytestmark = pytest.mark.tools
+
+COMPARE = Path("/usr/share/benchmark/compare.py")
+"""Where Debian has Google Benchmark's."""
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    with pytest.MonkeyPatch.context() as patch:
+        run = make(tmp_path_factory.mktemp("runs"), DEMO, patch)
+    verdict = run.verdict()
+    assert verdict is not None
+    return gather(run, verdict)
+
+
+def said(words: Sequence[str | Path]) -> str:
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def benchstat(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The one that is installed, else one built here by go."""
+    found = shutil.which("benchstat")
+    if found is not None:
+        return found
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("neither benchstat nor go is installed")
+    folder = tmp_path_factory.mktemp("go")
+    done = subprocess.run(
+        [go, "install", "golang.org/x/perf/cmd/benchstat@latest"],
+        env={**os.environ, "GOBIN": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        pytest.skip(f"go could not get benchstat: {done.stderr.strip()[-200:]}")
+    return str(folder / "benchstat")
+
+
+def test_benchstat_reads_and_agrees(benchstat: str, evidence: Evidence, tmp_path: Path) -> None:
+    file = tmp_path / "demo.bench"
+    file.write_text(str(exporter("benchstat").export(evidence)))
+    text = said([benchstat, "-format", "csv", "-col", "variant", file])
+    rows = {
+        line.split(",")[0]: line.split(",") for line in text.splitlines() if re.match(r"\w+/", line)
+    }
+    assert set(rows) == {
+        *(f"Unixbench/case={number}" for number in range(5)),
+        *(f"Fio/case={number}" for number in range(3)),
+        "Unixbench/whetstone-double",
+    }
+    heads = text.splitlines()[1].split(",")
+    assert [head for head in heads if head] == list(evidence.variants)
+    # Its figures are medians too; it compares unpaired, so only the size is held against ours.
+    for it in evidence.verdict.effects:
+        if it.variant != "mine" or it.control:
+            continue
+        row = rows[f"{it.suite.capitalize()}/{it.case.replace('-', '=')}"]
+        column = heads.index("mine")
+        assert float(row[1]) == pytest.approx(it.baseline_value, rel=1e-3)
+        assert it.ratio is not None
+        told = float(row[column + 2].removesuffix("%"))
+        assert told == pytest.approx(100.0 * (it.ratio - 1.0), abs=0.3)
+
+
+def test_google_benchmarks_compare_reads_it(evidence: Evidence, tmp_path: Path) -> None:
+    if not COMPARE.exists():
+        pytest.skip("no compare.py: apt-get install libbenchmark-tools")
+    file = tmp_path / "demo.json"
+    file.write_text(str(exporter("googlebench").export(evidence)))
+    text = said([sys.executable, COMPARE, "--no-color", "filters", file, "stock/", "mine/"])
+    line = next(line for line in text.splitlines() if "unixbench/case-0_median" in line)
+    # Times: 3 % faster is 3 % less.
+    assert float(line.split()[-6]) == pytest.approx(-0.03, abs=0.005)
+
+
+def test_hyperfine_writes_the_same_fields(evidence: Evidence, tmp_path: Path) -> None:
+    program = shutil.which("hyperfine")
+    if program is None:
+        pytest.skip("no hyperfine: apt-get install hyperfine")
+    file = tmp_path / "true.json"
+    subprocess.run(
+        [program, "-N", "-r", "3", "--export-json", file, "true"], check=True, capture_output=True
+    )
+    theirs = json.loads(file.read_text())["results"][0]
+    ours = json.loads(exporter("hyperfine").export(evidence))["results"][0]
+    # Later versions add the memory of each run, which nothing asks for.
+    for key in set(theirs) - {"memory_usage_byte"}:
+        assert type(ours[key]) is type(theirs[key]), key

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: MIT
+"""The report's page as text: whole, closed to the outside, and safe whatever a run holds."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Kdyno, kdyno  # noqa: F401
+from synthetic_run import DEMO, HOSTILE, Shape, case, make
+from test_report_golden import VERDICTS
+
+from kdyno.report.charts.palette import COLOURS, resolved
+from kdyno.report.charts.vega import fitted
+from kdyno.report.evidence import Evidence, gather
+from kdyno.report.html import export_run, sections
+from kdyno.report.html.markup import Html, block, data, join, tag
+from kdyno.report.html.sections.again import run_command
+from kdyno.store.run import Run
+from kdyno.store.verdict import FactorEffect, FactorTable
+
+VOID = {"meta", "input", "br", "hr", "rect", "path", "line"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes; fails where tags do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, str] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for name in set(self.open):
+            self.texts[name] = self.texts.get(name, "") + data
+
+    def all(self, tag: str, **wanted: str) -> list[dict[str, str | None]]:
+        return [
+            attributes
+            for name, attributes in self.elements
+            if name == tag and all(attributes.get(key) == value for key, value in wanted.items())
+        ]
+
+    @property
+    def section_ids(self) -> list[str | None]:
+        return [attributes["id"] for attributes in self.all("section")]
+
+
+def evidence_of(run: Run) -> Evidence:
+    verdict = run.verdict()
+    assert verdict is not None
+    return gather(run, verdict)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    with pytest.MonkeyPatch.context() as patch:
+        return evidence_of(make(tmp_path_factory.mktemp("runs"), DEMO, patch))
+
+
+@pytest.fixture(scope="module")
+def page(demo: Evidence) -> str:
+    return export_run(demo)
+
+
+def test_all_sections_with_data_and_no_others(page: str, demo: Evidence) -> None:
+    expected = ["verdicts", "effects", "boots", "spread", "machine", "builds", "again", "samples"]
+    assert Page(page).section_ids == expected
+    assert Page(export_run(Evidence(demo.verdict))).section_ids == ["verdicts", "effects"]
+    assert Page(export_run(Evidence(VERDICTS["baseline-failed"]))).section_ids == []
+
+
+def test_the_answer_stands_first(page: str) -> None:
+    found = Page(page)
+    assert found.texts["h1"] == "Does my patch make the kernel faster?"
+    assert page.index("mine is faster than stock") < page.index('<section id="verdicts"')
+    assert [links["href"] for links in found.all("a")][1:] == [
+        f"#{section}" for section in found.section_ids
+    ]
+
+
+def test_one_row_one_dot_one_point_each(page: str, demo: Evidence) -> None:
+    rows = re.findall(r'<table id="effects-table".*?</table>', page, re.S)[0]
+    assert rows.count('<th scope="row"') == len(demo.verdict.effects) == 36
+    dots = re.findall(r'<path class="dots \w+" d="([^"]*)"', page)
+    pairs = sum(
+        len(demo.points[it.suite, it.case, variant])
+        for it in demo.cases
+        for other in demo.variants[1:]
+        for variant in ("stock", other)
+    )
+    assert sum(path.count("M") for path in dots) == pairs
+    rings = re.findall(r'<path class="ring" d="([^"]*)"', page)
+    disturbed = sum(
+        bool(point.boot.disturbed)
+        for it in demo.cases
+        for other in demo.variants[1:]
+        for variant in ("stock", other)
+        for point in demo.points[it.suite, it.case, variant]
+    )
+    assert sum(path.count("M") for path in rings) == disturbed > 0
+
+
+def test_every_chart_has_words(page: str) -> None:
+    drawings = Page(page).all("svg")
+    assert len(drawings) == 2 * 4 + 9 * 4 + 2
+    assert all(it["role"] == "img" and len(it["aria-label"] or "") > 40 for it in drawings)
+
+
+def test_nothing_leaves_the_page(page: str) -> None:
+    # Names of XML languages are no addresses.
+    rest = page.replace("http://www.w3.org/2000/svg", "").replace(
+        "http://www.w3.org/1999/xlink", ""
+    )
+    assert "http:" not in rest and "https:" not in rest and "//cdn" not in rest
+    found = Page(page)
+    assert not [name for name, _ in found.elements if name in ("link", "img", "iframe", "object")]
+    assert [it for it in found.all("script") if "src" in it] == []
+    assert all((it["href"] or "").startswith("#") for it in found.all("a"))
+    assert not [it for _, it in found.elements if "style" in it or any(k[:2] == "on" for k in it)]
+
+
+def test_the_policy_names_the_style_and_the_script(page: str) -> None:
+    policy = Page(page).all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
+    assert policy is not None and policy.startswith("default-src 'none'")
+    style = re.findall(r"<style>(.*?)</style>", page, re.S)[0]
+    script = re.findall(r"<script>(.*?)</script>", page, re.S)[0]
+    for text, kind in ((style, "style-src"), (script, "script-src")):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in policy
+
+
+def embedded(page: str) -> dict[str, Any]:
+    text = re.findall(r'<script type="application/json" id="run-data">(.*?)</script>', page)[0]
+    value: dict[str, Any] = json.loads(text)
+    return value
+
+
+def test_the_samples_are_all_there(page: str, demo: Evidence) -> None:
+    found = embedded(page)
+    assert found["variants"] == list(demo.variants)
+    assert len(found["boots"]) == 120 and len(found["scores"]) == 9
+    for about, row in zip(found["cases"], found["scores"], strict=True):
+        for position, score in enumerate(row):
+            boot = demo.boots[position]
+            points = {
+                point.boot.position: point.score
+                for point in demo.points[about[0], about[1], boot.variant]
+            }
+            assert (score is None) == (position == 17)
+            if score is not None:
+                assert score == pytest.approx(points[position], rel=1e-8)
+
+
+def test_hostile_runs_stay_text(tmp_path: Path) -> None:
+    shape = Shape(
+        cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),
+        variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97, HOSTILE[7]: 1.0},
+        baseline=HOSTILE[1],
+        blocks=7,
+        question="".join(HOSTILE),
+        experiment=HOSTILE[6],
+    )
+    text = export_run(evidence_of(make(tmp_path, shape)))
+    found = Page(text)
+    assert len(found.all("script")) == 2 and found.all("img") == []
+    assert text.count("<script") == text.count("</script>") == 2
+    assert "<img" not in text and "<!-- comment" not in text and "<b>" not in found.texts["h1"]
+    assert not any(character in text for character in "\u202e\u202c\x1b\x07\x00")
+    assert embedded(text)["variants"][0] == HOSTILE[1]
+
+
+def test_the_worst_verdicts_make_pages() -> None:
+    for name in ("hostile", "failed", "too-few", "many", "control-moved"):
+        found = Page(export_run(Evidence(VERDICTS[name])))
+        assert "verdicts" in found.section_ids, name
+
+
+def test_a_hundred_cases_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = Shape(
+        cases=tuple(case(number, f"suite-{number // 20}") for number in range(100)),
+        variants={"mine": 1.01},
+        blocks=60,
+    )
+    text = export_run(evidence_of(make(tmp_path, shape, monkeypatch)))
+    assert len(text.encode()) < 3_000_000
+    assert text.count('class="strip"') == 100
+
+
+def test_factors_become_lines_and_tables() -> None:
+    def row(kind: str, ratio: float, at: str | None = None) -> FactorEffect:
+        return FactorEffect.model_validate(
+            {
+                "suite": "compile",
+                "case": "whole",
+                "unit": "s",
+                "better": "lower",
+                "kind": kind,
+                "factor": "smp",
+                "level": "on",
+                "reference": "off",
+                "other": at and "jobs",
+                "at": at,
+                "ratio": ratio,
+                "ci": (ratio - 0.01, ratio + 0.01),
+                "blocks": 12,
+                "verdict": "faster" if ratio < 0.98 else "equivalent",
+            }
+        )
+
+    effects = (row("main", 0.7), row("conditional", 1.0, "1"), row("conditional", 0.55, "2"))
+    factors = FactorTable(
+        factors={"smp": ("off", "on"), "jobs": ("1", "2")},
+        effects=effects,
+        summary=("<smp> helps",),
+    )
+    text = export_run(Evidence(VERDICTS["demo"].model_copy(update={"factors": factors})))
+    assert Page(text).section_ids == ["verdicts", "effects", "factors"]
+    assert "&lt;smp&gt; helps" in text
+    label = "whole: smp on, by jobs: 1 0.00 %, 2 −45.0 %"
+    assert len(Page(text).all("svg", **{"aria-label": label})) == 2
+
+
+def test_markup_escapes_whatever_is_not_html() -> None:
+    assert tag("td", "a<b", [Html("<i>x</i>"), None, "&"], data_v='"1"') == (
+        '<td data-v="&quot;1&quot;">a&lt;b<i>x</i>&amp;</td>'
+    )
+    assert tag("input", hidden=True, checked=False) == "<input hidden>"
+    assert join(["\ud800\0"]) == "?\ufffd"
+    assert "\x1b" not in block("\x1b[31mred\n\tindented")
+    assert "\tindented" in block("\x1b[31mred\n\tindented")
+    for bad in ({"style": "x"}, {"onclick": "x"}, {"a b": "x"}):
+        with pytest.raises(ValueError, match="attribute"):
+            tag("p", **bad)
+
+
+def test_embedded_data_cannot_end_its_element() -> None:
+    text = data({"a": "</script><!--&\u2028"}, "x")
+    assert text.count("<") == 2 and text.count(">") == 2 and "&" not in text
+    assert json.loads(text.split(">")[1].split("<")[0]) == {"a": "</script><!--&\u2028"}
+    with pytest.raises(ValueError):
+        data(float("nan"), "x")
+
+
+def test_the_command_has_what_the_run_had() -> None:
+    overrides = {"quick": True, "variants": ["a b"], "cases": ["pipe"], "precision": 0.01}
+    assert run_command("x.toml", overrides, 7) == (
+        "kdyno run x.toml --quick --variant 'a b' --case pipe --precision 0.01 --seed 7"
+    )
+    calibrated = {"calibrate": True, "only_baseline": True, "max_boots": 12, "seed": 3}
+    assert run_command("x.toml", calibrated, 3) == "kdyno calibrate x.toml --max-boots 12 --seed 3"
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [it / 12.92 if it <= 0.04045 else ((it + 0.055) / 1.055) ** 2.4 for it in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("ground", ["ground", "card"])
+def test_text_can_be_read(dark: bool, ground: str) -> None:
+    """WCAG 2 AA: 4.5 to 1."""
+    behind = _luminance(COLOURS[ground][dark])
+    for name in ("ink", "muted", "accent", "faster", "slower", "equivalent", "inconclusive"):
+        over = _luminance(COLOURS[name][dark])
+        contrast = (max(over, behind) + 0.05) / (min(over, behind) + 0.05)
+        assert contrast >= 4.5, f"{name} on {ground}: {contrast:.2f}"
+
+
+def test_charts_stand_alone_in_light_colours() -> None:
+    assert resolved('<a fill="var(--ground)" stroke="var(--slower)">') == (
+        '<a fill="#ffffff" stroke="#c4400a">'
+    )
+
+
+def test_labels_are_cut_between_characters() -> None:
+    assert fitted("short", 100) == "short"
+    assert fitted("😀" * 30, 67) == "😀😀😀😀…"
+
+
+def test_sections_say_what_they_are() -> None:
+    modules = sections.modules()
+    orders = [module.ORDER for module in modules]
+    assert orders == sorted(set(orders))
+    assert all(module.TITLE and module.__doc__ for module in modules)
+
+
+def test_report_writes_the_page(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
+    run = make(tmp_path, replace(DEMO, blocks=7, failed=()))
+    out = tmp_path / "report.html"
+    said = kdyno("report", run.path, "-o", out)
+    assert said.status == 0 and str(out) in said.err
+    assert Page(out.read_text("utf-8")).texts["h1"] == DEMO.question
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("-o", "no/such/report.html"), "not a file in a folder that exists"),
+        (("-o", "report.doc"), "which format?"),
+        (("-f", "htm"), "no such format"),
+    ],
+)
+def test_report_refuses_before_it_works(
+    kdyno: Kdyno,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    text: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = kdyno("report", "nowhere", *words)
+    assert said.status == 2 and text in said.err
+
+
+def test_charts_keep_to_the_schema(demo: Evidence) -> None:
+    """Pages are made without altair's own checks; here they are on."""
+    import altair
+
+    from kdyno.report.charts.effects import effects_chart
+    from kdyno.report.charts.spread import spread_chart, spreads
+    from kdyno.report.groups import groups
+
+    made = [effects_chart(demo.verdict, group, 800, 150) for group in groups(demo.verdict)]
+    made.append(spread_chart(spreads(demo), "stock", 800))
+    for spec in made:
+        assert spec is not None
+        altair.Chart.from_dict(spec).to_dict(validate=True)
