@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -255,7 +256,7 @@ echo "  PROBE   interfaces $(ls /sys/class/net | wc -l) user $(id -u)"
 @needs_sandbox
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
-def test_an_ordinary_user_builds_in_a_cache_of_their_own(tmp_path: Path) -> None:
+def test_an_ordinary_user_builds_in_a_cache_of_their_own() -> None:
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     probe = sandbox.Sandbox(tmp_bytes=1 << 20).argv(["true"])
     if subprocess.run([*nobody, *probe], capture_output=True).returncode != 0:
@@ -264,17 +265,17 @@ def test_an_ordinary_user_builds_in_a_cache_of_their_own(tmp_path: Path) -> None
         [*nobody, sys.executable, "-c", "import kdyno"], capture_output=True
     ).returncode:
         pytest.skip("this Python is closed to other users")
-    toy = Toy(tmp_path)
-    for path in (toy.cache, *toy.cache.rglob("*")):
-        os.chown(path, 65534, 65534)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        if not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
-    builder = child(toy, user=nobody)
-    said, problem = builder.communicate()
-    assert "image" in said, problem
-    image = Path(said.split()[-1])
-    assert image.stat().st_uid == 65534
+    # Not below tmp_path: pytest keeps the folders above it closed to other users.
+    with tempfile.TemporaryDirectory() as open_folder:
+        Path(open_folder).chmod(0o755)
+        toy = Toy(Path(open_folder))
+        for path in (toy.cache, *toy.cache.rglob("*")):
+            os.chown(path, 65534, 65534)
+        builder = child(toy, user=nobody)
+        said, problem = builder.communicate()
+        assert "image" in said, problem
+        image = Path(said.split()[-1])
+        assert image.stat().st_uid == 65534
 
 
 def test_stale_work_of_living_processes_stays(tmp_path: Path) -> None:
