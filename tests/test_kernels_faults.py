@@ -34,8 +34,11 @@ GATE = {
     )
 }
 CHILD = """
+import signal
 import sys
 from pathlib import Path
+# A shell starts what it puts into the background deaf to Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[1])
 from toy_kernel import variant
 from kdyno.kernels.build import build
