@@ -112,7 +112,7 @@ def started(tmp_path: Path, *extra: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         # A shell starts what it puts into the background deaf to Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     while process.poll() is None and len(list(tmp_path.glob("*/boots/000*"))) < 3:
         os.sched_yield()
