@@ -32,8 +32,10 @@ check: $(BIN)/kdyno
 	@$(BIN)/python -m mypy
 	@$(BIN)/python -m pytest -n 2 -m "not uml and not browser and not tools"
 
+# Apart, so that no browser is alive beside a guest that is being timed.
 test: setup check
-	@$(BIN)/python -m pytest -m "uml or browser or tools"
+	@$(BIN)/python -m pytest -m "(browser or tools) and not uml"
+	@$(BIN)/python -m pytest -m uml
 
 bench: setup
 	@$(BIN)/python -m benchmarks.speed
