@@ -15,7 +15,8 @@ from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
 from kdyno.lab.builder import Built
 from kdyno.machines.cpus import measuring
 from kdyno.store.boot import BootRecord
-from kdyno.store.run import list_runs
+from kdyno.store.resolve import resolve
+from kdyno.store.run import list_runs, open_run
 from kdyno.store.verdict import Verdict
 
 pytestmark = pytest.mark.uml
@@ -38,9 +39,12 @@ def measured(tmp_path: Path, seed: int) -> Verdict:
 def test_a_delay_in_one_system_call_is_found_there_and_nowhere_else(
     built: Built, tmp_path: Path
 ) -> None:
-    verdict = measured(tmp_path, 1)
-    found = effects(verdict)
-    assert found["syscall"] == "slower", verdict.answer
+    # On a machine that other people load, a run may end undecided, but never with another claim.
+    for seed in (1, 2, 3):
+        verdict = measured(tmp_path, seed)
+        if (found := effects(verdict)["syscall"]) != "inconclusive":
+            break
+    assert found == "slower", verdict.answer
     slow = next(effect for effect in verdict.effects if effect.case == "syscall")
     assert slow.ci is not None and slow.ci[1] < 1 and slow.ratio is not None
     assert slow.ci[0] <= slow.ratio <= slow.ci[1]
@@ -48,13 +52,14 @@ def test_a_delay_in_one_system_call_is_found_there_and_nowhere_else(
     # The folder holds all it takes to judge again, and the gate goes by the same words.
     again = kdyno("report", "last", "--json", "-", runs=tmp_path)
     assert json.loads(again.stdout)["effects"] == json.loads(verdict.to_json())["effects"]
-    boots = [boot for boot in list_runs(tmp_path)[0].boots() if isinstance(boot, BootRecord)]
+    newest = open_run(resolve("last", tmp_path))
+    boots = [boot for boot in newest.boots() if isinstance(boot, BootRecord)]
     assert len(boots) == sum(verdict.boots.values())
     assert all(boot.ok for boot in boots)
     # One run in twenty may claim something by chance. What is there is claimed again.
     elsewhere = claimed(verdict) - {"syscall"}
     if elsewhere:
-        elsewhere &= claimed(measured(tmp_path, 2))
+        elsewhere &= claimed(measured(tmp_path, 4))
     assert not elsewhere, verdict.answer
 
 
