@@ -1,44 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""Memory routines: what their files say, their kernel form, and that they copy right."""
+"""Memory routines: what their files say, and their kernel form."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from kdyno.errors import UsageError
-from kdyno.kernels import cpu
 from kdyno.kernels.routine import (
+    FUNCTIONS,
+    OWN_PAGES,
+    PAGES,
     PLACE,
     Routine,
+    find_by_stem,
     find_routine,
     flatten,
     kernel_source,
+    kernel_sources,
     list_routines,
+    of_variant,
     parse_routine,
-    routines_folder,
+    start_of,
 )
 
-HERE = Path(__file__).parent / "routine"
-ROUTINES = list_routines()
-KINDS = (
-    "bytes",
-    "canary",
-    "source",
-    "guard",
-    "return",
-    "saved",
-    "direction",
-    "upper",
-    "same",
-)
+ROUTINES = [it for function in FUNCTIONS for it in list_routines(function=function)]
 
-needs_compiler = pytest.mark.skipif(
-    shutil.which("gcc") is None or "sse2" not in cpu.flags(), reason="needs gcc on x86-64"
-)
+
+def called(routine: Routine) -> str:
+    return routine.path.stem
 
 
 def described(**changed: str | None) -> str:
@@ -52,24 +43,79 @@ def test_the_published_experiment_has_its_routines() -> None:
     assert {"avx2", "avx512", "fsrm", "saito-oikawa"} <= {routine.name for routine in ROUTINES}
 
 
-@pytest.mark.parametrize("routine", ROUTINES, ids=lambda routine: routine.name)
+@pytest.mark.parametrize("routine", ROUTINES, ids=called)
 def test_every_file_describes_itself(routine: Routine) -> None:
     assert routine.help and routine.source and routine.requires
     assert "um" in routine.archs
     assert all(name == name.lower() for name in routine.requires)
-    assert find_routine(routine.name) == routine
+    assert find_routine(routine.name, routine.function) == routine
+    assert find_by_stem(routine.path.stem) == routine
 
 
-@pytest.mark.parametrize("routine", ROUTINES, ids=lambda routine: routine.name)
+@pytest.mark.parametrize("routine", ROUTINES, ids=called)
 def test_kernel_form_needs_nothing_from_outside_the_tree(routine: Routine) -> None:
     (place, text), *rest = kernel_source(routine).items()
-    assert (place, rest) == ("arch/x86/lib/memcpy_64.S", [])
+    assert (place, rest) == (FUNCTIONS[routine.function], [])
     assert '#include "' not in text
     assert text.startswith("/* SPDX-License-Identifier: GPL-2.0-only */")
-    assert "SYM_TYPED_FUNC_START(__memcpy)" in text
-    assert "EXPORT_SYMBOL(memcpy)" in text
-    start = f"ROUTINE_START({routine.symbol.removeprefix('memcpy_')})"
-    assert text.count(start) == 1
+    assert "SYM_TYPED_FUNC_START(__##function)" in text
+    assert "EXPORT_SYMBOL(function)" in text
+    assert text.count(start_of(routine)) == 1
+
+
+def test_the_published_routine_is_there_in_all_its_block_sizes() -> None:
+    names = {routine.name for routine in list_routines()}
+    assert {f"saito-oikawa-{size}" for size in (128, 256, 1024)} | {"saito-oikawa"} <= names
+
+
+def test_a_page_function_that_is_not_asked_for_stays_as_it_was() -> None:
+    (one,) = of_variant(None, (("clear_page", "avx2"),))
+    placed = kernel_sources((one,))
+    assert set(placed) == {FUNCTIONS[function] for function in PAGES}
+    plain = find_routine(OWN_PAGES, "copy_page")
+    assert placed[FUNCTIONS["copy_page"]] == flatten(plain.path)
+    assert set(kernel_sources(of_variant("fsrm", (("memset", "sse"),)))) == {
+        PLACE,
+        FUNCTIONS["memset"],
+    }
+
+
+def own_file(folder: Path, name: str = "mine.S", start: str = "ROUTINE_START(mine)") -> Path:
+    path = folder / name
+    function = name.partition("-")[0] if "-" in name else None
+    path.write_text(described(function=function) + f'#include "routine.h"\n{start}\n\tRET\n')
+    return path
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = own_file(tmp_path)
+    routine = find_routine(str(path))
+    assert (routine.name, routine.symbol, routine.function) == ("mine", "memcpy_mine", "memcpy")
+    assert "SYM_TYPED_FUNC_START" in kernel_source(routine)[PLACE]
+    page = own_file(tmp_path, "copy_page-mine.S", "PAGE_ROUTINE_START(copy_page, mine)")
+    assert find_by_stem(str(page)).symbol == "copy_page_mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "function", "said"),
+    [
+        ("mine.S", "ROUTINE_START(other)", "memcpy", r"must begin with ROUTINE_START\(mine\)"),
+        ("mine.S", "ROUTINE_START(mine)", "memset", "says that it is a memcpy"),
+        ("gone.S", "", "memcpy", "No such file"),
+        ("fill.S", "", "memset", "routine of memset is called memset-NAME.S"),
+        ("bad.S", "", "memcpy", "function: 'strlen'; there are memcpy"),
+    ],
+)
+def test_a_wrong_file_is_refused(
+    name: str, start: str, function: str, said: str, tmp_path: Path
+) -> None:
+    if start:
+        own_file(tmp_path, name, start)
+    elif name != "gone.S":
+        of = "memset" if name == "fill.S" else "strlen"
+        (tmp_path / name).write_text(described(function=of))
+    with pytest.raises(UsageError, match=said):
+        find_routine(str(tmp_path / name), function)
 
 
 def test_vector_routines_stay_out_of_native_kernels() -> None:
@@ -108,48 +154,3 @@ def test_an_include_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.S").write_text('#include "other.h"\n')
     with pytest.raises(UsageError, match=r"includes 'other\.h', which is not in"):
         flatten(tmp_path / "a.S")
-
-
-def checker(folder: Path, assembly: Path, symbol: str) -> Path:
-    """Builds the checker around ``symbol`` of ``assembly``."""
-    program = folder / f"check-{symbol}"
-    subprocess.run(
-        [
-            *("gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"),
-            *("-I", str(routines_folder()), str(HERE / "check.c"), str(assembly)),
-            *(f"-Wl,--defsym=memcpy_under_test={symbol}", "-o", str(program)),
-        ],
-        check=True,
-    )
-    return program
-
-
-def run(program: Path, mode: str) -> tuple[int, list[str], str]:
-    """Exit status, the kinds of violation, and the last line."""
-    done = subprocess.run([str(program), mode], capture_output=True, text=True, timeout=300)
-    *violations, last = done.stdout.splitlines()
-    return done.returncode, [line.split(":")[0] for line in violations], last
-
-
-@needs_compiler
-@pytest.mark.parametrize("routine", ROUTINES, ids=lambda routine: routine.name)
-def test_copies_right(routine: Routine, tmp_path: Path) -> None:
-    program = checker(tmp_path, routine.path, routine.symbol)
-    if lacking := cpu.missing(routine.requires):
-        pytest.skip(f"this CPU has no {', '.join(lacking)}")
-    status, violations, last = run(program, "full")
-    assert (status, violations) == (0, [])
-    assert int(last.split()[0]) > 1025 * 64 * 64
-
-
-@needs_compiler
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_checker_notices(kind: str, tmp_path: Path) -> None:
-    if kind == "upper" and "avx" not in cpu.flags():
-        pytest.skip("this CPU has no avx")
-    program = checker(tmp_path, HERE / "broken.S", f"memcpy_broken_{kind}")
-    status, violations, last = run(program, "thin")
-    if kind == "upper" and "not readable" in last:
-        pytest.skip("this CPU does not tell which registers are in use")
-    assert status == 1
-    assert kind in violations

@@ -45,3 +45,10 @@ def test_missing_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_machine_without_cpuinfo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "CPUINFO", cpu.CPUINFO.parent / "no-such-file")
     assert cpu.this_cpu.__wrapped__() == cpu.Cpu("", "", frozenset())
+
+
+def test_flags_of_a_compiler_name_the_features_that_their_code_needs() -> None:
+    assert cpu.needed_by("-O3 -msse2 -mavx2 -mavx512bw -mprefer-vector-width=512 -mno-avx") == (
+        "sse2", "avx2", "avx512bw",
+    )  # fmt: skip
+    assert cpu.needed_by("-O2") == ()

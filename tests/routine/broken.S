@@ -99,3 +99,69 @@ ROUTINE_START(broken_same)
 	rep movsb
 	RET
 ROUTINE_END(broken_same)
+
+/* waits for ever at one size */
+ROUTINE_START(broken_hang)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+1:	cmpq	$20, %rdx
+	je	1b
+	rep movsb
+	RET
+ROUTINE_END(broken_hang)
+
+/* an instruction that no CPU has */
+ROUTINE_START(broken_illegal)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	rep movsb
+	cmpq	$33, %rdx
+	jne	1f
+	ud2
+1:	RET
+ROUTINE_END(broken_illegal)
+
+/* ends the program that checks it */
+ROUTINE_START(broken_died)
+	cmpq	$33, %rdx
+	jne	1f
+	movl	$60, %eax
+	movl	$77, %edi
+	syscall
+1:	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	rep movsb
+	RET
+ROUTINE_END(broken_died)
+
+/* a memmove that always goes upwards */
+ROUTINE_START_OF(memmove, broken_overlap)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	rep movsb
+	RET
+ROUTINE_END_OF(memmove, broken_overlap)
+
+/* a memset that takes the whole of esi */
+ROUTINE_START_OF(memset, broken_bytes)
+	movq	%rdi, %r9
+	movq	%rdx, %rcx
+	movl	%esi, %eax
+	cmpq	$8, %rdx
+	jne	1f
+	movl	%esi, 4(%rdi)
+1:	rep stosb
+	cmpq	$8, %rdx
+	jne	2f
+	movl	%esi, 4(%r9)
+2:	movq	%r9, %rax
+	RET
+ROUTINE_END_OF(memset, broken_bytes)
+
+/* a page of which the last line stays as it was */
+PAGE_ROUTINE_START(clear_page, broken_bytes)
+	movl	$4032, %ecx
+	xorl	%eax, %eax
+	rep stosb
+	RET
+PAGE_ROUTINE_END(clear_page, broken_bytes)

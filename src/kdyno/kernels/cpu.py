@@ -55,6 +55,20 @@ def missing(requires: Iterable[str]) -> tuple[str, ...]:
     return tuple(feature for feature in requires if feature not in have)
 
 
+# A compiler's -mX and the feature in /proc/cpuinfo that the code then needs.
+_MACHINE_FLAGS = {
+    **{f"-m{it}": it for it in ("avx", "avx2", "fma", "bmi1", "bmi2", "ssse3", "sse2")},
+    **{f"-mavx512{it}": f"avx512{it}" for it in ("f", "bw", "dq", "vl", "cd")},
+    "-msse4.1": "sse4_1",
+    "-msse4.2": "sse4_2",
+}
+
+
+def needed_by(cflags: str) -> tuple[str, ...]:
+    """Features without which code that was compiled with these flags may die: ``-mavx2`` …"""
+    return tuple(_MACHINE_FLAGS[it] for it in cflags.split() if it in _MACHINE_FLAGS)
+
+
 def has_amx() -> bool:
     """True where tile registers make the saved state of a process 11 KB: UML up to 6.12
     has a fixed 2696 bytes for it and dies at the first user process."""

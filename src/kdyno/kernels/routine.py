@@ -3,23 +3,45 @@
 
 A routine is one assembly file whose first comment block holds ``key: value`` lines. The same
 file becomes ``memcpy_NAME`` in a program and ``memcpy`` in a kernel; see ``routine.h`` there.
+A routine of another function says so (``function: memset``), and its file is ``memset-NAME.S``.
+A person's own file may lie anywhere; it is named by its path.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from kdyno.errors import UsageError
+from kdyno.experiment.routines import is_file_name
 from kdyno.paths import data_root
 
 HEADER = "routine.h"
 PLACE = "arch/x86/lib/memcpy_64.S"
 """The file of the kernel tree that a routine replaces: UML and x86-64 both link it."""
 
+FUNCTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "memcpy": PLACE,
+        "memmove": "arch/x86/lib/memmove_64.S",
+        "memset": "arch/x86/lib/memset_64.S",
+        "copy_page": "arch/x86/lib/copy_page_64.S",
+        "clear_page": "arch/x86/lib/clear_page_64.S",
+    }
+)
+"""Function → the file of the kernel tree that its routine replaces."""
+PAGES = ("copy_page", "clear_page")
+"""User Mode Linux has macros for these; PAGES_PATCH makes functions of them."""
+PAGES_PATCH = "um-page-routines.patch"
+OWN_PAGES = "plain"
+"""The routine that does what the macro did, for the page function that is not asked for."""
+
 _KEYS = ("help", "requires", "source", "arch")
+_OPTIONAL = ("function",)
 _LINE = re.compile(r"^[ \t]*\*[ \t]*([a-z]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]*)".*\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -40,14 +62,26 @@ class Routine:
     """Kernels it may go into. A native kernel must not touch vector registers unasked, because
     they hold a process's values; in User Mode Linux those are kept elsewhere."""
 
+    function: str = "memcpy"
+    """Which of FUNCTIONS it is."""
+
     @property
     def symbol(self) -> str:
         """Name of the function when the file is assembled for a program."""
-        return "memcpy_" + self.name.replace("-", "_")
+        return f"{self.function}_{label(self.name)}"
+
+
+def label(name: str) -> str:
+    """A routine's name as part of an assembler's symbol."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
 def routines_folder() -> Path:
     return data_root() / "kernel" / "memcpy"
+
+
+def patches_folder() -> Path:
+    return data_root() / "kernel" / "patches"
 
 
 def parse_routine(path: Path, text: str) -> Routine:
@@ -57,7 +91,7 @@ def parse_routine(path: Path, text: str) -> Routine:
     """
     said: dict[str, str] = {}
     for key, value in _described(text):
-        if key not in _KEYS:
+        if key not in (*_KEYS, *_OPTIONAL):
             raise UsageError(f"{path}: unknown key {key!r}; a routine has {', '.join(_KEYS)}")
         if key in said:
             raise UsageError(f"{path}: {key!r} is given twice")
@@ -68,13 +102,22 @@ def parse_routine(path: Path, text: str) -> Routine:
                 f"{path}: no {key!r}; its first comment must hold a line ' * {key}: …' "
                 f"(see the other files in {path.parent})"
             )
+    function = said.get("function", "memcpy")
+    if function not in FUNCTIONS:
+        raise UsageError(f"{path}: function: {function!r}; there are {', '.join(FUNCTIONS)}")
+    name = path.stem
+    if function != "memcpy":
+        if not name.startswith(f"{function}-"):
+            raise UsageError(f"{path}: a routine of {function} is called {function}-NAME.S")
+        name = name.removeprefix(f"{function}-")
     return Routine(
-        name=path.stem,
+        name=name,
         path=path,
         help=said["help"],
         requires=tuple(said["requires"].split()),
         source=said["source"],
         archs=tuple(said["arch"].split()),
+        function=function,
     )
 
 
@@ -85,20 +128,56 @@ def _described(text: str) -> list[tuple[str, str]]:
     return []
 
 
-def list_routines(folder: Path | None = None) -> tuple[Routine, ...]:
-    """Every routine of ``folder`` (the project's own unless told), sorted by name."""
+def list_routines(folder: Path | None = None, function: str = "memcpy") -> tuple[Routine, ...]:
+    """Every routine for ``function`` in ``folder`` (the project's own unless told), by name."""
     where = routines_folder() if folder is None else folder
-    return tuple(parse_routine(path, path.read_text("utf-8")) for path in sorted(where.glob("*.S")))
+    found = (parse_routine(path, path.read_text("utf-8")) for path in where.glob("*.S"))
+    return tuple(
+        sorted((it for it in found if it.function == function), key=lambda routine: routine.name)
+    )
 
 
-def find_routine(name: str) -> Routine:
-    """The routine called ``name``; UsageError with the known ones otherwise."""
-    known = {routine.name: routine for routine in list_routines()}
+def find_routine(name: str, function: str = "memcpy") -> Routine:
+    """The routine called ``name``, or that of the file ``name``; UsageError otherwise."""
+    said = f"{function} = {name!r}"
+    if is_file_name(name):
+        path = Path(name)
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, ValueError) as problem:
+            why = problem.strerror if isinstance(problem, OSError) else "not text in UTF-8"
+            raise UsageError(f"{said}: {why}") from problem
+        routine = parse_routine(path, text)
+        if routine.function != function:
+            raise UsageError(f"{said}: this file says that it is a {routine.function}")
+        if start_of(routine) not in text:
+            raise UsageError(f"{said}: the function must begin with {start_of(routine)}")
+        return routine
+    known = {routine.name: routine for routine in list_routines(function=function)}
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"memcpy = {name!r}: no such routine ({', '.join(known)}){hint}")
+    raise UsageError(f"{said}: no such routine ({', '.join(known)}){hint}")
+
+
+def find_by_stem(stem: str) -> Routine:
+    """The routine of the file ``stem``.S, or of a path: ``avx2``, ``memset-avx2``, ``mine.S``."""
+    first = Path(stem).name.partition("-")[0]
+    function = first if first in FUNCTIONS and first != "memcpy" else "memcpy"
+    if function == "memcpy" or is_file_name(stem):
+        return find_routine(stem, function)
+    return find_routine(stem.removeprefix(f"{function}-"), function)
+
+
+def start_of(routine: Routine) -> str:
+    """The line that begins the function in the routine's file, see routine.h."""
+    name = label(routine.name)
+    if routine.function == "memcpy":
+        return f"ROUTINE_START({name})"
+    if routine.function in PAGES:
+        return f"PAGE_ROUTINE_START({routine.function}, {name})"
+    return f"ROUTINE_START_OF({routine.function}, {name})"
 
 
 def kernel_source(routine: Routine, arch: str = "um") -> dict[str, str]:
@@ -109,17 +188,40 @@ def kernel_source(routine: Routine, arch: str = "um") -> dict[str, str]:
     """
     if arch not in routine.archs:
         raise UsageError(
-            f"memcpy = {routine.name!r} cannot go into a kernel of arch {arch!r}, "
+            f"{routine.function} = {routine.name!r} cannot go into a kernel of arch {arch!r}, "
             f"only into {', '.join(routine.archs)}"
         )
-    return {PLACE: flatten(routine.path)}
+    return {FUNCTIONS[routine.function]: flatten(routine.path)}
+
+
+def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple[Routine, ...]:
+    """The routines that a variant asks for; UsageError for one that is not there."""
+    asked = [("memcpy", memcpy)] if memcpy is not None else []
+    return tuple(find_routine(name, function) for function, name in [*asked, *routines])
+
+
+def kernel_sources(routines: Iterable[Routine], arch: str = "um") -> dict[str, str]:
+    """The files of several routines; a page function that is not among them stays plain."""
+    chosen = {routine.function: routine for routine in routines}
+    if any(function in chosen for function in PAGES):
+        for function in PAGES:
+            chosen.setdefault(function, find_routine(OWN_PAGES, function))
+    placed: dict[str, str] = {}
+    for routine in chosen.values():
+        placed |= kernel_source(routine, arch)
+    return placed
 
 
 def flatten(path: Path) -> str:
-    """The text of ``path`` with each include in quotes replaced by that file's text."""
+    """The text of ``path`` with each include in quotes replaced by that file's text.
+
+    A file of a person's own includes routine.h too, which lies beside the project's routines.
+    """
 
     def inlined(match: re.Match[str]) -> str:
         included = path.parent / match[1]
+        if not included.is_file() and match[1] == HEADER:
+            included = routines_folder() / HEADER
         if not included.is_file():
             raise UsageError(f"{path}: includes {match[1]!r}, which is not in {path.parent}")
         return flatten(included)

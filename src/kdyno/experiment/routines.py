@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The keys ``memcpy`` and ``routines``: which memory routines a variant has."""
+
+from __future__ import annotations
+
+import os.path
+from pathlib import Path
+
+from kdyno.experiment.mistakes import quoted
+from kdyno.experiment.position import KeyPath
+from kdyno.experiment.table import Table, is_file
+from kdyno.experiment.vocabulary import Vocabulary
+
+OWN_MEMCPY = "stock"
+"""``memcpy = "stock"``: the kernel's own routine, to undo what [kernel] asks for."""
+
+
+def is_file_name(name: str) -> bool:
+    """Whether ``name`` means a file of the person's own and no routine of the project."""
+    return "/" in name or name.endswith(".S")
+
+
+def read_memcpy(table: Table, folder: Path, vocabulary: Vocabulary) -> str | None:
+    """One routine or file, or of several the first that this machine's CPU can run."""
+    raw = table.raw("memcpy")
+    if isinstance(raw, str) and is_file_name(raw):
+        return _file(table, table.at("memcpy"), raw, folder)
+    allowed = tuple(dict.fromkeys((OWN_MEMCPY, *vocabulary.routines)))
+    if not isinstance(raw, list):
+        return table.word("memcpy", allowed, "") or None
+    return _first(table, table.texts("memcpy"), allowed, folder, vocabulary)
+
+
+def read_routines(
+    table: Table, folder: Path, vocabulary: Vocabulary
+) -> tuple[tuple[str, str], ...] | None:
+    """(function, routine) pairs, sorted; None where the level does not have the key."""
+    raw = table.raw("routines")
+    if raw is None:
+        return None
+    if not isinstance(raw, dict):
+        wanted = 'a table like { memset = "avx512", copy_page = "mine.S" }'
+        table.wrong_type(table.at("routines"), raw, wanted)
+        return None
+    inner = Table(raw, table.at("routines"), table.mistakes, tuple(vocabulary.function_routines))
+    found = {}
+    for function, known in vocabulary.function_routines.items():
+        if function not in inner:
+            continue
+        allowed = tuple(dict.fromkeys((OWN_MEMCPY, *known)))
+        value = inner.raw(function)
+        if isinstance(value, list):
+            names = inner.texts(function)
+            name = _first(inner, names, allowed, folder, vocabulary, f"{function}-")
+        elif isinstance(value, str) and is_file_name(value):
+            name = _file(inner, inner.at(function), value, folder)
+        else:
+            name = inner.word(function, allowed, "") or None
+        if name is not None:
+            found[function] = name
+    return tuple(sorted(found.items()))
+
+
+def _first(
+    table: Table,
+    names: list[tuple[KeyPath, str]],
+    allowed: tuple[str, ...],
+    folder: Path,
+    vocabulary: Vocabulary,
+    prefix: str = "",
+) -> str | None:
+    wanted = []
+    for path, name in names:
+        if is_file_name(name):
+            if file := _file(table, path, name, folder):
+                wanted.append(file)
+        elif name in allowed:
+            wanted.append(name)
+        else:
+            table.mistakes.add(path, f"{quoted(name)} is not known", allowed=allowed, near=name)
+    runs = [
+        name
+        for name in wanted
+        if name == OWN_MEMCPY
+        or vocabulary.runs_here(name if is_file_name(name) else f"{prefix}{name}")
+    ]
+    # None of them runs here: whoever builds refuses or skips the first, with the reason.
+    return next(iter([*runs, *wanted]), None)
+
+
+def _file(table: Table, path: KeyPath, name: str, folder: Path) -> str | None:
+    """The file as an absolute path; the experiment's folder is where relative ones begin."""
+    place = Path(os.path.normpath(folder / Path(name).expanduser()))
+    if not name.endswith(".S") or not is_file(place):
+        why = "no routine's file ends so: it is FILE.S" if not name.endswith(".S") else "no file"
+        table.mistakes.add(path, f"{quoted(name)}: {why} {place}".rstrip(), found=name)
+        return None
+    return str(place)

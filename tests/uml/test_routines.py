@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""A kernel with routines of ours and the fused user copy boots, works, and passes its own tests."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kdyno.experiment.loader import parse
+from kdyno.kernels.image import Image
+from kdyno.kernels.routine import find_routine
+from kdyno.lab.builder import build_all, check
+from kdyno.lab.kunit import kernel_tests
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.machines.cpus import first, place
+from kdyno.machines.program import guest_program
+from kdyno.machines.uml import UmlBoot, boot
+from kdyno.paths import cache_root
+from kdyno.suites.catalogue import load
+from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.record import Sample
+
+pytestmark = pytest.mark.uml
+
+SOURCE = "debian:linux-source-7.3"
+TEXT = f"""\
+name = "routines"
+question = "Does a kernel with all of these work?"
+baseline = "all"
+[kernel]
+source = "{SOURCE}"
+config = ["bench"]
+[variant.all]
+memcpy = ["overlap-avx2", "overlap-sse"]
+routines = {{ memmove = ["avx2", "sse"], memset = ["avx2", "sse"] }}
+patches = ["fused-user-copy.patch"]
+[[suite]]
+name = "unixbench"
+cases = ["pipe", "fscopy-1024", "execl", "spawn"]
+[measure]
+calibrate = true
+"""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    folder = tmp_path_factory.mktemp("routines")
+    experiment = parse(TEXT, "routines.toml", folder, vocabulary(load()))
+    recipes = check(experiment, cache_root(), lambda _text, _part: None)
+    assert set(recipes.of["all"].changes.files) == {
+        "arch/um/kernel/skas/uaccess.c",
+        *(f"arch/x86/lib/{name}_64.S" for name in ("memcpy", "memmove", "memset")),
+    }
+    return build_all(experiment, recipes, cache_root()).images["all"]
+
+
+def test_a_kernel_with_all_of_it_does_its_work(image: Image) -> None:
+    # Copies of every size at odd places, through files and a pipe, compared by programs.
+    script = (
+        "cd /tmp; cat /bin/sh /bin/ls > a; for n in 1 7 63 64 65 100 511 513 4095 4097 9999; do "
+        "dd if=a of=b bs=$n skip=1 2>/dev/null; tail -c +$((n + 1)) a | cmp - b || exit 1; done"
+    )
+    words = (
+        ("pipe",),
+        ("execl",),
+        ("spawn",),
+        ("run", "/bin/sh", "-c", script),
+    )
+    jobs = tuple(CaseJob("test", word, word, tuple(rest), 0.05) for word, *rest in words)
+    outcome = boot(
+        UmlBoot(
+            kernel=image.kernel,
+            program=guest_program(cache_root(), 64),
+            job=Job(jobs),
+            placement=first(place(1)),
+        )
+    )
+    assert outcome.host.status == "ok", outcome.host
+    for number in range(len(jobs)):
+        assert isinstance(outcome.transcript.result(number), Sample), words[number]
+
+
+@pytest.mark.skipif(
+    not os.environ.get("KDYNO_TEST_KUNIT"),
+    reason="a whole kernel build, 5 minutes: set KDYNO_TEST_KUNIT=1",
+)
+def test_the_kernels_own_tests_pass() -> None:
+    report = kernel_tests(
+        find_routine("overlap-sse"),
+        SOURCE,
+        cache_root(),
+        lambda _text, _part: None,
+        patches=("fused-user-copy.patch",),
+    )
+    assert report.problems == ()
+    assert {suite.name for suite in report.suites} >= {"memcpy", "string", "usercopy"}
