@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: MIT
+"""Counts of copies: the kernel's dump under garbage, sites by name, files, shares, the report."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.lab.counting import PATCH, counting_experiment
+from kdyno.lab.trying import case_experiment_text
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.memcpy.distribution import (
+    Distribution,
+    Site,
+    distribution,
+    parse_distribution,
+    read_distribution,
+    render_distribution,
+    write_distribution,
+)
+from kdyno.memcpy.dump import Counted, read_dump
+from kdyno.memcpy.shares import aligned, by_size, size_quantile
+from kdyno.memcpy.shipped import shipped_folder
+from kdyno.memcpy.sites import distribution_of, function_at, site_at
+from kdyno.memcpy.trace import Copy, parse_trace, read_trace, render_trace, write_trace
+from kdyno.memcpy.trace import distribution_of as distribution_of_trace
+from kdyno.profiles.symbols import Symbols
+from kdyno.report.copies import amount, bar, copies_text, volume
+from kdyno.report.copies_chart import chart
+from kdyno.suites.catalogue import load
+
+BASE = 0x60001000
+SYMBOLS = Symbols((BASE, BASE + 0x100, BASE + 0x200), ("first", "second.isra.0", "third"))
+copies = st.builds(Copy, st.integers(0, (1 << 25) - 1), st.integers(0, 63), st.integers(0, 63))
+
+
+def dump(
+    slots: dict[tuple[int, Copy], int],
+    order: tuple[tuple[int, Copy], ...] = (),
+    limit: int = 100,
+    lost: int = 0,
+) -> bytes:
+    """What a kernel leaves: (offset in the kernel, copy) → calls."""
+
+    def key(offset: int, it: Copy) -> int:
+        return offset << 37 | it.size << 12 | it.dst << 6 | it.src
+
+    numbers = (BASE, len(slots), lost, 0, len(order), limit, 1, sum(slots.values()))
+    body = b"".join(struct.pack("<QQ", key(*at), calls) for at, calls in slots.items())
+    tail = b"".join(struct.pack("<Q", key(*at)) for at in order)
+    return struct.pack("<16s8Q", b"kdyno copies 1\n\0", *numbers) + body + tail
+
+
+@given(st.dictionaries(st.tuples(st.integers(1, (1 << 27) - 1), copies), st.integers(1, 1 << 40)))
+def test_a_dump_says_what_was_counted(slots: dict[tuple[int, Copy], int]) -> None:
+    order = tuple(slots)[:3]
+    counted = read_dump(dump(slots, order, lost=2))
+    assert counted.calls == {(BASE + at, copy): calls for (at, copy), calls in slots.items()}
+    assert counted.order == tuple((BASE + at, copy) for at, copy in order)
+    assert (counted.lost, counted.spans, counted.total) == (2, 1, sum(slots.values()))
+
+
+@given(st.binary(max_size=400), st.data())
+def test_garbage_is_refused_and_nothing_else_happens(noise: bytes, data: st.DataObject) -> None:
+    good = dump({(7, Copy(512, 0, 8)): 3, (9, Copy(64, 1, 2)): 4}, ((7, Copy(512, 0, 8)),))
+    at = data.draw(st.integers(0, len(good)))
+    for content in (noise, good[:at], good[:at] + noise, good[:at] + noise + good[at:]):
+        if content != good:
+            try:
+                counted = read_dump(content)
+            except ToolError as problem:
+                assert "counts" in str(problem)
+            else:  # other numbers may be a dump as well, but never of another length
+                assert len(content) == len(good) and counted.total >= 0
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "did not reach its power-off"),
+        (b"kdyno", "end within the header"),
+        (b"x" * 200, "begin with something else"),
+        (dump({(7, Copy(1, 0, 0)): 1})[:-1], "95 bytes are there, and 96 were announced"),
+        (dump({(0, Copy(0, 0, 0)): 1}), "a slot says 1 calls of 0x0"),
+        (dump({(7, Copy(1, 0, 0)): 1 << 63}), "a slot says"),
+        (dump({}, limit=1 << 40), "more than there can be"),
+    ],
+)
+def test_a_dump_that_is_none_is_refused(content: bytes, reason: str) -> None:
+    with pytest.raises(ToolError, match=reason):
+        read_dump(content)
+
+
+def test_a_sum_that_is_wrong_is_refused() -> None:
+    content = bytearray(dump({(7, Copy(1, 0, 0)): 5}))
+    content[-8] = 6
+    with pytest.raises(ToolError, match="add up to 6, and the sum is given as 5"):
+        read_dump(bytes(content))
+
+
+def test_call_sites_have_names() -> None:
+    assert function_at(SYMBOLS, BASE + 0x110) == "second"
+    assert site_at(SYMBOLS, BASE + 0x110) == "second.isra.0+0x10"
+    # The return address behind a call that ends a function is the next function's first byte.
+    assert function_at(SYMBOLS, BASE + 0x200) == "second"
+    assert site_at(SYMBOLS, BASE + 0x200) == "second.isra.0+0x100"
+    assert function_at(SYMBOLS, 0x10) == "unknown"
+    assert site_at(SYMBOLS, 0x10) == "unknown:0x10"
+
+
+def counted() -> Counted:
+    calls = {
+        (BASE + 0x110, Copy(512, 0, 8)): 10,
+        (BASE + 0x120, Copy(512, 0, 8)): 30,
+        (BASE + 0x210, Copy(4096, 0, 0)): 5,
+        (BASE + 0x010, Copy(0, 3, 3)): 1,
+    }
+    return Counted(calls)
+
+
+def test_counts_become_a_distribution() -> None:
+    found = distribution_of(counted(), "a test", lambda at: function_at(SYMBOLS, at))
+    assert [(it.size, it.dst, it.src, it.calls) for it in found.cells] == [
+        (0, 3, 3, 1),
+        (512, 0, 8, 40),
+        (4096, 0, 0, 5),
+    ]
+    assert found.sites == (
+        Site("second", 40, 20480),
+        Site("third", 5, 20480),
+        Site("first", 1, 0),
+    )
+    assert (found.calls, found.bytes) == (46, 40960)
+    apart = distribution_of(counted(), "a test", lambda at: site_at(SYMBOLS, at))
+    assert [it.site for it in apart.sites][:2] == ["second.isra.0+0x20", "second.isra.0+0x10"]
+
+
+cells = st.dictionaries(
+    st.tuples(st.integers(0, 1 << 30), st.integers(0, 63), st.integers(0, 63)),
+    st.integers(1, 1 << 62),
+    min_size=1,
+)
+sites = st.lists(
+    st.builds(Site, st.text(min_size=1), st.integers(0, 1 << 62), st.integers(0, 1 << 62))
+)
+
+
+@given(cells, st.text(), sites)
+def test_a_distribution_comes_back_from_its_file(
+    counts: dict[tuple[int, int, int], int], source: str, found: list[Site]
+) -> None:
+    made = distribution(counts, source, found)
+    assert parse_distribution(render_distribution(made).encode(), "x") == made
+
+
+@given(st.binary() | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda it: st.lists(it) | st.dictionaries(
+        st.sampled_from(["schema", "kind", "source", "cells", "sites", "size", "calls"]), it
+    ),
+).map(lambda it: json.dumps(it).encode()))  # fmt: skip
+def test_another_file_is_refused_with_its_name(content: bytes) -> None:
+    with pytest.raises(UsageError, match=r"^mine\.json: "):
+        parse_distribution(content, "mine.json")
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        ({"size": -1, "dst": 0, "src": 0, "calls": 1}, r"cells\[1\]: size is -1"),
+        ({"size": 1, "dst": 64, "src": 0, "calls": 1}, r"cells\[1\]: dst is 64"),
+        ({"size": 1, "dst": 0, "src": 0.5, "calls": 1}, r"cells\[1\]: src is 0.5"),
+        ({"size": 1, "dst": 0, "src": 0, "calls": -3}, r"cells\[1\]: calls is -3"),
+        ({"size": 1, "dst": 0, "src": 0, "calls": True}, r"cells\[1\]: calls is True"),
+        ({"size": 1, "dst": 0, "src": 0}, r"cells\[1\]: calls is None"),
+        ({"size": 1 << 31, "dst": 0, "src": 0, "calls": 1}, r"cells\[1\]: size is"),
+        (7, r"cells\[1\] is '7', but must be a table"),
+    ],
+)
+def test_a_bad_cell_is_named(cell: object, reason: str) -> None:
+    good = {"size": 8, "dst": 0, "src": 0, "calls": 1}
+    content = json.dumps({"schema": 1, "kind": "copies", "source": "", "cells": [good, cell]})
+    with pytest.raises(UsageError, match=rf"mine\.json: {reason}"):
+        parse_distribution(content.encode(), "mine.json")
+
+
+def test_weights_that_are_all_zero_are_refused() -> None:
+    zero = {"size": 8, "dst": 0, "src": 0, "calls": 0}
+    content = json.dumps({"schema": 1, "kind": "copies", "cells": [zero, zero]})
+    with pytest.raises(UsageError, match="every cell has 0 calls"):
+        parse_distribution(content.encode(), "mine.json")
+
+
+def test_files_are_whole_or_absent(tmp_path: Path) -> None:
+    made = distribution({(8, 0, 0): 1}, "x")
+    write_distribution(made, tmp_path / "a.json")
+    assert read_distribution(tmp_path / "a.json") == made
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_distribution(made, tmp_path / "no" / "a.json")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_distribution(tmp_path / "none.json")
+
+
+@given(st.lists(copies, min_size=1))
+def test_a_trace_comes_back_from_its_file(order: list[Copy]) -> None:
+    assert parse_trace(render_trace(order, "two\nlines"), "x") == tuple(order)
+
+
+@pytest.mark.parametrize("name", ["copies.txt", "copies.gz"])
+def test_a_trace_is_written_and_read(tmp_path: Path, name: str) -> None:
+    order = (Copy(8, 0, 1), Copy(512, 63, 0), Copy(8, 0, 1))
+    write_trace(order, tmp_path / name)
+    assert read_trace(tmp_path / name) == order
+    assert distribution_of_trace(order, "x") == distribution({(8, 0, 1): 2, (512, 63, 0): 1}, "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"8 0 0\n", "no trace of copies"),
+        (b"# kdyno copies trace 1\n", "has no copy in it"),
+        (b"# kdyno copies trace 1\n8 0 0", "mine:2: the last line does not end"),
+        (b"# kdyno copies trace 1\n8 0 0\n8 0\n", "mine:3: '8 0' is not"),
+        (b"# kdyno copies trace 1\n8 0 -1\n", "mine:2: '8 0 -1' is not"),
+        (b"# kdyno copies trace 1\n8 64 0\n", "mine:2: size is at most"),
+    ],
+)
+def test_a_bad_trace_is_refused_with_its_line(content: bytes, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        parse_trace(content, "mine")
+
+
+def sample() -> Distribution:
+    return distribution({(8, 0, 0): 60, (512, 0, 8): 30, (4096, 64 // 2, 32): 10}, "a test")
+
+
+def test_shares_of_sizes_and_alignments() -> None:
+    shares = {it.label: (it.calls, it.bytes) for it in by_size(sample())}
+    assert shares["1-8"] == (0.6, 480 / 56800)
+    assert shares["257-512"] == (0.3, 15360 / 56800)
+    assert shares["2049-4096"] == (0.1, 40960 / 56800)
+    assert shares["9-16"] == (0.0, 0.0) and len(shares) == 10
+    assert [size_quantile(sample(), part) for part in (0.5, 0.6, 0.61, 0.95)] == [8, 8, 512, 4096]
+    assert size_quantile(sample(), 0.5, of_bytes=True) == 4096
+    found = aligned(sample(), 64)
+    assert (found.target, found.source, found.both, found.alike) == (0.9, 0.6, 0.6, 0.7)
+
+
+@given(cells)
+def test_shares_add_up(counts: dict[tuple[int, int, int], int]) -> None:
+    made = distribution(counts, "x")
+    assert sum(it.calls for it in by_size(made)) == pytest.approx(1)
+    assert sum(it.bytes for it in by_size(made)) == pytest.approx(1 if made.bytes else 0)
+
+
+def test_the_report_names_sites_sizes_and_what_is_missing() -> None:
+    made = distribution_of(counted(), "a test", lambda at: function_at(SYMBOLS, at))
+    lines = copies_text(made, ["a note"], top=2).splitlines()
+    assert lines[:2] == ["a test: 46 copies, 41.0 kB", "a note"]
+    assert lines[4].split()[:4] == ["second", "40", "87.0", "%"]
+    assert lines[6].startswith("1 more")
+    plain = copies_text(made, ascii_only=True)
+    assert plain.isascii() and "257-512  #####" in plain
+    assert "Half of the calls copy at most 512 bytes" in plain
+
+
+def test_a_hostile_name_does_nothing_to_the_terminal() -> None:
+    made = distribution({(8, 0, 0): 1}, "\x1b[2Jx", [Site("\x1b]0;evil\x07" + "y" * 500, 1, 8)])
+    text = copies_text(made)
+    assert "\x1b" not in text and max(map(len, text.splitlines())) < 140
+    assert "<script>" not in chart(distribution({(8, 0, 0): 1}, "<script>"))
+
+
+def test_amounts_and_bars() -> None:
+    assert [amount(it) for it in (7, 999, 1000, 12345, 1.5e6, 2e15)] == [
+        *("7", "999", "1.00 k", "12.3 k", "1.50 M", "2000 T"),
+    ]
+    assert [volume(it) for it in (7, 1234)] == ["7 B", "1.23 kB"]
+    assert bar(0.5, 4) == "██  " and bar(0.0, 2) == "  " and bar(1e-9, 2, ascii_only=True) == "# "
+
+
+def test_a_chart_has_a_bar_of_calls_and_one_of_bytes_for_each_class() -> None:
+    drawn = chart(sample())
+    assert drawn.count("<rect") == 3 + 2 * 10 and "257-512" in drawn and "var(" not in drawn
+
+
+def test_one_kernel_is_made_to_count() -> None:
+    suites = load()
+    text = case_experiment_text(("unixbench/fscopy-*", "unixbench/pipe"), suites)
+    text = text.replace("[variant.stock]", '[variant.stock]\nmemcpy = "fsrm"', 1)
+    asked = loader.parse(text, "x", Path(), vocabulary(suites))
+    made = counting_experiment(asked)
+    assert [it.name for it in made.variants] == ["stock"]
+    assert [it.name for it in made.variants[0].patches] == [PATCH]
+    assert made.variants[0].memcpy is None and not made.measure.calibrate
+    assert made.suites[0].cases[-1] == "pipe" and "fscopy-1024" in made.suites[0].cases
+    with pytest.raises(UsageError, match="--variant 'nobody'"):
+        counting_experiment(asked, "nobody")
+
+
+def test_where_copies_cannot_be_counted() -> None:
+    suites = load()
+    text = case_experiment_text(("unixbench/pipe",), suites)
+    wide = text.replace('config = ["bench"]', 'config = ["bench"]\narch = "um32"')
+    with pytest.raises(UsageError, match='64-bit User Mode Linux, arch = "um"'):
+        counting_experiment(loader.parse(wide, "x", Path(), vocabulary(suites)))
+    host = 'name = "x"\nquestion = "?"\nbaseline = "running"\n[machine]\nkind = "host"\n'
+    host += '[measure]\ncalibrate = true\n[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
+    with pytest.raises(UsageError, match="its machine is the host"):
+        counting_experiment(loader.parse(host, "x", Path(), vocabulary(suites)))
+
+
+def test_a_case_that_does_not_exist() -> None:
+    with pytest.raises(UsageError, match=r"no such case\. Did you mean unixbench/pipe"):
+        case_experiment_text(("unixbench/pip",), load())
+
+
+def test_what_comes_with_kdyno_can_be_read() -> None:
+    files = sorted(shipped_folder().glob("*.json"))
+    assert [path.stem for path in files] == ["tar", "unixbench"]
+    for path in files:
+        found = read_distribution(path)
+        assert found.calls > 1_000_000 and sum(it.calls for it in found.sites) == found.calls
+    with gzip.open(shipped_folder() / "unixbench-trace.gz") as trace:  # all of it takes seconds
+        lines = trace.read().splitlines(keepends=True)
+    assert len(lines) > 500_000
+    assert len(parse_trace(b"".join(lines[:1000]), "the trace")) > 900
