@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+"""Curves of the memory routines, where a bench lies in the run's folder."""
+
+from __future__ import annotations
+
+from kdyno.errors import KdynoError
+from kdyno.report import benchtable, plain
+from kdyno.report.evidence import Evidence
+from kdyno.report.html.markup import Html, join, tag
+
+ORDER = 70
+TITLE = "Memory routines"
+SLOW = True
+TIP = "Time per call by size, both axes logarithmic; the ceiling is what the machine can store."
+
+FILE = "memcpy/bench.json"
+
+
+def section(evidence: Evidence) -> Html | None:
+    """None without ``memcpy/bench.json``; a damaged one is said so."""
+    from kdyno.memcpy.results import read_bench
+    from kdyno.report.html.benchpage import drawings
+
+    path = evidence.run.path / FILE if evidence.run is not None else None
+    if path is None or not path.is_file():
+        return None
+    try:
+        bench = read_bench(path)
+    except KdynoError as problem:
+        return tag("p", plain.sentence(str(problem)))
+    return join([tag("p", benchtable.answer(bench)), drawings(bench)])

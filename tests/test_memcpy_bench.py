@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: MIT
+"""What a bench of memory routines says: replay, ceilings, ratios, goals, files, the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kdyno.errors import UsageError
+from kdyno.memcpy import bench as benching
+from kdyno.memcpy import judging, loads, replay
+from kdyno.memcpy.distribution import distribution
+from kdyno.memcpy.goals import goals
+from kdyno.memcpy.rack import Contender
+from kdyno.memcpy.results import Bench, Ceiling, Entry, parse_bench, to_json
+from kdyno.memcpy.trace import Copy
+from kdyno.report import benchtable
+from kdyno.report.charts import curves
+from kdyno.report.charts.vega import unchecked
+from kdyno.report.html.benchpage import page
+
+GRID = (
+    loads.fixed("L1", 64, "aligned"),
+    loads.fixed("L1", 1024, "aligned"),
+    loads.fixed("L1", 4096, "aligned"),
+    loads.fixed("memory", 4096, "aligned"),
+    loads.Load("L1", "distribution", 8, 4096, "recorded", 500.0),
+)
+
+
+def made(**changed: object) -> Bench:
+    """Eight blocks; ``wide`` takes half the time of fsrm, orig twice as long as that."""
+    base = {load.id: 1.0 + load.mean / 64 for load in GRID}
+    factors = {"wide": 0.5, "narrow": 0.9, "fsrm": 1.0, "orig": 2.0, "glibc": 0.6, "nothing": 0.1}
+    ns = {
+        name: {
+            load: tuple(value * factor * (1 + 0.001 * block) for block in range(8))
+            for load, value in base.items()
+        }
+        for name, factor in factors.items()
+    }
+    ranks = {"fsrm": "rival", "orig": "rival", "glibc": "other", "nothing": "bound"}
+    whole = Bench(
+        plan="quick",
+        created="2026-11-21T12:00:00+00:00",
+        cpu="Test CPU",
+        seed=1,
+        blocks=8,
+        seconds=10.0,
+        tsc_ghz=2.5,
+        core_ghz=4.0,
+        entries=tuple(Entry(name, "h", ranks.get(name, "routine")) for name in factors),
+        loads=GRID,
+        ns=ns,
+        ghz={load.id: 4.0 for load in GRID},
+        ceilings={"L1": Ceiling(256.0, "stores"), "memory": Ceiling(16.0, "copies")},
+        caches={"L1": 32768, "L2": 1 << 20, "L3": 1 << 24},
+        failed={"bad": "died of SIGSEGV"},
+        left_out={"mine": "fails its check: <b>bytes</b>"},
+    )
+    return replace(whole, **changed)  # type: ignore[arg-type]
+
+
+def test_shares_and_cycles_are_those_of_the_ceiling() -> None:
+    bench, load = made(), GRID[2]
+    ns = 0.5 * (1 + 4096 / 64) * 1.0035
+    assert judging.ns(bench, "wide", load) == pytest.approx(ns)
+    assert judging.bytes_per_cycle(bench, "wide", load) == pytest.approx(4096 / (ns * 4.0))
+    assert judging.ceiling_ns(bench, load) == pytest.approx(16.0)
+    assert judging.share(bench, "wide", load) == pytest.approx(16.0 / ns)
+    assert judging.ceiling_ns(bench, GRID[3]) == pytest.approx(256.0)
+
+
+def test_what_does_not_fit_is_held_against_the_next_level() -> None:
+    bench = made(ceilings={"L1": Ceiling(256.0, ""), "L2": Ceiling(64.0, "")})
+    assert judging.ceiling_ns(bench, loads.fixed("L1", 16384, "aligned")) == pytest.approx(64.0)
+    assert judging.ceiling_ns(bench, loads.fixed("L1", 16385, "aligned")) == pytest.approx(
+        16385 / 64
+    )
+    assert judging.ceiling_ns(bench, loads.fixed("memory", 64, "aligned")) is None
+
+
+def test_the_rival_is_the_faster_one_and_ratios_are_paired() -> None:
+    bench = made()
+    assert judging.rival(bench, GRID[0]) == "fsrm"
+    effect = judging.against(bench, "wide", "fsrm", GRID[0])
+    # The drift within blocks is common to both, so it cancels.
+    assert effect.ratio == pytest.approx(0.5) and effect.lo == pytest.approx(0.5)
+    (band,) = [it for it in judging.bands(bench, "L1", "fixed", "aligned") if it.least == 1025]
+    assert (band.name, band.others) == ("wide", ())
+    assert band.ratio is not None and band.ratio.hi == pytest.approx(0.5)
+
+
+def test_recorded_copies_are_one_band() -> None:
+    (only,) = judging.bands(made(), "L1", "distribution", "recorded")
+    assert (only.least, only.most, only.name) == (8, 4096, "wide")
+
+
+def test_the_bound_never_wins_and_equal_ones_are_named() -> None:
+    bench = made()
+    bench = made(ns={**bench.ns, "narrow": bench.ns["wide"]})
+    winner = judging.best(bench, GRID[:3], 1, 4096)
+    assert winner is not None and winner.name == "wide" and winner.others == ("narrow",)
+
+
+def test_the_mildest_worst_case() -> None:
+    bench = made()
+    slow = {**bench.ns["wide"], GRID[1].id: tuple(30.0 + block for block in range(8))}
+    found = judging.steadiest(made(ns={**bench.ns, "wide": slow}), GRID[:3])
+    assert found is not None and found.name == "narrow"
+    assert found.ratio.ratio == pytest.approx(0.9)
+
+
+def test_goals_compare_with_the_right_ones() -> None:
+    worst, share, glibc, rival = goals(made(), "wide")
+    assert worst.value == pytest.approx(0.5) and worst.met
+    assert share.value == pytest.approx(16.0 / (0.5 * 65 * 1.0035)) and not share.met
+    assert glibc.value == pytest.approx(1.2) and glibc.met
+    assert rival.value == pytest.approx(2.0) and "fsrm" in rival.name and rival.met
+    assert not goals(made(), "orig")[0].met
+
+
+def test_a_bench_survives_its_file() -> None:
+    bench = made()
+    again = parse_bench(json.dumps(to_json(bench)).encode(), "x")
+    assert again.loads == bench.loads and again.failed == bench.failed
+    assert again.ns["wide"][GRID[0].id][0] == pytest.approx(1.0)
+    assert to_json(again) == to_json(bench)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda it: it.pop("ns"), "no 'ns'"),
+        (lambda it: it["ns"]["wide"].popitem(), "do not belong"),
+        (lambda it: it["ns"]["wide"].update({GRID[0].id: [1.0]}), "do not have 8 blocks"),
+        (lambda it: it["ns"]["wide"].update({GRID[0].id: [-1.0] * 8}), "no positive number"),
+        (lambda it: it["ns"]["wide"].update({GRID[0].id: ["1"] * 8}), "is no number"),
+        (lambda it: it["loads"][0].update(id="L1/fixed/65/aligned"), "is 'L1/fixed/64/aligned'"),
+        (lambda it: it["contenders"][0].update(rank="king"), "is none of"),
+        (lambda it: it.update(blocks=True), "blocks is"),
+        (lambda it: it.update(kind="copies"), 'no "kind": "memcpy-bench"'),
+    ],
+)
+def test_a_damaged_file_is_refused(change: object, message: str) -> None:
+    data = json.loads(json.dumps(to_json(made())))
+    change(data)  # type: ignore[operator]
+    with pytest.raises(UsageError, match=message):
+        parse_bench(json.dumps(data).encode(), "bench.json")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.binary(max_size=200)
+    | st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["ns", "loads", "blocks", "clock"]), inner)
+        ),
+        max_leaves=10,
+    ).map(lambda it: json.dumps({**to_json(made()), "loads": it, "ns": it}).encode())
+)
+def test_garbage_is_refused_in_words(content: bytes) -> None:
+    with pytest.raises(UsageError, match=r"^file: "):
+        parse_bench(content, "file")
+
+
+def test_replay_reproduces_the_weights() -> None:
+    copies = distribution({(8, 0, 8): 600, (64, 5, 0): 300, (4096, 0, 0): 100, (1, 0, 0): 0}, "t")
+    pool = replay.weighted(np.random.default_rng(3), copies, 16384, replay.POOL)
+    sizes, counts = np.unique(pool["size"], return_counts=True)
+    assert sizes.tolist() == [8, 64, 4096]
+    assert counts / len(pool) == pytest.approx([0.6, 0.3, 0.1], abs=0.01)
+    assert set(pool["src"][pool["size"] == 8] % 64) == {8}
+    assert set(pool["dst"][pool["size"] == 64] % 64) == {5}
+
+
+def test_a_trace_keeps_its_order() -> None:
+    trace = [Copy(size, size % 64, 3) for size in (5, 700, 64, 1)]
+    pool = replay.in_order(np.random.default_rng(1), trace, 16384, 10)
+    assert pool["size"].tolist() == [5, 700, 64, 1, 5, 700, 64, 1, 5, 700]
+    assert (pool["dst"] % 64).tolist()[:4] == [5, 60, 0, 1]
+
+
+@given(st.integers(1, 5000), st.integers(0, 60000), st.integers(0, 1 << 32), st.sampled_from("rcw"))
+@settings(max_examples=40, deadline=None)
+def test_no_draw_leaves_its_room(least: int, more: int, seed: int, kind: str) -> None:
+    most = least + more
+    room = replay.room_for(most, 1 << 18, "L1")
+    dice = np.random.default_rng(seed)
+    if kind == "r":
+        pool = replay.ranged(dice, least, most, room, 500)
+        assert pool["size"].min() >= least and pool["size"].max() <= most
+    elif kind == "c":
+        pool = replay.constant(dice, most, 13, 63, room, 500)
+    else:
+        pool = replay.weighted(dice, distribution({(most, 63, 0): 1}, "t"), room, 500)
+    ends = np.maximum(pool["dst"], pool["src"]).astype(np.int64) + pool["size"]
+    assert ends.max() <= room
+
+
+def test_mean_of_drawn_sizes() -> None:
+    pool = replay.ranged(np.random.default_rng(7), 1, 1024, 1 << 14, 200_000)
+    assert replay.mean_of_range(1, 1024) == pytest.approx(pool["size"].mean() + 0.5, rel=0.01)
+    assert replay.mean_of_range(64, 64) == 64.0
+
+
+def test_a_copy_too_large_for_its_room_is_refused() -> None:
+    with pytest.raises(UsageError, match="100000 bytes does not fit"):
+        replay.constant(np.random.default_rng(1), 100_000, 0, 0, 4096, 10)
+    with pytest.raises(UsageError, match="at most 64 MiB are replayed"):
+        benching.with_copies(loads.quick(), distribution({(1 << 30, 0, 0): 1}, "t"))
+
+
+def test_the_plans() -> None:
+    quick, full, paper = loads.quick(), loads.full(), loads.paper()
+    assert quick.seconds < 60 and 240 <= full.seconds <= 300
+    assert len({it.id for it in full.loads}) == len(full.loads)
+    assert {it.level for it in full.loads} == set(loads.LEVELS)
+    assert {it.alignment for it in full.loads} >= set(loads.ALIGNMENTS)
+    assert min(it.least for it in quick.loads) == 1 and max(it.most for it in quick.loads) == 65536
+    assert paper.calls == 5_000_000 and paper.only == ("orig", "saito-oikawa")
+    sizes = [it.least for it in paper.loads]
+    assert (sizes[0], sizes[-1]) == (128, 2048) and 512 in sizes and 576 in sizes
+    assert loads.judged().loads[0].level == "L1"
+
+
+def test_sizes_of_caches_from_files(tmp_path: Path) -> None:
+    for number, (level, kind, size) in enumerate(
+        [
+            ("1", "Data", "48K"),
+            ("1", "Instruction", "64K"),
+            ("2", "Unified", "2048K"),
+            ("3", "", "x"),
+        ]
+    ):
+        folder = tmp_path / f"index{number}"
+        folder.mkdir()
+        for name, text in (("level", level), ("type", kind), ("size", size)):
+            (folder / name).write_text(text + "\n")
+    found = loads.caches(tmp_path)
+    assert (found.l1, found.l2, found.guessed) == (48 << 10, 2 << 20, ("L3",))
+    assert found.region("L2") == 512 << 10
+    assert found.region("memory") >= 2 * found.l3
+
+
+def test_tasks_keep_rivals_together_and_pages_apart(tmp_path: Path) -> None:
+    plan = replace(loads.quick(), loads=GRID[:4])
+    both = [Contender(name, f"memcpy_{name}", None, "") for name in ("a", "b")]
+    known = loads.Caches(32768, 1 << 20, 1 << 24)
+    tasks = benching.tasks_of(both, benching.Material(plan), known, 5, tmp_path)
+    again = benching.tasks_of(both, benching.Material(plan), known, 5, tmp_path)
+    assert tasks == again
+    timed = [task for task in tasks if task.lines]
+    assert all({line.contender for line in task.lines} == {"a", "b"} for task in timed)
+    words = next(t for t in timed if " 64 0 " in t.lines[0].text).lines[0].text.split()
+    assert words[0] == "fixed" and words[3:6] == ["64", "0", "2048"]
+    assert benching.page_distance(4096, "aligned") == 192
+    assert benching.page_distance(4096, "aliased") == 0
+
+
+def test_the_table_the_csv_and_the_page_say_the_same() -> None:
+    bench = made()
+    text = benchtable.text(bench)
+    assert "wide is the fastest over all that was copied in L1" in text
+    assert "failed: bad: died of SIGSEGV" in text
+    rows = list(csv.DictReader(io.StringIO(benchtable.to_csv(bench))))
+    assert len(rows) == 6 * len(GRID) and set(rows[0]) == set(benchtable.COLUMNS)
+    first = next(it for it in rows if it["contender"] == "wide")
+    assert float(first["time_ratio"]) == pytest.approx(0.5) and first["rival"] == "fsrm"
+    with unchecked():
+        html, svg = page(bench), curves.picture(bench)
+    assert "&lt;b&gt;bytes" in html and "<b>bytes" not in html
+    assert "http://" not in html.replace("http://www.w3.org", "") and 'role="img"' in html
+    assert svg.startswith("<svg") and "Fastest: 17 – 64 bytes: wide" in svg
+
+
+def test_sizes_in_words() -> None:
+    assert benchtable.span(1, 16) == "1 – 16"
+    assert benchtable.span(4096, 4096) == "4 KiB"
+    assert benchtable.span(4097, 65536) == "4097 – 64 KiB"
+    assert benchtable.few(("a", "b", "c", "d")) == "a, b, c and 1 more"
+    assert math.isclose(loads.drawn("L1", 1, 16).mean, 16 / math.log(17))
