@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""perf on the host around one boot: whether it can, its command line, and what it printed.
+
+perf runs outside of the sandbox and follows everything that is started inside it. Symbols of the
+UML kernel and of the guest program are looked up here (symbols.py); perf names the rest.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kdyno.command import capture, require, shown
+from kdyno.errors import ToolError
+
+RATE_HZ = 999
+"""Not 1000: a sampler in step with the kernel's tick would see the tick's work or never see it."""
+SOFTWARE = "cpu-clock"
+_SAMPLE = re.compile(r"^(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/-?\d+)?\s+(?P<weight>\d+):?\s*$")
+_FRAME = re.compile(r"^\s+(?P<ip>[0-9a-f]{1,16})\s+(?P<symbol>.*?)\s+\((?P<file>[^()]*|.*)\)\s*$")
+_MAPPING = re.compile(
+    r"PERF_RECORD_MMAP2? (?P<pid>\d+)/-?\d+: \[(?P<start>0x[0-9a-f]{1,16})"
+    r"\((?P<length>0x[0-9a-f]{1,16})\) @ (?P<offset>0x[0-9a-f]{1,16}|0) .*\]: \S+ (?P<file>.+)$"
+)
+_NUMBERS = ("start", "length", "offset")
+_FRAMES_MOST = 128
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A process mapped ``length`` bytes of a file, from ``offset`` on, to the address ``start``."""
+
+    pid: int
+    start: int
+    length: int
+    offset: int
+    file: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    address: int
+    """Of the host's kernel: as it is. Else the place in the file, as newer versions of perf print
+    it, or the address itself (older ones)."""
+    symbol: str
+    """As perf names it; ``[unknown]`` where it cannot."""
+    file: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    comm: str
+    pid: int
+    weight: int
+    """The sampling period: nanoseconds for a clock, cycles for a counter."""
+    frames: tuple[Frame, ...]
+    """The innermost first; may be empty."""
+
+
+@dataclass(frozen=True)
+class Ability:
+    """What perf can do on this machine for this user."""
+
+    event: str
+    """``cycles`` where the CPU's counter can be read, else ``cpu-clock``."""
+    notes: tuple[str, ...] = ()
+
+
+@cache
+def ability() -> Ability:
+    """Tried, not guessed. ToolError where perf is missing or forbidden, with the ways out."""
+    perf = require("perf", "for profiles (apt-get install linux-perf)")
+    notes = []
+    event = "cycles" if _counts(perf) else SOFTWARE
+    if event == SOFTWARE:
+        notes.append("this machine has no hardware counters for perf: sampled by cpu-clock")
+    with tempfile.TemporaryDirectory(prefix="kdyno-perf-") as folder:
+        data = Path(folder) / "perf.data"
+        done = capture([*record(data, event, perf=perf), "true"])
+        if done.status != 0:
+            raise ToolError(_refused(done.output))
+        listed = capture([perf, "evlist", "-i", str(data)]).output.split()
+    if listed and listed[0].partition(":")[2].startswith("u"):
+        notes.append(
+            "perf may not look into the host's kernel (kernel.perf_event_paranoid = "
+            f"{_paranoid()}): its time is missing from this profile. "
+            "sysctl kernel.perf_event_paranoid=1, or run as root"
+        )
+    return Ability(event, tuple(notes))
+
+
+def record(data: Path, event: str, *, perf: str = "perf", rate_hz: int = RATE_HZ) -> list[str]:
+    """The words before a command line that have it profiled into ``data``."""
+    return [
+        *(perf, "record", "--quiet", "--freq", str(rate_hz), "--event", event),
+        # No build-ids: perf would copy every file it met into a folder of the user's.
+        *("--call-graph", "fp", "--no-buildid", "--no-buildid-cache"),
+        *("--output", str(data), "--"),
+    ]
+
+
+def script(data: Path) -> list[Sample | Mapping]:
+    """What a data file holds, in the order of time; ToolError when perf cannot read it."""
+    fields = "comm,pid,period,ip,sym,dso"
+    argv = [require("perf", "for profiles"), "script", "--input", str(data), "--no-inline"]
+    argv += ["--show-mmap-events"]
+    argv += ["--fields", fields, "--max-stack", str(_FRAMES_MOST)]
+    done = capture(argv)
+    if done.status != 0:
+        last = done.output.strip().splitlines()[-1:] or [f"status {done.status}"]
+        raise ToolError(f"perf cannot read what it recorded: {last[0]} (`{shown(argv)}`)")
+    return list(parse(done.output.splitlines()))
+
+
+def parse(lines: Iterable[str]) -> Iterator[Sample | Mapping]:
+    """From the text of ``perf script``; lines that mean nothing here are passed over."""
+    comm, pid, weight, frames = "", 0, 0, list[Frame]()
+    for line in lines:
+        if match := _MAPPING.search(line):
+            start, length, offset = (int(match[name], 16) for name in _NUMBERS)
+            found: Sample | Mapping = Mapping(
+                int(match["pid"]), start, length, offset, match["file"]
+            )
+        elif match := _SAMPLE.match(line):
+            found = Sample(match["comm"], int(match["pid"]), int(match["weight"]), ())
+        else:
+            if weight and (match := _FRAME.match(line)) and len(frames) < _FRAMES_MOST:
+                frames.append(Frame(int(match["ip"], 16), match["symbol"], match["file"]))
+            continue
+        if weight:
+            yield Sample(comm, pid, weight, tuple(frames))
+            weight, frames = 0, []
+        if isinstance(found, Mapping):
+            yield found
+        else:
+            comm, pid, weight = found.comm, found.pid, found.weight
+    if weight:
+        yield Sample(comm, pid, weight, tuple(frames))
+
+
+def _counts(perf: str) -> bool:
+    """Whether the CPU's cycle counter can be read. perf record would fall back in silence."""
+    said = capture([perf, "stat", "-x,", "-e", "cycles", "true"])
+    return said.status == 0 and any(
+        line.split(",", 1)[0].isdigit() and "cycles" in line for line in said.output.splitlines()
+    )
+
+
+def _paranoid() -> str:
+    try:
+        return _PARANOID.read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+def _refused(output: str) -> str:
+    last = [line.strip() for line in output.splitlines() if line.strip()][:2]
+    return (
+        f"perf is not allowed to sample here: {' '.join(last)[:300]} "
+        f"(kernel.perf_event_paranoid = {_paranoid()}). "
+        "sysctl kernel.perf_event_paranoid=1, run as root, or take --method gprof, "
+        "which needs no permission"
+    )

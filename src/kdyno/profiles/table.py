@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""The profile of one kernel: seconds per function in every profiled boot, and its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kdyno.errors import ToolError
+from kdyno.store.reading import Count, Name, Record, Seconds, Text, parse
+
+Where = Literal["kernel", "host", "user"]
+WHERES: tuple[Where, ...] = ("kernel", "host", "user")
+FOLDER = "profile"
+"""Of a run: one file for each variant."""
+
+_LIMIT_BYTES = 64 << 20
+_FUNCTIONS_MOST = 50_000
+_BOOTS_MOST = 10_000
+STACKS_MOST = 20_000
+
+
+@dataclass(frozen=True)
+class FunctionTime:
+    """Seconds that one function itself took (without those it called) in one boot.
+
+    where: ``kernel`` the User Mode Linux kernel, ``host`` the kernel below it, ``user`` the
+    code of the guest's programs. calls: None where nothing counted them.
+    """
+
+    where: Where
+    function: str
+    seconds: float
+    calls: int | None = None
+
+
+@dataclass(frozen=True)
+class ProfiledBoot:
+    """One profiled boot. Boots of the same block belong together across variants."""
+
+    block: int
+    cpu_s: float | None
+    """CPU seconds of the whole process tree by the host's accounting: the measured total."""
+    functions: tuple[FunctionTime, ...]
+
+    @cached_property
+    def sampled_s(self) -> float:
+        """What the functions add up to."""
+        return sum(it.seconds for it in self.functions)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Seconds spent with exactly these functions on the stack, the outermost first."""
+
+    where: Where
+    """Of the innermost function."""
+    frames: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All profiled boots of one variant. ``profile/VARIANT.json`` of a run."""
+
+    variant: str
+    method: str
+    """``perf`` or ``gprof``."""
+    event: str
+    """What was sampled: ``cpu-clock``, ``cycles``, or gprof's clock."""
+    image: str
+    """Digest of the kernel that was booted; gprof has one of its own."""
+    operations: Mapping[str, int]
+    """suite/case → operations that every boot did, the same for all variants."""
+    boots: tuple[ProfiledBoot, ...]
+    stacks: tuple[Stack, ...] = ()
+    """Mean seconds a boot; empty where the method sees no stacks."""
+    notes: tuple[str, ...] = field(default=())
+    """What this profile does not see, in words."""
+
+    @cached_property
+    def names(self) -> tuple[tuple[Where, str], ...]:
+        """Every (where, function), the one with most seconds first."""
+        total: dict[tuple[Where, str], float] = {}
+        for boot in self.boots:
+            for it in boot.functions:
+                key = (it.where, it.function)
+                total[key] = total.get(key, 0.0) + it.seconds
+        return tuple(sorted(total, key=lambda key: (-total[key], key)))
+
+    def seconds(self, where: str, function: str) -> dict[int, float]:
+        """Block → seconds; 0 in a boot in which the function was never seen."""
+        return {block: found.get((where, function), 0.0) for block, found in self._by_block.items()}
+
+    def calls(self, where: str, function: str) -> float | None:
+        """Mean calls a boot; None where they were not counted."""
+        found = [
+            it.calls
+            for boot in self.boots
+            for it in boot.functions
+            if it.where == where and it.function == function and it.calls is not None
+        ]
+        return sum(found) / len(found) if found else None
+
+    def totals(self, where: str | None = None) -> dict[int, float]:
+        """Block → seconds of all functions (of ``where``)."""
+        return {
+            boot.block: sum(it.seconds for it in boot.functions if where in (None, it.where))
+            for boot in self.boots
+        }
+
+    def measured(self) -> dict[int, float]:
+        """Block → CPU seconds by the host's accounting, where known."""
+        return {boot.block: boot.cpu_s for boot in self.boots if boot.cpu_s is not None}
+
+    @cached_property
+    def _by_block(self) -> dict[int, dict[tuple[str, str], float]]:
+        found: dict[int, dict[tuple[str, str], float]] = {}
+        for boot in self.boots:
+            row = found.setdefault(boot.block, {})
+            for it in boot.functions:
+                key = (it.where, it.function)
+                row[key] = row.get(key, 0.0) + it.seconds
+        return found
+
+
+class _FunctionRecord(Record):
+    where: Where
+    function: Name
+    seconds: Seconds
+    calls: Count | None = None
+
+
+class _BootRecord(Record):
+    block: Annotated[int, Field(ge=0, le=10_000_000)]
+    cpu_s: Seconds | None = None
+    functions: Annotated[tuple[_FunctionRecord, ...], Field(max_length=_FUNCTIONS_MOST)]
+
+
+class _StackRecord(Record):
+    where: Where
+    frames: Annotated[tuple[Name, ...], Field(min_length=1, max_length=256)]
+    seconds: Seconds
+
+
+class _ProfileRecord(Record):
+    schema_: Literal[1] = Field(alias="schema")
+    variant: Name
+    method: Literal["perf", "gprof"]
+    event: Name
+    image: Text = ""
+    operations: Annotated[dict[Name, Count], Field(max_length=10_000)] = Field(default_factory=dict)
+    boots: Annotated[tuple[_BootRecord, ...], Field(max_length=_BOOTS_MOST)]
+    stacks: Annotated[tuple[_StackRecord, ...], Field(max_length=STACKS_MOST)] = ()
+    notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
+
+
+def from_bytes(data: bytes, path: Path) -> Profile:
+    """The profile in ``data``; ToolError with path, key and what is wrong."""
+    record = parse(_ProfileRecord, data, path)
+    blocks = [boot.block for boot in record.boots]
+    if len(set(blocks)) != len(blocks):
+        raise ToolError(f"{path}: damaged: a block is there twice")
+    return Profile(
+        variant=record.variant,
+        method=record.method,
+        event=record.event,
+        image=record.image,
+        operations=dict(record.operations),
+        boots=tuple(
+            ProfiledBoot(
+                boot.block,
+                boot.cpu_s,
+                tuple(
+                    FunctionTime(it.where, it.function, it.seconds, it.calls)
+                    for it in boot.functions
+                ),
+            )
+            for boot in record.boots
+        ),
+        stacks=tuple(Stack(it.where, it.frames, it.seconds) for it in record.stacks),
+        notes=record.notes,
+    )
+
+
+def read_profile(path: Path) -> Profile:
+    """The profile in a file; ToolError when it is missing, too large or damaged."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LIMIT_BYTES + 1)
+    except OSError as problem:
+        raise ToolError(f"{path}: {problem.strerror}") from None
+    if len(data) > _LIMIT_BYTES:
+        raise ToolError(f"{path}: more than {_LIMIT_BYTES >> 20} MB: that is no profile")
+    return from_bytes(data, path)
+
+
+def to_json(profile: Profile) -> str:
+    """Schema 1, one boot a line."""
+    boots = [
+        {
+            "block": boot.block,
+            "cpu_s": boot.cpu_s,
+            "functions": [
+                {
+                    "where": it.where,
+                    "function": it.function,
+                    "seconds": round(it.seconds, 7),
+                    **({} if it.calls is None else {"calls": it.calls}),
+                }
+                for it in boot.functions
+            ],
+        }
+        for boot in profile.boots
+    ]
+    head = {
+        "schema": 1,
+        "variant": profile.variant,
+        "method": profile.method,
+        "event": profile.event,
+        "image": profile.image,
+        "operations": dict(profile.operations),
+        "notes": list(profile.notes),
+    }
+    stacks = [
+        {"where": it.where, "frames": list(it.frames), "seconds": round(it.seconds, 7)}
+        for it in profile.stacks
+    ]
+    lines = json.dumps(head, indent=1)[:-2]
+    lines += ',\n "boots": [\n  ' + ",\n  ".join(map(json.dumps, boots)) + "\n ]"
+    lines += ',\n "stacks": [\n  ' + ",\n  ".join(map(json.dumps, stacks)) + "\n ]\n}\n"
+    return lines

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""What perf printed on a real boot, told apart; stacks for other tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdyno.command import Finished
+from kdyno.errors import ToolError
+from kdyno.profiles import perf, sampled
+from kdyno.profiles.flame import flame_data
+from kdyno.profiles.perf import Frame, Mapping, Sample
+from kdyno.profiles.stacks import SCHEMA, folded, speedscope
+from kdyno.profiles.symbols import Symbols
+from kdyno.profiles.table import Profile, ProfiledBoot, Stack
+
+RECORDED = (Path(__file__).parent / "data" / "perf-script.txt").read_text()
+KERNEL = Symbols(
+    (0x60001000, 0x6000C700, 0x60040000, 0x60430000, 0x60431000),
+    ("start", "calibrate_delay", "memcpy", "stub_signal", "init"),
+    base=0x60000000,
+    stub=range(0x60430000, 0x604304B3),
+)
+PROGRAM = Symbols((0x401000, 0x404000, 0x449000, 0x468000), ("main", "body", "read", "write"))
+
+
+def read(text: str, frame_pointers: bool = False) -> sampled.Boot:
+    reader = sampled.Reader(KERNEL, PROGRAM, frame_pointers)
+    return sampled.attribute(perf.parse(text.splitlines()), reader, 1e-9)
+
+
+def test_the_recorded_boot() -> None:
+    found = read(RECORDED)
+    samples = [it for it in perf.parse(RECORDED.splitlines()) if isinstance(it, Sample)]
+    assert len(samples) == 26
+    assert found.seconds == pytest.approx(26 * 1001001e-9)
+    assert sum(it.seconds for it in found.functions) == pytest.approx(found.seconds)
+    assert sum(it.seconds for it in found.stacks) == pytest.approx(found.seconds)
+    times = {(it.where, it.function): round(it.seconds / 1001001e-9) for it in found.functions}
+    # By the place in the file that the sandbox showed as /tmp/linux.
+    assert times["kernel", "calibrate_delay"] == 3 and times["kernel", "memcpy"] == 3
+    assert times["kernel", sampled.STUB] == 4
+    # Pages of the guest's memory, found in the process's own address space.
+    assert times["user", "write"] == 3 and times["user", "body"] == 3
+    assert not any("unknown" in name for where, name in times if where == "host")
+    assert {stack.frames[0] for stack in found.stacks} == {
+        sampled.KERNEL_PROCESS, sampled.GUEST_PROCESS, sampled.AROUND,
+    }  # fmt: skip
+
+
+def test_frames_below_the_first_are_believed_only_with_frame_pointers() -> None:
+    text = (
+        "linux 7    1001001 \n"
+        "\tffffffff81000000 futex ([kernel.kallsyms])\n"
+        "\t 40010 [unknown] (/tmp/linux)\n"
+        "\t c701 [unknown] (/tmp/linux)\n"
+        "\t 9999999 [unknown] ([unknown])\n"
+    )
+    plain, whole = read(text), read(text, frame_pointers=True)
+    assert plain.stacks[0].frames == ("UML kernel", "memcpy", "futex")
+    assert whole.stacks[0].frames == ("UML kernel", "calibrate_delay", "memcpy", "futex")
+    assert plain.functions == whole.functions
+    assert (plain.functions[0].where, plain.functions[0].function) == ("host", "futex")
+
+
+def test_an_address_as_older_versions_print_it() -> None:
+    found = read("linux 7    1000 \n\t 60040010 [unknown] (/tmp/linux)\n")
+    assert found.functions[0].function == "memcpy"
+
+
+def test_a_page_that_moved_is_where_it_was_last() -> None:
+    reader = sampled.Reader(KERNEL, PROGRAM)
+    frame = Frame(0x6E1010, "[unknown]", "/dev/shm/#3 (deleted)")
+    sample = Sample("uml-userspace", 5, 1, (frame,))
+    assert reader.place(sample, frame).function == "[other programs]"
+    for start, name in ((0x404000, "body"), (0x449000, "read")):
+        reader.mapped(Mapping(5, start, 0x2000, 0x6E1000, "/dev/shm/#3 (deleted)"))
+        assert reader.place(sample, frame) == sampled.Place("user", name)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["", "linux 7 5 ", "a b/c 7/8 12: ", "\t12 f (x)", "\tzz", "\t12 f (", "PERF_RECORD_"]
+        )
+        | st.text(max_size=40)
+    )
+)
+def test_any_text_is_read(lines: list[str]) -> None:
+    reader = sampled.Reader(KERNEL, PROGRAM)
+    found = sampled.attribute(perf.parse(lines), reader, 1e-9)
+    assert found.seconds == pytest.approx(sum(it.seconds for it in found.functions))
+    assert all(it.frames for it in found.stacks)
+
+
+def test_a_frame_with_brackets_in_its_file() -> None:
+    (sample,) = perf.parse(["linux 7 5 ", "\t12 operator() (/dev/shm/#3 (deleted))"])
+    assert isinstance(sample, Sample)
+    assert sample.frames[0].file.endswith("(deleted)")
+
+
+PROFILE = Profile(
+    "stock", "perf", "cpu-clock", "", {}, (ProfiledBoot(0, 1.0, ()),),
+    (
+        Stack("kernel", ("UML kernel", "read;x", "memcpy"), 0.5),
+        Stack("host", ("UML kernel", "read;x"), 0.25),
+        Stack("user", ("guest process", "main"), 0.0000001),
+    ),
+)  # fmt: skip
+
+
+def test_folded_stacks() -> None:
+    assert folded({"stock": PROFILE}) == (
+        "UML kernel;read:x 250000\nUML kernel;read:x;memcpy 500000\n"
+    )
+    both = folded({"stock": PROFILE, "mine": PROFILE}).splitlines()
+    assert len(both) == 4 and both[0].startswith("mine;UML kernel;")
+
+
+def test_speedscopes_file() -> None:
+    found = json.loads(speedscope({"stock": PROFILE}))
+    assert found["$schema"] == SCHEMA
+    (one,) = found["profiles"]
+    names = [it["name"] for it in found["shared"]["frames"]]
+    assert one["type"] == "sampled" and one["unit"] == "seconds"
+    assert [names[at] for at in one["samples"][0]] == ["UML kernel", "read;x", "memcpy"]
+    assert one["endValue"] == pytest.approx(sum(one["weights"])) == pytest.approx(0.7500001)
+
+
+def test_the_tree_of_a_flame_graph() -> None:
+    tree = flame_data(PROFILE)
+    assert tree[:2] == ["all", "kernel"] and tree[2] == pytest.approx(0.75, abs=1e-6)
+    (kernel,) = tree[3]  # the other is too small to be drawn
+    assert kernel[0] == "UML kernel" and kernel[3][0][3][0][0] == "memcpy"
+
+
+def test_perf_that_may_not_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(argv: list[str]) -> Finished:
+        return Finished(tuple(argv), 255, "Error:\nAccess to performance monitoring is limited")
+
+    perf.ability.cache_clear()
+    monkeypatch.setattr(perf, "capture", refuse)
+    monkeypatch.setattr(perf, "require", lambda name, _why: name)
+    with pytest.raises(ToolError, match=r"perf_event_paranoid=1, run as root, or take --method"):
+        perf.ability()
+    perf.ability.cache_clear()
+
+
+def test_perf_without_the_hosts_kernel_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(argv: list[str]) -> Finished:
+        said = {"stat": "<not supported>,,cycles,0,100.00,,\n", "evlist": "cpu-clock:u\n"}
+        return Finished(tuple(argv), 0, said.get(argv[1], ""))
+
+    perf.ability.cache_clear()
+    monkeypatch.setattr(perf, "capture", answer)
+    monkeypatch.setattr(perf, "require", lambda name, _why: name)
+    found = perf.ability()
+    assert found.event == "cpu-clock"
+    assert "no hardware counters" in found.notes[0] and "perf_event_paranoid" in found.notes[1]
+    perf.ability.cache_clear()

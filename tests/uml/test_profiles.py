@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Profiles of real boots: a delay in one function is found in that function.
+
+gprof needs a kernel of its own, a whole build; its file format is tested without one.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import EXPERIMENT, kdyno
+
+from kdyno.errors import ToolError
+from kdyno.kernels.image import Image
+from kdyno.lab.builder import Built
+from kdyno.lab.profiled import Profiler
+from kdyno.machines.cpus import place
+from kdyno.machines.program import guest_program
+from kdyno.machines.uml import UmlBoot
+from kdyno.paths import cache_root
+from kdyno.profiles import perf
+from kdyno.profiles.stored import stored_profiles
+from kdyno.profiles.table import Profile
+from kdyno.store.run import list_runs
+from kdyno.suites.job import CaseJob, Job
+
+pytestmark = pytest.mark.uml
+
+
+def require_perf() -> None:
+    try:
+        perf.ability()
+    except ToolError as problem:
+        pytest.skip(str(problem))
+
+
+def kernel_s(profile: Profile, function: str) -> float:
+    found = profile.seconds("kernel", function)
+    return sum(found.values()) / len(found)
+
+
+def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -> None:
+    require_perf()
+    file, folded = tmp_path / "out.json", tmp_path / "out.folded"
+    arguments = ("--method", "perf", "--case", "syscall", "--seconds", "0.3")
+    kdyno("profile", EXPERIMENT, *arguments, "--boots", "1", runs=tmp_path)
+    (run,) = list_runs(tmp_path)
+    first = stored_profiles(run)
+    assert {name: len(it.boots) for name, it in first.items()} == {"stock": 1, "slow-umask": 1}
+    # The same work in both, fixed by the baseline, and kept when the profile goes on.
+    assert first["stock"].operations == first["slow-umask"].operations
+    more = ("--boots", "2", "--json", file, "--folded", folded)
+    kdyno("profile", "last", *arguments, *more, runs=tmp_path)
+    found = stored_profiles(run)
+    assert [len(it.boots) for it in found.values()] == [2, 2]
+    assert found["stock"].boots[0] == first["stock"].boots[0]
+    slow, stock = (kernel_s(found[name], "__do_sys_umask") for name in ("slow-umask", "stock"))
+    slow += kernel_s(found["slow-umask"], "sys_umask")
+    stock += kernel_s(found["stock"], "sys_umask")
+    assert slow > 3 * stock + 0.01
+    (delta,) = json.loads(file.read_text())["differences"]
+    top = [it["function"] for it in delta["functions"][:8] if it["where"] == "kernel"]
+    assert any("umask" in name for name in top), top
+    # Three kinds of time, and samples account for the CPU time that the host counted.
+    wheres = {it["where"] for it in json.loads(file.read_text())["profiles"][0]["functions"]}
+    assert wheres == {"kernel", "host", "user"}
+    for profile in found.values():
+        for boot in profile.boots:
+            assert boot.cpu_s is not None
+            assert boot.sampled_s == pytest.approx(boot.cpu_s, rel=0.15)
+    assert "slow-umask;UML kernel;" in folded.read_text()
+    refused = kdyno("profile", "last", "--case", "pipe", runs=tmp_path, check=(2,))
+    assert "--replace" in refused.stderr
+
+
+def test_a_kernel_that_leaves_no_gmon_out_is_a_failed_boot(stock: Image) -> None:
+    job = Job((CaseJob("unixbench", "syscall", "syscall", seconds=None, operations=200_000),))
+    boot = UmlBoot(stock.kernel, guest_program(cache_root(), 64), job, place(1))
+    profiler = Profiler("gprof", False)
+    with pytest.raises(ToolError, match=r"gmon\.out is missing: the kernel did not reach"):
+        profiler.boot(boot, profiler.empty("stock", stock.digest, {}), 0)
+
+
+def test_work_that_fails_is_no_profile(stock: Image) -> None:
+    require_perf()
+    job = Job((CaseJob("x", "x", "fault-exit", seconds=None, operations=1000),))
+    boot = UmlBoot(stock.kernel, guest_program(cache_root(), 64), job, place(1))
+    profiler = Profiler("perf", False)
+    with pytest.raises(ToolError, match="did not do its work"):
+        profiler.boot(boot, profiler.empty("stock", stock.digest, {}), 0)
