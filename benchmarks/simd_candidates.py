@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Jobs where SIMD may pay in a kernel: each in a scalar and in SIMD forms, over sizes.
+
+    python -m benchmarks.simd_candidates [--write docs/simd-candidates.md] [--json FILE]
+
+Builds kernel/simd/*.c with the compiler here, in user space; every form is checked against the
+scalar one before anything is timed. Nothing else should run on the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kdyno.kernels import cpu
+from kdyno.paths import data_root
+
+FOLDER = data_root() / "kernel" / "simd"
+SIZES = (64, 256, 1024, 4096, 65536)
+BEGIN, END = "<!-- candidates -->\n", "<!-- end of candidates -->\n"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Median CPU nanoseconds of one call over ``bytes``, all in the nearest cache that holds it."""
+
+    candidate: str
+    form: str
+    bytes: int
+    ns: float
+
+
+def build(folder: Path) -> Path:
+    """The program of all candidates; raises CalledProcessError with gcc's words on stderr."""
+    program = folder / "lab"
+    flags = ["-std=gnu11", "-O2", "-fno-tree-vectorize", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["gcc", *flags, "-o", program, *sorted(FOLDER.glob("*.c"))], check=True)
+    return program
+
+
+def measure(program: Path, sizes: tuple[int, ...] = SIZES) -> list[Timing]:
+    """Every form that this CPU can run."""
+    words = [str(program), ",".join(sorted(cpu.flags())), ",".join(map(str, sizes))]
+    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
+    found = []
+    for line in done.stdout.splitlines():
+        candidate, form, size, ns = line.split("\t")
+        found.append(Timing(candidate, form, int(size), float(ns)))
+    return found
+
+
+def table(timings: list[Timing]) -> str:
+    """ns a call; in brackets how many times as fast as the quickest scalar form."""
+    sizes = sorted({it.bytes for it in timings})
+    ns = {(it.candidate, it.form, it.bytes): it.ns for it in timings}
+    lines = ["| job | form | " + " | ".join(f"{size} bytes" for size in sizes) + " |"]
+    lines.append("| --- | --- |" + " --: |" * len(sizes))
+    for candidate, form in dict.fromkeys((it.candidate, it.form) for it in timings):
+        cells = []
+        for size in sizes:
+            own = ns[candidate, form, size]
+            scalar = min(
+                value
+                for (name, other, at), value in ns.items()
+                if name == candidate and at == size and other.startswith("scalar")
+            )
+            ratio = "" if form.startswith("scalar") else f" ({scalar / own:.1f} ×)"
+            cells.append(f"{own:.3g}{ratio}" if own < 1000 else f"{own:.0f}{ratio}")
+        lines.append(f"| {candidate} | {form} | " + " | ".join(cells) + " |")
+    model = cpu.this_cpu().model
+    return "\n".join([*lines, "", f"ns a call, {model or 'CPU unknown'}, GCC -O2.", ""])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", type=Path, help="put the table between the page's markers")
+    parser.add_argument("--json", type=Path, help="write all timings there")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        timings = measure(build(Path(folder)))
+    shown = table(timings)
+    print(shown)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps([asdict(it) for it in timings], indent=1))
+    if asked.write is not None:
+        before, rest = asked.write.read_text(encoding="utf-8").split(BEGIN)
+        asked.write.write_text(before + BEGIN + shown + END + rest.split(END)[1], encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""What a vectorisation survey costs: its build, record and checks against a plain build.
+
+    python -m benchmarks.survey [--flags avx2] [--json FILE]      (two whole builds, 10 minutes)
+
+Both start from nothing in a cache of their own, so without the compile cache's help; the survey
+comes second, with the source's files in memory as for the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from benchmarks.speed import EXPERIMENT, Figure, timed
+from kdyno.cli.session import load
+from kdyno.experiment.model import Variant
+from kdyno.kernels.build import build
+from kdyno.kernels.source import fetch, parse
+from kdyno.paths import cache_root
+from kdyno.vectorize import surveying
+from kdyno.vectorize.flags import flag_set
+
+MOST = 1.3
+
+
+def survey_cost(name: str = "avx2") -> Figure:
+    """Seconds of the survey ÷ seconds of a plain build of the same kernel with the same flags."""
+    experiment, _ = load(EXPERIMENT)
+    base: Variant = next(it for it in experiment.variants if it.name == experiment.baseline)
+    flags = flag_set(name)
+    tree = fetch(parse(base.source), cache_root(), lambda _text, _part: None)
+    (recipe,) = surveying.check(replace(base, cflags=""), (flags,), tree)
+    with tempfile.TemporaryDirectory(dir=cache_root(), prefix="bench-") as folder:
+        plain, surveyed = Path(folder) / "plain", Path(folder) / "surveyed"
+        plain_s = timed(lambda: build(recipe, plain, name=name, from_scratch=True))
+        survey_s = timed(lambda: surveying.survey(base, (flags,), (recipe,), surveyed))
+    how = f"{survey_s:.0f} s ÷ {plain_s:.0f} s"
+    return Figure(
+        f"vectorisation survey ÷ plain build ({name})", survey_s / plain_s, "×", MOST, how=how
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--flags", default="avx2")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    figure = survey_cost(asked.flags)
+    print(figure.line())
+    if asked.json is not None:
+        asked.json.write_text(json.dumps({**asdict(figure), "met": figure.met}, indent=1))
+    return 0 if figure.met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""Reading what compilers say of loops: real records of a small file, and damaged ones."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.kernels.compiler import identify
+from kdyno.vectorize import clang, collecting, disassembly, gcc, surveying
+from kdyno.vectorize.flags import KNOWN, FlagSet, flag_set, flag_sets
+from kdyno.vectorize.loops import Loop, ObjectRecord, Records, from_json, to_json
+from kdyno.vectorize.reasons import OTHER, REASONS, reason_of
+
+SOURCE = """\
+void clear(int *a, int n) { for (int i = 0; i < n; i++) a[i] = 0; }
+struct list { struct list *next; int v; };
+int sum(struct list *p) { int s = 0; for (; p; p = p->next) s += p->v; return s; }
+extern void other(int);
+void call(int n) { for (int i = 0; i < n; i++) other(i); }
+static inline void add(float *a, float *b, int n) { for (int i = 0; i < n; i++) a[i] += b[i]; }
+void first(float *a, float *b) { add(a, b, 1000); }
+void second(float *a, float *b) { add(a, b, 2000); }
+void serial(int *a, int n) { for (int i = 1; i < n; i++) a[i] = a[i - 1] * 3 + a[i]; }
+int seek(const int *a, int n) { for (int i = 0; i < n; i++) if (a[i] == 7) return i; return n; }
+"""
+CLANG = next((name for name in ("clang-19", "clang", "clang-16") if shutil.which(name)), None)
+
+
+def compiled(folder: Path, compiler: str, flags: str, text: str = SOURCE) -> Path:
+    """An object tree with one object and the compiler's record of it."""
+    (folder / "src" / "lib").mkdir(parents=True)
+    (folder / "src" / "lib" / "loops.c").write_text(text)
+    tree = folder / "obj"
+    (tree / "lib").mkdir(parents=True)
+    module = clang if "clang" in compiler else gcc
+    words = [*flags.split(), *module.FLAGS.split()]
+    source = folder / "src" / "lib" / "loops.c"
+    command = [compiler, "-O3", *words, "-c", "-o", "lib/loops.o", str(source)]
+    subprocess.run(command, cwd=tree, check=True)
+    return tree
+
+
+def by_function(loops: Iterable[Loop]) -> dict[str, Loop]:
+    return {loop.function: loop for loop in loops}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("gcc"), "gcc", "-mavx2 -mprefer-vector-width=256")
+
+
+@pytest.fixture(scope="module")
+def records(tree: Path) -> Records:
+    return collecting.records_of(tree, "gcc", None)
+
+
+def test_gccs_loops_with_function_place_and_width(records: Records) -> None:
+    (record,) = records.objects
+    assert (record.object, record.damage) == ("lib/loops.o", "")
+    found = by_function(record.loops)
+    assert {loop.file for loop in record.loops} == {"lib/loops.c"}
+    for name in ("first", "second"):
+        assert found[name].width_bytes == 32 and found[name].seen == "loop"
+        assert found[name].line == 6  # where the inlined function has it
+    assert found["first"].place == found["second"].place
+
+
+def test_gccs_misses_have_reasons_and_its_words(records: Records) -> None:
+    found = by_function(records.loops)
+    assert found["sum"].reason == "trips"
+    assert found["call"].reason == "call" and "other" in found["call"].words
+    assert found["serial"].reason == "dependence"
+    assert found["seek"].reason == "branches"
+    assert found["clear"].library and not found["clear"].reason
+
+
+def test_a_foreign_tree_is_left_as_it_is(tree: Path, records: Records) -> None:
+    assert len(list(tree.rglob("*.vect"))) == 1
+    assert collecting.records_of(tree, "gcc", None) == records
+
+
+def test_a_builds_records_stay_in_its_tree(tmp_path: Path) -> None:
+    tree = compiled(tmp_path, "gcc", "-mavx2")
+    source = str(tmp_path / "src")
+    before = collecting.records_of(tree, "gcc", source)
+    assert [path.name for path in (tree / "lib").iterdir()] == ["loops.o"]
+    assert collecting.records_of(tree, "gcc", source) == before
+    collecting.write(before, tmp_path / "a.gz")
+    assert collecting.read(tmp_path / "a.gz") == before
+
+
+@pytest.mark.skipif(CLANG is None, reason="no clang: apt-get install clang")
+def test_clangs_record_of_the_same_file(tmp_path: Path) -> None:
+    assert CLANG is not None
+    tree = compiled(tmp_path, CLANG, "-mavx2")
+    found = by_function(collecting.records_of(tree, "clang", str(tmp_path / "src")).loops)
+    assert found["first"].lanes == 8 and found["first"].width_bytes == 32
+    assert (found["first"].file, found["first"].line, found["first"].seen) == (
+        "lib/loops.c", 6, "loop",
+    )  # fmt: skip
+    assert found["sum"].reason == "trips"
+    assert found["call"].reason == "call"
+    assert found["serial"].reason == "dependence"
+    assert found["clear"].library
+
+
+def test_a_dump_cut_short_is_named_and_the_rest_counted(tree: Path, tmp_path: Path) -> None:
+    whole = next(tree.rglob("*.vect")).read_text()
+    cut = tmp_path / "loops.c.172t.vect"
+    cut.write_text(whole[: whole.index(";; Function serial")] + whole[:80])
+    found = gcc.read("lib/loops.o", [cut], "")
+    assert "ends in the middle" in found.damage
+    assert {"sum", "call", "first"} <= set(by_function(found.loops))
+    assert "serial" not in by_function(found.loops)
+
+
+def test_a_remark_cut_short_is_named_and_the_rest_counted(tmp_path: Path) -> None:
+    file = tmp_path / "x.opt.yaml"
+    whole = (
+        "--- !Passed\nPass:            loop-vectorize\nName:            Vectorized\n"
+        "DebugLoc:        { File: '/s/a.c', Line: 7, Column: 59 }\nFunction:        f\nArgs:\n"
+        "  - VectorizationFactor: '4'\n...\n"
+    )
+    file.write_text(whole + whole[:90])
+    found = clang.read("x.o", [file], "/s")
+    assert "ends in the middle" in found.damage
+    assert found.loops == (Loop("a.c", 7, 59, "f", lanes=4),)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "no gzip", "no record", "wrong type"])
+def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, damage: str) -> None:
+    import gzip
+    import json
+
+    file = tmp_path / "loops.json.gz"
+    data = to_json(Records("gcc"))
+    if damage == "wrong type":
+        data["objects"] = [["a.o", "", [["a.c", "7", 1, "f", 32, 0, 0, False, "", "", ""]]]]
+    packed = gzip.compress(json.dumps({} if damage == "no record" else data).encode())
+    content = {"truncated": packed[:-9], "no gzip": b"{}"}.get(damage, packed)
+    file.write_bytes(content)
+    with pytest.raises(ToolError, match=r"damaged .* Delete it"):
+        collecting.read(file)
+
+
+def test_a_vector_that_is_not_in_the_code_is_told() -> None:
+    code = disassembly.read(
+        "0000000000000010 <hot.part.0>:\n  10:\tmovdqu (%rdi),%xmm0\n  14:\tje     10 <hot>\n"
+        "  16:\tvmovdqu %ymm1,(%rsi)\n  20:\tret\n"
+    )
+    assert code == {"hot.part.0": disassembly.Code(frozenset({16, 32}), frozenset({16}))}
+    loop = Loop("a.c", 1, 1, "hot", width_bytes=16)
+    assert disassembly.checked(loop, code).seen == "loop"
+    assert disassembly.checked(replace(loop, width_bytes=32), code).seen == "function"
+    assert disassembly.checked(replace(loop, width_bytes=64), code).seen == "no"
+    assert disassembly.checked(replace(loop, width_bytes=8), code).seen == ""
+    assert disassembly.checked(replace(loop, function="cold"), code).seen == "no"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (["  not vectorized: control flow in loop.", " bad loop form."], "branches"),
+        (["not vectorized: number of iterations cannot be computed."], "trips"),
+        (["not vectorized: volatile type: x ={v} 0;"], "volatile"),
+        (["not vectorized: vectorization is not profitable."], "unprofitable"),
+        (["not vectorized: estimated iteration count too small."], "short"),
+        (["not vectorized: multiple nested loops."], "nest"),
+        (["failed: evolution of base is not affine.", "bad data references."], "pointers"),
+        (["not vectorized: unsupported data-type"], "type"),
+        (
+            ["not vectorized: volatile type: y", "not vectorized: loop contains function calls or "
+             "data references that cannot be analyzed"],
+            "volatile",
+        ),
+        (["Unknown misalignment, naturally aligned", "gremlins"], OTHER),
+        ([], OTHER),
+    ],
+)  # fmt: skip
+def test_reasons_in_plain_words(said: list[str], reason: str) -> None:
+    assert reason_of(said)[0] == reason
+
+
+@given(st.lists(st.text(max_size=40), max_size=6))
+def test_any_words_have_a_reason(said: list[str]) -> None:
+    reason, words = reason_of(said)
+    assert reason in REASONS
+    assert words in {text.strip() for text in said} | {""}
+
+
+@given(st.text(max_size=400))
+def test_no_text_breaks_the_readers(text: str) -> None:
+    gcc.vectorised(text, "/s")
+    gcc.replaced(text, "/s")
+    gcc.is_cut(text)
+    disassembly.read(text)
+
+
+@given(st.text(alphabet="-! .:{}'\nPassedMissedFunctionDebugLocArgs0123", max_size=300))
+def test_no_stream_breaks_clangs_reader(text: str) -> None:
+    list(clang._documents(text))
+
+
+def test_records_survive_json() -> None:
+    loop = Loop("a.c", 1, 2, "f", 32, 8, 16, False, "", "", "loop")
+    records = Records("gcc", (ObjectRecord("a.o", (loop,), "cut"),))
+    assert from_json(to_json(records)) == records
+
+
+def test_flag_sets() -> None:
+    assert flag_sets(()) == (KNOWN["avx2"],)
+    assert flag_set("mine=-O2  -msse2") == FlagSet("mine", "-O2 -msse2")
+    for wrong in ("avx", "avx2=-O3", "x=", "x=O3", "x=-O3;rm", "../x=-O3"):
+        with pytest.raises(UsageError, match="--flags"):
+            flag_set(wrong)
+    with pytest.raises(UsageError, match="each set once"):
+        flag_sets(("sse2", "sse2"))
+
+
+def test_a_flag_that_the_compiler_lacks_is_refused_by_name() -> None:
+    compiler = identify("gcc")
+    with pytest.raises(UsageError, match=r"gcc does not take the flags of 'odd' .*-mavx99"):
+        surveying.refuse_unknown(compiler, FlagSet("odd", "-mavx99"), collecting.extract(compiler))
+    wanted = replace(collecting.extract(compiler), flags="-fsave-nothing-at-all")
+    with pytest.raises(UsageError, match="writes no optimisation record"):
+        surveying.refuse_unknown(compiler, KNOWN["sse2"], wanted)
+
+
+def test_a_survey_that_is_none_is_refused(tmp_path: Path) -> None:
+    for text in ("", "[]", "{}", '{"schema": 1, "kind": "vectorization"}', "[" * 10_000):
+        file = tmp_path / "survey.json"
+        file.write_text(text)
+        with pytest.raises(KdynoError, match=r"survey\.json"):
+            surveying.survey_of_file(file)
+    with pytest.raises(UsageError, match="no optimisation record below it"):
+        surveying.survey_of_folder(tmp_path)

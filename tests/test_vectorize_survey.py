@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Surveys of a toy kernel: built, kept beside the image, joined with a profile, shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import Kdyno, kdyno
+from toy_kernel import OBJECTS, Toy, variant
+
+from kdyno.kernels.extract import has
+from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot
+from kdyno.profiles.table import to_json as profile_json
+from kdyno.report import survey as shown
+from kdyno.report.html.survey import page
+from kdyno.vectorize import collecting, hot, published, surveying
+from kdyno.vectorize.flags import flag_sets
+from kdyno.vectorize.loops import Loop, ObjectRecord, Records
+from kdyno.vectorize.survey import Side, Survey, survey_from_json, survey_to_json
+
+__all__ = ["kdyno"]
+
+SORT = """\
+int steps[1024], others[1024];
+struct step { struct step *next; int length; };
+int toy_sort(void)
+{
+	for (int i = 0; i < 1024; i++)
+		steps[i] += others[i];
+	return steps[7];
+}
+int toy_walk(struct step *at)
+{
+	int far = 0;
+
+	for (; at; at = at->next)
+		far += at->length;
+	return far;
+}
+"""
+SETS = flag_sets(("sse2", "avx2"))
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return Toy(tmp_path_factory.mktemp("survey"), {"lib/sort.c": SORT})
+
+
+@pytest.fixture(scope="module")
+def survey(toy: Toy) -> Survey:
+    recipes = surveying.check(variant(), SETS, toy.tree)
+    return surveying.survey(variant(), SETS, recipes, toy.cache, jobs=2)
+
+
+def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
+    sse2, avx2 = survey.sides
+    assert sse2.widths() == {16: 1, 32: 0, 64: 0} and avx2.widths() == {16: 0, 32: 1, 64: 0}
+    assert sse2.seen() == avx2.seen() == {"loop": 1, "function": 0, "no": 0}
+    assert {file for file, _, _ in avx2.places} == {"lib/sort.c"}
+    assert survey.reasons() == [("trips", [1, 1])]
+    assert survey.files() == [("lib/sort.c", [1, 1])]
+    assert {f"{each.object}" for each in avx2.records.objects} <= OBJECTS
+    assert avx2.image and avx2.seconds is not None
+
+
+def test_what_was_surveyed_is_not_built_again(toy: Toy, survey: Survey) -> None:
+    recipes = surveying.check(variant(), SETS, toy.tree)
+    steps: list[object] = []
+    again = surveying.survey(variant(), SETS, recipes, toy.cache, report=steps.append)
+    assert steps == []
+    assert [side.records for side in again.sides] == [side.records for side in survey.sides]
+    assert [side.seconds for side in again.sides] == [None, None]
+
+
+def test_a_survey_and_a_variant_with_its_flags_share_an_image(toy: Toy, survey: Survey) -> None:
+    asked = variant("avx2", cflags=SETS[1].cflags)
+    assert toy.build(asked).digest == survey.sides[1].image
+    assert toy.steps == []
+
+
+def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None:
+    asked = variant("o3", cflags="-O3 -msse2 -mtune=generic")
+    plain = toy.build(asked)
+    kernel = plain.kernel.read_bytes()
+    inode = plain.kernel.stat().st_ino
+    wanted = collecting.extract(toy.recipe(asked).compiler)
+    assert not has(plain, wanted)
+    again = toy.build(asked, extract=wanted)
+    assert again.digest == plain.digest and has(again, wanted)
+    assert (again.kernel.stat().st_ino, again.kernel.read_bytes()) == (inode, kernel)
+    assert collecting.read(again.folder / collecting.FILE).loops
+
+
+def test_the_next_build_from_the_same_tree_keeps_what_it_did_not_compile(toy: Toy) -> None:
+    changed = toy.edit("walk", "kernel/time.c", "return CONFIG_HZ;", "return CONFIG_HZ + 1;")
+    base = variant("patched", patches=(changed,))
+    recipes = surveying.check(base, SETS[1:], toy.tree)
+    objects: set[int] = set()
+    found = surveying.survey(
+        base, SETS[1:], recipes, toy.cache, report=lambda step: objects.add(step.objects)
+    )
+    assert max(objects) == 1
+    assert {each.object for each in found.sides[0].records.objects} >= {"lib/sort.o"}
+    assert found.sides[0].files() == {"lib/sort.c": 1}
+
+
+def profile(*functions: tuple[str, str, float]) -> Profile:
+    times = tuple(FunctionTime(where, name, s) for where, name, s in functions)  # type: ignore[arg-type]
+    boots = (ProfiledBoot(0, 9.0, times), ProfiledBoot(1, 9.0, times))
+    return Profile("stock", "gprof", "ticks", "", {}, boots)
+
+
+TIMES = profile(
+    ("kernel", "memcpy_orig", 3.0),
+    ("kernel", "toy_walk.isra.0", 1.5),
+    ("kernel", "toy_sort", 0.5),
+    ("user", "toy_walk", 9.0),
+)
+
+
+def test_missed_loops_are_ranked_by_the_seconds_of_their_functions(survey: Survey) -> None:
+    found = hot.join(survey.sides[1].loops, TIMES)
+    assert found.total_s == 5.0
+    assert [(it.function, it.seconds, it.share) for it in found.missed] == [("toy_walk", 1.5, 0.3)]
+    assert [found.share(kind) for kind in ("missed", "vectorized", "none")] == [0.3, 0.1, 0.6]
+    assert found.missed[0].missed[0].reason == "trips"
+
+
+def test_a_loop_that_was_vectorised_elsewhere_is_not_missed() -> None:
+    place = Loop("a.c", 1, 1, "f", reason="branches")
+    side = Side(SETS[0], Records("gcc", (ObjectRecord("a.o", (
+        place, replace(place, function="g", reason="", width_bytes=32),
+        replace(place, line=2, width_bytes=8, reason=""),
+    )),)))  # fmt: skip
+    assert side.reasons() == {} and len(side.missed) == 1
+    assert len(side.places) == 1 and len(side.narrow) == 1
+
+
+def test_the_published_table_beside(survey: Survey) -> None:
+    article = published.load()
+    assert article.total == 23 and article.loops["lib/bitmap.c"] == 5
+    rows = {file: (then, now) for file, then, now in published.beside(article, survey)}
+    assert rows["lib/sort.c"] == (1, [1, 1])
+    assert rows["fs/ext3/inode.c"] == (2, [None, None])
+    grid = shown.published_loops(survey, article)
+    assert grid.rows[-1] == ("all", 23, 1, 1)
+
+
+def test_a_survey_survives_json(survey: Survey, tmp_path: Path) -> None:
+    data = json.loads(json.dumps(survey_to_json(survey)))
+    assert data["sides"][1]["vectorized"]["by_width_bytes"] == {"16": 0, "32": 1, "64": 0}
+    again = survey_from_json(data)
+    assert [side.loops for side in again.sides] == [side.loops for side in survey.sides]
+    assert survey_to_json(again) == data
+
+
+def hostile(survey: Survey) -> Survey:
+    """What a kernel tree of somebody else's may be called, and a record with a cut in it."""
+    loop = Loop("=cmd|' /C'!A0<script>.c", 3, 1, "\x1b[31mf|", reason="other", words="</td>\u202e|")
+    objects = (*survey.sides[0].records.objects, ObjectRecord("<b>.o", (loop,), "cut\x1b[2J"))
+    side = replace(survey.sides[0], records=Records("gcc", objects))
+    return replace(survey, sides=(side, survey.sides[1]))
+
+
+def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey) -> None:
+    odd = hostile(survey)
+    joined = [hot.join(side.loops, TIMES) for side in odd.sides]
+    grids = shown.grids(odd, joined, published.load())
+    text = "\n".join([*shown.head(odd), *(line for it in grids for line in shown.text(it))])
+    assert "damaged record: sse2: <b>.o: cut" in text and "\x1b" not in text
+    assert "30.0 % in functions with a missed loop" in text and "toy_walk" in text
+    html = page(odd, [*grids, shown.vectorised(odd)])
+    assert "<script>.c" not in html and "\x1b" not in html and "&lt;b&gt;.o" in html
+    assert html.count("<table") == 6 and "default-src 'none'" in html
+    table = shown.markdown(odd, grids)
+    assert "| lib/sort.c | 1 | 1 |" in table
+    rows = list(csv.DictReader(io.StringIO(shown.csv_text(odd))))
+    assert len(rows) == sum(len(side.loops) for side in odd.sides)
+    assert {row["outcome"] for row in rows} == {"vectorised", "missed"}
+    assert [row["file"][:2] for row in rows if "cmd" in row["file"]] == ["'="]
+
+
+def test_a_table_on_the_terminal_says_how_much_it_leaves_out() -> None:
+    grid = shown.Grid("k", "Title", ("a", "n"), (("x", 1), ("y" * 99, None), ("z", 3)))
+    lines = shown.text(grid, 2, width=10)
+    assert lines[:4] == ["Title", "  a           n", "  x           1", "  yyyyyyyyy…  –"]
+    assert "and 1 more" in lines[4]
+
+
+def test_the_verb_shows_a_saved_survey_in_every_format(
+    kdyno: Kdyno, survey: Survey, tmp_path: Path
+) -> None:
+    saved = tmp_path / "survey.json"
+    saved.write_text(json.dumps(survey_to_json(survey)))
+    times = tmp_path / "times.json"
+    times.write_text(profile_json(TIMES))
+    said = kdyno("vectorize", saved, "--profile", times, "--rows", 3)
+    assert said.status == 0
+    assert "toy_walk" in said.out and "Beside the published table" in said.out
+    assert "… and 15 more" in said.out
+    for name, begin in (("s.html", "<!doctype"), ("s.md", "# What"), ("s.csv", "flags,file")):
+        assert kdyno("vectorize", saved, "-o", tmp_path / name).status == 0
+        assert (tmp_path / name).read_text().startswith(begin)
+    data = json.loads(kdyno("vectorize", saved, "--profile", times, "--json", "-").out)
+    assert data["hot"][1]["missed"][0]["function"] == "toy_walk"
+    assert data["sides"][1]["vectorized"]["places"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--flags", "avx"), "Did you mean avx2?"),
+        (("--flags", "x=rm -rf"), "no list of compiler flags"),
+        (("--format", "pdf"), "no such format"),
+        (("-o", "survey.pdf"), "no format goes by '.pdf'"),
+        (("--json", "-", "-f", "csv"), "both want stdout"),
+        (("no-such-thing",), "neither a file or folder"),
+        (("debian:linux-source-7.3", "--variant", "x"), "goes with an experiment file"),
+        (("{saved}", "--flags", "avx2"), "is built already"),
+        (("{saved}", "--profile", "no-such-run"), "no-such-run"),
+        (("{broken}",), "no survey, or a damaged one"),
+        (("{broken}", "--profile", "{broken}"), "broken.json"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_built(
+    kdyno: Kdyno, survey: Survey, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    saved, broken = tmp_path / "survey.json", tmp_path / "broken.json"
+    saved.write_text(json.dumps(survey_to_json(survey)))
+    broken.write_text(saved.read_text()[:-20])
+    said = kdyno("vectorize", *(it.format(saved=saved, broken=broken) for it in words))
+    assert said.status in (1, 2) and told in said.err and "Traceback" not in said.err
+    assert not (tmp_path / "cache").exists()
