@@ -57,15 +57,15 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         raise UsageError(
             f"{run.name} has no variant {name!r}; it has {', '.join(manifest.images) or 'none'}"
         )
-    boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
-    data = gather(boots)
+    data = gather(run.boots())
     if not data.boots.get(name):
         raise UsageError(
             f"{run.name}: no boot of {name} ended well, so there is nothing to compare"
         )
-    job = next(boot.job.job for boot in boots if boot.ok and boot.variant == name)
-    work, seconds = _work(job, manifest.cases)
-    kind, memory, cpus = _machine(run)
+    good = (boot for boot in run.boots() if isinstance(boot, BootRecord) and boot.ok)
+    job = next(boot.job.job for boot in good if boot.variant == name)
+    work, seconds = work_of(job, manifest.cases)
+    kind, memory, cpus = machine_of(run)
     host = manifest.host
     machine = {"CPU": host.get("cpu_model"), "architecture": host.get("host_arch")}
     machine |= {"memory": host.get("memory_bytes"), "host's CPUs": host.get("cpus")}
@@ -73,7 +73,7 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         machine |= {"guest's memory": memory, "guest's CPUs": cpus}
     return Measured(
         name=run.name,
-        label=_label(run, manifest, name, kind),
+        label=label_of(run, manifest, name, kind),
         kernel=manifest.images.get(name, name),
         kind=kind,
         created=manifest.created,
@@ -144,7 +144,7 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _label(run: Run, manifest: Manifest, name: str, kind: str) -> str:
+def label_of(run: Run, manifest: Manifest, name: str, kind: str) -> str:
     if kind != "host":
         return name
     try:
@@ -154,7 +154,7 @@ def _label(run: Run, manifest: Manifest, name: str, kind: str) -> str:
     return str(release or manifest.host.get("host_kernel") or name)
 
 
-def _machine(run: Run) -> tuple[str, str, str]:
+def machine_of(run: Run) -> tuple[str, str, str]:
     """(kind, memory, CPUs) of the experiment as it was stored; memory and CPUs as written."""
     try:
         table = tomllib.loads(run.experiment_text()).get("machine", {})
@@ -169,7 +169,7 @@ def _machine(run: Run) -> tuple[str, str, str]:
     )
 
 
-def _work(job: str, cases: Sequence[CaseInfo]) -> tuple[dict[Key, str], dict[str, str]]:
+def work_of(job: str, cases: Sequence[CaseInfo]) -> tuple[dict[Key, str], dict[str, str]]:
     """What each case was told to do, and for how many seconds, from a boot's job."""
     parts = re.split(r"^case \d+ ", job, flags=re.MULTILINE)[1:]
     work: dict[Key, str] = {}

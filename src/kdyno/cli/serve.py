@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""kdyno serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kdyno.cli.output import Json, check_writable, write_json
+from kdyno.cli.session import Runs, runs_folder, say
+
+NAME = "serve"
+EXAMPLES = "Examples: kdyno serve | kdyno serve --port 8500 | kdyno serve --runs DIR --full"
+LOCAL = "127.0.0.1"
+PORT = 8421
+LOOK_EVERY_S = 2.0
+
+
+def verb(
+    port: Annotated[
+        int,
+        typer.Option("--port", min=0, max=65535, help="Port; 0 takes any that is free."),
+    ] = PORT,
+    bind: Annotated[
+        str,
+        typer.Option("--bind", metavar="ADDRESS", help="Address to listen on; others may look!"),
+    ] = LOCAL,
+    full: Annotated[
+        bool, typer.Option("--full", help="Reports with every chart; a second or more each.")
+    ] = False,
+    runs: Runs = None,
+    json: Json = None,
+) -> int:
+    """Show all runs in a browser, and what changes in them, until Ctrl-C."""
+    import threading
+    from hashlib import sha256
+
+    from kdyno.cli.watching import site_line
+    from kdyno.errors import UsageError
+    from kdyno.paths import cache_root
+    from kdyno.report.site.build import build_site
+    from kdyno.report.site.server import SiteServer, watch
+
+    check_writable(json)
+    folder = runs_folder(runs)
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: there is no such folder of runs; choose another by --runs")
+    # Where the pages lie between sessions, so that only what changed is made again.
+    key = sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    site: Path = cache_root() / "sites" / key
+    # The port first: whoever has it taken must not wait for the pages to learn of it.
+    server = SiteServer(site, bind, port)
+    stop = threading.Event()
+    try:
+        with site_line() as told:
+            server.edition = build_site(folder, site, full=full, live=True, told=told).edition
+        if not server.is_local:
+            say(f"warning: whoever reaches {bind} can read these runs")
+        if json is not None:
+            write_json({"url": server.url, "runs": str(folder), "site": str(site)}, json)
+        say(f"{server.url}  (Ctrl-C ends it)")
+
+        def build() -> str:
+            return build_site(folder, site, full=full, live=True).edition
+
+        arguments = (server, build, LOOK_EVERY_S, stop, say)
+        threading.Thread(target=watch, args=arguments, daemon=True).start()
+        server.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        say("ended")
+    finally:
+        stop.set()
+        server.server_close()
+    return 0

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""The folder that a site is built in: ours alone, written file by file in one step each."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from kdyno.errors import ToolError, UsageError
+
+MARKER = ".kdyno-site"
+FOLDERS = ("runs", "history", ".data")
+
+
+def prepare(folder: Path) -> None:
+    """Makes the folder. UsageError when it is no folder of ours or cannot be written."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"-o {folder}: is a file; --all writes a folder, such as -o site/")
+        if folder.is_dir() and not (folder / MARKER).exists() and any(folder.iterdir()):
+            raise UsageError(
+                f"-o {folder}: holds other things than a site of kdyno; name a new or empty folder"
+            )
+        for inside in FOLDERS:
+            (folder / inside).mkdir(parents=True, exist_ok=True)
+        write(folder / ".probe", "")
+        (folder / ".probe").unlink()
+    except OSError as error:
+        where = error.filename or folder
+        raise UsageError(
+            f"-o {folder}: {where}: {error.strerror}; name a folder that can be written"
+        ) from error
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One builder at a time; the next waits."""
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write(path: Path, text: str) -> None:
+    """Replaces the file in one step, so that a browser never sees half of it."""
+    aside = path.with_name(f".tmp-{secrets.token_hex(6)}")
+    try:
+        aside.write_text(text, encoding="utf-8", errors="replace")
+        aside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink()
+        if path.name == ".probe":
+            raise
+        raise ToolError(f"{path}: {error.strerror}") from error
+
+
+def state(folder: Path) -> dict[str, Any]:
+    """What the last build left in the marker; {} when there is none or it is no JSON."""
+    try:
+        found = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def save_state(folder: Path, value: dict[str, Any]) -> None:
+    write(folder / MARKER, json.dumps(value))

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""The site over HTTP, for one's own machine: only its pages, read only, made anew on changes."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kdyno.errors import KdynoError, UsageError
+
+_PAGE = re.compile(r"/(?:(runs|history)/)?([A-Za-z0-9_][A-Za-z0-9._-]{0,120}\.html)", re.ASCII)
+"""All that is served. Whatever has another shape, encoded or not, is not there."""
+_LIMIT_BYTES = 256 << 20
+_HEADERS = {
+    "Content-Security-Policy": "frame-ancestors 'none'; default-src 'none'; base-uri 'none'; "
+    "form-action 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'",
+    # The page's own policy names style and script by digest; both policies apply.
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_IDLE_S = 10.0
+
+
+class SiteServer(ThreadingHTTPServer):
+    """``edition`` is what pages compare to learn of news."""
+
+    daemon_threads = True
+    # Else a second server on the same port would start without a word on some systems.
+    allow_reuse_port = False
+
+    def __init__(self, folder: Path, bind: str, port: int) -> None:
+        self.folder = folder
+        self.edition = ""
+        try:
+            self.address_family = _family(bind)
+            super().__init__((bind, port), _Handler)
+        except OSError as error:
+            what = error.strerror or str(error)
+            raise UsageError(
+                f"cannot listen on {bind} port {port}: {what}; "
+                f"try another: --port {port + 1 if 0 < port < 65535 else 8422}, or --port 0 for "
+                "any that is free"
+            ) from error
+        except OverflowError as error:
+            raise UsageError(f"--port {port}: a port is a number up to 65535") from error
+
+    @property
+    def is_local(self) -> bool:
+        return is_loopback(str(self.server_address[0]))
+
+    @property
+    def url(self) -> str:
+        host, port = str(self.server_address[0]), self.server_address[1]
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{port}/"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Silence: a browser that goes away in the middle is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: SiteServer
+    timeout = _IDLE_S
+    protocol_version = "HTTP/1.1"
+    server_version = "kdyno"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def _answer(self, with_body: bool) -> None:
+        # A page elsewhere may point a name of its own at this machine (DNS rebinding).
+        if self.server.is_local and not _is_own_name(self.headers.get("Host", "")):
+            self._send(HTTPStatus.FORBIDDEN, b"not a name of this machine\n", with_body)
+            return
+        path = self.path.partition("?")[0]
+        if path == "/edition":
+            self._send(HTTPStatus.OK, self.server.edition.encode(), with_body)
+            return
+        found = _PAGE.fullmatch("/index.html" if path == "/" else path)
+        content = _read(self.server.folder, found[1] or "", found[2]) if found else None
+        if content is None:
+            self._send(HTTPStatus.NOT_FOUND, b"there is no such page\n", with_body)
+        else:
+            self._send(HTTPStatus.OK, content, with_body, "text/html; charset=utf-8")
+
+    def _send(
+        self, status: HTTPStatus, body: bytes, with_body: bool, kind: str = "text/plain"
+    ) -> None:
+        with suppress(OSError):
+            self.send_response(status)
+            for name, value in _HEADERS.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if with_body:
+                self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: what others ask for is no text for this terminal."""
+
+
+def _read(site: Path, folder: str, name: str) -> bytes | None:
+    """A regular file of the site, no link followed on the way; None when there is none."""
+    descriptors = []
+    try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptors.append(os.open(site, flags & ~os.O_NOFOLLOW))
+        if folder:
+            descriptors.append(os.open(folder, flags, dir_fd=descriptors[-1]))
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.open(name, flags, dir_fd=descriptors[-1])
+        descriptors.append(file)
+        seen = os.fstat(file)
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _LIMIT_BYTES:
+            return None
+        with os.fdopen(descriptors.pop(), "rb") as content:
+            return content.read(_LIMIT_BYTES)
+    except (OSError, ValueError):
+        return None
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def _is_own_name(host: str) -> bool:
+    """The Host header names this machine: an address of the loopback, or localhost."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return is_loopback(name)
+
+
+def _family(bind: str) -> socket.AddressFamily:
+    try:
+        found = socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(
+            f"--bind {bind!r}: is no address of this machine ({error}); "
+            "127.0.0.1 is this machine alone, 0.0.0.0 every network"
+        ) from error
+    return found[0][0]
+
+
+def watch(
+    server: SiteServer,
+    build: Callable[[], str],
+    every_s: float,
+    stop: threading.Event,
+    complain: Callable[[str], None],
+) -> None:
+    """Builds again and again until ``stop``; ``build`` gives the edition. An error is told once."""
+    said = ""
+    while not stop.wait(every_s):
+        try:
+            server.edition = build()
+            said = ""
+        except (KdynoError, OSError) as error:
+            if str(error) != said:
+                said = str(error)
+                complain(said)

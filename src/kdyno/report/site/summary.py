@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: MIT
+"""One run in a few lines: what the list, the comparison and the history need of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from statistics import median
+from typing import Any
+
+from kdyno.errors import KdynoError, ToolError
+from kdyno.report import plain
+from kdyno.report.evidence import Evidence, Point, gather
+from kdyno.report.groups import groups
+from kdyno.report.sentence import answer
+from kdyno.store.boot import plain_name
+from kdyno.store.comparable import label_of, machine_of, work_of
+from kdyno.store.manifest import Manifest
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+
+SCHEMA = 1
+"""Of manifest.json and verdict.json, as this kdyno reads them."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Score:
+    """One case of one variant."""
+
+    suite: str
+    case: str
+    unit: str
+    better: str
+    variant: str
+    work: str
+    """Short digest of what the case was told to do."""
+    boots: int
+    value: float
+    """Median over the boots."""
+    low: float | None
+    high: float | None
+    """95 % interval of the level within this run; None: too few boots."""
+    ratio: float | None
+    """Variant ÷ baseline, from blocks; None for the baseline."""
+    ratio_low: float | None
+    ratio_high: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Kernel:
+    version: str
+    """Its release as far as it is known, else ""."""
+    digest: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run of any state. Text is as it was stored: whoever shows it makes it safe."""
+
+    name: str
+    page: str
+    """Name of the run's files in the site, without suffix: letters, digits, dot, dash."""
+    created: str
+    """UTC, ISO 8601."""
+    state: str
+    """finished, running, interrupted, failed, empty, damaged, or ``schema N``."""
+    reason: str = ""
+    """Why there is no report, or what is odd."""
+    experiment: str = ""
+    question: str = ""
+    answer: str = ""
+    baseline: str = ""
+    kind: str = ""
+    machine: str = ""
+    """For people; "" where it is not known."""
+    machine_key: str = ""
+    """Equal for runs that may be compared, as far as memory does not matter."""
+    memory_bytes: float | None = None
+    kernels: Mapping[str, Kernel] | None = None
+    counts: Mapping[str, int] | None = None
+    """Verdict → effects."""
+    scores: tuple[Score, ...] = ()
+    has_report: bool = False
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Summary:
+        """ValueError, TypeError or KeyError when it is none."""
+        data: dict[str, Any] = json.loads(text)
+        data["scores"] = tuple(Score(**each) for each in data["scores"])
+        kernels = data["kernels"] or {}
+        data["kernels"] = {name: Kernel(**each) for name, each in kernels.items()}
+        return cls(**data)
+
+
+def page_name(name: str) -> str:
+    """A file name for a run of any name; different for different runs."""
+    clean = plain_name(name)
+    if clean == name:
+        return clean
+    return f"{clean[:60]}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
+
+
+def unreadable(name: str, state: str, reason: str) -> Summary:
+    """A run of which nothing but its folder's name is known."""
+    return Summary(
+        name=_text(name),
+        page=page_name(name),
+        created=_text(name[:15]),
+        state=state,
+        reason=_text(reason),
+    )
+
+
+def summarize(run: Run) -> tuple[Summary, Evidence | None]:
+    """The run's summary, and what its report shows; None where it has no report. Never raises
+    because of what the run holds."""
+    try:
+        manifest = run.manifest()
+    except KdynoError as error:
+        return unreadable(run.name, "damaged", _reason(run, error)), None
+    if manifest.schema_ != SCHEMA:
+        reason = f"written in schema {manifest.schema_}, this kdyno reads {SCHEMA}"
+        return unreadable(run.name, f"schema {manifest.schema_}", reason), None
+    kind = _machine(run)[0]
+    known = Summary(
+        name=_text(run.name),
+        page=page_name(run.name),
+        created=_text(manifest.created),
+        state=_state(run, manifest),
+        reason=_text(manifest.stopped),
+        experiment=_text(manifest.experiment),
+        baseline=_text(manifest.baseline),
+        kind=kind,
+        machine=_told(manifest, run),
+        machine_key=_machine_key(manifest, run),
+        memory_bytes=_memory(manifest),
+    )
+    try:
+        verdict = run.verdict()
+        if verdict is None:
+            return known, None
+        evidence = gather(run, verdict)
+    except KdynoError as error:
+        return replace(known, state="damaged", reason=_reason(run, error)), None
+    counts: dict[str, int] = {}
+    for group in groups(verdict):
+        for it in () if group.is_copy else group.tested:
+            counts[it.verdict] = counts.get(it.verdict, 0) + 1
+    odd = f"{len(evidence.damaged)} of its boots are damaged" if evidence.damaged else ""
+    full = replace(
+        known,
+        question=_text(verdict.question),
+        answer=_text(answer(verdict)),
+        reason="; ".join(filter(None, [known.reason, odd])),
+        kernels=_kernels(run, manifest, verdict, kind),
+        counts=counts,
+        scores=tuple(_scores(evidence, verdict, manifest)),
+        has_report=True,
+    )
+    return full, evidence
+
+
+def _state(run: Run, manifest: Manifest) -> str:
+    if manifest.state != "running":
+        return manifest.state
+    try:
+        return "running" if run.is_being_written() else "interrupted"
+    except KdynoError:
+        return "interrupted"
+
+
+def _machine(run: Run) -> tuple[str, str, str]:
+    try:
+        return machine_of(run)
+    except ToolError:
+        return "uml", "1G", "1"
+
+
+def _told(manifest: Manifest, run: Run) -> str:
+    """``uml on AMD EPYC, 2 CPUs, 24 GiB``."""
+    host = manifest.host
+    parts = [str(host.get("cpu_model") or host.get("host_arch") or "an unknown machine")]
+    if isinstance(cpus := host.get("cpus"), float):
+        parts.append(f"{cpus:.0f} CPUs")
+    if isinstance(memory := host.get("memory_bytes"), float):
+        parts.append(f"{memory / 2**30:.0f} GiB")
+    return _text(f"{_machine(run)[0]} on {', '.join(parts)}")
+
+
+def _machine_key(manifest: Manifest, run: Run) -> str:
+    """As ``kdyno compare`` tells machines apart. Memory is not in it: a kernel keeps some for
+    itself, so that the total differs a little between kernels."""
+    host = manifest.host
+    kind, guest_memory, guest_cpus = _machine(run)
+    guest = (guest_memory, guest_cpus) if kind != "host" else ()
+    facts = (kind, host.get("cpu_model"), host.get("host_arch"), host.get("cpus"), guest)
+    return sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def _memory(manifest: Manifest) -> float | None:
+    memory = manifest.host.get("memory_bytes")
+    return memory if isinstance(memory, float) else None
+
+
+def _kernels(run: Run, manifest: Manifest, verdict: Verdict, kind: str) -> dict[str, Kernel]:
+    found = {}
+    for variant in {manifest.baseline: 0, **dict.fromkeys(verdict.boots)}:
+        version = label_of(run, manifest, variant, kind) if kind == "host" else ""
+        if not version:
+            try:
+                image = run.image(variant)
+                version = str(image.get("release") or image.get("version") or "")
+            except ToolError:
+                version = ""
+        digest = manifest.images.get(variant, "")
+        found[_text(variant)] = Kernel(_text(version)[:80], _text(digest)[:12])
+    return found
+
+
+def _scores(evidence: Evidence, verdict: Verdict, manifest: Manifest) -> list[Score]:
+    effects = {(it.suite, it.case, it.variant): it for it in verdict.effects}
+    found = []
+    work = {name: work_of(job, manifest.cases)[0] for name, job in evidence.jobs.items()}
+    for case in evidence.cases:
+        for variant in evidence.variants:
+            if variant == verdict.copy_of_baseline:
+                continue
+            points = evidence.points.get((case.suite, case.case, variant), ())
+            if not points:
+                continue
+            it = effects.get((case.suite, case.case, variant))
+            low, high = _interval(points)
+            done = work.get(variant, {}).get((case.suite, case.case), "")
+            found.append(
+                Score(
+                    suite=_text(case.suite),
+                    case=_text(case.case),
+                    unit=_text(case.unit),
+                    better=case.better,
+                    variant=_text(variant),
+                    work=sha256(done.encode("utf-8", "replace")).hexdigest()[:8],
+                    boots=len(points),
+                    value=_rounded(median(point.score for point in points)),
+                    low=low,
+                    high=high,
+                    ratio=_rounded(it.ratio) if it and it.ratio else None,
+                    ratio_low=_rounded(it.ci[0]) if it and it.ci else None,
+                    ratio_high=_rounded(it.ci[1]) if it and it.ci else None,
+                    verdict=it.verdict if it else "",
+                )
+            )
+    return found
+
+
+def _interval(points: tuple[Point, ...]) -> tuple[float | None, float | None]:
+    """Hodges and Lehmann's interval of the level of the log scores, as between blocks."""
+    import numpy as np
+
+    from kdyno.stats.signedrank import bounds, walsh_averages
+
+    logs = np.log([point.score for point in points])
+    ends = bounds(walsh_averages(logs), len(logs), CONFIDENCE)
+    if ends is None:
+        return None, None
+    return _rounded(math.exp(float(ends[0]))), _rounded(math.exp(float(ends[1])))
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.7g}")
+
+
+def _reason(run: Run, error: KdynoError) -> str:
+    """Without the folder of the runs: a site is passed on, and need not say where it lay."""
+    return _text(str(error).replace(f"{run.path.parent}/", ""))
+
+
+def _text(text: str) -> str:
+    return plain.sentence(text)

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""The site in a real browser: from its files, and served."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from site_runs import at_once, small, weeks
+from synthetic_run import HOSTILE, Shape, case, make
+
+from kdyno.report.charts.palette import COLOURS
+from kdyno.report.site.build import build_site
+from kdyno.report.site.series import Series, series_of
+from kdyno.report.site.server import SiteServer
+from kdyno.report.site.summary import Summary, summarize
+
+pytestmark = pytest.mark.browser
+
+ROWS = "#runs-table tbody tr"
+LEVELS = [1.0] * 10 + [0.9] * 8
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of 18 runs of one experiment, one of another, hostile and broken ones."""
+    base = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        at_once(patch)
+        weeks(base / "runs", LEVELS)
+        small(base / "runs", 40, 2.0, experiment="other", cpu="Another CPU")
+        shape = Shape(
+            cases=tuple(case(0, HOSTILE[n % 3], case=text) for n, text in enumerate(HOSTILE)),
+            variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97},
+            baseline=HOSTILE[1],
+            blocks=6,
+            question="".join(HOSTILE),
+            experiment=HOSTILE[6],
+        )
+        for name in ("2025-01-01 <img src=x onerror=alert(1)>", "2025 مرحبا \u202e😀" + "n" * 200):
+            make(base / "runs", shape).path.rename(base / "runs" / name)
+        broken = small(base / "runs", 50)
+        (broken.path / "manifest.json").write_text("{")
+        (base / "runs" / "2026-09-09T0900-empty-0000").mkdir()
+    build_site(base / "runs", base / "site")
+    return base
+
+
+@pytest.fixture(scope="module")
+def summaries(folder: Path) -> list[Summary]:
+    from kdyno.store.run import list_runs
+
+    found = [summarize(run)[0] for run in list_runs(folder / "runs")]
+    return sorted(found, key=lambda it: it.created)
+
+
+Shown = Callable[..., Any]
+
+
+@pytest.fixture
+def shown(browser: Any, folder: Path) -> Iterator[Shown]:
+    """``shown("index.html", width=390)``: a page of the files, without a complaint or a request
+    other than for pages of the site until the end of the test."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+    home = (folder / "site").as_uri()
+
+    def go(name: str, width: int = 1280, scheme: str = "light") -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: wrong.append(f"console: {said.text}"))
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
+        page.on(
+            "request",
+            lambda asked: (
+                (asked.url.startswith(home) and asked.resource_type == "document")
+                or wrong.append(f"request: {asked.url}")
+            ),
+        )
+        page.goto(f"{home}/{name}")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    "name", ["index.html", "compare.html", "history.html", "history/nightly.html"]
+)
+def test_opens_without_a_word(
+    shown: Shown, name: str, width: int, scheme: str, tmp_path: Path
+) -> None:
+    page = shown(name, width, scheme)
+    red, green, blue = (
+        int(COLOURS["ground"][scheme == "dark"][at : at + 2], 16) for at in (1, 3, 5)
+    )
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == f"rgb({red}, {green}, {blue})"
+    root = "document.documentElement"
+    assert page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
+    place = Path(os.environ.get("KDYNO_PICTURES", tmp_path))
+    page.screenshot(path=place / f"site-{name.replace('/', '-')}-{width}-{scheme}.png")
+
+
+def test_the_list_sorts_and_filters(shown: Shown, summaries: list[Summary]) -> None:
+    page = shown("index.html")
+    told = page.locator(".filters output")
+    assert told.inner_text() == "23 of 23" and page.locator(ROWS).count() == 23
+    begun = page.locator("#runs-table thead th", has_text="Begun")
+    begun.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert begun.get_attribute("aria-sort") == "ascending"
+    column = f"{ROWS} td:nth-child(4)"
+    dates = page.locator(column).evaluate_all("els => els.map(el => el.dataset.v)")
+    assert dates == sorted(dates)
+    page.locator('[data-facet="state"]').select_option("damaged")
+    assert told.inner_text() == "1 of 23"
+    page.locator('[data-facet="state"]').select_option("")
+    page.locator('[data-facet="experiment"]').select_option("nightly")
+    assert told.inner_text() == f"{sum(it.experiment == 'nightly' for it in summaries)} of 23"
+    page.locator("[data-search]").fill("7.10.0")
+    assert told.inner_text() == "8 of 23"
+
+
+def test_from_the_list_to_a_report_and_back(shown: Shown) -> None:
+    page = shown("index.html")
+    page.locator(f"{ROWS} th a", has_text="-nightly-").first.click()
+    page.wait_for_url("**/runs/*.html")
+    assert page.locator("h1").inner_text() == "Is it faster?"
+    page.locator("nav a", has_text="All runs").click()
+    page.wait_for_url("**/index.html")
+
+
+def test_two_runs_are_compared_and_never_judged(shown: Shown, summaries: list[Summary]) -> None:
+    nightly = [it for it in summaries if it.experiment == "nightly" and it.scores]
+    first, last = nightly[0], nightly[-1]
+    page = shown(f"compare.html#a={first.page}&b={last.page}")
+    rows = page.locator("#compare-table tbody tr")
+    assert rows.count() == 2 and not page.locator("#refused").is_visible()
+    shown_ratios = page.locator("#compare-table td:nth-child(4)").evaluate_all(
+        "els => els.map(el => Number(el.dataset.v))"
+    )
+    mine, theirs = (
+        {it.case: it for it in run.scores if it.variant == "stock"}
+        for run in nightly[:: len(nightly) - 1]
+    )
+    assert shown_ratios == pytest.approx(
+        [theirs[name].value / mine[name].value for name in ("pipe", "read")]
+    )
+    words = page.locator("#compare-table td:nth-child(6)").all_inner_texts()
+    assert words == ["differs", "differs"]
+    text = page.locator("main").inner_text()
+    assert "Not booted in turns" in text
+    assert not {"faster", "slower", "equivalent"} & set(text.split())
+    page.locator("#variant-a").select_option("mine")
+    page.locator("#variant-b").select_option("mine")
+    assert "faster" in rows.first.inner_text()  # the run's own verdict, from blocks
+    page.locator("#run-b").select_option(nightly[1].page)
+    assert page.locator("#compare-table td:nth-child(6)").first.inner_text() in (
+        "no difference seen",
+        "differs",
+    )
+    page.locator("#compare-table thead button", has_text="B ÷ A").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#compare-table [aria-sort=descending]").count() == 1
+
+
+def test_comparisons_that_mean_nothing_are_refused(shown: Shown, summaries: list[Summary]) -> None:
+    nightly = [it for it in summaries if it.experiment == "nightly" and it.scores]
+    (other,) = [it for it in summaries if it.experiment == "other"]
+    page = shown(f"compare.html#a={nightly[0].page}&b={other.page}")
+    refused, result = page.locator("#refused"), page.locator("#result")
+    assert "different machines" in refused.inner_text() and not result.is_visible()
+    page.locator("#run-b").select_option(nightly[0].page)
+    assert "Both sides are the same" in refused.inner_text()
+    page.locator("#variant-b").select_option("mine")
+    assert "booted in turns: its report has their verdict" in refused.inner_text()
+    page.locator("#run-b").select_option(nightly[1].page)
+    assert not refused.is_visible() and result.is_visible()
+
+
+def test_history_marks_are_as_many_as_the_data(shown: Shown, summaries: list[Summary]) -> None:
+    found: list[Series] = [it for it in series_of(summaries) if it.experiment == "nightly"]
+    page = shown("history/nightly.html")
+    counts = (
+        "[...document.querySelectorAll('.strip')].map(svg => "
+        "[...svg.querySelectorAll('path.%s')].reduce("
+        "(sum, path) => sum + path.getAttribute('d').split('M').length - 1, 0))"
+    )
+    assert page.evaluate(counts % "dots") == [len(it.marks) for it in found] == [18] * 6
+    assert page.evaluate(counts % "change") == [len(it.changes) for it in found]
+    assert sum(len(it.changes) for it in found) >= 4
+    assert page.evaluate(counts % "level") == [len(it.levels) for it in found]
+    spans = [sum(mark.low is not None for mark in it.marks) for it in found]
+    assert page.evaluate(counts % "spans") == spans
+    assert page.locator(".changes li").count() == sum(len(it.changes) for it in found)
+
+
+def test_arrow_keys_walk_through_the_runs(shown: Shown, summaries: list[Summary]) -> None:
+    nightly = [it for it in summaries if it.experiment == "nightly" and it.scores]
+    page = shown("history/nightly.html")
+    page.locator(".strip").first.focus()
+    tip = page.locator("#tip")
+    for key, run in (("ArrowRight", nightly[0]), ("ArrowRight", nightly[1]), ("End", nightly[-1])):
+        page.keyboard.press(key)
+        assert tip.inner_text().endswith(run.name)
+        version = (run.kernels or {})["stock"].version
+        assert f"kernel {version}:" in tip.inner_text()
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+
+
+def test_the_table_of_series_leads_to_its_chart(shown: Shown) -> None:
+    page = shown("history.html")
+    page.locator('[data-facet="experiment"]').select_option("nightly")
+    page.locator('[data-facet="measure"]').select_option("effect")
+    page.locator("#series-table tbody tr:visible a").first.click()
+    page.wait_for_url("**/history/nightly.html#series-2")
+    assert (
+        page.locator(".panel:target figcaption").inner_text().startswith("pipe · mine ÷ baseline")
+    )
+
+
+def test_all_controls_are_reached_by_tab(shown: Shown) -> None:
+    page = shown("compare.html")
+    wanted = page.evaluate(
+        "[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex]')]"
+        ".filter(el => el.checkVisibility() && el.tabIndex >= 0).length"
+    )
+    reached = set()
+    for _ in range(wanted + 5):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("[...document.querySelectorAll('*')].indexOf(document.activeElement)")
+        )
+    assert len(reached) >= wanted > 10
+
+
+def test_dark_by_switch_holds_on_the_other_pages(shown: Shown) -> None:
+    page = shown("index.html")
+    page.locator("#theme").click()
+    page.locator("nav a", has_text="History").click()
+    page.wait_for_url("**/history.html")
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_served_pages_take_in_news(browser: Any, tmp_path: Path) -> None:
+    """Poll by hand: the page's own clock is set forward instead of waiting for it."""
+    runs, site = tmp_path / "runs", tmp_path / "site"
+    with pytest.MonkeyPatch.context() as patch:
+        at_once(patch)
+        small(runs)
+        server = SiteServer(site, "127.0.0.1", 0)
+        server.edition = build_site(runs, site, live=True).edition
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        context = browser.new_context()
+        wrong: list[str] = []
+        try:
+            page = context.new_page()
+            page.on("console", lambda said: wrong.append(said.text))
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+            page.clock.install()
+            with page.expect_response("**/edition"):
+                page.goto(server.url)
+            assert page.locator(ROWS).count() == 1
+            small(runs, 1)
+            server.edition = build_site(runs, site, live=True).edition
+            page.clock.run_for(3500)
+            page.locator(ROWS).nth(1).wait_for()
+            for day in range(2, 10):
+                small(runs, day)
+            server.edition = build_site(runs, site, live=True).edition
+            page.clock.run_for(3500)
+            page.locator(ROWS).nth(9).wait_for()
+            page.locator("[data-search]").fill("nightly")
+            small(runs, 11)
+            server.edition = build_site(runs, site, live=True).edition
+            page.clock.run_for(3500)
+            page.locator("#news").wait_for()  # what was typed is not thrown away
+            assert page.locator(ROWS).count() == 10
+            page.locator("#news").click()
+            page.locator(ROWS).nth(10).wait_for()
+            assert wrong == []
+        finally:
+            context.close()
+            server.shutdown()
+            thread.join()
+            server.server_close()

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: MIT
+"""The site of all runs: whole, safe, honest about what is broken, and built only where needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from command_line import FASTER, Kdyno, kdyno, stored, verdict
+from site_runs import CASES, at_once, small, weeks
+from synthetic_run import HOSTILE, Shape, case, make
+from test_html import Page
+
+from kdyno.errors import UsageError
+from kdyno.report.site import build
+from kdyno.report.site.build import Built, build_site
+from kdyno.report.site.series import series_of
+from kdyno.report.site.summary import Summary, page_name, summarize
+from kdyno.stats import changepoints
+from kdyno.store.run import Run, create_run
+
+__all__ = ["kdyno"]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    at_once(monkeypatch)
+    monkeypatch.setattr(build, "_POOL_FROM", 100)
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    return folder
+
+
+def checked(site: Path) -> dict[str, Page]:
+    """Every page: well formed, asking for nothing, its links leading to pages that are there."""
+    pages = {}
+    for path in site.rglob("*.html"):
+        text = path.read_text("utf-8")
+        page = Page(text)
+        pages[str(path.relative_to(site))] = page
+        for link in page.all("a"):
+            target, _, part = (link["href"] or "").partition("#")
+            assert re.fullmatch(r"(\.\./)?((runs|history)/)?[\w.-]*", target), target
+            goal = (path.parent / unquote(target)) if target else path
+            assert goal.is_file(), f"{path.name}: {target}"
+            if part and not part.startswith("a=") and link.get("class") != "skip":
+                assert f'id="{part}"' in goal.read_text("utf-8")
+        assert not {"img", "link", "iframe", "base"} & {name for name, _ in page.elements}
+        assert not [it for _, it in page.elements if any(k[:2] == "on" for k in it)]
+        assert [it for it in page.all("script") if "src" in it] == []
+        policy = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
+        assert (policy[0]["content"] or "").startswith("default-src 'none'")
+    return pages
+
+
+def rows(site: Path) -> list[str]:
+    text = (site / "index.html").read_text("utf-8")
+    return re.findall(r"<tr.*?</tr>", text.split("<tbody>")[1], re.S)
+
+
+def site_data(page: Path) -> Any:
+    text = page.read_text("utf-8")
+    found = re.findall(r'<script type="application/json" id="site-data">(.*?)</script>', text)
+    return json.loads(found[0])
+
+
+def test_pages_of_a_few_runs(runs: Path, tmp_path: Path) -> None:
+    first, second = small(runs, 0), small(runs, 1, 1.1, experiment="other")
+    built = build_site(runs, tmp_path / "site")
+    assert (built.runs, built.made, built.kept) == (2, 2, 0)
+    assert set(checked(tmp_path / "site")) == {
+        *("index.html", "compare.html", "history.html"),
+        *(f"runs/{run.name}.html" for run in (first, second)),
+        *("history/nightly.html", "history/other.html"),
+    }
+    newest, oldest = rows(tmp_path / "site")
+    assert second.name in newest and first.name in oldest
+    assert "Is it faster?" in newest and "mine is faster than stock in pipe" in newest
+    assert "stock</bdi> 7.3.0" in newest and "uml on A CPU, 2 CPUs, 16 GiB" in newest
+
+
+def test_no_runs_at_all(runs: Path, tmp_path: Path) -> None:
+    build_site(runs, tmp_path / "site")
+    assert "There is no run yet" in (tmp_path / "site" / "index.html").read_text()
+    assert set(checked(tmp_path / "site")) == {"index.html", "compare.html", "history.html"}
+    with pytest.raises(UsageError, match=r"no such folder of runs.*--runs"):
+        build_site(tmp_path / "nowhere", tmp_path / "site")
+
+
+def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Path) -> None:
+    good = small(runs)
+    broken, later, odd = (small(runs, day) for day in (1, 2, 3))
+    (broken.path / "manifest.json").write_text("{")
+    data = json.loads((later.path / "manifest.json").read_text())
+    (later.path / "manifest.json").write_text(json.dumps(data | {"schema": 0}))
+    (odd.path / "verdict.json").write_text('{"schema": 7}')
+    lost = small(runs, 4)
+    (lost.path / "boots" / "0003-mine" / "samples.jsonl").write_text("{")
+    stopped = stored(runs, None, state="interrupted")
+    failed = stored(runs, verdict(failed={"stock": "it did not boot"}), state="failed")
+    (runs / "2026-01-05T0800-empty-0000").mkdir()
+    (runs / "2026-01-05T0800-link-0000").symlink_to(good.path)
+    (runs / "not a run").mkdir()
+    with create_run(runs, "", good.manifest().model_copy(update={"state": "running"})) as writer:
+        build_site(runs, tmp_path / "site")
+        found = {row: row for row in rows(tmp_path / "site")}
+    pages = checked(tmp_path / "site")
+
+    def row(name: str) -> str:
+        (one,) = [it for it in found if name in it]
+        return one
+
+    assert len(found) == 9
+    for run, state, reason in (
+        (broken.name, "damaged", "manifest.json: damaged"),
+        (later.name, "schema 0", "written in schema 0, this kdyno reads 1"),
+        (odd.name, "damaged", "is no verdict"),
+        (stopped.name, "interrupted", "interrupted: terminated"),
+        ("2026-01-05T0800-empty-0000", "empty", "there is no manifest.json"),
+        (writer.run.name, "running", ""),
+    ):
+        assert f">{state}</span>" in row(run) and reason in row(run)
+        assert f"runs/{run}.html" not in row(run) and f"runs/{run}.html" not in pages
+    assert "1 of its boots are damaged" in row(lost.name)
+    assert "the baseline stock failed (it did not boot)" in row(failed.name)
+    for name in (good.name, lost.name, failed.name):
+        assert f"runs/{name}.html" in row(name) and f"runs/{name}.html" in pages
+
+
+def test_only_what_changed_is_made_again(runs: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    kept = [small(runs, day) for day in range(3)]
+    other = small(runs, 3, experiment="other")
+    build_site(runs, site)
+
+    def times() -> dict[str, int]:
+        return {str(p.relative_to(site)): p.stat().st_ino for p in site.rglob("*.html")}
+
+    before = times()
+    again = build_site(runs, site)
+    assert again == Built(4, 0, 4, 0, (), again.edition) and times() == before
+    new = small(runs, 4)
+    third = build_site(runs, site)
+    assert (third.made, third.kept, third.removed) == (1, 4, 0)
+    assert set(third.pages) == {
+        *("index.html", "compare.html", "history.html", "history/nightly.html")
+    }
+    assert third.edition != again.edition
+    after = times()
+    same = {*(f"runs/{run.name}.html" for run in [*kept, other]), "history/other.html"}
+    assert {name for name in before if after[name] == before[name]} == same
+    (new.path / "verdict.json").write_text("{}")
+    (site / "runs" / f"{other.name}.html").unlink()
+    fourth = build_site(runs, site)
+    assert fourth.made == 2 and not (site / "runs" / f"{new.name}.html").exists()
+    kept[0].path.rename(tmp_path / "away")
+    assert build_site(runs, site).removed == 1
+    assert not (site / "runs" / f"{kept[0].name}.html").exists()
+    checked(site)
+
+
+def test_a_run_whose_writer_is_gone_is_looked_at_again(runs: Path, tmp_path: Path) -> None:
+    manifest = small(runs).manifest().model_copy(update={"state": "running"})
+    with create_run(runs, "", manifest) as writer:
+        build_site(runs, tmp_path / "site")
+        assert any(">running</span>" in row for row in rows(tmp_path / "site"))
+    build_site(runs, tmp_path / "site")
+    (row,) = [it for it in rows(tmp_path / "site") if writer.run.name in it]
+    assert ">interrupted</span>" in row
+
+
+def test_light_pages_say_what_they_lack(runs: Path, tmp_path: Path) -> None:
+    run = small(runs)
+    build_site(runs, tmp_path / "light")
+    light = (tmp_path / "light" / "runs" / f"{run.name}.html").read_text()
+    assert "verdicts" in Page(light).section_ids and "effects" not in Page(light).section_ids
+    assert f"kdyno report {run.name} -o report.html" in light
+    build_site(runs, tmp_path / "light", full=True)
+    full = (tmp_path / "light" / "runs" / f"{run.name}.html").read_text()
+    assert {"effects", "spread"} <= set(Page(full).section_ids)
+    assert "leaves out" not in full
+
+
+def test_many_runs_are_made_by_several_processes(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_POOL_FROM", 12)
+    template = small(runs)
+    for number in range(13):
+        copy = runs / f"2026-02-01T0800-copy-{number:04d}"
+        copy.mkdir()
+        for path in template.path.rglob("*"):
+            goal = copy / path.relative_to(template.path)
+            goal.mkdir() if path.is_dir() else os.link(path, goal)
+    seen: list[tuple[int, int]] = []
+    built = build_site(runs, tmp_path / "site", told=lambda *it: seen.append(it))
+    assert built.made == 14 and seen == [(done, 14) for done in range(1, 15)]
+    assert len(list((tmp_path / "site" / "runs").glob("*.html"))) == 14
+
+
+@pytest.mark.skipif(not changepoints.available(), reason="no ruptures: pip install ruptures")
+def test_history_marks_the_change_and_the_kernels_on_its_sides(runs: Path, tmp_path: Path) -> None:
+    found = weeks(runs, [1.0] * 9 + [0.9] * 7)
+    build_site(runs, tmp_path / "site")
+    pages = checked(tmp_path / "site")
+    series = series_of([summarize(run)[0] for run in found])
+    about = [(it.case, it.variant, it.measure, len(it.marks)) for it in series]
+    assert about == [
+        (case, variant, measure, 16)
+        for case in ("pipe", "read")
+        for variant, measure in (("stock", "score"), ("mine", "score"), ("mine", "effect"))
+    ]
+    for it in series:
+        if it.measure == "effect":
+            assert it.changes == ()
+            continue
+        (change,) = it.changes
+        assert change.at.run.name == found[9].name and change.before.run.name == found[8].name
+        assert change.ratio == pytest.approx(0.9, rel=0.01)
+        assert change.word == ("slower" if it.case == "pipe" else "faster")
+        assert (change.before.kernel.version, change.at.kernel.version) == ("7.0.0", "7.9.0")
+    page = pages["history/nightly.html"]
+    dots = [it["d"] or "" for it in page.all("path", **{"class": "dots variant"})]
+    assert [it.count("M") for it in dots] == [16] * 6
+    assert [it["d"].count("M") for it in page.all("path", **{"class": "change"})] == [1] * 4  # type: ignore[union-attr]
+    assert [it["d"].count("M") for it in page.all("path", **{"class": "kernel"})] == [1] * 6  # type: ignore[union-attr]
+    text = (tmp_path / "site" / "history" / "nightly.html").read_text()
+    assert text.count("7.0.0 → 7.9.0") == 4 and "PELT" in text
+    assert [len(it["points"]) for it in site_data_of(text)["series"]] == [16] * 6
+
+
+def site_data_of(text: str) -> Any:
+    return json.loads(re.findall(r'id="site-data">(.*?)</script>', text)[0])
+
+
+def test_other_machines_and_other_work_are_series_of_their_own(runs: Path) -> None:
+    known = [
+        summarize(it)[0]
+        for it in (small(runs), small(runs, 1, cpu="Another"), small(runs, 2, work="size 1\n"))
+    ]
+    counts = [len(it.marks) for it in series_of(known) if it.variant == "stock"]
+    assert counts == [1] * 6
+
+
+def test_comparison_data_is_what_was_measured(runs: Path, tmp_path: Path) -> None:
+    first, second = small(runs, 0), small(runs, 1, 1.1)
+    build_site(runs, tmp_path / "site")
+    data = site_data(tmp_path / "site" / "compare.html")
+    assert [run["name"] for run in data["runs"]] == [second.name, first.name]
+    assert data["cases"] == [[it.suite, it.case, it.unit, it.better] for it in CASES]
+    values = {tuple(row[:2]): row[4] for row in data["runs"][0]["scores"]}
+    assert values[0, 0] == pytest.approx(1100.0, rel=0.002)
+    assert values[1, 1] == pytest.approx(1100.0 * 1.02, rel=0.002)
+    assert data["runs"][0]["kernels"] == [["7.3.0", "stock-7.3.0"], ["7.3.0", "mine-7.3.0"]]
+
+
+def test_hostile_names_and_contents_stay_text(runs: Path, tmp_path: Path) -> None:
+    shape = Shape(
+        cases=tuple(case(0, HOSTILE[n % 3], case=text) for n, text in enumerate(HOSTILE)),
+        variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97},
+        baseline=HOSTILE[1],
+        blocks=6,
+        question="".join(HOSTILE) * 4,
+        experiment=HOSTILE[6],
+    )
+    names = ["2026 <script>alert(1)<!--", '"><b>', "😀" * 60, "n" * 250, "مرحبا\u202e", "a\nb"]
+    for number, name in enumerate(names):
+        run = make(runs, shape)
+        run.path.rename(runs / name)
+        if number == 4:
+            (runs / name / "manifest.json").write_text("<script>alert(2)</script>")
+    build_site(runs, tmp_path / "site")
+    pages = checked(tmp_path / "site")
+    assert len(rows(tmp_path / "site")) == 6
+    assert len(pages) == 3 + 5 + 1
+    for name, page in pages.items():
+        kinds = [it.get("type") for it in page.all("script")]
+        assert kinds in ([None], ["application/json", None]), name
+    assert not [path for path in (tmp_path / "site").rglob("*") if not path.name.isascii()]
+    assert len({page_name(name) for name in names}) == 6
+
+
+def test_missing_cells_and_figures_that_are_none(runs: Path, tmp_path: Path) -> None:
+    run = small(runs)
+    data = json.loads((run.path / "verdict.json").read_text())
+    first = data["effects"][0]
+    first |= {"ratio": float("nan"), "ci": [float("nan"), 1.0], "value": float("inf")}
+    (run.path / "verdict.json").write_text(json.dumps(data))
+    for path in (run.path / "boots").glob("*-mine/samples.jsonl"):
+        path.write_text(path.read_text().splitlines()[0] + "\n")
+    build_site(runs, tmp_path / "site")
+    checked(tmp_path / "site")
+    scores = summarize(run)[0].scores
+    assert {(it.case, it.variant) for it in scores} == {
+        *(("pipe", "stock"), ("pipe", "mine"), ("read", "stock")),
+    }
+    assert all(it.ratio is None for it in scores)
+    text = (tmp_path / "site" / "compare.html").read_text() + summarize(run)[0].to_json()
+    assert "NaN" not in text and "Infinity" not in text
+
+
+def test_a_summary_comes_back_as_it_was(runs: Path) -> None:
+    known = summarize(small(runs))[0]
+    assert Summary.from_json(known.to_json()) == known
+
+
+def test_a_damaged_site_is_built_again(runs: Path, tmp_path: Path) -> None:
+    run, site = small(runs), tmp_path / "site"
+    build_site(runs, site)
+    whole = {path: path.read_text() for path in site.rglob("*.html")}
+    (site / ".kdyno-site").write_text("[]")
+    (site / ".data" / f"{run.name}.json").write_text('{"stamp": 1, "summary": "{}"}')
+    (site / "compare.html").unlink()
+    assert build_site(runs, site).made == 1
+    assert {path: path.read_text() for path in site.rglob("*.html")} == whole
+
+
+def test_folders_that_cannot_be_a_site(runs: Path, tmp_path: Path) -> None:
+    small(runs)
+    with pytest.raises(UsageError, match="folder of the runs themselves"):
+        build_site(runs, runs)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(UsageError, match="holds other things than a site"):
+        build_site(runs, tmp_path / "mine")
+    with pytest.raises(UsageError, match="is a file"):
+        build_site(runs, tmp_path / "mine" / "letter.txt")
+    with pytest.raises(UsageError, match=r"letter\.txt"):
+        build_site(runs, tmp_path / "mine" / "letter.txt" / "site")
+    assert [it.name for it in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+    with pytest.raises(UsageError, match="name a folder that can be written"):
+        build_site(runs, Path("/proc/site"))
+
+
+def test_the_command(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
+    stored(runs, verdict(FASTER))
+    site = tmp_path / "site"
+    said = kdyno("report", "--all", "-o", site, "--json", "-")
+    assert said.status == 0 and "index.html (1 of 1 runs drawn anew)" in said.err
+    facts = json.loads(said.out)
+    assert (facts["runs"], facts["made"], facts["kept"]) == (1, 1, 0)
+    assert (site / "index.html").is_file()
+    for words, told in (
+        (("report", "--all"), "name it by -o"),
+        (("report", "last", "--all", "-o", site), "RUN goes with one run"),
+        (("report", "--all", "-f", "html", "-o", site), "-f goes with one run"),
+        (("report",), "which run?"),
+        (("report", "last", "--full"), "--full goes with --all"),
+    ):
+        refused = kdyno(*words)
+        assert refused.status == 2 and told in refused.err
+
+
+def test_a_report_that_cannot_be_drawn_takes_no_other_away(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = small(runs), small(runs, 1)
+    from kdyno.report.html import page
+
+    real = page.head
+
+    def breaks(evidence: Any, links: Any) -> Any:
+        if evidence.name == bad.name:
+            raise ZeroDivisionError("<b>")
+        return real(evidence, links)
+
+    monkeypatch.setattr(page, "head", breaks)
+    build_site(runs, tmp_path / "site")
+    checked(tmp_path / "site")
+    (row,) = [it for it in rows(tmp_path / "site") if bad.name in it]
+    assert "could not be made: ZeroDivisionError: &lt;b&gt;" in row
+    assert (tmp_path / "site" / "runs" / f"{good.name}.html").is_file()
+    assert isinstance(good, Run)
