@@ -31,7 +31,7 @@ static void body(uint64_t iterations) {
     if (child < 0)
         bench_fail("fork: %s", strerror(errno));
     if (!child) {
-        execl(image, image, "execl", left, image, (char *)NULL);
+        execl(image, image, "execl", left, "0", image, (char *)NULL);
         _exit(1);
     }
     if (waitpid(child, &status, 0) != child || status) {

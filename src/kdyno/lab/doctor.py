@@ -5,55 +5,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kdyno import sandbox
 from kdyno.command import capture
+from kdyno.lab.need import INSTALL, Finding, Need, packages, program
+from kdyno.lab.suite_programs import SUITE_NEEDS
 
-# Family of distributions → the command that installs packages.
-INSTALL: Mapping[str, str] = {
-    "debian": "sudo apt-get install",
-    "ubuntu": "sudo apt-get install",
-    "fedora": "sudo dnf install",
-    "arch": "sudo pacman -S",
-    "suse": "sudo zypper install",
-    "alpine": "sudo apk add",
-}
-
-
-@dataclass(frozen=True)
-class Need:
-    """One thing that kdyno needs: ``required``, or only for what ``purpose`` says."""
-
-    name: str
-    purpose: str
-    required: bool
-    packages: Mapping[str, str]
-    """Family of distributions → package."""
-    missing: Callable[[], str | None]
-    """None when it is there, else what is wrong."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A need and whether it is met."""
-
-    need: Need
-    problem: str | None
-
-    @property
-    def ok(self) -> bool:
-        return self.problem is None
-
-
-def _program(*names: str) -> Callable[[], str | None]:
-    def missing() -> str | None:
-        return None if any(map(shutil.which, names)) else f"no {' or '.join(names)} on PATH"
-
-    return missing
+__all__ = ["INSTALL", "NEEDS", "Finding", "Need", "examine", "family", "install_line"]
 
 
 def _links(*flags: str) -> Callable[[], str | None]:
@@ -87,21 +48,14 @@ def _gnu_patch() -> str | None:
     return None if "GNU patch" in said else "the patch on PATH is not GNU patch"
 
 
-def _packages(name: str, **others: str) -> dict[str, str]:
-    """Family → package: ``name`` but for ``others``; Ubuntu's is Debian's unless told."""
-    packages = {**dict.fromkeys(INSTALL, name), **others}
-    packages["ubuntu"] = others.get("ubuntu", packages["debian"])
-    return packages
-
-
 NEEDS: tuple[Need, ...] = (
-    Need("gcc", "to build kernels", True, _packages("gcc"), _program("gcc")),
-    Need("make", "to build kernels", True, _packages("make"), _program("make")),
-    Need("flex", "to build kernels", True, _packages("flex"), _program("flex")),
-    Need("bison", "to build kernels", True, _packages("bison"), _program("bison")),
-    Need("bc", "to build kernels", True, _packages("bc"), _program("bc")),
-    Need("patch", "to apply a variant's patches", True, _packages("patch"), _gnu_patch),
-    Need("xz", "to unpack sources", True, _packages("xz", debian="xz-utils"), _program("xz")),
+    Need("gcc", "to build kernels", True, packages("gcc"), program("gcc")),
+    Need("make", "to build kernels", True, packages("make"), program("make")),
+    Need("flex", "to build kernels", True, packages("flex"), program("flex")),
+    Need("bison", "to build kernels", True, packages("bison"), program("bison")),
+    Need("bc", "to build kernels", True, packages("bc"), program("bc")),
+    Need("patch", "to apply a variant's patches", True, packages("patch"), _gnu_patch),
+    Need("xz", "to unpack sources", True, packages("xz", debian="xz-utils"), program("xz")),
     Need(
         "static C library",
         "for the program that runs in a guest",
@@ -116,20 +70,18 @@ NEEDS: tuple[Need, ...] = (
         },
         _links("-static"),
     ),
-    Need("bubblewrap", "the sandbox", True, _packages("bubblewrap"), sandbox.unusable),
+    Need("bubblewrap", "the sandbox", True, packages("bubblewrap"), sandbox.unusable),
     Need("disk space", "sources, object trees, images", True, {}, _space),
-    Need("git", "for git: sources", False, _packages("git"), _program("git")),
-    Need("ccache", "to build again faster", False, _packages("ccache"), _program("ccache")),
+    Need("git", "for git: sources", False, packages("git"), program("git")),
+    Need("ccache", "to build again faster", False, packages("ccache"), program("ccache")),
     Need(
         "perf",
-        "for profiles",
+        "for profiles, suite perf-bench",
         False,
-        _packages("perf", debian="linux-perf", ubuntu="linux-tools-generic"),
-        _program("perf"),
+        packages("perf", debian="linux-perf", ubuntu="linux-tools-generic"),
+        program("perf"),
     ),
-    Need(
-        "apt", "for debian: sources", False, {"fedora": "apt", "arch": "apt"}, _program("apt-get")
-    ),
+    Need("apt", "for debian: sources", False, {"fedora": "apt", "arch": "apt"}, program("apt-get")),
     Need(
         "32-bit toolchain",
         "for 32-bit kernels",
@@ -143,6 +95,7 @@ NEEDS: tuple[Need, ...] = (
         },
         _links("-m32", "-static"),
     ),
+    *SUITE_NEEDS,
 )
 
 
@@ -184,6 +137,7 @@ def install_line(findings: tuple[Finding, ...], family_name: str | None) -> str 
     ]
     if not wanted:
         return None
+    wanted = list(dict.fromkeys(" ".join(wanted).split()))
     command = INSTALL[family_name]
     if os.geteuid() == 0:
         command = command.removeprefix("sudo ")

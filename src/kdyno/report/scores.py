@@ -67,6 +67,9 @@ def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
             found[verdict.baseline][key] = effect.baseline_value
         if effect.value is not None:
             found.setdefault(effect.variant, {})[key] = effect.value
+    for it in verdict.values:
+        if it.value is not None:
+            found[verdict.baseline][it.suite, it.case] = it.value
     return found
 
 
@@ -160,6 +163,24 @@ def markdown(found: Iterable[ScoreTable]) -> str:
     return "\n\n".join(_render(table, _markdown_row, _markdown_title) for table in found)
 
 
+def summary(found: Iterable[ScoreTable]) -> str:
+    """A line for each suite whose own score is whole; empty where none is."""
+    said: dict[str, list[str]] = {}
+    for table in found:
+        last = table.rows[-1] if table.rows else None
+        if last is None or last.kind == "case" or last.name not in ("index", "total"):
+            continue
+        if last.reference.value is not None:
+            amount = f"{last.reference.value:.1f}"
+        elif last.own.value is not None and table.variant != table.baseline:
+            amount = f"{last.own.value:.1f} of {plain.short(table.baseline)}'s 100"
+        else:
+            continue
+        of_suite = said.setdefault(f"{table.suite} {last.name}", [])
+        of_suite.append(f"{plain.short(table.variant)} {amount}")
+    return "\n".join(f"{head}: {', '.join(parts)}" for head, parts in said.items())
+
+
 _Cells = tuple[str, str, str, str]
 
 
@@ -172,8 +193,7 @@ def _render(
     for it in table.rows:
         name = plain.name(it.name)
         lines.append(row((name, it.amount, _number(it.reference), _number(it.own))))
-    lacks = [line for it in table.rows if (line := _lacks(it))]
-    if lacks:
+    if lacks := lacking(table):
         lines += ["", *lacks]
     return "\n".join(lines)
 
@@ -202,6 +222,11 @@ def _markdown_row(cells: _Cells) -> str:
 
 def _number(score: Score) -> str:
     return "–" if score.value is None else f"{score.value:.2f}"
+
+
+def lacking(table: ScoreTable) -> list[str]:
+    """A line for each score of a group or of the suite that is absent: what it lacks."""
+    return [line for row in table.rows if (line := _lacks(row))]
 
 
 def _lacks(row: Row) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .manypairs import MANY, CountedWalsh
 from .signedrank import (
     Floats,
     attained_confidence,
@@ -89,16 +90,15 @@ def effect_of_differences(differences: Floats, confidence: float = 0.95) -> Pair
     n = len(differences)
     if n == 0:
         return PairedEffect(0, None, None, None, None, None, None, None, confidence, None)
-    walsh = walsh_averages(differences)
-    ratio = math.exp(float(np.median(walsh)))
+    estimate, limits, p = _signed_rank(differences, confidence)
+    ratio = math.exp(estimate)
     mean, mean_half = _mean_with_half_width(differences, confidence)
     lo = hi = p_value = attained = None
     if n >= FEWEST_BLOCKS:
-        p_value = float(p_values(walsh, n))
-        limits = bounds(walsh, n, confidence)
+        p_value = p
         k = critical_rank(n, confidence)
         if limits is not None and k is not None:
-            lo, hi = (math.exp(float(limit)) for limit in limits)
+            lo, hi = (math.exp(limit) for limit in limits)
             attained = attained_confidence(n, k)
     return PairedEffect(
         n=n,
@@ -112,6 +112,20 @@ def effect_of_differences(differences: Floats, confidence: float = 0.95) -> Pair
         confidence=confidence,
         attained=attained,
     )
+
+
+def _signed_rank(
+    differences: Floats, confidence: float
+) -> tuple[float, tuple[float, float] | None, float]:
+    """(Hodges-Lehmann estimate, interval, p-value of 0), all on the log scale."""
+    n = len(differences)
+    if n > MANY:
+        counted = CountedWalsh(differences)
+        return counted.median(), counted.bounds(confidence), counted.p_value()
+    walsh = walsh_averages(differences)
+    limits = bounds(walsh, n, confidence)
+    ends = None if limits is None else (float(limits[0]), float(limits[1]))
+    return float(np.median(walsh)), ends, float(p_values(walsh, n))
 
 
 def _mean_with_half_width(differences: Floats, confidence: float) -> tuple[float, float | None]:

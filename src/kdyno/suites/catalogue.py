@@ -31,7 +31,8 @@ figure   = "Time: ([0-9.]+)"    # optional: regular expression with one group, f
 also     = { mean_ms = "mean: ([0-9.]+)" }   # optional: further figures, kept with the sample
 settings = { groups = 2 }       # optional: what {groups} is unless an experiment says otherwise
 quick    = { groups = 1 }       # optional: the same for --quick; warmups may be here, too
-needs    = ["hackbench"]        # optional: programs; the command's first word if not given
+needs    = ["hackbench"]        # optional: programs ("apache2|httpd": either); the command's first
+                                #   word if not given
 install  = "rt-tests"           # optional: the Debian package(s) that bring them
 warmups  = 1                    # optional: unmeasured runs before the measured one, 0 to 100
 disk     = "1G"                 # optional: wants {disk}, an ext4 of this size in a guest

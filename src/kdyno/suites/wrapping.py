@@ -4,7 +4,8 @@
 In a command, ``{name}`` is a setting of the case, or one of
 
 seconds        as asked for, such as 0.5      whole_seconds  the same, rounded up, at least 1
-cpus           CPUs of the machine            dir            a working folder, in memory in a guest
+milliseconds   the same in whole ones         cpus           CPUs of the machine
+dir            a working folder, in memory in a guest
 disk           a folder on a real file system tree           the kernel source, read-only
 programs       kdyno's own programs, scripts  prepared       what the case's ``prepare`` made
 
@@ -23,7 +24,7 @@ from kdyno.suites.table import Table, nearest
 
 PLACES = frozenset({"dir", "disk", "tree", "programs", "prepared"})
 """Placeholders that a machine fills."""
-BUILTIN = PLACES | {"seconds", "whole_seconds", "cpus"}
+BUILTIN = PLACES | {"seconds", "whole_seconds", "milliseconds", "cpus"}
 _SETTING = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
@@ -41,6 +42,7 @@ def filled_in(
         **settings,
         "seconds": f"{seconds:g}",
         "whole_seconds": str(max(1, math.ceil(seconds))),
+        "milliseconds": str(max(1, round(1000 * seconds))),
         "cpus": str(cpus),
     }
     return tuple(

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""What `run` and `report` show of indices and group scores, beside the verdict."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from kdyno.store.run import Run
+    from kdyno.store.verdict import Verdict
+
+FORMATS = ("markdown", "json")
+
+
+def check_format(scoring: str | None, format: str | None) -> None:
+    """UsageError for a word that is none, or where the export has no place for scores."""
+    if scoring is not None:
+        from kdyno.report.scoring import check_word
+
+        check_word(scoring)
+    if scoring is not None and format is not None and format not in FORMATS:
+        raise UsageError(f"--scoring goes with the table, {' and '.join(FORMATS)}, not {format}")
+
+
+def check_run(scoring: str | None, run: Run) -> None:
+    """UsageError where no suite of the run has an index."""
+    from kdyno.report.scoring import check
+    from kdyno.suites.catalogue import load
+
+    if scoring is not None:
+        check(scoring, {case.suite for case in run.manifest().cases}, load())
+
+
+def after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
+    """What follows the table on a terminal: all scores if asked for, else a line a suite."""
+    from kdyno.report import scores
+    from kdyno.report import scoring as scored
+    from kdyno.suites.catalogue import load
+
+    if scoring is not None:
+        return scored.text(scored.tables(run, scoring, load()), scoring)
+    found = scores.tables(scores.values_of(verdict), load(), verdict.baseline)
+    line = scores.summary(found)
+    return f"\n{line}\n" if line else ""
+
+
+def with_scores(run: Run, exported: str | bytes, scoring: str | None, format: str) -> str | bytes:
+    """An export with the scores at its end; a verdict's JSON with one more key, ``scores``."""
+    from kdyno.report import scoring as scored
+    from kdyno.suites.catalogue import load
+
+    if scoring is None or isinstance(exported, bytes):
+        return exported
+    found = scored.tables(run, scoring, load())
+    if format == "markdown":
+        return exported + scored.markdown(found, scoring)
+    data = json.loads(exported) | {"scores": scored.as_json(found, scoring)}
+    return json.dumps(data, indent=1, ensure_ascii=False)

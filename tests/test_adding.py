@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""CONTRIBUTING's first two recipes, followed in a copy of the project: one C file and one case,
+one TOML file alone. Both are listed and measured without any other change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kdyno.paths import data_root
+
+ROOT = data_root()
+# As the kdyno command, but for the lock: another kdyno that measures is nothing to wait for here.
+KDYNO = """
+from contextlib import nullcontext
+from kdyno.lab import execution
+from kdyno.cli.main import main
+execution.measuring = lambda *_words, **_more: nullcontext()
+raise SystemExit(main())
+"""
+DIGEST = """
+from kdyno.machines.program import _digest
+from kdyno.paths import data_root
+print(_digest(data_root() / "guest"))
+"""
+
+
+def recipes() -> tuple[str, str]:
+    """The two cases that CONTRIBUTING.md shows."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    native, program = re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S)
+    return native, program
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    copy = tmp_path / "tree"
+    for name in ("src", "guest", "kernel", "experiments", "published"):
+        skipped = shutil.ignore_patterns("__pycache__", "build")
+        shutil.copytree(ROOT / name, copy / name, ignore=skipped)
+    return copy
+
+
+def python(tree: Path, code: str, *words: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        cwd=tree.parent,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(tree / "src"),
+            "KDYNO_CACHE": str(tree.parent / "cache"),
+            "KDYNO_RUNS": str(tree.parent / "runs"),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def add_benchmark(tree: Path, native: str) -> None:
+    text = (tree / "guest" / "bench" / "hello.c").read_text(encoding="utf-8")
+    own = text.replace("BENCH(hello)", "BENCH(my_own)")
+    assert own != text
+    (tree / "guest" / "bench" / "my-own.c").write_text(own, encoding="utf-8")
+    suite = tree / "src" / "kdyno" / "suites" / "catalogue" / "unixbench.toml"
+    case = native.replace("[case.hello]", "[case.mine]").replace('"hello"', '"my-own"')
+    suite.write_text(f"{suite.read_text(encoding='utf-8')}\n{case}", encoding="utf-8")
+
+
+def add_program(tree: Path, program: str) -> None:
+    head = 'name = "letters"\nhelp = "a suite of an existing program"\n\n'
+    # hackbench may not be installed where this test runs; sh is.
+    command = 'command = ["sh", "-c", "echo Time: 2.5"]'
+    case, found = re.subn(r"^command *=.*$", command, program, flags=re.M)
+    assert found == 1
+    suite = tree / "src" / "kdyno" / "suites" / "catalogue" / "letters.toml"
+    suite.write_text(head + case, encoding="utf-8")
+
+
+def compile_guest(tree: Path, built: Path) -> None:
+    """The copy's own guest program, from the objects that are there: one file is compiled."""
+    folder = tree.parent / "cache" / "guest" / python(tree, DIGEST).strip()
+    shutil.copytree(built, folder)
+    subprocess.run(
+        ["make", "-C", str(tree / "guest"), f"OUT={folder}"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "MAKEFLAGS": ""},
+    )
+
+
+def test_both_recipes_are_listed_and_measured(tree: Path, guest_build: Path) -> None:
+    native, program = recipes()
+    add_benchmark(tree, native)
+    add_program(tree, program)
+    compile_guest(tree, guest_build)
+
+    listed = json.loads(python(tree, KDYNO, "list", "cases", "--json", "-"))["cases"]
+    found = {it["case"]: it for it in listed}
+    assert found["unixbench/mine"]["unit"] == "adds/s"
+    assert found["letters/messages"]["better"] == "lower"
+
+    file = tree.parent / "own.toml"
+    file.write_text(
+        'name = "own"\n[machine]\nkind = "host"\n'
+        '[[suite]]\nname = "unixbench"\ncases = ["mine"]\nseconds = 0.05\n'
+        '[[suite]]\nname = "letters"\n'
+    )
+    words = ("run", file, "--no-sandbox", "--max-boots", 1, "--json", "-")
+    verdict = json.loads(python(tree, KDYNO, *words))
+    values = {it["case"]: it["value"] for it in verdict["values"]}
+    assert values["messages"] == 2.5
+    assert values["mine"] > 1000
+
+
+def test_the_recipes_touch_what_they_say(tree: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in tree.rglob("*") if path.is_file()}
+    native, program = recipes()
+    add_benchmark(tree, native)
+    add_program(tree, program)
+    changed = {
+        path.relative_to(tree).as_posix()
+        for path in tree.rglob("*")
+        if path.is_file() and before.get(path) != path.stat().st_mtime_ns
+    }
+    catalogue = "src/kdyno/suites/catalogue"
+    assert changed == {
+        "guest/bench/my-own.c",
+        f"{catalogue}/unixbench.toml",
+        f"{catalogue}/letters.toml",
+    }

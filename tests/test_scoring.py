@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""--scoring: indices from the boots of a run, by medians or by UnixBench's own trimming."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Kdyno, experiment_file, kdyno
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdyno.report.scoring import passes
+from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
+from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.run import create_run
+from kdyno.store.verdict import CaseValue, Effect, Verdict
+from kdyno.suites.catalogue import load
+from kdyno.suites.score import score_of
+
+__all__ = ["kdyno"]
+
+PIPE = load()["unixbench"].case("pipe")
+# Loops in 0.1 s of three repetitions in each of two boots; the second boot of mine failed.
+BOOTS = {"stock": ((1244, 1244, 1000), (1244, 1300, 1100)), "mine": ((2488, 2488, 2600), ())}
+
+
+def sample(loops: tuple[int, ...]) -> Sample:
+    reps = tuple((float(count), 1e8) for count in loops)
+    score = score_of(PIPE, [(count, 100_000_000) for count in loops])
+    return Sample(suite="unixbench", case="pipe", score=score, reps=reps)
+
+
+def run_of(runs: Path, suite: str = "unixbench") -> Path:
+    info = CaseInfo(suite=suite, case="pipe", unit="loops/s", better="higher")
+    manifest = Manifest(
+        tool="1",
+        created="2026-01-01T00:00:00",
+        experiment="tiny",
+        baseline="stock",
+        seed=1,
+        cases=(info,),
+        state="finished",
+        stopped="max_boots",
+    )
+    values = {"suite": suite, "case": "pipe", "unit": "loops/s", "better": "higher"}
+    effect = Effect(
+        **values,  # type: ignore[arg-type]
+        variant="mine",
+        baseline_value=12440.0,
+        value=24880.0,
+        ratio=2.0,
+        ci=None,
+        blocks=1,
+        verdict="inconclusive",
+    )
+    boots = {"stock": 2, "mine": 1}
+    judged = Verdict(experiment="tiny", baseline="stock", boots=boots, effects=(effect,))
+    with create_run(runs, 'name = "tiny"\n', manifest) as writer:
+        index = 0
+        for variant, of_variant in BOOTS.items():
+            for block, loops in enumerate(of_variant):
+                job = BootJob(index=index, block=block, variant=variant)
+                good = bool(loops)
+                host = BootHost(status="ok" if good else "failed", reason="" if good else "panic")
+                samples = (sample(loops),) if good else ()
+                writer.add_boot(BootRecord(job=job, host=host, samples=samples), b"")
+                index += 1
+        writer.save_verdict(judged)
+        return writer.run.path
+
+
+def row(out: str, variant: str, name: str) -> list[str]:
+    part = out.split("Scores (")[1].split(f"{variant} · unixbench")[1].splitlines()
+    return next(line.split() for line in part if line.strip().startswith(name))
+
+
+def test_medians_and_unixbench_s_own(kdyno: Kdyno, tmp_path: Path) -> None:
+    run_of(tmp_path / "runs")
+    said = kdyno("report", "last", "--scoring", "kdyno")
+    assert said.status == 0
+    assert row(said.out, "stock", "pipe")[-2:] == ["10.00", "100.00"]
+    assert row(said.out, "mine", "pipe")[-2:] == ["20.00", "200.00"]
+    assert "index has no score; not measured: dhry2reg" in said.out
+    # Of six passes the two worst go: (12440³ × 13000)^¼ = 12577.6; of mine's three one of the
+    # two lowest: √(24880 × 26000) = 25433.8.
+    said = kdyno("report", "last", "--scoring", "unixbench")
+    assert row(said.out, "stock", "pipe")[-2:] == ["10.11", "100.00"]
+    assert row(said.out, "mine", "pipe")[-2:] == ["20.45", "202.21"]
+    assert "the worst third is dropped" in said.out
+
+
+def test_in_markdown_and_json(kdyno: Kdyno, tmp_path: Path) -> None:
+    run_of(tmp_path / "runs")
+    said = kdyno("report", "last", "--scoring", "unixbench", "-f", "markdown")
+    assert "| pipe | 25.43 k loops/s | 20.45 | 202.21 |" in said.out
+    data = json.loads(kdyno("report", "last", "--scoring", "unixbench", "--json", "-").out)
+    assert data["schema"] == 1 and data["scores"]["scoring"] == "unixbench"
+    stock, mine = data["scores"]["tables"]
+    assert (mine["variant"], mine["rows"][0]["name"]) == ("mine", "pipe")
+    assert mine["rows"][0]["score"] == pytest.approx(20.445, abs=0.001)
+    assert "spawn" in stock["rows"][-1]["missing"] and stock["rows"][-1]["score"] is None
+    assert "scores" not in json.loads(kdyno("report", "last", "--json", "-").out)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--scoring", "unixbensh"), "did you mean 'unixbench'?"),
+        (("--scoring", "kdyno", "-f", "csv"), "goes with the table, markdown and json, not csv"),
+    ],
+)
+def test_what_cannot_be_scored(
+    kdyno: Kdyno,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    told: str,
+) -> None:
+    run_of(tmp_path / "runs")
+    said = kdyno("report", "last", *options)
+    assert said.status == 2 and told in said.err and said.out == ""
+
+
+def test_a_run_whose_suites_have_no_index(kdyno: Kdyno, tmp_path: Path) -> None:
+    run_of(tmp_path / "runs", "hackbench")
+    said = kdyno("report", "last", "--scoring", "kdyno")
+    assert said.out == ""
+    told = "none of this run's suites has an index; unixbench, xbench have"
+    assert said.status == 2 and told in said.err
+
+
+def test_run_refuses_before_it_builds(kdyno: Kdyno, tmp_path: Path) -> None:
+    file = experiment_file(tmp_path)
+    said = kdyno("run", file, "--scoring", "median")
+    assert said.status == 2 and "--scoring 'median' (allowed: kdyno, unixbench)" in said.err
+    file.write_text(file.read_text().replace('"unixbench"\ncases = ["pipe", "syscall"]', '"fio"'))
+    assert "has an index" in kdyno("run", file, "--scoring", "kdyno").err
+
+
+def test_a_whole_index_is_a_line_below_the_table(
+    kdyno: Kdyno,
+    tmp_path: Path,
+) -> None:
+    path = run_of(tmp_path / "runs")
+    values = tuple(
+        CaseValue(
+            suite="unixbench",
+            case=case.name,
+            unit=case.unit,
+            better="higher",
+            value=3 * case.baseline,
+            ci=None,
+            repetitions=5,
+        )
+        for case in load()["unixbench"].cases
+        if case.baseline is not None
+    )
+    assert "index" not in kdyno("report", "last").out
+    judged = Verdict(experiment="tiny", baseline="host", boots={}, values=values)
+    (path / "verdict.json").write_text(judged.to_json())
+    assert kdyno("report", "last").out.endswith("\nunixbench index: host 30.0\n")
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 10**6), st.integers(10**6, 10**9)), min_size=1, max_size=9),
+    st.floats(1e-3, 1e6),
+    st.booleans(),
+)
+def test_passes_have_the_score_for_their_median(
+    reps: list[tuple[int, int]], scale: float, higher: bool
+) -> None:
+    import statistics
+
+    pairs = tuple((float(count), float(ns)) for count, ns in reps)
+    whole = Sample(suite="s", case="c", score=scale, reps=pairs)
+    found = passes(whole, higher)
+    assert len(found) == len(reps)
+    assert statistics.median(found) == pytest.approx(scale)
+
+
+def test_passes_of_a_case_without_repetitions() -> None:
+    assert passes(Sample(suite="s", case="c", score=4.0), True) == [4.0]
+    assert passes(Sample(suite="s", case="c", status="skip", text="none"), True) == []
