@@ -101,4 +101,6 @@ void load_note(const struct load *load) {
     bench_note("mean_runnable", text, (size_t)length);
     length = snprintf(text, sizeof text, "%.1f", 100.0 * (double)low / load->count);
     bench_note("low_parallelism_percent", text, (size_t)length);
+    length = snprintf(text, sizeof text, "%" PRIu64, load->tasks);
+    bench_note("load_tasks", text, (size_t)length);
 }

@@ -22,7 +22,7 @@ void load_start(struct load *load, uint64_t tasks);
 int load_wait_ms(const struct load *load);
 // Looks when it is time to.
 void load_look(struct load *load);
-// The notes "load", "mean_runnable" and "low_parallelism_percent".
+// The notes "load", "mean_runnable", "low_parallelism_percent" and "load_tasks".
 void load_note(const struct load *load);
 
 #endif

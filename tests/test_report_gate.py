@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kdyno.errors import UsageError
-from kdyno.report.gate import check, exit_status, parse
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.report.gate import check, check_compares, check_verdict, exit_status, parse
+from kdyno.store.verdict import CaseValue, Effect, FactorEffect, FactorTable, Verdict
 
 
 def effect(case: str, word: str, **more: Any) -> Effect:
@@ -40,7 +40,10 @@ FAST, DEAD = effect("execl", "faster"), effect("syscall", "failed", ratio=None)
         ([OPEN, DEAD], ["inconclusive"], 1),
         ([SLOW, DEAD], ["slower"], 10),
         ([DEAD], [], 1),
-        ([], ["slower:pipe"], 0),
+        ([], ["slower:pipe"], 1),
+        ([effect("pipe", "inconclusive", ratio=None)], ["slower"], 1),
+        ([effect("pipe", "inconclusive", ratio=None), FAST], ["slower"], 0),
+        ([effect("pipe", "inconclusive", ratio=None), FAST], ["slower:pipe"], 1),
         ([effect("pipe", "slower", equivalent_too=True)], ["slower", "inconclusive"], 0),
         ([effect("pipe", "slower", inside_noise_floor=True)], ["slower"], 0),
         ([effect("pipe", "slower", inside_noise_floor=True)], ["slower", "inconclusive"], 11),
@@ -74,3 +77,61 @@ def test_targets_are_held_against_the_cases() -> None:
     check(parse(["slower:pipe,unixbench,unixbench/pipe"]), [("unixbench", "pipe")])
     with pytest.raises(UsageError, match="did you mean pipe"):
         check(parse(["slower:pip"]), [("unixbench", "pipe")])
+
+
+def level(word: str, kind: str = "main", factor: str = "smp", **more: Any) -> FactorEffect:
+    values: dict[str, Any] = {
+        "suite": "kernel-compile", "case": "whole", "unit": "s", "better": "lower", "kind": kind,
+        "factor": factor, "level": "on", "reference": "off", "ratio": 1.1, "ci": (1.05, 1.15),
+        "blocks": 9, "verdict": word,
+    }  # fmt: skip
+    return FactorEffect(**(values | more))
+
+
+CELL = effect("whole@4", "equivalent", suite="kernel-compile")
+
+
+@pytest.mark.parametrize(
+    ("levels", "fail_on", "status"),
+    [
+        ([level("slower")], [], 0),
+        ([level("slower")], ["slower"], 10),
+        ([level("slower")], ["slower:smp"], 10),
+        ([level("slower")], ["slower:whole"], 10),
+        ([level("slower")], ["slower:jobs"], 1),  # nothing of that factor was measured
+        ([level("slower"), level("faster", factor="hz")], ["slower:hz"], 0),
+        ([level("slower", "conditional", other="jobs", at="4")], ["slower"], 10),
+        ([level("slower", "interaction", other="jobs", at="4")], ["slower"], 0),
+        ([level("slower", factor="jobs")], ["slower"], 0),  # -j 4 is no regression of -j 1
+        ([level("slower", equivalent_too=True)], ["slower"], 0),
+        ([level("inconclusive")], ["slower"], 0),
+        ([level("inconclusive")], ["inconclusive"], 11),
+        ([level("inconclusive"), level("slower")], ["slower", "inconclusive"], 10),
+    ],
+)
+def test_levels_of_factors(levels: list[FactorEffect], fail_on: list[str], status: int) -> None:
+    table = FactorTable(
+        factors={"smp": ("off", "on"), "jobs": ("1", "4")}, of_cases=("jobs",), effects=levels
+    )
+    verdict = Verdict(experiment="x", baseline="off", boots={}, effects=(CELL,), factors=table)
+    assert exit_status(verdict, fail_on) == status
+
+
+def test_a_run_that_compares_nothing_cannot_pass_a_gate() -> None:
+    value = CaseValue(
+        suite="s", case="c", unit="s", better="lower", value=1.0, ci=None, repetitions=9
+    )
+    verdict = Verdict(experiment="x", baseline="running", boots={"running": 1}, values=(value,))
+    assert exit_status(verdict, []) == 0
+    with pytest.raises(UsageError, match="compares nothing"):
+        check_verdict(parse(["slower"]), verdict)
+    with pytest.raises(UsageError, match="kdyno compare"):
+        check_compares(parse(["slower"]), False)
+    none = verdict.model_copy(update={"values": (value.model_copy(update={"value": None}),)})
+    assert exit_status(none, []) == 1
+
+
+def test_factors_may_be_named() -> None:
+    check(parse(["slower:smp"]), [("unixbench", "pipe")], ("smp", "jobs"))
+    with pytest.raises(UsageError, match=r"did you mean jobs.*the factors smp, jobs"):
+        check(parse(["slower:job"]), [("unixbench", "pipe")], ("smp", "jobs"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from kdyno.report import dots
 from kdyno.report.exporters import exporters
 from kdyno.report.sentence import answer
 from kdyno.report.terminal import text
@@ -36,6 +37,14 @@ def test_terminal(name: str) -> None:
     held(f"{name}.txt", "".join(pages))
 
 
+@pytest.mark.parametrize("name", ["demo", "lower-is-better", "failed", "hostile"])
+def test_dots(name: str) -> None:
+    pages = [
+        "\n".join([f"----- {width}", *dots.lines(VERDICTS[name], width)]) for width in (46, 80)
+    ]
+    held(f"{name}.dots.txt", "\n".join(pages) + "\n")
+
+
 @pytest.mark.parametrize("name", ["demo", "lower-is-better", "failed", "hostile", "itself"])
 @pytest.mark.parametrize("kind", ["markdown", "csv", "json"])
 def test_exporters(name: str, kind: str) -> None:
@@ -57,6 +66,8 @@ def test_no_line_is_too_long(name: str, width: int) -> None:
     for unicode in (True, False):
         lines = text(VERDICTS[name], width, unicode=unicode).splitlines()
         assert max(map(cell_len, lines)) <= max(width, 40)
+        drawn = dots.lines(VERDICTS[name], width, unicode=unicode)
+        assert max(map(cell_len, drawn)) <= max(width, 40)
 
 
 @pytest.mark.parametrize("name", VERDICTS)

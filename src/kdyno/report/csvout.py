@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One line per effect, for spreadsheets."""
+"""One line per effect, for spreadsheets; per case, where nothing was compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kdyno.report.plain import name, sentence
 from kdyno.store.verdict import Verdict
 
 NAME = "csv"
-HELP = "one line per effect, full precision, for spreadsheets"
+HELP = "one line per effect (or figure), full precision, for spreadsheets"
 SUFFIX = ".csv"
 
 COLUMNS = (
@@ -39,11 +39,17 @@ COLUMNS = (
     "inside_noise_floor",
     "predicted_blocks",
     "reason",
+    "value_low",
+    "value_high",
 )
 
 
 def export(verdict: Verdict) -> str:
-    """A variant without any effect has one line with the verdict ``failed`` and the reason."""
+    """A variant without any effect has one line with the verdict ``failed`` and the reason.
+
+    A figure of a run that compares nothing is a line without a verdict; its ``blocks`` are
+    repetitions, its interval ``value_low``, ``value_high`` is in the case's unit.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -65,6 +71,8 @@ def export(verdict: Verdict) -> str:
                 _yes(it.inside_noise_floor),
                 _number(it.predicted_blocks),
                 _cell(it.reason or "") if it.reason else "",
+                "",
+                "",
             ]
         )
     shown = {it.variant for it in verdict.effects}
@@ -74,6 +82,15 @@ def export(verdict: Verdict) -> str:
             row.update(experiment=common[0], baseline=common[1], variant=_cell(variant))
             row.update(verdict="failed", reason=_cell(reason), blocks="0")
             writer.writerow(row.values())
+    for each in verdict.values:
+        row = dict.fromkeys(COLUMNS, "")
+        row.update(experiment=common[0], baseline=common[1], variant=common[1])
+        row.update(suite=_cell(each.suite), case=_cell(each.case), unit=_cell(each.unit))
+        row.update(better=each.better, value=_number(each.value), blocks=str(each.repetitions))
+        row.update(reason=_cell(each.reason or "") if each.reason else "")
+        low, high = each.ci or (None, None)
+        row.update(value_low=_number(low), value_high=_number(high))
+        writer.writerow(row.values())
     return out.getvalue()
 
 

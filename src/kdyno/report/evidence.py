@@ -16,7 +16,7 @@ from kdyno.store.samples import Key
 from kdyno.store.verdict import Verdict
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Boot:
     """One boot of the run. ``position`` counts the readable boots in time order, from 0."""
 
@@ -33,7 +33,7 @@ class Boot:
     """Kinds of disturbance: ``steal``, ``neighbour`` … Such a boot counts all the same."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Point:
     """The score of one case in one boot."""
 
@@ -44,6 +44,10 @@ class Point:
     """Over all repetitions."""
     user_ns: int | None
     sys_ns: int | None
+    load: str = ""
+    """What a load meter saw: ``ms:runnable tasks:CPU %`` and so on; empty where none looked."""
+    tasks: float | None = None
+    """Tasks that it was told to run at once (-j); None: not recorded."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Evidence:
     """(suite, case, variant) → its scores in time order; boots that failed have none."""
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Variant → the command of its first boot."""
+    jobs: Mapping[str, str] = field(default_factory=dict)
+    """Variant → what its first boot was told to do."""
     builds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Variant → what images/VARIANT.json says."""
     experiment_text: str = ""
@@ -98,6 +104,7 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
     boots: list[Boot] = []
     points: dict[Key, list[Point]] = {}
     commands: dict[str, tuple[str, ...]] = {}
+    jobs: dict[str, str] = {}
     damaged: list[Damaged] = []
     for record in run.boots():
         if isinstance(record, Damaged):
@@ -106,13 +113,23 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         boot = _boot(len(boots), record)
         boots.append(boot)
         commands.setdefault(boot.variant, record.job.command)
+        jobs.setdefault(boot.variant, record.job.job)
         if not record.ok:
             continue
         for sample in record.samples:
             if sample.score is None:
                 continue
             operations = sum(count for count, _ns in sample.reps)
-            point = Point(boot, sample.score, operations, sample.user_ns, sample.sys_ns)
+            load, tasks = sample.extra.get("load"), sample.extra.get("load_tasks")
+            point = Point(
+                boot,
+                sample.score,
+                operations,
+                sample.user_ns,
+                sample.sys_ns,
+                load if isinstance(load, str) else "",
+                tasks if isinstance(tasks, float) else None,
+            )
             points.setdefault((sample.suite, sample.case, boot.variant), []).append(point)
     return Evidence(
         verdict=verdict,
@@ -121,6 +138,7 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         boots=tuple(boots),
         points={key: tuple(found) for key, found in points.items()},
         commands=commands,
+        jobs=jobs,
         builds=_builds(run, manifest),
         experiment_text=_text(run),
         damaged=tuple(damaged),

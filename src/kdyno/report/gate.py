@@ -5,12 +5,18 @@ The rules, in the order in which they are applied:
 
 - 10: a watched case is slower. Small (inside ±equivalent) does not count, since the asker said
   that it does not matter; neither does what lies inside the noise floor, which is undecided.
-- 1: a watched case or variant failed. A kernel that did not boot is no slow kernel.
+- 1: a watched case or variant failed, or nothing that is watched was measured. A kernel that did
+  not boot is no slow kernel, and a comparison that never took place is no pass.
 - 11: a watched case is inconclusive, or slower inside the noise floor.
 - 0: none of it.
 
 Negative controls and the baseline's own copy count only where a rule names the control. Without
 rules the status is 0, or 1 when nothing at all was measured.
+
+Where factors are crossed, a level of a factor of kernels counts as a case does: on average and at
+each level of another factor (several cells together see what one alone does not). Interactions
+are no claim that something is slower. Factors of cases (-j 1 against -j 4) are settings that the
+asker chose, never a regression.
 """
 
 from __future__ import annotations
@@ -23,7 +29,7 @@ from typing import TYPE_CHECKING
 from kdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from kdyno.store.verdict import Effect, Verdict
+    from kdyno.store.verdict import Effect, FactorEffect, Verdict
 
 SLOWER, INCONCLUSIVE, FAILED = 10, 11, 1
 WORDS = ("slower", "inconclusive")
@@ -31,17 +37,20 @@ WORDS = ("slower", "inconclusive")
 
 @dataclass(frozen=True)
 class Rule:
-    """One ``--fail-on``: a word, and the cases that it watches (none named: all)."""
+    """One ``--fail-on``: a word, and what it watches (nothing named: everything)."""
 
     word: str
     targets: tuple[str, ...] = ()
-    """Each a suite, a case, or suite/case."""
+    """Each a suite, a case, suite/case, or a factor."""
 
     def watches(self, suite: str, case: str) -> bool:
         return not self.targets or self.names(suite, case)
 
     def names(self, suite: str, case: str) -> bool:
         return any(target in (suite, case, f"{suite}/{case}") for target in self.targets)
+
+    def watches_factor(self, it: FactorEffect) -> bool:
+        return self.watches(it.suite, it.case) or it.factor in self.targets
 
 
 def parse(fail_on: Sequence[str]) -> tuple[Rule, ...]:
@@ -63,18 +72,42 @@ def parse(fail_on: Sequence[str]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def check(rules: Iterable[Rule], cases: Collection[tuple[str, str]]) -> None:
-    """Refuses a target that is none of the run's (suite, case) pairs."""
+def check(
+    rules: Iterable[Rule], cases: Collection[tuple[str, str]], factors: Collection[str] = ()
+) -> None:
+    """Refuses a target that is neither of the run's (suite, case) pairs nor one of its factors."""
     known = {name for suite, case in cases for name in (suite, case, f"{suite}/{case}")}
+    known |= set(factors)
     for rule in rules:
         for target in rule.targets:
             if target not in known:
                 near = difflib.get_close_matches(target, known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
+                there = ", ".join(sorted("/".join(pair) for pair in set(cases)))
+                crossed = f", and the factors {', '.join(factors)}" if factors else ""
                 raise UsageError(
                     f"--fail-on {rule.word}:{target}: the run has no such case{hint} "
-                    f"(it has {', '.join(sorted('/'.join(pair) for pair in set(cases)))})"
+                    f"(it has {there}{crossed})"
                 )
+
+
+def check_compares(rules: Sequence[Rule], compares: bool) -> None:
+    """Refuses rules for a run of one kernel alone, which could only ever pass."""
+    if rules and not compares:
+        raise UsageError(
+            f"--fail-on {rules[0].word}: this run measures one kernel and compares nothing; "
+            "`kdyno compare RUN RUN` compares two of them"
+        )
+
+
+def check_verdict(rules: Sequence[Rule], verdict: Verdict) -> None:
+    """Both checks, held against what a run has found."""
+    check_compares(rules, not verdict.values)
+    table = verdict.factors
+    cases = {(it.suite, it.case) for it in verdict.effects}
+    cases |= {(it.suite, it.case) for it in (table.effects if table else ())}
+    if cases:
+        check(rules, cases, tuple(table.factors) if table else ())
 
 
 def exit_status(verdict: Verdict, fail_on: Sequence[str]) -> int:
@@ -82,16 +115,41 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str]) -> int:
     rules = parse(fail_on)
     if not rules:
         measured = any(it.ratio is not None for it in verdict.effects)
-        return FAILED if not measured and (verdict.failed or verdict.effects) else 0
-    if verdict.effects:
-        check(rules, {(it.suite, it.case) for it in verdict.effects})
+        measured |= any(it.value is not None for it in verdict.values)
+        return (
+            FAILED if not measured and (verdict.failed or verdict.effects or verdict.values) else 0
+        )
+    check_compares(rules, not verdict.values)
+    table = verdict.factors
+    levels = [it for it in table.effects if counts(it, table.of_cases)] if table else []
     seen = {_status(rule, it, verdict) for rule in rules for it in verdict.effects}
-    if verdict.failed:
+    seen |= {_factor_status(rule, it) for rule in rules for it in levels}
+    if verdict.failed or not all(_measured(rule, verdict.effects, levels) for rule in rules):
         seen.add(FAILED)
     for status in (SLOWER, FAILED, INCONCLUSIVE):
         if status in seen:
             return status
     return 0
+
+
+def counts(it: FactorEffect, of_cases: Collection[str]) -> bool:
+    """Whether a row of the factors' table can be a regression of a kernel."""
+    return it.kind != "interaction" and it.factor not in of_cases
+
+
+def _measured(rule: Rule, effects: Sequence[Effect], levels: Sequence[FactorEffect]) -> bool:
+    """Whether there is any figure of what the rule watches."""
+    return any(it.ratio is not None for it in effects if rule.watches(it.suite, it.case)) or any(
+        it.ratio is not None for it in levels if rule.watches_factor(it)
+    )
+
+
+def _factor_status(rule: Rule, it: FactorEffect) -> int:
+    if not rule.watches_factor(it):
+        return 0
+    if rule.word == "slower" and it.verdict == "slower" and not it.equivalent_too:
+        return SLOWER
+    return INCONCLUSIVE if rule.word == it.verdict == "inconclusive" else 0
 
 
 def _status(rule: Rule, it: Effect, verdict: Verdict) -> int:

@@ -3,7 +3,8 @@
 
 By the rules of ``--fail-on slower``: slower is a failure, unless it is too little to matter; what
 failed is an error; what is undecided (inconclusive, or slower inside the noise floor) is skipped.
-Controls and the baseline's own copy never fail: when they move, the machine is to blame.
+Controls and the baseline's own copy never fail: when they move, the machine is to blame. Levels
+of factors are tests as in the gate: those of kernels, on average and at each level of another.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 from xml.etree import ElementTree as xml
 
 from kdyno.report import figures, plain
+from kdyno.report.gate import counts
 from kdyno.report.groups import groups
 from kdyno.report.sentence import answer
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Verdict
 
 NAME = "junit"
 HELP = "JUnit XML for CI: slower is a failure, failed an error, inconclusive skipped"
@@ -23,7 +25,10 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
 def export(verdict: Verdict) -> str:
-    """One test suite per variant, one test per case; a variant that failed has the test "boot"."""
+    """One test suite per variant, one test per case; a variant that failed has the test "boot".
+
+    The factors are one test suite more. A run that compares nothing passes with its figures.
+    """
     root = xml.Element("testsuites", name=plain.name(verdict.experiment))
     totals: dict[str, int] = {}
     found = {group.variant: group.effects for group in groups(verdict)}
@@ -37,16 +42,32 @@ def export(verdict: Verdict) -> str:
         if variant in verdict.failed:
             test = _testcase(suite, variant, "boot")
             _outcome(test, "error", "failed", plain.sentence(verdict.failed[variant]))
-        counts = {"tests": len(suite.findall("testcase"))}
-        for kind, plural in _COUNTED.items():
-            counts[plural] = len(suite.findall(f"testcase/{kind}"))
-        for key, number in counts.items():
-            suite.set(key, str(number))
-            totals[key] = totals.get(key, 0) + number
+        _counted(suite, totals)
+    if verdict.factors is not None:
+        suite = xml.SubElement(root, "testsuite", name="factors")
+        for row in verdict.factors.effects:
+            if counts(row, verdict.factors.of_cases):
+                _factor(suite, row)
+        _counted(suite, totals)
+    if verdict.values:
+        suite = xml.SubElement(root, "testsuite", name=plain.name(verdict.baseline))
+        for value in verdict.values:
+            _value(suite, value, verdict.baseline)
+        _counted(suite, totals)
     for key, number in totals.items():
         root.set(key, str(number))
     xml.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + xml.tostring(root, "unicode") + "\n"
+
+
+def _counted(suite: xml.Element, totals: dict[str, int]) -> None:
+    """Writes how many tests of each outcome a suite has, and adds them up."""
+    found = {"tests": len(suite.findall("testcase"))}
+    for kind, plural in _COUNTED.items():
+        found[plural] = len(suite.findall(f"testcase/{kind}"))
+    for key, number in found.items():
+        suite.set(key, str(number))
+        totals[key] = totals.get(key, 0) + number
 
 
 def _testcase(suite: xml.Element, variant: str, name: str) -> xml.Element:
@@ -75,6 +96,32 @@ def _test(suite: xml.Element, it: Effect, verdict: Verdict) -> None:
         _outcome(test, "skipped", "inconclusive", told + more)
     else:
         xml.SubElement(test, "system-out").text = told
+
+
+def _factor(suite: xml.Element, it: FactorEffect) -> None:
+    level = f"{plain.name(it.factor)} {plain.name(it.level)}"
+    place = f" at {plain.name(it.other)} {plain.name(it.at)}" if it.other and it.at else ""
+    name = f"{level}{place} in {plain.name(it.suite)}/{plain.name(it.case)}"
+    test = _testcase(suite, f"factors.{plain.name(it.factor)}", name)
+    told = f"{it.verdict} {figures.effect(it.ratio)} {_interval(it)}".rstrip()
+    if it.verdict == "slower" and not it.equivalent_too:
+        _outcome(test, "failure", "slower", told)
+    elif it.verdict in ("inconclusive", "failed"):  # a cell that is missing has an error of its own
+        _outcome(test, "skipped", it.verdict, told)
+    else:
+        xml.SubElement(test, "system-out").text = told
+
+
+def _value(suite: xml.Element, it: CaseValue, variant: str) -> None:
+    test = _testcase(suite, variant, f"{plain.name(it.suite)}/{plain.name(it.case)}")
+    if it.value is None:
+        _outcome(test, "error", "failed", plain.sentence(it.reason or "no figure"))
+    else:
+        xml.SubElement(test, "system-out").text = figures.quantity(it.value, plain.name(it.unit))
+
+
+def _interval(it: FactorEffect) -> str:
+    return f"({figures.interval(it.ci)})" if it.ci is not None else ""
 
 
 def _told(it: Effect) -> str:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kdyno.report import factors, figures, plain, values
+from kdyno.report import dots, factors, figures, plain, values
 from kdyno.report.chart import ASCII, UNICODE
 from kdyno.report.columns import Layout, fit
 from kdyno.report.groups import Group, groups
@@ -35,6 +35,7 @@ _TO_ASCII = str.maketrans(
     {
         "−": "-", "…": "~", "÷": "/", "±": "", "↓": "v", "≈": "~", "≥": ">=", "·": "-", "×": "x",
         "“": '"', "”": '"', "’": "'", "–": "-", "—": "-", "µ": "u", "°": "o",
+        "▲": "+", "▼": "-",
     }
 )  # fmt: skip
 
@@ -49,6 +50,17 @@ def show(verdict: Verdict, file: TextIO | None = None) -> None:
     out = text(verdict, console.width, colour=colour, unicode=unicode)
     # A name may hold what the terminal's encoding does not.
     file.write(out if unicode else out.encode(encoding, "replace").decode(encoding))
+
+
+def show_dots(verdict: Verdict, file: TextIO | None = None) -> None:
+    """The dot chart alone, in characters; plain text whatever the file is."""
+    file = file if file is not None else sys.stdout
+    encoding = (getattr(file, "encoding", None) or "utf-8").lower()
+    unicode = encoding.replace("-", "") == "utf8"
+    out = "\n".join(dots.lines(verdict, Console(file=file).width, unicode=unicode)) + "\n"
+    if not unicode:
+        out = out.translate(_TO_ASCII).encode(encoding, "replace").decode(encoding)
+    file.write(out)
 
 
 def text(verdict: Verdict, width: int, *, colour: bool = False, unicode: bool = True) -> str:
@@ -86,9 +98,14 @@ def _print(console: Console, verdict: Verdict, unicode: bool) -> None:
         console.print(_table(layout, header=True))
     for group in found:
         console.print(Text(layout.title(group), style="bold"))
-        table = _table(layout, header=False)
-        _fill(table, group, layout)
-        console.print(table)
+        for suite in group.suites:
+            if layout.names_suites:
+                # Not a row: the column of cases may be narrower than the suite's name.
+                name = Text(f" {plain.short(suite)}", style="dim")
+                console.print(name, no_wrap=True, overflow="ellipsis")
+            table = _table(layout, header=False)
+            _fill(table, group, suite, layout)
+            console.print(table)
     for line in ["", *values.lines(verdict)] if verdict.values else []:
         console.print(Text(_unbroken(line)), overflow="fold")
     for line in ["", *factors.lines(verdict, console.width)] if verdict.factors else []:
@@ -126,15 +143,10 @@ def _table(layout: Layout, header: bool) -> Table:
     return table
 
 
-def _fill(table: Table, group: Group, layout: Layout) -> None:
-    for suite in group.suites:
-        if layout.names_suites:
-            table.add_row(Text(f" {plain.short(suite)}", style="dim"))
-        for it in group.effects:
-            if it.suite == suite:
-                table.add_row(
-                    *(_styled(column.kind, column.cell(it), it) for column in layout.columns)
-                )
+def _fill(table: Table, group: Group, suite: str, layout: Layout) -> None:
+    for it in group.effects:
+        if it.suite == suite:
+            table.add_row(*(_styled(column.kind, column.cell(it), it) for column in layout.columns))
 
 
 def _styled(kind: str, cell: str, it: Effect) -> Text:

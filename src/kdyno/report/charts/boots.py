@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
-from kdyno.report.evidence import Point
+from kdyno.report import plain
+from kdyno.report.charts.vega import Spec, layer, panel
+from kdyno.report.evidence import Evidence, Point
+from kdyno.store.manifest import CaseInfo
 
 WIDTH, HEIGHT = 1000, 240
+PANEL_PX = 150
 _EDGE = 14
 
 
@@ -75,3 +79,51 @@ def drawn(
             if disturbed:  # the same again, smaller, in the colour of the ground
                 parts.append(f'<path class="ring" d="{dots}"/>')
     return "".join([*parts, "</svg>"])
+
+
+def boots_chart(evidence: Evidence, case: CaseInfo, variant: str, width_px: int) -> Spec:
+    """The same panel for a picture that stands alone, with axes."""
+    import altair
+
+    baseline = evidence.verdict.baseline
+    rows: list[Spec] = [
+        {
+            "boot": point.boot.position + 1,
+            "score": point.score,
+            "arm": "baseline" if arm == baseline else "variant",
+            "disturbed": bool(point.boot.disturbed),
+        }
+        for arm in dict.fromkeys((baseline, variant))
+        for point in evidence.points.get((case.suite, case.case, arm), ())
+    ]
+    middles: list[Spec] = [
+        {"arm": arm, "score": median(row["score"] for row in rows if row["arm"] == arm)}
+        for arm in dict.fromkeys(row["arm"] for row in rows)
+    ]
+    ends = altair.Scale(domain=[0, max(1, len(evidence.boots)) + 1], nice=False)
+    x = altair.X("boot:Q", scale=ends, axis=altair.Axis(title="boot", grid=False, tickCount=6))
+    y_axis = altair.Axis(title=plain.short(case.unit), tickCount=5, format="~s")
+    y = altair.Y("score:Q", scale=altair.Scale(zero=False), axis=y_axis)
+    colour = altair.Color(
+        "arm:N",
+        scale=altair.Scale(
+            domain=["baseline", "variant"], range=["var(--baseline)", "var(--variant)"]
+        ),
+        legend=None,
+    )
+    chart = altair.Chart().encode(y=y, color=colour)
+    layers = [
+        layer(chart.mark_rule(opacity=0.55), middles),
+        layer(
+            chart.mark_point(filled=True, size=34, opacity=1).encode(x=x),
+            [row for row in rows if not row["disturbed"]],
+        ),
+        layer(
+            chart.mark_point(filled=False, size=30, opacity=1, strokeWidth=1.5).encode(x=x),
+            [row for row in rows if row["disturbed"]],
+        ),
+    ]
+    arms = plain.short(variant)
+    if variant != baseline:
+        arms += f" (blue), {plain.short(baseline)} (grey)"
+    return panel(layers, width_px, PANEL_PX, f"{plain.short(case.case)}: {arms}")

@@ -84,6 +84,11 @@ def stack(panels: Sequence[Spec], title: str | Spec = "", spacing_px: int = 8) -
     return {"vconcat": list(panels), "spacing": spacing_px, "title": title}
 
 
+def grid(panels: Sequence[Spec], columns: int, title: str | Spec = "") -> Spec:
+    """Panels beside and below each other."""
+    return {"concat": list(panels), "columns": columns, "spacing": 24, "title": title}
+
+
 def drawn(spec: Spec, text: str) -> str:
     """The chart as an ``<svg>`` element that reads ``text`` to those who cannot see it.
 

@@ -20,11 +20,17 @@ from kdyno.report.html.head import head
 from kdyno.report.html.markup import Html, data, join, tag
 
 
-def page(evidence: Evidence) -> str:
-    """The whole file. Nothing in it asks for anything from anywhere; the policy sees to it."""
+def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
+    """The whole file. Nothing in it asks for anything from anywhere; the policy sees to it.
+
+    ``light`` leaves out the sections that take a second to draw (those with SLOW); ``home`` is
+    the address of the list of runs that this page belongs to.
+    """
     parts = []
-    links = []
+    links = [tag("a", "← All runs", href=home)] if home else []
     for module in sections.modules():
+        if light and getattr(module, "SLOW", False):
+            continue
         found = module.section(evidence)
         if found is None:
             continue
@@ -41,13 +47,14 @@ def page(evidence: Evidence) -> str:
             )
         )
         links.append(tag("a", module.TITLE, href=f"#{id_}"))
-    body = join([head(evidence, links), tag("main", parts), _foot(evidence)])
-    style, script = _style(), _file("page.js")
+    body = join([head(evidence, links), tag("main", parts), _foot(evidence, light)])
+    style = style_sheet()
+    script = "".join(map(file_text, ("frame.js", "page.js", "flame.js")))
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {_hash(style)}; script-src {_hash(script)}"
+        f"style-src {digest(style)}; script-src {digest(script)}"
     )
-    return Template(_file("page.html")).substitute(
+    return Template(file_text("page.html")).substitute(
         policy=policy,
         version=escape(__version__),
         title=escape(f"{plain.short(evidence.verdict.experiment)} · kdyno"),
@@ -58,24 +65,30 @@ def page(evidence: Evidence) -> str:
     )
 
 
-def _foot(evidence: Evidence) -> Html:
+def _foot(evidence: Evidence, light: bool) -> Html:
     manifest = evidence.manifest
     text = f"Run {plain.name(evidence.name)}"
     if manifest is not None:
         text += f", measured by kdyno {manifest.tool}"
-    return tag("footer", tag("p", f"{text}; this page by kdyno {__version__}."))
+    more = None
+    if light:
+        command = tag("code", f"kdyno report {plain.name(evidence.name)} -o report.html")
+        said = "This page of a site leaves out what takes long to draw (effects, spread, factors): "
+        more = tag("p", said, command, " has everything.")
+    return tag("footer", tag("p", f"{text}; this page by kdyno {__version__}."), more)
 
 
 @cache
-def _file(name: str) -> str:
+def file_text(name: str) -> str:
+    """A file of this folder."""
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
 @cache
-def _style() -> str:
-    """The style sheet with the palette, which the charts use as well."""
+def style_sheet() -> str:
+    """The style of every page: page.css with the palette, which the charts use as well."""
     light, dark = css_rules(dark=False), css_rules(dark=True)
-    rules = _file("page.css")
+    rules = file_text("page.css")
     return (
         f":root{{{light}}}\n"
         f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
@@ -84,5 +97,6 @@ def _style() -> str:
     )
 
 
-def _hash(text: str) -> str:
+def digest(text: str) -> str:
+    """What the policy calls a style or a script by."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

@@ -13,6 +13,7 @@ from kdyno.store.verdict import Verdict
 
 ORDER = 20
 TITLE = "Effects"
+SLOW = True
 
 WIDTHS_PX = {"wide": (1000, 150), "narrow": (356, 0)}
 """Width of the drawing and, of it, what is kept for the effect in figures."""

@@ -13,6 +13,7 @@ from kdyno.report.html.table import Cell, Row, table
 
 ORDER = 30
 TITLE = "Factors"
+SLOW = True
 
 WIDTHS_PX = {"wide": 480, "narrow": 350}
 

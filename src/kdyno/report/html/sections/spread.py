@@ -12,6 +12,7 @@ from kdyno.report.html.table import Cell, Row, table
 
 ORDER = 50
 TITLE = "Spread"
+SLOW = True
 TIP = "Line: nine boots of ten. Bar: the middle half. Zero is the median of the same kernel."
 
 WIDTHS_PX = {"wide": 1000, "narrow": 356}

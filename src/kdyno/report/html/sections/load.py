@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""Load timelines: how many tasks were runnable while a parallel case ran."""
+
+from __future__ import annotations
+
+from kdyno.report.charts.load import highest, load_chart, loads
+from kdyno.report.charts.vega import drawn
+from kdyno.report.evidence import Evidence
+from kdyno.report.html.markup import Html, join, tag
+
+ORDER = 55
+TITLE = "Load"
+TIP = (
+    "Runnable tasks over time, in the boot nearest to the median of its kernel. Where they stay "
+    "low, the case waits for itself, and more CPUs or a larger -j would not help."
+)
+SLOW = True
+
+WIDTHS_PX = {"wide": 400, "narrow": 280}
+
+
+def section(evidence: Evidence) -> Html | None:
+    found = loads(evidence)
+    if not found:
+        return None
+    top = highest(found)
+    parts = []
+    for load in found:
+        drawings = [
+            tag(
+                "div",
+                Html(drawn(load_chart(load, px, "", top), load.text)),
+                class_=f"drawing {kind}",
+            )
+            for kind, px in WIDTHS_PX.items()
+        ]
+        said = load.text.removeprefix(f"{load.title}: ")
+        words = tag("figcaption", tag("b", tag("bdi", load.title)), tag("small", said))
+        parts.append(tag("figure", words, drawings))
+    keys = "Dashed: as many as were asked for (-j). Shaded: fewer than half of that."
+    return join([tag("p", keys, class_="legend"), tag("div", parts, class_="pair")])

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""docs/ci: the jobs are YAML, their commands are kdyno's, and a status means what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from test_docs import parsed
+
+from kdyno.experiment.loader import parse
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.suites.catalogue import load
+
+FOLDER = Path(__file__).parent.parent / "docs" / "ci"
+JOBS = sorted(FOLDER.glob("*.yml"))
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def scripts(value: Any) -> Iterator[str]:
+    """Every command of a job, in either system's words."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if key in ("run", "script", "before_script"):
+                yield from each if isinstance(each, list) else [each]
+            else:
+                yield from scripts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from scripts(each)
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
+def test_commands_are_kdynos(path: Path) -> None:
+    lines = [line.strip() for text in scripts(read(path)) for line in text.splitlines()]
+    ours = [shlex.split(line)[1:] for line in lines if line.startswith("kdyno ")]
+    assert [words[0] for words in ours] == ["run", "report", "report", "report"]
+    for words in ours:
+        parsed(words)
+    assert not any("--fail-on" in words for words in ours), "errors and regressions, one status"
+    [gate] = [shlex.split(line) for line in lines if "gate.sh" in line]
+    parsed(["report", *gate[1:]])
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
+def test_commands_are_a_shells(path: Path) -> None:
+    for text in scripts(read(path)):
+        plain = re.sub(r"\$\{\{.*?\}\}", "x", text)
+        subprocess.run(["sh", "-n"], input=plain, text=True, check=True)
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
+def test_every_file_that_is_named_is_there(path: Path) -> None:
+    root = FOLDER.parent.parent
+    named = re.findall(r"\.kdyno/tool/((?:docs|setup)[\w./-]*)", path.read_text(encoding="utf-8"))
+    assert len(named) == 3
+    assert [name for name in named if not (root / name).is_file()] == []
+
+
+def test_github_gates_last_and_caches_images() -> None:
+    steps = read(FOLDER / "github.yml")["jobs"]["speed"]["steps"]
+    assert steps[-1]["name"] == "Gate" and "if" not in steps[-1]
+    [cached] = [it for it in steps if str(it.get("uses", "")).startswith("actions/cache@")]
+    assert ".kdyno/cache/images" in cached["with"]["path"].split()
+
+
+def test_gitlab_retries_errors_only() -> None:
+    job = read(FOLDER / "gitlab.yml")["speed"]
+    assert (job["retry"]["exit_codes"], job["allow_failure"]["exit_codes"]) == (1, 11)
+    assert "gate.sh" in job["script"][-1]
+
+
+def test_the_experiment_is_one() -> None:
+    text = (FOLDER / "speed.toml").read_text(encoding="utf-8")
+    found = parse(text, "speed.toml", FOLDER, vocabulary(load()))
+    assert [it.source.partition("#")[2] for it in found.variants] == ["HEAD^1", "HEAD"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(0, "no watched case"), (10, "SLOWER"), (11, "undecided"), (1, "NO ANSWER (status 1)"),
+     (2, "NO ANSWER"), (130, "NO ANSWER"), (137, "NO ANSWER (status 137)")],
+)  # fmt: skip
+def test_the_gate_ends_with_kdynos_status(tmp_path: Path, status: int, said: str) -> None:
+    fake = tmp_path / "kdyno"
+    fake.write_text(f'#!/bin/sh\necho "$@" >"{tmp_path}/words"\nexit {status}\n')
+    fake.chmod(0o755)
+    done = subprocess.run(
+        [FOLDER / "gate.sh", "last", "--fail-on", "slower:pipe"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (status, "") and said in done.stderr
+    assert (tmp_path / "words").read_text() == "report last --fail-on slower:pipe\n"

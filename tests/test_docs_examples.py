@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""The examples of docs/verbs.md that need no kernel are run; tests/uml/test_examples.py has
+those that do."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from command_line import Kdyno, kdyno
+from synthetic_run import Shape, make
+from test_docs import section
+
+from kdyno.store.manifest import CaseInfo
+
+__all__ = ["kdyno"]
+
+VERBS = ("doctor", "list", "compare", "report")
+ENDS = {"kdyno report last --fail-on slower": 10}
+"""Examples that are to end with another status than 0."""
+
+
+def examples(verb: str) -> list[str]:
+    [block] = re.findall(r"^```sh\n(.*?)^```", section(verb), re.M | re.S)
+    return [line for line in block.splitlines() if line.startswith("kdyno ")]
+
+
+CASES = tuple(
+    CaseInfo(suite="unixbench", case=name, unit="loops/s", better="higher")
+    for name in ("pipe", "context1", "syscall")
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two finished runs, which end as those of the examples do."""
+    folder = tmp_path_factory.mktemp("runs")
+    shape = Shape(cases=CASES, variants={"mine": 0.96}, blocks=8)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("3f2a", "81bc"):
+            path = make(folder, dataclasses.replace(shape, experiment=f"run{name}"), patch).path
+            path.rename(path.with_name(f"{path.name[:-4]}{name}"))
+    return folder
+
+
+@pytest.mark.parametrize("line", [line for verb in VERBS for line in examples(verb)])
+def test_example(
+    line: str, runs: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDYNO_RUNS", str(runs))
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(line, comments=True)[1:]
+    said = kdyno(*words)
+    assert said.status == ENDS.get(line, 0), said.err
+    if "-o" in words:
+        assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 100
+    else:
+        assert said.out.strip()

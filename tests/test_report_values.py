@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""A run that compares nothing, and long runs, in the formats that carry them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from xml.etree import ElementTree as xml
+
+from command_line import SLOWER, effect, verdict
+
+from kdyno.report import csvout, junit, markdown
+from kdyno.store.verdict import CaseValue, FactorEffect, FactorTable, Flag, Verdict
+
+FIGURE = CaseValue(
+    suite="sysbench",
+    case="cpu",
+    unit="events/s",
+    better="higher",
+    value=1234.5,
+    ci=(1200.0, 1300.0),
+    repetitions=9,
+)
+NONE = CaseValue(
+    suite="hackbench",
+    case="groups|1",
+    unit="s",
+    better="lower",
+    value=None,
+    repetitions=0,
+    reason="skip: hackbench is missing",
+)
+HOST = Verdict(
+    experiment="host",
+    baseline="running",
+    boots={"running": 1},
+    values=(FIGURE, NONE),
+    answer="Two cases.",
+)
+
+
+def test_values_in_markdown() -> None:
+    text = markdown.export(HOST)
+    assert "| sysbench/cpu | 1234 events/s | 1200 … 1300 | 9 |" in text
+    assert "hackbench/groups\\|1 (lower is better) | no figure: skip: hackbench is missing" in text
+
+
+def test_values_in_csv() -> None:
+    first, second = csv.DictReader(io.StringIO(csvout.export(HOST)))
+    assert (first["case"], first["value"], first["value_low"]) == ("cpu", "1234.5", "1200.0")
+    assert (first["verdict"], first["blocks"]) == ("", "9")
+    assert (second["value"], second["reason"]) == ("", "skip: hackbench is missing")
+
+
+def test_values_in_junit() -> None:
+    root = xml.fromstring(junit.export(HOST))
+    assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("2", "1", "0")
+
+
+def test_factors_in_junit_follow_the_gate() -> None:
+    def row(word: str, factor: str = "smp", kind: str = "main", at: str | None = None) -> object:
+        return FactorEffect.model_validate(
+            {
+                "suite": "s",
+                "case": "c",
+                "unit": "s",
+                "better": "lower",
+                "kind": kind,
+                "factor": factor,
+                "level": "on",
+                "reference": "off",
+                "other": at and "jobs",
+                "at": at,
+                "ratio": 1.2,
+                "ci": (1.1, 1.3),
+                "blocks": 9,
+                "verdict": word,
+            }
+        )
+
+    rows = (
+        row("slower"),
+        row("slower", kind="conditional", at="4"),
+        row("slower", kind="interaction", at="4"),
+        row("inconclusive"),
+        row("slower", "jobs"),
+        row("faster"),
+    )
+    table = FactorTable(
+        factors={"smp": ("off", "on"), "jobs": ("1", "4")}, of_cases=("jobs",), effects=rows
+    )
+    root = xml.fromstring(junit.export(verdict(effect("c", "faster", 1.1), factors=table)))
+    suite = next(it for it in root if it.get("name") == "factors")
+    assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["4", "2", "1"]
+    assert suite[1].get("name") == "smp on at jobs 4 in s/c"
+    assert (root.get("tests"), root.get("failures")) == ("5", "2")
+
+
+def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:
+    many = [effect(f"case-{number}", "equivalent", 1.0) for number in range(20)]
+    moved = Flag(kind="control-moved", text="dhry2reg moved")
+    quiet = Flag(kind="machine", text="measured under UML")
+    text = markdown.export(verdict(*many, SLOWER, flags=(moved, quiet)))
+    shown, folded = text.split("<details><summary>All 21 effects</summary>")
+    assert "| unixbench/syscall | mine | −5.00 % | −5.20 … −4.80 % | **slower** |" in shown
+    assert "case-7" not in shown and "case-7" in folded
+    before, after = folded.split("<details><summary>Conditions and method</summary>")
+    assert "control-moved" in before and "measured under UML" in after
+    assert text.count("<details>") == text.count("</details>") == 2
+
+
+def test_a_long_summary_without_a_change_says_so() -> None:
+    many = [effect(f"case-{number}", "equivalent", 1.0) for number in range(20)]
+    assert "\n\nNothing is faster or slower by more than" in markdown.export(verdict(*many))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""The examples of docs/verbs.md that boot kernels, on a patch that is built already."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import kdyno
+
+from kdyno.lab.builder import Built
+from kdyno.paths import data_root
+
+pytestmark = pytest.mark.uml
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "verbs.md"
+MINE = """\
+name     = "mine"
+question = "Is mine faster?"
+baseline = "stock"
+
+[kernel]
+source = "debian:linux-source-7.3"
+config = ["bench"]
+
+[variant.stock]
+
+[variant.mine]
+patches = ["mine.patch"]
+
+[[suite]]
+name    = "unixbench"
+cases   = ["fscopy-256", "pipe", "syscall"]
+seconds = 0.05
+"""
+SHORT = ("--max-boots", "1")
+
+
+def examples() -> list[str]:
+    """Those on the reader's own files; the others build kernels that no other test needs."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    found = [line for line in lines if re.match(r"kdyno (build|run|calibrate|try) .*mine\.", line)]
+    return [line for line in found if "--refresh" not in line]
+
+
+def test_there_are_examples_of_each() -> None:
+    assert {line.split()[1] for line in examples()} == {"build", "run", "calibrate", "try"}
+
+
+@pytest.mark.parametrize("line", examples())
+def test_example(line: str, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    shutil.copy(data_root() / "kernel/patches/slow-umask.patch", tmp_path / "mine.patch")
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(line)[1:]
+    if words[0] == "try":
+        program = words[words.index("--") + 1]
+        if shutil.which(program) is None:
+            pytest.skip(f"apt-get install rt-tests ({program} is missing)")
+        words[1:1] = SHORT
+    elif words[0] != "build":
+        words += SHORT
+    # One boot decides nothing: where the example asks, that is 11.
+    status = 11 if "inconclusive" in words else 0
+    done = kdyno(*words, runs=tmp_path / "runs", check=(status,))
+    assert done.stdout.strip() or "--json" in words
