@@ -38,7 +38,9 @@ test: setup check
 	@$(BIN)/python -m pytest -m uml
 
 bench: setup
-	@$(BIN)/python -m benchmarks.speed
+	@status=0; for it in site survey memcpy speed; do \
+		$(BIN)/python -m benchmarks.$$it || status=1; \
+	done; exit $$status
 
 statistics: $(BIN)/kdyno
 	@$(BIN)/python -m benchmarks.statistics --write docs/statistics.md

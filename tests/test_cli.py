@@ -65,7 +65,7 @@ def test_every_verb_shows_examples_that_fit_a_line(kdyno: Kdyno, verb: str) -> N
         (("run", "--quik"), "No such option: --quik"),
         (("run", "--max-boots", "x"), "Invalid value for '--max-boots'"),
         (("run", "--max-boots", "0"), "Invalid value for '--max-boots'"),
-        (("report",), "Missing argument 'RUN'"),
+        (("report",), "which run? Name one, or last"),
         (("list", "boots"), "list 'boots': there are "),
         (("list", "cases", "more"), "unexpected extra argument"),
     ],

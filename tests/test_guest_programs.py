@@ -109,6 +109,21 @@ def test_kdyno_s_own_programs(guest_build: Path, tmp_path: Path, line: str) -> N
     assert '"reps":[[' in done.stdout
 
 
+def test_without_xvfb_the_user_interface_is_skipped(guest_build: Path, tmp_path: Path) -> None:
+    path = guest_build / "programs" / "controls"
+    if not path.exists():
+        pytest.skip(path.with_suffix(".missing").read_text().strip())
+    done = subprocess.run(
+        [str(guest_build / "kdyno-guest-64"), "bench", "program", "--seconds", "0.02", str(path)],
+        env={"PATH": str(tmp_path), "KDYNO_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 77
+    assert "Xvfb is not installed: apt-get install xvfb" in done.stderr
+
+
 def test_every_program_names_its_packages() -> None:
     assert PROGRAMS
     for name in PROGRAMS:

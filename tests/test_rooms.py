@@ -150,7 +150,13 @@ def kdyno(*words: str) -> subprocess.CompletedProcess[str]:
 def _verbs() -> list[str]:
     from kdyno.cli.main import app
 
-    return [command.name for command in app.registered_commands if command.name]
+    groups = [(group.name, group.typer_instance) for group in app.registered_groups]
+    return [command.name for command in app.registered_commands if command.name] + [
+        f"{name} {command.name}"
+        for name, group in groups
+        if group is not None
+        for command in group.registered_commands
+    ]
 
 
 @pytest.mark.parametrize("verb", _verbs())
@@ -159,7 +165,9 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
 
     from kdyno.cli.main import app
 
-    done = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    done = CliRunner().invoke(
+        app, [*verb.split(), "--help"], env={"COLUMNS": "200", "TERM": "dumb"}
+    )
     assert done.exit_code == 0
     assert re.search(rf"Examples?:\s+kdyno {verb}\b", done.output), done.output
     assert "--json" in done.output

@@ -169,6 +169,33 @@ def test_the_same_suites_on_the_host(tmp_path: Path) -> None:
     assert disks() == []
 
 
+def test_a_try_that_is_killed_goes_on_from_any_folder(built: Built, tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    process = subprocess.Popen(
+        [*KDYNO, "try", "-k", "patch=slow-umask.patch", "--max-boots", "4", "--", "sleep", "0"],
+        cwd=folder,
+        env={**os.environ, "KDYNO_RUNS": str(tmp_path / "runs")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and len(list(tmp_path.glob("runs/*/boots/000*"))) < 3:
+        os.sched_yield()
+    assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    while uml_processes():
+        os.sched_yield()
+    (run,) = list_runs(tmp_path / "runs")
+    assert run.manifest().origin == str(folder / "experiment.toml")
+    before = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+    done = kdyno("run", "--resume", "last", "--json", "-", runs=tmp_path / "runs")
+    verdict = Verdict.from_json(done.stdout)
+    assert verdict.boots == {"stock": 4, "slow-umask.patch": 4}
+    after = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+    assert after[: len(before)] == before and len(after) == 8
+
+
 def test_any_command_in_every_kernel_without_a_file(built: Built, tmp_path: Path) -> None:
     done = kdyno(
         *("try", "-k", "stock", "-k", "patch=slow-umask.patch", *QUICK[:1], "--max-boots", "2"),

@@ -84,6 +84,14 @@ def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     return list(exporters())
 
 
+@_offered
+def chart_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
+    """The charts that can be had as a picture."""
+    from kdyno.report.drawings import CHARTS
+
+    return list(CHARTS)
+
+
 def _experiment() -> Experiment | None:
     from kdyno.cli.session import load
 

@@ -92,17 +92,18 @@ def _cases() -> list[dict[str, Any]]:
 
 def _routines() -> list[dict[str, Any]]:
     from kdyno.kernels import cpu
-    from kdyno.kernels.routine import list_routines
+    from kdyno.kernels.routine import FUNCTIONS, list_routines
 
     return [
         {
-            "routine": routine.name,
+            "routine": routine.path.stem,
             "help": routine.help,
             "missing": f"(this CPU lacks {', '.join(lacking)})"
             if (lacking := cpu.missing(routine.requires))
             else "",
         }
-        for routine in list_routines()
+        for function in FUNCTIONS
+        for routine in list_routines(function=function)
     ]
 
 

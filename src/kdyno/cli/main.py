@@ -14,7 +14,20 @@ from typing import Annotated, NoReturn
 import typer
 
 from kdyno import __version__
-from kdyno.cli import build, calibrate, compare, doctor, listing, report, run, try_
+from kdyno.cli import (
+    build,
+    calibrate,
+    compare,
+    doctor,
+    listing,
+    memcpy,
+    profile,
+    report,
+    run,
+    serve,
+    try_,
+    vectorize,
+)
 from kdyno.errors import Interrupted, KdynoError
 
 INTERRUPTED = Interrupted.exit_status
@@ -55,8 +68,30 @@ def _one_a_line(examples: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-for verb in (doctor, listing, build, run, try_, calibrate, compare, report):
+for verb in (
+    doctor,
+    listing,
+    build,
+    run,
+    try_,
+    calibrate,
+    compare,
+    profile,
+    report,
+    serve,
+    vectorize,
+):
     app.command(verb.NAME, epilog=_one_a_line(verb.EXAMPLES))(verb.verb)
+
+laboratory = typer.Typer(
+    help=memcpy.HELP,
+    epilog=_one_a_line(memcpy.EXAMPLES),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+for verb in memcpy.VERBS:
+    laboratory.command(verb.NAME, epilog=_one_a_line(verb.EXAMPLES))(verb.verb)
+app.add_typer(laboratory, name=memcpy.NAME)
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:

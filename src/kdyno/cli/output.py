@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -53,3 +56,16 @@ def write_json(value: object, file: str) -> None:
     import json
 
     write(json.dumps(value, indent=1, ensure_ascii=False), file)
+
+
+@contextmanager
+def kept_status(status: int) -> Iterator[None]:
+    """While printing: a reader that leaves (``| head``) must not turn a regression into a 0."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not status:
+            raise
+        # What is still buffered would only fail once more at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,22 +7,24 @@ from typing import Annotated
 
 import typer
 
-from kdyno.cli.completion import format_names, run_names
-from kdyno.cli.output import Json, check_writable, write
-from kdyno.cli.session import Runs, runs_folder, say, where
+from kdyno.cli.completion import chart_names, format_names, run_names
+from kdyno.cli.output import Json, check_writable, kept_status, write
+from kdyno.cli.session import FailOn, Runs, Scoring, runs_folder, say, where
 
 NAME = "report"
 EXAMPLES = (
     "Examples: kdyno report last | kdyno report last -o report.html | "
-    "kdyno report last -f markdown | kdyno report 3f2a --json -"
+    "kdyno report last -f markdown | kdyno report last --chart boots -o boots.png | "
+    "kdyno report last --fail-on slower | kdyno report 3f2a --json - | "
+    "kdyno report --all -o site/"
 )
 
 
 def verb(
     run: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="RUN", help="A run: path, name, or last.", autocompletion=run_names),
-    ],
+    ] = None,
     format: Annotated[
         str | None,
         typer.Option(
@@ -37,26 +39,61 @@ def verb(
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there.")
     ] = None,
+    scoring: Scoring = None,
+    chart: Annotated[
+        str | None,
+        typer.Option(
+            "--chart",
+            metavar="NAME",
+            help="As svg or png: effects (in characters, too), boots, spread, factors, load.",
+            autocompletion=chart_names,
+        ),
+    ] = None,
+    fail_on: FailOn = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="A site of all runs in the folder that -o names.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --all: reports with every chart.")
+    ] = False,
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Show what a run says, as a table or exported."""
+    """Show what a run says, as a table or exported; or all runs, as a site."""
     import sys
 
+    from kdyno.cli.scoring import after_table, check_format, check_run, with_scores
+    from kdyno.cli.sites import write_site
     from kdyno.errors import UsageError
-    from kdyno.report.evidence import gather
+    from kdyno.report import drawings, gate
+    from kdyno.report.evidence import Evidence, gather
     from kdyno.report.exporters import exporter, exporter_for
-    from kdyno.report.terminal import show
+    from kdyno.report.terminal import show, show_dots
     from kdyno.store.resolve import resolve
     from kdyno.store.run import open_run
 
+    if all_:
+        given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
+        given |= {"--scoring": scoring}
+        if several := [name for name, value in given.items() if value]:
+            raise UsageError(f"--all shows every run; {', '.join(several)} goes with one run")
+        check_writable(json)
+        return write_site(runs_folder(runs), output, full, json)
+    if run is None:
+        raise UsageError("which run? Name one, or last; --all -o site/ shows all of them")
+    if full:
+        raise UsageError("--full goes with --all; the report of one run has every chart anyway")
     if json == "-" and format and not output:
         raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
+    rules = gate.parse(fail_on or [])
     check_writable(json)
     check_writable(output, "-o")
     chosen = exporter(format) if format else exporter_for(output) if output else None
+    if chart is not None:
+        drawings.check(chart, chosen.name if chosen else None)
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
         raise UsageError(f"{chosen.name} is no text for a terminal: add -o FILE{chosen.suffix}")
+    check_format(scoring, chosen.name if chosen else None)
     found = open_run(resolve(run, runs_folder(runs)))
     verdict = found.verdict()
     if verdict is None:
@@ -66,12 +103,25 @@ def verb(
             f"{found.name} has no verdict: it was interrupted. "
             f"`kdyno run --resume {found.name}{where(found.path.parent)}` goes on with it"
         )
-    if json is not None:
-        write(verdict.to_json(), json)
-    if chosen is not None:
-        write(chosen.export(gather(found, verdict) if chosen.needs_run else verdict), output or "-")
-        if output:
-            say(f"written: {output}")
-    elif json != "-":
-        show(verdict)
-    return 0
+    check_run(scoring, found)
+    gate.check_verdict(rules, verdict)
+    status = gate.exit_status(verdict, fail_on) if fail_on else 0
+    with kept_status(status):
+        if json is not None:
+            write(with_scores(found, verdict.to_json(), scoring, "json"), json)
+        if chosen is not None:
+            whole = chosen.needs_run or chart is not None
+            subject = gather(found, verdict) if whole else Evidence(verdict)
+            if chart is not None:
+                exported = drawings.picture(chart, subject, chosen.name)
+            else:
+                exported = with_scores(found, chosen.export(subject), scoring, chosen.name)
+            write(exported, output or "-")
+            if output:
+                say(f"written: {output}")
+        elif chart is not None:
+            show_dots(verdict)
+        elif json != "-":
+            show(verdict)
+            sys.stdout.write(after_table(found, verdict, scoring))
+    return status

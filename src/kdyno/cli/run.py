@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kdyno.cli.completion import run_names
-from kdyno.cli.output import Json, check_writable, write
+from kdyno.cli.output import Json, check_writable, kept_status, write
 from kdyno.cli.session import (
     Cases,
     ExperimentFile,
+    FailOn,
     Jobs,
     MaxBoots,
     MaxMinutes,
@@ -23,6 +25,7 @@ from kdyno.cli.session import (
     Quick,
     Refresh,
     Runs,
+    Scoring,
     Seconds,
     Seed,
     Variants,
@@ -50,15 +53,6 @@ EXAMPLES = (
     "kdyno run mine.toml --calibrate --fail-on slower | kdyno run --resume last"
 )
 
-FailOn = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fail-on",
-        metavar="WORD[:CASES]",
-        help="Exit 10 when slower, 11 when inconclusive: slower, slower:pipe, inconclusive.",
-    ),
-]
-
 
 def verb(
     experiment: ExperimentFile = None,
@@ -83,6 +77,7 @@ def verb(
     variant: Variants = None,
     case: Cases = None,
     fail_on: FailOn = None,
+    scoring: Scoring = None,
     jobs: Jobs = None,
     refresh: Refresh = False,
     runs: Runs = None,
@@ -117,6 +112,7 @@ def verb(
         jobs=jobs,
         refresh=refresh,
         yes=yes,
+        scoring=scoring,
     )
 
 
@@ -134,16 +130,22 @@ def measured(
     refresh: bool,
     yes: bool = False,
     given: tuple[Experiment, Mapping[str, Suite]] | None = None,
+    scoring: str | None = None,
 ) -> int:
     """Execute or resume, show the verdict; the exit status.
 
     ``given``: an experiment, checked, in place of a file.
     """
+    from kdyno.cli.profile import after_run
+    from kdyno.cli.scoring import after_table, with_scores
     from kdyno.cli.watching import watching
     from kdyno.experiment.overrides import apply
+    from kdyno.experiment.running import HOST
     from kdyno.lab.execution import Options, execute, resume
+    from kdyno.lab.profiling import require as require_profile
     from kdyno.paths import cache_root
     from kdyno.report import gate
+    from kdyno.report import scoring as scored
     from kdyno.report.terminal import show
 
     check_writable(json)
@@ -159,9 +161,12 @@ def measured(
         asked, suites = load(path)
     asked = apply(overrides, asked)
     consent(asked, yes or resumed is not None)
-    gate.check(
-        rules, {(use.name, use.name_in_run(case)) for use in asked.suites for case in use.cases}
-    )
+    gate.check(rules, *_watchable(asked))
+    gate.check_compares(rules, asked.machine.kind != HOST or asked.measure.calibrate)
+    scored.check(scoring, {use.name for use in asked.suites}, suites)
+    profiled = asked.measure.profile != "none" and not overrides.only_baseline
+    if profiled:
+        require_profile(asked, asked.measure.profile)
     begun: list[Path] = []
 
     def started(path: Path) -> None:
@@ -189,13 +194,33 @@ def measured(
                 again = f"kdyno run --resume {begun[0].name}{where(begun[0].parent)}"
                 listener.told(f"`{again}` goes on with this run")
             raise
-    if json is not None:
-        write(verdict.to_json(), json)
-    if json != "-":
-        show(verdict)
+    status = gate.exit_status(verdict, fail_on)
+    with kept_status(status):
+        if json is not None:
+            write(with_scores(run, verdict.to_json(), scoring, "json"), json)
+        if json != "-":
+            show(verdict)
+        sys.stdout.write(after_table(run, verdict, scoring))
+        sys.stdout.flush()
     say(f"\nrun folder: {run.path}")
     say(f"again, as Markdown: kdyno report {run.name}{where(run.path.parent)} -f markdown")
-    return gate.exit_status(verdict, fail_on)
+    if profiled:
+        after_run(run, asked, suites, options, shown=json != "-")
+    return status
+
+
+def _watchable(asked: Experiment) -> tuple[set[tuple[str, str]], tuple[str, ...]]:
+    """What --fail-on may name: (suite, case) pairs as the verdict has them, and factors."""
+    cases = {
+        pair
+        for use in asked.suites
+        for case in use.cases
+        for pair in ((use.name, use.name_in_run(case)), (use.name, use.family or case))
+    }
+    levels = [*(it.levels for it in asked.variants), *(it.levels for it in asked.suites)]
+    factors = tuple(dict.fromkeys(factor for each in levels for factor, _level in each))
+    # A single factor has no table of its own: its levels are the variants or the cases.
+    return cases, factors if len(factors) > 1 else ()
 
 
 def _stored(text: str, runs: Path) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:

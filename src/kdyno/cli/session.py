@@ -32,6 +32,14 @@ NoSandbox = Annotated[
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Fail when another kdyno measures on this machine.")
 ]
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-on",
+        metavar="WORD[:CASES]",
+        help="Exit 10 when slower, 11 when inconclusive: slower, slower:pipe, inconclusive.",
+    ),
+]
 Jobs = Annotated[
     int | None, typer.Option("-j", "--jobs", min=1, help="Parallel jobs of a kernel build.")
 ]
@@ -77,6 +85,14 @@ Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the ord
 Yes = Annotated[
     bool, typer.Option("--yes", help="Go ahead with an experiment of very many kernels.")
 ]
+Scoring = Annotated[
+    str | None,
+    typer.Option(
+        "--scoring",
+        metavar="WORD",
+        help="Show indices and group scores, too: kdyno (medians) or unixbench (its own trimming).",
+    ),
+]
 
 
 def say(text: str) -> None:
@@ -88,7 +104,12 @@ def runs_folder(given: Path | None) -> Path:
     """--runs, else where runs live."""
     from kdyno.paths import runs_root
 
-    return given.absolute() if given is not None else runs_root()
+    runs = given.absolute() if given is not None else runs_root()
+    if runs.exists() and not runs.is_dir():
+        from kdyno.errors import UsageError
+
+        raise UsageError(f"{runs}: the folder of the runs is no folder (--runs DIR, $KDYNO_RUNS)")
+    return runs
 
 
 def where(runs: Path) -> str:

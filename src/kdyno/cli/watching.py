@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from kdyno.kernels.progress import BuildProgress
     from kdyno.lab.execution import Listener
     from kdyno.lab.measuring import Status
+    from kdyno.lab.profiling import Status as ProfileStatus
 
 _LINE_EVERY_S = 20.0
 _REDRAW_EVERY_S = 0.2
+_QUIET_S = 2.0
 
 
 class _Line:
@@ -85,6 +87,42 @@ class Building:
 
     def end(self) -> None:
         self._line.end()
+
+
+@contextmanager
+def profile_line() -> Iterator[Callable[[ProfileStatus], None]]:
+    """Progress of profiled boots, one line."""
+    line = _Line()
+
+    def show(status: ProfileStatus) -> None:
+        left = f", about {duration(status.left_s)} left" if status.left_s is not None else ""
+        line.show(
+            f"profiling: boot {status.done + 1} of {status.boots}, {status.variant}{left}",
+            force=status.done == 0,
+        )
+
+    try:
+        yield show
+    finally:
+        line.end()
+
+
+@contextmanager
+def site_line() -> Iterator[Callable[[int, int], None]]:
+    """Reports of a site made so far, one line, once it takes longer than two seconds."""
+    line = _Line()
+    began_s = time.monotonic()
+
+    def show(done: int, whole: int) -> None:
+        took_s = time.monotonic() - began_s
+        if took_s >= _QUIET_S and done < whole:
+            left = duration(took_s / done * (whole - done))
+            line.show(f"reports: {done} of {whole}, about {left} left")
+
+    try:
+        yield show
+    finally:
+        line.end()
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from math import prod
 from typing import Any
 
 from kdyno.experiment.fragment import contradiction, layered
-from kdyno.experiment.layer import OWN_MEMCPY, REPLACING, Layer
+from kdyno.experiment.layer import REPLACING, Layer
 from kdyno.experiment.mistakes import Mistakes, quoted, spelled
 from kdyno.experiment.model import Variant
+from kdyno.experiment.routines import OWN_MEMCPY
 from kdyno.experiment.table import NAME
 
 MOST_VARIANTS = 10_000
@@ -106,6 +107,7 @@ def _combined(
         cmdline=" ".join(layer.cmdline for layer in (kernel, *layers) if layer.cmdline),
         sysctl=tuple(sorted({k: v for la in (kernel, *layers) for k, v in la.sysctl}.items())),
         memcpy=None if memcpy == OWN_MEMCPY else memcpy,
+        routines=tuple(it for it in chosen.get("routines", ()) if it[1] != OWN_MEMCPY),
         cpus=chosen.get("cpus"),
         levels=levels,
     )

@@ -16,6 +16,7 @@ KERNEL_KEYS = (
     "cmdline",
     "sysctl",
     "memcpy",
+    "routines",
 )
 
 VARIANT_KEYS = (*KERNEL_KEYS, "cpus")

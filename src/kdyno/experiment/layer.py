@@ -14,13 +14,11 @@ from kdyno.experiment.keys import KERNEL_KEYS
 from kdyno.experiment.mistakes import Mistakes, quoted
 from kdyno.experiment.model import ConfigFragment
 from kdyno.experiment.position import KeyPath
+from kdyno.experiment.routines import read_memcpy, read_routines
 from kdyno.experiment.table import Table, is_file
 from kdyno.experiment.vocabulary import Vocabulary
 
-OWN_MEMCPY = "stock"
-"""``memcpy = "stock"``: the kernel's own routine, to undo what [kernel] asks for."""
-
-REPLACING = ("source", "arch", "cflags", "compiler", "memcpy", "cpus")
+REPLACING = ("source", "arch", "cflags", "compiler", "memcpy", "routines", "cpus")
 
 # These strings pass through make and a shell on their way to the compiler.
 _FLAGS = re.compile(r"-[A-Za-z0-9_=,.+:/@%~ -]*")
@@ -47,6 +45,7 @@ class Layer:
     cmdline: str = ""
     sysctl: tuple[tuple[str, str], ...] = ()
     memcpy: str | None = None
+    routines: tuple[tuple[str, str], ...] | None = None
     cpus: int | None = None
 
 
@@ -72,7 +71,8 @@ def read_layer(
         compiler=_compiler(table),
         cmdline=table.text("cmdline").strip(),
         sysctl=_sysctl(table),
-        memcpy=_memcpy(table, vocabulary),
+        memcpy=read_memcpy(table, folder, vocabulary),
+        routines=read_routines(table, folder, vocabulary),
         cpus=table.integer("cpus", 0, 1, 1024) or None,
     )
 
@@ -232,22 +232,6 @@ def _flattened(table: dict[str, object], above: str = "") -> list[tuple[str, obj
         else:
             flat.append((above + name, value))
     return flat
-
-
-def _memcpy(table: Table, vocabulary: Vocabulary) -> str | None:
-    """One routine, or of several the first that this machine's CPU can run."""
-    allowed = tuple(dict.fromkeys((OWN_MEMCPY, *vocabulary.routines)))
-    if not isinstance(table.raw("memcpy"), list):
-        return table.word("memcpy", allowed, "") or None
-    wanted = []
-    for path, name in table.texts("memcpy"):
-        if name in allowed:
-            wanted.append(name)
-        else:
-            table.mistakes.add(path, f"{quoted(name)} is not known", allowed=allowed, near=name)
-    runs = [name for name in wanted if name == OWN_MEMCPY or vocabulary.runs_here(name)]
-    # None of them runs here: whoever builds refuses or skips the first, with the reason.
-    return next(iter([*runs, *wanted]), None)
 
 
 def _below(folder: Path, name: str) -> Path:

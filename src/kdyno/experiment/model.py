@@ -25,6 +25,9 @@ class Variant:
     cmdline: str = ""
     sysctl: tuple[tuple[str, str], ...] = ()
     memcpy: str | None = None
+    """Name of a routine, or the path of a person's own file."""
+    routines: tuple[tuple[str, str], ...] = ()
+    """(function, routine) pairs for memmove, memset, copy_page and clear_page, sorted."""
     cpus: int | None = None
     """CPUs of its machine; None: as [machine] says."""
     levels: tuple[tuple[str, str], ...] = ()

@@ -21,8 +21,10 @@ class Vocabulary:
     """Suite → case → the ``{name}``s that its arguments leave to a factor."""
     routines: tuple[str, ...] = ()
     """Names of memory routines that ``memcpy`` may ask for."""
+    function_routines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Function other than memcpy → names of its routines, which ``routines`` may ask for."""
     runs_here: Callable[[str], bool] = lambda _routine: True
-    """Whether this machine's CPU can run a routine."""
+    """Whether this machine's CPU can run a routine; ``memset-avx2`` is avx2 of memset."""
     fragment_dirs: tuple[Path, ...] = ()
     """Where ``NAME.config`` is looked up after the experiment's own folder."""
     patch_dirs: tuple[Path, ...] = ()

@@ -19,6 +19,7 @@ from kdyno.kernels import image as images
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.config import explain_unmet, unmet
+from kdyno.kernels.extract import Extract, has
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import (
     BuildProgress,
@@ -58,10 +59,15 @@ class _Build:
     sandboxed: bool
     jobs: int
     report: Report
+    extract: Extract | None = None
     began_s: float = field(default_factory=time.monotonic)
     objects: int = 0
     total: int | None = None
     commands: list[str] = field(default_factory=list)
+
+    @property
+    def compiled(self) -> Recipe:
+        return self.extract.compiled_by(self.recipe) if self.extract else self.recipe
 
     @property
     def obj(self) -> Path:
@@ -85,13 +91,15 @@ def build(
     jobs: int | None = None,
     report: Report = silent,
     from_scratch: bool = False,
+    extract: Extract | None = None,
 ) -> Image:
     """The image of ``recipe``, from the cache when it is there.
 
-    name: the variant, for messages. Raises BuildError with the compiler's lines, UsageError
-    for options that did not survive, ToolError when the machine is at fault.
+    name: the variant, for messages. extract: what must lie beside the image too. Raises
+    BuildError with the compiler's lines, UsageError for options that did not survive, ToolError
+    when the machine is at fault.
     """
-    if found := images.find(cache, recipe):
+    if (found := images.find(cache, recipe)) and has(found, extract):
         return found
     _require_tools(sandboxed)
 
@@ -99,19 +107,18 @@ def build(
         report(BuildProgress(name, "waiting", 0, None, 0.0, text))
 
     with images.building(cache, recipe.digest, waiting):
-        if found := images.find(cache, recipe):
+        if (found := images.find(cache, recipe)) and has(found, extract):
             return found
         images.need_space(cache, LEAST_FREE_BYTES)
         images.remove_stale_work(cache)
         start = (
             Start(None, frozenset(), frozenset(), False)
             if from_scratch
-            else trunks.choose(cache, recipe)
+            else trunks.choose(cache, extract.compiled_by(recipe) if extract else recipe)
         )
         with _workplace(cache, recipe) as work:
-            job = _Build(
-                name, recipe, cache, work, start, sandboxed, jobs or os.cpu_count() or 1, report
-            )
+            count = jobs or os.cpu_count() or 1
+            job = _Build(name, recipe, cache, work, start, sandboxed, count, report, extract)
             try:
                 return _run(job)
             except (BuildError, OSError) as problem:
@@ -208,7 +215,8 @@ class _Wrapper:
                 if (tree / path).stat().st_mode & 0o100:
                     executable.add(path)
         changes, fresh = Changes(shown_files, frozenset(executable)), set(start.fresh)
-        self._ccache = shutil.which("ccache")
+        # What the compiler writes beside an object is in no compile cache.
+        self._ccache = None if job.extract else shutil.which("ccache")
         if job.sandboxed:
             view = lay(tree, changes, overlay, fresh)
             self._source, self._objects = BUILD_SOURCE, BUILD_OBJECTS
@@ -222,8 +230,8 @@ class _Wrapper:
         job = self._job
         command = ["make", "-C", self._source, f"O={self._objects}", *job.recipe.arch.make]
         command += job.recipe.compiler.make_arguments(self._ccache)
-        if job.recipe.cflags:
-            command.append(f"KCFLAGS={job.recipe.cflags}")
+        if job.compiled.cflags:
+            command.append(f"KCFLAGS={job.compiled.cflags}")
         command += [*_FIXED, *arguments]
         job.commands.append(shown(command))
         return self._exec(command, line)
@@ -322,19 +330,19 @@ def _install(job: _Build) -> Image:
         "commands": job.commands,
     }
     (job.work / "build.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
-    made = images.install(
-        job.cache,
-        job.recipe,
-        job.work,
-        {
-            "linux": job.obj / job.recipe.arch.target,
-            "config": job.obj / ".config",
-            "build.log": job.log,
-            "build.json": job.work / "build.json",
-        },
-    )
+    files = {
+        "linux": job.obj / job.recipe.arch.target,
+        "config": job.obj / ".config",
+        "build.log": job.log,
+        "build.json": job.work / "build.json",
+    }
+    if job.extract:
+        job.tell("collect", job.extract.name)
+        files[job.extract.name] = job.work / job.extract.name
+        job.extract.collect(job.obj, files[job.extract.name])
+    made = images.install(job.cache, job.recipe, job.work, files)
     if full or job.objects > 300:
-        trunks.keep(job.cache, job.recipe, job.obj)
+        trunks.keep(job.cache, job.compiled, job.obj)
     job.tell("done")
     return made
 

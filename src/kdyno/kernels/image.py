@@ -106,6 +106,13 @@ def need_space(cache: Path, least_bytes: int) -> None:
 
 def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> Image:
     """Put the finished files of a build under the image's name, whole or not at all."""
+    folder = image_folder(cache, recipe)
+    if (there := find(cache, recipe)) is not None:
+        # The same image was built before: it may be booting, and only lacks a file beside it.
+        for name, file in files.items():
+            if not (folder / name).exists():
+                os.link(file, folder / name)
+        return there
     aside = work / "image"
     aside.mkdir()
     for name, file in files.items():
@@ -113,7 +120,6 @@ def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> 
     for name in files:
         with (aside / name).open("rb") as handle:
             os.fsync(handle.fileno())
-    folder = image_folder(cache, recipe)
     if folder.exists():  # damaged: find() did not take it
         folder.rename(work / f"damaged-{time.monotonic_ns()}")
     aside.rename(folder)

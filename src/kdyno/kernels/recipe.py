@@ -16,7 +16,13 @@ from kdyno.kernels.arch import Arch, arch
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.compiler import Compiler, identify
 from kdyno.kernels.config import Wish, wishes
-from kdyno.kernels.routine import find_routine, kernel_source
+from kdyno.kernels.routine import (
+    PAGES,
+    PAGES_PATCH,
+    kernel_sources,
+    of_variant,
+    patches_folder,
+)
 from kdyno.kernels.source import Tree
 
 # Part of every digest: raise it when the way of building changes what comes out.
@@ -70,13 +76,16 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
     """
     chosen = arch(variant.arch)
     placed: dict[str, str] = {}
-    if variant.memcpy is not None:
+    patches = variant.patches
+    if routines := of_variant(variant.memcpy, variant.routines):
         if chosen.word_bits != 64:
             raise UsageError(
                 f"variant {variant.name!r}: memory routines are for 64-bit kernels, "
                 f"arch {chosen.name!r} is {chosen.word_bits}-bit"
             )
-        placed = kernel_source(find_routine(variant.memcpy))
+        placed = kernel_sources(routines)
+        if any(routine.function in PAGES for routine in routines):
+            patches = tuple(dict.fromkeys((*patches, patches_folder() / PAGES_PATCH)))
     own = ConfigFragment(
         f"arch = {chosen.name}",
         tuple(
@@ -95,7 +104,7 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
         tree=tree,
         arch=chosen,
         wishes=wishes((*variant.config, own)),
-        changes=changing.of_variant(tree.path, variant.patches, placed, variant.file_cflags),
+        changes=changing.of_variant(tree.path, patches, placed, variant.file_cflags),
         cflags=" ".join(variant.cflags.split()),
         file_cflags=variant.file_cflags,
         compiler=identify(variant.compiler),

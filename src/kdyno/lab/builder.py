@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,9 +14,10 @@ from kdyno.kernels.build import build, configure
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.recipe import Recipe, recipe_of
-from kdyno.kernels.routine import find_routine
+from kdyno.kernels.routine import Routine, of_variant
 from kdyno.kernels.source import Progress, Tree, fetch
 from kdyno.kernels.source import parse as parse_source
+from kdyno.memcpy.checking import require_correct
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ def check(
     recipes: dict[str, Recipe] = {}
     skipped: dict[str, str] = {}
     for variant in experiment.variants:
-        if lacking := _lacking(variant):
+        routines = of_variant(variant.memcpy, variant.routines)
+        if lacking := _lacking(routines) or _lacking_for(variant):
             if not experiment.skip_unsupported or variant.name == experiment.baseline:
                 raise UsageError(
                     f"variant {variant.name!r}: {lacking}. Leave it out, or set "
@@ -55,6 +57,8 @@ def check(
                 )
             skipped[variant.name] = f"skipped: {lacking}"
             continue
+        # A routine that copies wrong is not worth a kernel, let alone a measurement.
+        require_correct(routines, cache)
         if variant.source not in trees:
             trees[variant.source] = fetch(
                 parse_source(variant.source), cache, progress, refresh=refresh
@@ -127,10 +131,17 @@ def _refuse_small_xstate(variant: Variant, recipe: Recipe) -> None:
         )
 
 
-def _lacking(variant: Variant) -> str:
-    if variant.memcpy is None:
-        return ""
-    missing = cpu.missing(find_routine(variant.memcpy).requires)
-    if not missing:
-        return ""
-    return f"memcpy routine {variant.memcpy!r} needs {', '.join(missing)}, which this CPU lacks"
+def _lacking_for(variant: Variant) -> str:
+    flags = [variant.cflags, *(flags for _file, flags in variant.file_cflags)]
+    missing = dict.fromkeys(cpu.missing(cpu.needed_by(" ".join(flags))))
+    return f"its cflags need {', '.join(missing)}, which this CPU lacks" if missing else ""
+
+
+def _lacking(routines: Iterable[Routine]) -> str:
+    for routine in routines:
+        if missing := cpu.missing(routine.requires):
+            return (
+                f"{routine.function} routine {routine.name!r} needs {', '.join(missing)}, "
+                "which this CPU lacks"
+            )
+    return ""

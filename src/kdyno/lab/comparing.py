@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kdyno.errors import UsageError
-from kdyno.lab.comparable import Measured, measured, refuse_different
 from kdyno.report.sentence import answer
 from kdyno.stats.holm import step_levels
 from kdyno.stats.unpaired import FEWEST_RUNS, UnpairedEffect, between_runs, within_runs
 from kdyno.stats.verdict import word_of
+from kdyno.store.comparable import Measured, measured, refuse_different
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, Flag, Verdict

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kdyno.store.boot import BootFlag, BootHost, BootRecord
+from kdyno.store.run import Damaged
 from kdyno.store.verdict import Flag
 
 STEAL_SHARE = 0.01
@@ -57,14 +58,27 @@ def flags_of(host: BootHost) -> tuple[BootFlag, ...]:
     return tuple(found)
 
 
-def summary(boots: Iterable[BootRecord]) -> tuple[Flag, ...]:
-    """One flag per kind of disturbance seen in a run, with how many boots it concerns."""
-    counts: Counter[str] = Counter()
-    total = 0
-    for boot in boots:
-        total += 1
-        counts.update({flag.kind for flag in boot.host.flags})
-    return tuple(
-        Flag(kind=kind, text=f"{_MEANING.get(kind, kind)} in {count} of {total} boots (kept)")
-        for kind, count in sorted(counts.items())
-    )
+class Tally:
+    """How many boots of a run each kind of disturbance concerns, counted as they go by."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._total = 0
+
+    def watch(self, boots: Iterable[BootRecord | Damaged]) -> Iterator[BootRecord | Damaged]:
+        """The same boots; only the readable ones count."""
+        for boot in boots:
+            if isinstance(boot, BootRecord):
+                self._total += 1
+                self._counts.update({flag.kind for flag in boot.host.flags})
+            yield boot
+
+    def flags(self) -> tuple[Flag, ...]:
+        """One for each kind that was seen."""
+        return tuple(
+            Flag(
+                kind=kind,
+                text=f"{_MEANING.get(kind, kind)} in {count} of {self._total} boots (kept)",
+            )
+            for kind, count in sorted(self._counts.items())
+        )

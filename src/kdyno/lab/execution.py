@@ -22,7 +22,7 @@ from kdyno.lab.benches import digests, host_bench, tree_of, uml_bench
 from kdyno.lab.booting import Bench, info
 from kdyno.lab.builder import Recipes, build_all, check
 from kdyno.lab.judging import Question, verdict_of
-from kdyno.lab.measuring import Loop, Status
+from kdyno.lab.measuring import Loop, Past, Status
 from kdyno.lab.trial import mode_flags, mode_of
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring, place
@@ -107,13 +107,16 @@ def _start(
         images=digests(bench),
         cases=tuple(info(case) for case in bench.cases),
         failed=dict(failed),
-        origin=str(experiment.path.resolve()) if experiment.path else "",
+        # Of `try` there is no file; what it names lies in the folder that it was called in.
+        origin=str(
+            experiment.path.resolve() if experiment.path else Path.cwd() / "experiment.toml"
+        ),
         overrides=options.overrides.to_json(),
     )
     with create_run(options.runs, experiment.text, manifest) as writer:
         options.listener.started(writer.run.path)
         _save_images(writer, recipes, bench)
-        return _measure(bench, manifest, writer, [], options)
+        return _measure(bench, manifest, writer, Past(), options)
 
 
 def resume(
@@ -158,10 +161,13 @@ def resume(
 
 def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tuple[Run, Verdict]:
     with write_run(path) as writer:
-        boots = [boot for boot in writer.run.boots() if isinstance(boot, BootRecord)]
+        past = Past()
+        for boot in writer.run.boots():
+            if isinstance(boot, BootRecord):
+                past.add(boot)
         manifest = manifest.model_copy(update={"state": "running", "stopped": ""})
         options.listener.started(path)
-        return _measure(bench, manifest, writer, boots, options)
+        return _measure(bench, manifest, writer, past, options)
 
 
 def question_of(experiment: Experiment, bench_cases: Manifest) -> Question:
@@ -227,7 +233,7 @@ def _measure(
     bench: Bench,
     manifest: Manifest,
     writer: RunWriter,
-    boots: list[BootRecord],
+    past: Past,
     options: Options,
 ) -> tuple[Run, Verdict]:
     question = question_of(bench.experiment, manifest)
@@ -238,11 +244,11 @@ def _measure(
         try:
             if bench.running is None:
                 bench = dataclasses.replace(bench, mode=mode_of(bench, options.listener.told))
-            loop = Loop(bench, question, writer, manifest, options.listener.measuring, boots)
+            loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
             try:
                 stopped = loop.run()
             except BaseException as problem:
-                _end(writer, loop.manifest, "interrupted", f"interrupted: {problem}")
+                _end(writer, loop.manifest, "interrupted", _why(problem))
                 raise
         finally:
             os.sched_setaffinity(0, everything)
@@ -253,6 +259,13 @@ def _measure(
         verdict = verdict.model_copy(update={"flags": (*verdict.flags, *mode_flags(bench))})
     writer.save_verdict(verdict)
     return writer.run, verdict
+
+
+def _why(problem: BaseException) -> str:
+    """What ended the measuring, as the run's ``stopped`` says it."""
+    if isinstance(problem, KeyboardInterrupt):
+        return "interrupted by Ctrl-C"
+    return f"interrupted: {str(problem) or type(problem).__name__}"
 
 
 def _end(writer: RunWriter, manifest: Manifest, state: str, stopped: str) -> None:

@@ -49,6 +49,7 @@ def factor_table(data: Samples, question: Question) -> FactorTable | None:
         factors.update(each.factors)
     table = FactorTable(
         factors=factors,
+        of_cases=tuple(dict.fromkeys(name for each in crossed for name in each.case.levels)),
         effects=tuple(
             _effect(each, row)
             for each, rows in zip(crossed, judged, strict=True)

@@ -15,10 +15,9 @@ from kdyno.report.sentence import answer
 from kdyno.stats import controls, noise
 from kdyno.stats.effect import PairedEffect, paired_effect
 from kdyno.stats.verdict import EffectInput, Judgement, judge
-from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
-from kdyno.store.samples import Samples, samples
+from kdyno.store.samples import Samples, gather
 from kdyno.store.verdict import Effect, Flag, Verdict
 
 UML_CAVEAT = (
@@ -81,9 +80,9 @@ def raw_effects(
 
 def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     """Judge everything that the run has on disk."""
-    data = samples(run)
+    disturbed = disturbance.Tally()
+    data = gather(disturbed.watch(run.boots()))
     manifest = run.manifest()
-    boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
     floors = _noise_floors(data, question)
     copies = _judged(data, question, [question.copy] if question.copy else [], {})
     claims = _judged(data, question, question.variants, floors)
@@ -96,7 +95,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         *([Flag(kind="not-rebooted", text=HOST_CAVEAT)] if question.machine == HOST else []),
         *_control_flags(claims),
         *_copy_flags(copies),
-        *disturbance.summary(boots),
+        *disturbed.flags(),
         *_drift_flags(data, question),
         *(
             Flag(kind="damaged", text=f"{bad.name}: {bad.reason} (not used)")

@@ -17,7 +17,7 @@ from kdyno.stats.effect import PairedEffect
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import RunWriter
-from kdyno.store.samples import Samples, gather
+from kdyno.store.samples import Gathering, Samples
 
 FAILURES_IN_A_ROW = 3
 
@@ -40,6 +40,19 @@ class Status:
 
 
 @dataclass
+class Past:
+    """The boots that there are, without what thousands of them would fill the memory with."""
+
+    boots: list[BootRecord] = field(default_factory=list)
+    """Headers, in order of index."""
+    gathered: Gathering = field(default_factory=Gathering)
+
+    def add(self, boot: BootRecord) -> None:
+        self.gathered.add(boot)
+        self.boots.append(boot.header())
+
+
+@dataclass
 class Loop:
     """One execution of the loop over one run; everything it needs to go on is on disk."""
 
@@ -48,12 +61,16 @@ class Loop:
     writer: RunWriter
     manifest: Manifest
     show: Callable[[Status], None]
-    boots: list[BootRecord] = field(default_factory=list)
-    """What an earlier execution left, in order of index."""
+    past: Past = field(default_factory=Past)
+    """Begins as what an earlier execution left."""
     failures: list[str] = field(default_factory=list)
     _began_s: float = field(default_factory=time.monotonic)
     _effects: dict[Key, PairedEffect] = field(default_factory=dict)
     _progress: stopping.Progress | None = None
+
+    @property
+    def boots(self) -> list[BootRecord]:
+        return self.past.boots
 
     def run(self) -> str:
         """Measure to the end; why it stopped, for the verdict."""
@@ -87,7 +104,7 @@ class Loop:
         self.show(self._status(block, name, ""))
         record, console = booting.measure(self.bench, name, index=index, block=block)
         self.writer.add_boot(record, console)
-        self.boots.append(record)
+        self.past.add(record)
         if not record.ok:
             self.failures.append(f"boot {index} ({name}): {record.host.reason}: {record.host.text}")
             self._give_up(name)
@@ -132,7 +149,7 @@ class Loop:
 
     def samples(self) -> Samples:
         """What was measured so far."""
-        return gather(self.boots)
+        return self.past.gathered.samples()
 
     def _status(self, block: int, variant: str, case: str) -> Status:
         return Status(

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import which
 
@@ -14,6 +16,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.table import NAME
 from kdyno.lab.plan import COPY_SUFFIX
 from kdyno.machines.listening import ENVIRONMENT
+from kdyno.suites.catalogue import Suite
 
 STOCK = "stock"
 DEFAULT_SOURCE = "debian:linux-source-7.3"
@@ -102,6 +105,36 @@ def experiment_text(trial: Trial, folder: Path) -> str:
     return "\n".join([*lines, ""])
 
 
+def case_experiment_text(
+    patterns: Sequence[str], suites: Mapping[str, Suite], source: str = DEFAULT_SOURCE
+) -> str:
+    """The experiment that runs cases of the catalogue in one stock kernel.
+
+    patterns: ``suite/case``, with shell patterns. UsageError where one means no case.
+    """
+    wanted: dict[str, list[str]] = {}
+    for pattern in patterns:
+        known = [f"{suite.name}/{case.name}" for suite in suites.values() for case in suite.cases]
+        found = [name for name in known if fnmatchcase(name, pattern)]
+        if not found:
+            near = get_close_matches(pattern, known, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise UsageError(
+                f"--case {pattern}: no such case.{hint} `kdyno list cases` shows them all; "
+                "write SUITE/CASE, patterns are allowed"
+            )
+        for name in found:
+            suite, _, case = name.partition("/")
+            if case not in wanted.setdefault(suite, []):
+                wanted[suite].append(case)
+    lines = ['name = "cases"', 'question = "What do these cases do?"', 'baseline = "stock"', ""]
+    lines += ["[kernel]", f"source = {_text(source)}", 'config = ["bench"]', ""]
+    lines += ["[variant.stock]", "", "[measure]", "calibrate = true"]
+    for suite, cases in wanted.items():
+        lines += ["", "[[suite]]", f"name = {_text(suite)}", f"cases = {_list(cases)}"]
+    return "\n".join([*lines, ""])
+
+
 def _command(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     """The command as a guest runs it: in ``folder``, which it sees read-only.
 
@@ -131,8 +164,6 @@ def _variant(shorthand: str, folder: Path) -> tuple[str, list[str]]:
         if part == STOCK and len(parts) == 1:
             return STOCK, []
         if not equals or key not in _KEYS or not value.strip():
-            from difflib import get_close_matches
-
             near = get_close_matches(key, [*_KEYS, STOCK], 1)
             meant = f" Did you mean {near[0]}{'=' if near[0] != STOCK else ''}?" if near else ""
             raise UsageError(

@@ -9,7 +9,7 @@ from kdyno.experiment.running import HOST
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.kernels import cpu
 from kdyno.kernels.arch import ARCHS
-from kdyno.kernels.routine import find_routine, list_routines
+from kdyno.kernels.routine import FUNCTIONS, find_by_stem, list_routines
 from kdyno.kernels.source import KINDS, parse
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import Suite
@@ -26,7 +26,12 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
             for name, suite in suites.items()
         },
         routines=tuple(routine.name for routine in list_routines()),
-        runs_here=lambda name: not cpu.missing(find_routine(name).requires),
+        function_routines={
+            function: tuple(routine.name for routine in list_routines(function=function))
+            for function in FUNCTIONS
+            if function != "memcpy"
+        },
+        runs_here=lambda name: not cpu.missing(find_by_stem(name).requires),
         fragment_dirs=(kernel / "config",),
         patch_dirs=(kernel / "patches",),
         machines=("uml", HOST),

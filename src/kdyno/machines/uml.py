@@ -67,6 +67,10 @@ class UmlBoot:
     """Size of the guest's disk, an ext4 in /run/disk; 0: it has none."""
     disk_parent: Path = Path("/var/tmp")
     """Folder for the disk's file."""
+    beside: tuple[str, ...] = ()
+    """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
+    left: tuple[tuple[str, Path], ...] = ()
+    """(file that the kernel's process leaves in its folder, where it is put on the host)."""
 
 
 def supports_seccomp(kernel: Path) -> bool:
@@ -145,8 +149,14 @@ def _run(
             (Path(folder) / "shared").mkdir()
             for path, name in request.shared:
                 (Path(folder) / "shared" / name).symlink_to(path)
+        outputs = [
+            (name, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+            for name, path in request.left
+        ]
         argv = [
-            *(places.program, "supervise", "--report-fd", str(report_out), "--"),
+            *(places.program, "supervise", "--report-fd", str(report_out)),
+            *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
+            "--",
             *kernel_command(request, places, results_out, disk_file),
         ]
         if request.sandboxed:
@@ -164,10 +174,13 @@ def _run(
                 as_pid_1=True,
                 hidden=(Path("/run"),),
             ).argv(argv)
+        elif request.left:
+            argv = ["env", "-C", places.work, *argv]
+        argv = [*request.beside, *argv]
         ended = run(
             argv,
             streams=guest.streams(console_in, results_in, report_in),
-            pass_fds=(console_out, results_out, report_out, job_in),
+            pass_fds=(console_out, results_out, report_out, job_in, *(to for _, to in outputs)),
             watch=guest.watch,
             cpus=request.placement.guest,
             output=console_out,

@@ -118,6 +118,18 @@ class BootRecord(Record):
     def ok(self) -> bool:
         return self.host.status == "ok"
 
+    def header(self) -> BootRecord:
+        """Without samples, facts and texts: what thousands of boots may keep in memory."""
+        host = BootHost.model_construct(
+            status=self.host.status,
+            reason=self.host.reason,
+            text="" if self.ok else self.host.text,
+            console_tail="" if self.ok else self.host.console_tail,
+            wall_s=self.host.wall_s,
+        )
+        job = BootJob.model_construct(index=self.index, block=self.block, variant=self.variant)
+        return BootRecord.model_construct(job=job, host=host, samples=())
+
     @property
     def folder_name(self) -> str:
         return f"{self.job.index:04d}-{plain_name(self.job.variant)}"

@@ -44,35 +44,51 @@ def samples(run: Run) -> Samples:
     return gather(run.boots())
 
 
-def gather(boots: Iterable[BootRecord | Damaged]) -> Samples:
-    """The samples of ``boots``. A block that booted a variant twice keeps the first good score."""
-    result = Samples()
-    damaged: list[Damaged] = []
-    blocks, last_index = 0, -1
-    for boot in boots:
+class Gathering:
+    """Samples that grow boot by boot; the boots themselves can be forgotten."""
+
+    def __init__(self) -> None:
+        self._found = Samples()
+        self._damaged: list[Damaged] = []
+        self._blocks, self._last_index = 0, -1
+
+    def add(self, boot: BootRecord | Damaged) -> None:
+        """A block that booted a variant twice keeps the first good score."""
         if isinstance(boot, Damaged):
-            damaged.append(boot)
-            continue
-        blocks = max(blocks, boot.block + 1)
-        last_index = max(last_index, boot.index)
+            self._damaged.append(boot)
+            return
+        found = self._found
+        self._blocks = max(self._blocks, boot.block + 1)
+        self._last_index = max(self._last_index, boot.index)
         if not boot.ok:
-            reasons = result.failures.setdefault(boot.variant, Counter())
+            reasons = found.failures.setdefault(boot.variant, Counter())
             reasons[boot.host.reason or "unknown"] += 1
-            continue
-        result.boots[boot.variant] += 1
+            return
+        found.boots[boot.variant] += 1
         for sample in boot.samples:
             key = (sample.suite, sample.case, boot.variant)
             if sample.score is None:
                 reason = f"{sample.status}: {sample.text}" if sample.text else sample.status
-                result.missing.setdefault(key, Counter())[reason[:500]] += 1
+                found.missing.setdefault(key, Counter())[reason[:500]] += 1
             else:
-                result.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
-    return Samples(
-        scores=result.scores,
-        missing=result.missing,
-        boots=result.boots,
-        failures=result.failures,
-        blocks=blocks,
-        last_index=last_index,
-        damaged=tuple(damaged),
-    )
+                found.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
+
+    def samples(self) -> Samples:
+        """So far; it shares its tables with what is gathered later."""
+        return Samples(
+            scores=self._found.scores,
+            missing=self._found.missing,
+            boots=self._found.boots,
+            failures=self._found.failures,
+            blocks=self._blocks,
+            last_index=self._last_index,
+            damaged=tuple(self._damaged),
+        )
+
+
+def gather(boots: Iterable[BootRecord | Damaged]) -> Samples:
+    """The samples of ``boots``."""
+    gathering = Gathering()
+    for boot in boots:
+        gathering.add(boot)
+    return gathering.samples()

@@ -113,6 +113,8 @@ class FactorTable(BaseModel):
     model_config = ConfigDict(frozen=True)
     factors: dict[str, tuple[str, ...]]
     """Factor → its levels, the reference first."""
+    of_cases: tuple[str, ...] = ()
+    """Those of them that set something in a case, such as -j; the others make kernels."""
     summary: tuple[str, ...] = ()
     """One line for each case and factor, for people."""
     effects: tuple[FactorEffect, ...] = ()
@@ -195,9 +197,13 @@ class Verdict(BaseModel):
                 "`kdyno run --resume RUN` judges its boots again"
             ) from None
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{path}: is no verdict: {str(error)[:200]}") from None
+            raise UsageError(
+                f"{path}: is no verdict: {str(error)[:200]}. "
+                "`kdyno run --resume RUN` judges its boots again"
+            ) from None
         if verdict.schema_ != 1:
-            raise UsageError(f"{path}: schema {verdict.schema_} is of a later kdyno; this reads 1")
+            which = "a later kdyno" if verdict.schema_ > 1 else "no kdyno that was released"
+            raise UsageError(f"{path}: schema {verdict.schema_} is of {which}; this reads 1")
         return verdict
 
     @classmethod
