@@ -98,6 +98,7 @@ def compile_guest(tree: Path, built: Path) -> None:
     )
 
 
+@pytest.mark.uml  # measures on this host: not beside the other tests
 def test_both_recipes_are_listed_and_measured(tree: Path, guest_build: Path) -> None:
     native, program = recipes()
     add_benchmark(tree, native)

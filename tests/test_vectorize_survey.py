@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,7 @@ int toy_walk(struct step *at)
 	return far;
 }
 """
+CLANG = next((name for name in ("clang", "clang-19", "clang-16") if shutil.which(name)), None)
 SETS = flag_sets(("sse2", "avx2"))
 
 
@@ -66,6 +68,15 @@ def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
     assert survey.files() == [("lib/sort.c", [1, 1])]
     assert {f"{each.object}" for each in avx2.records.objects} <= OBJECTS
     assert avx2.image and avx2.seconds is not None
+
+
+@pytest.mark.skipif(CLANG is None, reason="no clang: apt-get install clang")
+def test_a_survey_by_clang(toy: Toy) -> None:
+    base = variant("clang", compiler=CLANG)
+    recipes = surveying.check(base, SETS[1:], toy.tree)
+    (side,) = surveying.survey(base, SETS[1:], recipes, toy.cache).sides
+    assert side.records.compiler == "clang" and side.widths() == {16: 0, 32: 1, 64: 0}
+    assert side.files() == {"lib/sort.c": 1} and side.reasons() == {"trips": 1}
 
 
 def test_what_was_surveyed_is_not_built_again(toy: Toy, survey: Survey) -> None:
