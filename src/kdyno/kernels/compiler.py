@@ -30,6 +30,8 @@ class Compiler:
         line = [f"CC={front[0]}{self.path if '/' in self.name else self.name}"]
         if self.clang:
             line += [f"HOSTCC={self.name}"]
+            # Kbuild looks the target up by SUBARCH and knows this one only as x86.
+            line += ["CLANG_TARGET_FLAGS_x86_64=x86_64-linux-gnu"]
         return line
 
 
