@@ -29,6 +29,8 @@ _Noreturn void bench_skip(const char *format, ...) __attribute__((format(printf,
 void bench_note(const char *key, const void *bytes, size_t length);
 // A whole number within [least, most], or bench_fail naming `what`.
 uint64_t bench_number(const char *text, const char *what, uint64_t least, uint64_t most);
+// The figure is something else than the time that passes: repetitions may be as short as they are.
+void bench_untimed(void);
 // Is this a booted guest, whose kernel may be crashed at will?
 bool bench_in_guest(void);
 // Folder for working files: $KDYNO_DIR, else /tmp.

@@ -18,7 +18,7 @@ enum { REPS_LEAST = 5, REPS_MOST = 256, PARTS = 8 };
 static const uint64_t rep_least_ns = 1000000; // below that the clock and its reading show
 
 static int wire = -1;
-static bool in_guest;
+static bool in_guest, untimed;
 
 void harness_enter_guest(void) {
     in_guest = true;
@@ -102,6 +102,10 @@ static uint64_t calibrate(const struct bench *bench, double seconds) {
     }
 }
 
+void bench_untimed(void) {
+    untimed = true;
+}
+
 static uint64_t time_ns(struct timeval time) {
     return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_usec * 1000;
 }
@@ -119,7 +123,7 @@ static struct wire_figures cpu(void) {
 
 static void report(uint64_t operations, uint64_t ns) {
     struct wire_rep rep = {operations, ns};
-    if (rep.ns < rep_least_ns)
+    if (rep.ns < rep_least_ns && !untimed)
         bench_fail("a repetition of %" PRIu64 " operations took only %" PRIu64
                    " ns, and less than 1 ms cannot be timed: ask for more operations or seconds",
                    rep.operations, rep.ns);

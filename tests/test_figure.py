@@ -50,10 +50,10 @@ def case(tmp_path: Path) -> Case:
 def test_one_file_makes_a_suite_of_a_program(case: Case) -> None:
     job = case_job(case, seconds=2.0)
     assert job.bench == "run"
-    assert job.args == ("--warmups", "1", "--", "hackbench", "-g", "4")
+    assert job.args == ("--warmups", "1", "--figure", "printed", "--", "hackbench", "-g", "4")
     assert (job.seconds, job.operations, job.timeout_s) == (None, 1, 68.0)
     quick = case_job(case, seconds=0.2, quick=True)
-    assert quick.args == ("--warmups", "0", "--", "hackbench", "-g", "1")
+    assert quick.args == ("--warmups", "0", "--figure", "printed", "--", "hackbench", "-g", "1")
 
 
 def test_the_figure_is_read(case: Case) -> None:

@@ -89,6 +89,15 @@ def test_run_keeps_what_the_last_run_said(program: Path, tmp_path: Path) -> None
     assert int(record["extra"]["last_user_us"]) >= 0
 
 
+def test_a_printed_figure_may_come_from_a_run_too_short_to_time(
+    program: Path, tmp_path: Path
+) -> None:
+    words = ("--operations", "1", "--", "--figure", "printed", "--", "true")
+    record = bench(program, tmp_path, "run", *words)
+    assert record["status"] == "ok"
+    assert [operations for operations, _ in record["reps"]] == [1]
+
+
 def test_run_keeps_only_the_end_of_much_output(program: Path, tmp_path: Path) -> None:
     script = "seq 1 100000; echo last"
     record = bench(program, tmp_path, "run", "--operations", "1", "--", "sh", "-c", script)

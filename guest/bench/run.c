@@ -31,12 +31,15 @@ static struct load load;
 
 static void setup(int argc, char **argv) {
     for (; argc > 1 && !strncmp(argv[0], "--", 2) && argv[0][2]; argc -= 2, argv += 2) {
-        if (!strcmp(argv[0], "--warmups"))
+        if (!strcmp(argv[0], "--figure") && !strcmp(argv[1], "printed"))
+            bench_untimed();
+        else if (!strcmp(argv[0], "--warmups"))
             warmups = bench_number(argv[1], "--warmups", 0, 100);
         else if (!strcmp(argv[0], "--load"))
             tasks = bench_number(argv[1], "--load", 1, 100000);
         else
-            bench_fail("run knows --warmups and --load, not %s", argv[0]);
+            bench_fail("run knows --warmups, --load and --figure printed, not %s %s", argv[0],
+                       argv[1]);
     }
     if (argc && !strcmp(argv[0], "--")) {
         argc--;
@@ -169,7 +172,7 @@ static void cleanup(void) {
 
 BENCH(run) = {
     .help = "run a command line to its end",
-    .usage = "[--warmups N] [--load TASKS] [--] COMMAND ARGS...",
+    .usage = "[--warmups N] [--load TASKS] [--figure printed] [--] COMMAND ARGS...",
     .setup = setup,
     .body = body,
     .cleanup = cleanup,

@@ -248,6 +248,8 @@ def case_job(
     if case.program or case.figure is not None:
         # A figure is of one run of the program: repeated it would be somebody else's figure.
         options = ["--warmups", warmups, *options]
+        if case.figure is not None:  # however short the run, its time is not the figure
+            options += ["--figure", "printed"]
         args = (*options, "--", *(args[1:] if args[:1] == ("--",) else args))
         seconds, operations = None, 1
     if operations is not None:
