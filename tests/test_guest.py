@@ -94,7 +94,6 @@ def test_a_printed_figure_may_come_from_a_run_too_short_to_time(
 ) -> None:
     words = ("--operations", "1", "--", "--figure", "printed", "--", "true")
     record = bench(program, tmp_path, "run", *words)
-    assert record["status"] == "ok"
     assert [operations for operations, _ in record["reps"]] == [1]
 
 

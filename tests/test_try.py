@@ -74,7 +74,7 @@ def test_a_figure_of_the_command_s_own() -> None:
         r"Time: (\S+)",
     )
     (job,) = jobs_of(experiment, load())
-    assert job.args[:3] == ("--warmups", "1", "--")
+    assert job.args[:5] == ("--warmups", "1", "--figure", "printed", "--")
     assert (job.operations, job.seconds) == (1, None)
 
 
