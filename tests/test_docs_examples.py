@@ -18,7 +18,7 @@ from kdyno.store.manifest import CaseInfo
 
 __all__ = ["kdyno"]
 
-VERBS = ("doctor", "list", "compare", "report")
+VERBS = ("doctor", "list", "compare", "report", "memcpy generate")
 ENDS = {"kdyno report last --fail-on slower": 10}
 """Examples that are to end with another status than 0."""
 

@@ -7,13 +7,16 @@ import csv
 import io
 import json
 import math
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import Kdyno, kdyno
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_docs_examples import examples
 
 from kdyno.errors import UsageError
 from kdyno.memcpy import bench as benching
@@ -27,6 +30,8 @@ from kdyno.report import benchtable
 from kdyno.report.charts import curves
 from kdyno.report.charts.vega import unchecked
 from kdyno.report.html.benchpage import page
+
+__all__ = ["kdyno"]
 
 GRID = (
     loads.fixed("L1", 64, "aligned"),
@@ -127,6 +132,18 @@ def test_goals_compare_with_the_right_ones() -> None:
     assert glibc.value == pytest.approx(1.2) and glibc.met
     assert rival.value == pytest.approx(2.0) and "fsrm" in rival.name and rival.met
     assert not goals(made(), "orig")[0].met
+
+
+@pytest.mark.parametrize("line", [it for it in examples("memcpy bench") if "--from" in it])
+def test_the_documented_example(
+    line: str, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bench.json").write_text(json.dumps(to_json(made())))
+    said = kdyno(*shlex.split(line, comments=True)[1:])
+    assert said.status == 0, said.err
+    rows = list(csv.DictReader(io.StringIO(said.out)))
+    assert {"wide", "narrow", "fsrm"} <= {value for row in rows for value in row.values()}
 
 
 def test_a_bench_survives_its_file() -> None:

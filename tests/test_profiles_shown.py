@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import Kdyno, kdyno
 from synthetic_run import DEMO, HOSTILE, make
+from test_docs_examples import examples
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse, Variant
@@ -98,6 +100,17 @@ def test_the_verb_shows_what_a_run_has(kdyno: Kdyno, run: Run, tmp_path: Path) -
     assert len(json.loads(scope.read_text())["profiles"]) == 2
     again = kdyno("report", str(run.path), "-f", "speedscope")
     assert json.loads(again.out) == json.loads(scope.read_text())
+
+
+@pytest.mark.parametrize("line", [it for it in examples("profile") if "--show" in it])
+def test_the_documented_example(
+    line: str, kdyno: Kdyno, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = kdyno(*shlex.split(line, comments=True)[1:])
+    assert said.status == 0, said.err
+    assert "memcpy" in said.out
+    assert [it["name"] for it in json.loads(Path("out.speedscope.json").read_text())["profiles"]]
 
 
 def test_the_page_has_bars_a_table_and_a_flame_graph(run: Run) -> None:

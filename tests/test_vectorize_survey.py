@@ -6,12 +6,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import Kdyno, kdyno
+from test_docs_examples import examples
 from toy_kernel import OBJECTS, Toy, variant
 
 from kdyno.kernels.extract import has
@@ -220,6 +222,18 @@ def test_the_verb_shows_a_saved_survey_in_every_format(
     data = json.loads(kdyno("vectorize", saved, "--profile", times, "--json", "-").out)
     assert data["hot"][1]["missed"][0]["function"] == "toy_walk"
     assert data["sides"][1]["vectorized"]["places"] == 1
+
+
+@pytest.mark.parametrize("line", [it for it in examples("vectorize") if "survey.json" in it])
+def test_the_documented_example(
+    line: str, kdyno: Kdyno, survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("survey.json").write_text(json.dumps(survey_to_json(survey)))
+    said = kdyno(*shlex.split(line, comments=True)[1:])
+    assert said.status == 0, said.err
+    rows = list(csv.reader(io.StringIO(Path("loops.csv").read_text())))
+    assert any("toy" in ",".join(row) for row in rows)
 
 
 @pytest.mark.parametrize(
