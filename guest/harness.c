@@ -145,6 +145,7 @@ static void measure_seconds(const struct bench *bench, double seconds, uint64_t 
         // A machine that was busy all through the calibration looked slow: begin again.
         if ((double)ns[done++] < part_ns / 3 && retries-- > 0) {
             operations = (uint64_t)((double)operations * part_ns / (double)(ns[done - 1] + 1)) + 1;
+            most_ns = UINT64_MAX;
             total_ns = done = 0;
         }
     }
