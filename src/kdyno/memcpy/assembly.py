@@ -95,9 +95,13 @@ def chunk(
     target: Place,
     *,
     stream: bool = False,
+    width: int = 0,
 ) -> None:
-    """Move registers at ``offsets`` from ``source`` to ``target``, as many at once as there are."""
-    registers = Registers(shape.registers, shape.width)
+    """Move registers at ``offsets`` from ``source`` to ``target``, as many at once as there are.
+
+    width: of the registers, in bytes; 0: the shape's.
+    """
+    registers = Registers(shape.registers, width or shape.width)
     store = registers.stream if stream else registers.move
     if not copies(shape):
         for offset in offsets:

@@ -11,8 +11,8 @@ _MOVED = Place("%rsi", "%rdi")
 _TARGET = Place("%rdi")
 
 
-def _offsets(shape: Shape, size: int, start: int = 0) -> list[int]:
-    return list(range(start, start + size, shape.width))
+def _offsets(shape: Shape, size: int, start: int = 0, width: int = 0) -> list[int]:
+    return list(range(start, start + size, width or shape.width))
 
 
 def _last_bytes(shape: Shape) -> int:
@@ -206,7 +206,11 @@ def _fill_register(text: Text, shape: Shape) -> None:
 
 
 def masked(text: Text, shape: Shape) -> None:
-    """Up to 64 bytes by one masked register; after the loop the same for what is left."""
+    """Up to 64 bytes by one masked register; after the loop the same for what is left.
+
+    With narrower registers the loop begins at a boundary of the target, so that no store and only
+    every other load of the longest blocks crosses a line.
+    """
     fills = not copies(shape)
     register = Registers(shape.registers, shape.width)[0]
     text.op("movq", "%rdi", "%rax")
@@ -225,9 +229,11 @@ def masked(text: Text, shape: Shape) -> None:
         text.op("cmpq", f"${shape.large_from}", "%rdx")
         text.op("jae", ".Llarge")
     if shape.loop_bytes > shape.width:
-        text.op("cmpq", f"${shape.loop_bytes}", "%rdx")
+        text.op("cmpq", f"${shape.loop_bytes + shape.small_bytes}", "%rdx")
         text.op("jb", ".Lone")
-        _counted(text, shape, "loop", shape.loop_bytes, "jae")
+        if shape.small_bytes:
+            _to_boundary(text, shape)
+        _counted(text, shape, "loop", shape.loop_bytes, "jae", width=shape.small_bytes)
         text.label("few")
         text.op("cmpq", f"${shape.width}", "%rdx")
         text.op("jbe", ".Ltail")
@@ -255,6 +261,19 @@ def masked(text: Text, shape: Shape) -> None:
     text.op("jmp", ".Lone")
 
 
+def _to_boundary(text: Text, shape: Shape) -> None:
+    """One narrow register's bytes, then on to the target's next boundary of such registers."""
+    width = shape.small_bytes
+    chunk(text, shape, (0,), Place("%rsi"), _TARGET, width=width)
+    text.op("movq", "%rdi", "%r8")
+    text.op("andl", f"${width - 1}", "%r8d")
+    text.op("subq", f"${width}", "%r8")
+    text.note("r8: minus the bytes that are done with, 1 to the register's")
+    text.op("subq", "%r8", "%rdi")
+    text.op("subq", "%r8", "%rsi")
+    text.op("addq", "%r8", "%rdx")
+
+
 def _masked_move(text: Text, register: str, fills: bool) -> None:
     """The bytes whose bits are set in rcx."""
     text.op("kmovq", "%rcx", "%k1")
@@ -264,11 +283,19 @@ def _masked_move(text: Text, register: str, fills: bool) -> None:
 
 
 def _counted(
-    text: Text, shape: Shape, name: str, size: int, again: str, *, stream: bool = False
+    text: Text,
+    shape: Shape,
+    name: str,
+    size: int,
+    again: str,
+    *,
+    stream: bool = False,
+    width: int = 0,
 ) -> None:
     """A loop over pieces of ``size`` bytes while rdx says that there are enough."""
     text.label(name, 6)
-    chunk(text, shape, _offsets(shape, size), Place("%rsi"), _TARGET, stream=stream)
+    offsets = _offsets(shape, size, width=width)
+    chunk(text, shape, offsets, Place("%rsi"), _TARGET, stream=stream, width=width)
     if copies(shape):
         text.op("addq", f"${size}", "%rsi")
     text.op("addq", f"${size}", "%rdi")

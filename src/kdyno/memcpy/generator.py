@@ -56,7 +56,9 @@ def describe(shape: Shape) -> str:
     words = f"{_WORDS.get(shape.registers, '64-byte AVX-512')} registers"
     if not shape.is_page:
         words += f", {shape.loop_bytes} bytes a turn, {_TAILS[shape.tail]}"
-        if shape.small_bytes:
+        if shape.small_bytes and shape.tail == "mask":
+            words += f", a loop of {shape.small_bytes}-byte registers at the target's boundaries"
+        elif shape.small_bytes:
             words += f", {shape.small_bytes}-byte registers below the loop"
     elif shape.large != "rep-movsb":
         words += f", {shape.loop_bytes} bytes a turn"

@@ -54,8 +54,9 @@ class Shape:
     """What moves blocks from ``large_from`` bytes on."""
     large_from: int = 0
     small_bytes: int = 0
-    """Widest register below the loop, in bytes; 0: that of the loop. A block that is not at a
-    line's start crosses lines with each access of 64 bytes, with 32 only with every other."""
+    """A narrower register, in bytes; 0: none. With overlap it is the widest below the loop, with
+    mask that of the loop. A block that is not at a line's start crosses lines with each access of
+    64 bytes, with 32 only with every other."""
 
     def __post_init__(self) -> None:
         if problem := _problem(self):
@@ -149,9 +150,13 @@ def _problem_of_sizes(shape: Shape) -> str:
         most = min(width * _MOST_LOOP_REGISTERS, PAGE_BYTES)
         return f"{loop} bytes a turn are more than {most}"
     if shape.small_bytes not in (0, 32):
-        return "narrower registers below the loop are of 32 bytes"
-    if shape.small_bytes and (shape.registers != "avx512" or shape.tail != "overlap"):
-        return "only avx512 with overlap can use narrower registers below its loop"
+        return "narrower registers are of 32 bytes"
+    if shape.small_bytes and (shape.registers != "avx512" or shape.tail == "string"):
+        return "only avx512 with overlap or mask can use narrower registers"
+    if shape.small_bytes and shape.tail == "mask" and shape.function != "memcpy":
+        return "with mask only memcpy has a loop of narrower registers"
+    if shape.small_bytes and shape.tail == "mask" and loop == width:
+        return "with mask the loop is what uses narrower registers: 128 bytes a turn or more"
     if shape.large == "plain" or shape.is_page:
         return "" if shape.large_from == 0 else "a plain loop has no size from which it changes"
     if shape.large_from < max(_LEAST_LARGE_BYTES, 2 * loop):
