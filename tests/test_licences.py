@@ -14,6 +14,7 @@ KNOWN = {
     ".c",
     ".config",
     ".css",
+    ".fio",
     ".h",
     ".html",
     ".js",

@@ -47,7 +47,7 @@ def programs_folder(program: Path) -> Path:
 def _digest(source: Path) -> str:
     total = hashlib.sha256(identify("gcc").version.encode())
     for file in sorted(source.rglob("*")):
-        if file.suffix in (".c", ".h", ".S", ".sh") or file.name == "Makefile":
+        if file.suffix in (".c", ".h", ".S", ".sh", ".fio") or file.name == "Makefile":
             total.update(str(file.relative_to(source)).encode() + b"\0" + file.read_bytes())
     # Whether -m32 links decides what is built, so a later gcc-multilib gives a new name.
     total.update(capture(["gcc", "-m32", "-print-file-name=libc.a"]).output.encode())
