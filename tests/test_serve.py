@@ -211,6 +211,15 @@ def test_a_port_in_use_is_told_with_the_way_out(
     assert kdyno("serve", "--port", 70000).status == 2
 
 
+def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
+    kdyno: Kdyno, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")  # as much in the way as a closed folder, for root too
+    monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "file"))
+    said = kdyno("serve", "--port", 0, "--runs", site.parent / "runs")
+    assert said.status in (1, 2) and "KDYNO_CACHE names another cache folder" in said.err
+
+
 def test_a_port_beyond_the_last(site: Path) -> None:
     with (
         pytest.raises(UsageError, match="a port is a number up to 65535"),
