@@ -135,7 +135,7 @@ def test_a_kdyno_that_is_killed_leaves_no_disk_and_no_guest(built: Built, tmp_pa
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while process.poll() is None and not list(tmp_path.glob("*/boots/0000*")):
+    while process.poll() is None and not list(tmp_path.glob("[!.]*/boots/0000*")):
         os.sched_yield()
     while process.poll() is None and not uml_processes():
         os.sched_yield()
