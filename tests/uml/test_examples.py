@@ -68,3 +68,40 @@ def test_example(line: str, built: Built, tmp_path: Path, monkeypatch: pytest.Mo
     status = 11 if "inconclusive" in words else 0
     done = kdyno(*words, runs=tmp_path / "runs", check=(status,))
     assert done.stdout.strip() or "--json" in words
+
+
+def of_memcpy() -> list[str]:
+    """Those that boot a kernel or time something on this machine, and need no file of the reader's
+    but a distribution."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    found = [line for line in lines if re.match(r"kdyno memcpy (bench|histogram|tune) ", line)]
+    return [
+        line
+        for line in found
+        if not re.search(r"mine\.S|--from|--verify|--paper|experiments/| -- ", line)
+    ]
+
+
+SHORTER = {
+    "bench": ("--minutes", "0.05"),
+    "histogram": ("--seconds", "0.02"),
+    "tune": ("--minutes", "0.05"),
+}
+
+
+def test_there_are_examples_of_each_memcpy_verb() -> None:
+    assert {line.split()[2] for line in of_memcpy()} == set(SHORTER)
+
+
+@pytest.mark.parametrize("line", of_memcpy())
+def test_example_of_memcpy(
+    line: str, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(data_root() / "kernel/distributions/unixbench.json", tmp_path / "copies.json")
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(line)[1:]
+    done = kdyno(*words, *SHORTER[words[1]], runs=tmp_path / "runs")
+    assert done.stdout.strip()
+    if "-o" in words:
+        assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 100
