@@ -85,7 +85,7 @@ def of_memcpy() -> list[str]:
 
 SHORTER = {
     "bench": ("--minutes", "0.05"),
-    "histogram": ("--seconds", "0.02"),
+    "histogram": ("--seconds", "0.05"),
     "tune": ("--minutes", "0.05"),
 }
 
