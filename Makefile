@@ -38,7 +38,7 @@ test: setup check
 	@$(BIN)/python -m pytest -m uml
 
 bench: setup
-	@status=0; for it in site survey memcpy speed; do \
+	@status=0; for it in page memory site survey memcpy speed; do \
 		$(BIN)/python -m benchmarks.$$it || status=1; \
 	done; exit $$status
 

@@ -26,7 +26,7 @@ from kdyno.store.run import Run, create_run
 
 ALLOWED_MB = 250.0
 BASELINE, VARIANTS = "stock", ("mine", "other", "nothing")
-_JUDGE = """
+JUDGE = """
 import sys
 from pathlib import Path
 from kdyno.lab.judging import Question, verdict_of
@@ -39,7 +39,7 @@ with write_run(Path(sys.argv[1])) as writer:
     )
     writer.save_verdict(verdict_of(writer.run, question, "max_boots"))
 """
-_KDYNO = "from kdyno.cli.main import main; raise SystemExit(main())"
+KDYNO = "from kdyno.cli.main import main; raise SystemExit(main())"
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ def peaks(run: Run) -> list[Peak]:
         "report -f markdown": ["report", run.name, "-f", "markdown"],
         "report -f html": ["report", run.name, "-o", f"{out}.html"],
     }
-    found = [peak("judging", [sys.executable, "-c", _JUDGE, str(run.path)], environment)]
+    found = [peak("judging", [sys.executable, "-c", JUDGE, str(run.path)], environment)]
     for what, words in verbs.items():
-        found.append(peak(what, [sys.executable, "-c", _KDYNO, *words], environment))
+        found.append(peak(what, [sys.executable, "-c", KDYNO, *words], environment))
     return found
 
 
