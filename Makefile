@@ -30,10 +30,11 @@ check: $(BIN)/kdyno
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m pytest -n 2 -m "not uml and not browser and not tools"
+	@$(BIN)/python -m pytest -n 2 -m "not uml and not browser and not tools and not slow"
 
 # Apart, so that no browser is alive beside a guest that is being timed.
 test: setup check
+	@$(BIN)/python -m pytest -n 2 -m "slow and not uml and not browser and not tools"
 	@$(BIN)/python -m pytest -m "(browser or tools) and not uml"
 	@$(BIN)/python -m pytest -m uml
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 from pathlib import Path
@@ -14,14 +15,18 @@ from kdyno.paths import data_root
 
 @pytest.fixture(scope="session")
 def guest_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that `make -C guest` fills."""
-    out = tmp_path_factory.mktemp("guest")
-    subprocess.run(
-        ["make", "-j2", "-C", str(data_root() / "guest"), f"OUT={out}"],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "MAKEFLAGS": ""},
-    )
+    """The folder that `make -C guest` fills; tests that run side by side share it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    out = shared / "guest-build"
+    with (shared / "guest-build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(
+            ["make", "-j2", "-C", str(data_root() / "guest"), f"OUT={out}"],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "MAKEFLAGS": ""},
+        )
     return out
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Kdyno, kdyno
@@ -47,10 +48,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def quickly(verb: str) -> list[str]:
+def quickly(verb: str) -> list[Any]:
     """The examples without those that build a kernel; of a check a part of the sizes will do."""
     lines = [line for line in examples(verb) if "--kernel" not in line]
-    return [f"{line} --quick" for line in lines] if verb == "memcpy check" else lines
+    if verb != "memcpy check":
+        return list(lines)
+    return [pytest.param(f"{line} --quick", marks=pytest.mark.slow) for line in lines]
 
 
 @pytest.mark.parametrize("line", [line for verb in VERBS for line in quickly(verb)])

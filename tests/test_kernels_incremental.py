@@ -127,6 +127,7 @@ def test_flags_of_one_file_reach_it_alone(toy: Toy) -> None:
     assert image.build["changed_files"] == ["lib/Makefile"]
 
 
+@pytest.mark.slow
 def test_every_way_from_trunk_to_variant_ends_in_the_bytes_of_a_whole_build(toy: Toy) -> None:
     variants = asked(toy)
     whole = {

@@ -230,7 +230,13 @@ def test_a_port_beyond_the_last(site: Path) -> None:
         pass
 
 
-@pytest.mark.parametrize("line", ["kdyno serve --port 0", *examples("serve")])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kdyno serve --port 0",
+        *(pytest.param(it, marks=pytest.mark.slow) for it in examples("serve")),
+    ],
+)
 def test_the_command_serves_until_it_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:

@@ -186,6 +186,7 @@ def test_light_pages_say_what_they_lack(runs: Path, tmp_path: Path) -> None:
     assert "leaves out" not in full
 
 
+@pytest.mark.slow
 def test_many_runs_are_made_by_several_processes(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

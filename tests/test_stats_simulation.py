@@ -107,6 +107,7 @@ def test_repetitions_within_a_boot_are_no_replicates() -> None:
     assert (said != 0).mean() > 0.5
 
 
+@pytest.mark.slow
 def test_promise(command: ModuleType) -> None:
     """The whole rule, stopping included, on every source; 2,000 A/A experiments a row."""
     experiments = 2000
