@@ -78,6 +78,10 @@ def _changed(verdict: Verdict, found: Sequence[Group]) -> list[str]:
         if it.verdict in order and not it.equivalent_too
     ]
     if not changed:
+        tested = [it for group in found if not group.is_copy for it in group.tested]
+        undecided = sum(it.verdict == "inconclusive" for it in tested)
+        if undecided:
+            return [f"Nothing was found faster or slower; {undecided} of {len(tested)} undecided."]
         return ["Nothing is faster or slower by more than does not matter."]
     changed.sort(key=lambda it: order.index(it.verdict))
     lines = [
