@@ -199,6 +199,7 @@ def test_the_worst_verdicts_make_pages() -> None:
         assert "verdicts" in found.section_ids, name
 
 
+@pytest.mark.slow
 def test_a_hundred_cases_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape(
         cases=tuple(case(number, f"suite-{number // 20}") for number in range(100)),
@@ -337,6 +338,7 @@ def test_report_refuses_before_it_works(
     assert said.status == 2 and text in said.err
 
 
+@pytest.mark.slow
 def test_charts_keep_to_the_schema(demo: Evidence) -> None:
     """Pages are made without altair's own checks; here they are on."""
     import altair

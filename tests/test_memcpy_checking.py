@@ -49,6 +49,7 @@ def test_every_routine_is_right(routine: Routine, tmp_path: Path) -> None:
     assert found.cases >= 400 and not found.cached
 
 
+@pytest.mark.slow
 def test_the_full_check_has_every_size_at_every_pair_of_offsets(tmp_path: Path) -> None:
     found = checking.check(find_routine("overlap-sse"), tmp_path)
     assert found.passed and found.cases > 1025 * 64 * 64

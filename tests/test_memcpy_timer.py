@@ -109,6 +109,7 @@ def routine(folder: Path, name: str, code: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_real_block_with_one_that_faults(tmp_path: Path) -> None:
     path = routine(tmp_path, "faulty", "movq $0, %rax\nmovq %rax, (%rax)\nRET")

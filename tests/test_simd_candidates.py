@@ -93,6 +93,7 @@ def half_md4(name: bytes) -> int:
     return (b + 0xEFCDAB89) & MASK
 
 
+@pytest.mark.slow
 def test_the_scalar_forms_are_right(first_forms: list[bytes]) -> None:
     data, other = INPUT[:64], INPUT[64:]
     sums, crcs, hashes, cipher, parity = first_forms
@@ -104,6 +105,7 @@ def test_the_scalar_forms_are_right(first_forms: list[bytes]) -> None:
     assert parity == bytes(x ^ y for x, y in zip(data, other, strict=True))
 
 
+@pytest.mark.slow
 def test_every_form_that_this_cpu_runs_is_timed(program: Path) -> None:
     timings = bench.measure(program, (64,))
     forms = {(it.candidate, it.form) for it in timings}
