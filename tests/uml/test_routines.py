@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +36,7 @@ config = ["bench"]
 [variant.all]
 memcpy = ["overlap-avx2", "overlap-sse"]
 routines = {{ memmove = ["avx2", "sse"], memset = ["avx2", "sse"] }}
-patches = ["fused-user-copy.patch"]
+patches = ["fused-user-copy.patch", "lazy-registers.patch"]
 [[suite]]
 name = "unixbench"
 cases = ["pipe", "fscopy-1024", "execl", "spawn"]
@@ -48,8 +50,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     folder = tmp_path_factory.mktemp("routines")
     experiment = parse(TEXT, "routines.toml", folder, vocabulary(load()))
     recipes = check(experiment, cache_root(), lambda _text, _part: None)
-    assert set(recipes.of["all"].changes.files) == {
+    assert set(recipes.of["all"].changes.files) >= {
         "arch/um/kernel/skas/uaccess.c",
+        "arch/x86/um/os-Linux/mcontext.c",
         *(f"arch/x86/lib/{name}_64.S" for name in ("memcpy", "memmove", "memset")),
     }
     return build_all(experiment, recipes, cache_root()).images["all"]
@@ -79,6 +82,26 @@ def test_a_kernel_with_all_of_it_does_its_work(image: Image) -> None:
     assert outcome.host.status == "ok", outcome.host
     for number in range(len(jobs)):
         assert isinstance(outcome.transcript.result(number), Sample), words[number]
+
+
+def test_vector_registers_stay_what_a_process_made_them(image: Image, tmp_path: Path) -> None:
+    source = Path(__file__).parent / "registers.c"
+    program = tmp_path / "registers"
+    compiling = ["gcc", "-O2", "-Wall", "-Werror", "-static", "-pthread", "-o", program, source]
+    subprocess.run(compiling, check=True)
+    subprocess.run([program], check=True, stdout=subprocess.DEVNULL)  # the host's kernel keeps them
+    job = CaseJob("test", "registers", "run", ("/run/kdyno/programs/registers",), 0.05)
+    asked = UmlBoot(
+        kernel=image.kernel,
+        program=guest_program(cache_root(), 64),
+        job=Job((job,)),
+        placement=first(place(1)),
+        shared=((tmp_path, "programs"),),
+    )
+    outcome = boot(asked)
+    assert outcome.host.status == "ok", outcome.host
+    found = outcome.transcript.result(0)
+    assert isinstance(found, Sample), found
 
 
 @pytest.mark.skipif(
