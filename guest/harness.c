@@ -137,15 +137,14 @@ static void measure_seconds(const struct bench *bench, double seconds, uint64_t 
     // The last repetition may end a little before the time is full: half of one is near enough.
     // A single operation longer than its share is repeated less often rather than for many times
     // the seconds asked for: the boot is the unit of replication.
-    uint64_t most_ns = operations == 1 ? 2 * enough_ns : UINT64_MAX;
     int retries = 3;
-    while (!done || (done < REPS_LEAST && total_ns + total_ns / done < most_ns) ||
+    while (!done ||
+           (done < REPS_LEAST && (operations > 1 || total_ns + total_ns / done < 2 * enough_ns)) ||
            (done < REPS_MOST && total_ns + total_ns / done / 2 < enough_ns)) {
         total_ns += ns[done] = timed(bench, operations);
         // A machine that was busy all through the calibration looked slow: begin again.
         if ((double)ns[done++] < part_ns / 3 && retries-- > 0) {
             operations = (uint64_t)((double)operations * part_ns / (double)(ns[done - 1] + 1)) + 1;
-            most_ns = UINT64_MAX;
             total_ns = done = 0;
         }
     }
