@@ -20,6 +20,7 @@ from kdyno.cli.session import (
     Runs,
     Variants,
     load,
+    load_stored,
     runs_folder,
     say,
     where,
@@ -201,16 +202,9 @@ def _of_experiment(
 def _of_run(
     run: Run, asked: Asked, options: Options, chosen: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> tuple[Run, dict[str, Profile]]:
-    from kdyno.experiment import loader
-    from kdyno.experiment.overrides import Overrides, apply
-    from kdyno.lab.vocabulary import vocabulary
-    from kdyno.suites.catalogue import load as load_suites
+    from kdyno.experiment.overrides import apply
 
-    manifest = run.manifest()
-    suites = load_suites()
-    origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
-    experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
-    overrides = Overrides.from_json(manifest.overrides)
+    experiment, suites, overrides = load_stored(run, run.manifest())
     if chosen[0]:
         overrides = replace(overrides, variants=chosen[0])
     if chosen[1]:

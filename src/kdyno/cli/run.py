@@ -32,6 +32,7 @@ from kdyno.cli.session import (
     Yes,
     consent,
     load,
+    load_stored,
     percent,
     runs_folder,
     say,
@@ -225,12 +226,8 @@ def _watchable(asked: Experiment) -> tuple[set[tuple[str, str]], tuple[str, ...]
 
 def _stored(text: str, runs: Path) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
     """An interrupted run: its folder, its experiment, the suites, what was overridden."""
-    from kdyno.experiment import loader
-    from kdyno.experiment.overrides import Overrides
-    from kdyno.lab.vocabulary import vocabulary
     from kdyno.store.resolve import resolve
     from kdyno.store.run import open_run
-    from kdyno.suites.catalogue import load as load_suites
 
     path = resolve(text, runs)
     run = open_run(path)
@@ -240,10 +237,7 @@ def _stored(text: str, runs: Path) -> tuple[Path, Experiment, Mapping[str, Suite
             f"{path.name} is finished ({manifest.stopped}); "
             f"`kdyno report {path.name}{where(path.parent)}` shows it"
         )
-    suites = load_suites()
-    origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
-    experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
-    return path, experiment, suites, Overrides.from_json(manifest.overrides)
+    return path, *load_stored(run, manifest)
 
 
 def _has_verdict(run: Run) -> bool:

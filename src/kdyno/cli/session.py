@@ -14,6 +14,9 @@ from kdyno.cli.completion import case_names, experiment_files, variant_names
 
 if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
+    from kdyno.experiment.overrides import Overrides
+    from kdyno.store.manifest import Manifest
+    from kdyno.store.run import Run
     from kdyno.suites.catalogue import Suite
 
 ExperimentFile = Annotated[
@@ -150,6 +153,19 @@ def load(path: Path | None) -> tuple[Experiment, Mapping[str, Suite]]:
         )
     suites = load_suites()
     return loader.load(path, vocabulary(suites)), suites
+
+
+def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, Suite], Overrides]:
+    """The experiment of a run as its file said it, the suites, and what the run overrode."""
+    from kdyno.experiment import loader
+    from kdyno.experiment.overrides import Overrides
+    from kdyno.lab.vocabulary import vocabulary
+    from kdyno.suites.catalogue import load as load_suites
+
+    suites = load_suites()
+    origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
+    experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
+    return experiment, suites, Overrides.from_json(manifest.overrides)
 
 
 def consent(experiment: Experiment, yes: bool) -> None:
