@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kdyno.vectorize.loops import Loop, ObjectRecord
+from kdyno.vectorize.loops import Loop, ObjectRecord, in_tree, record_of
 from kdyno.vectorize.reasons import reason_of
 
 # A regular expression that a shell leaves alone: Kbuild does not quote it. Any match will do.
@@ -55,19 +55,15 @@ _FOREWORD = "loop not vectorized"
 
 def read(name: str, files: Iterable[Path], source: str) -> ObjectRecord:
     """The loops of the object ``name``. source: the tree's path as the compiler saw it."""
-    loops: list[Loop] = []
-    damage = ""
-    for file in files:
-        try:
-            text = file.read_bytes().decode("utf-8", "replace")
-        except OSError as problem:
-            damage = f"{file.name}: {problem.strerror}"
-            continue
+
+    def loops_of(_file: Path, text: str) -> tuple[list[Loop], str]:
+        wrong = ""
         if text and not text.endswith("\n...\n"):
-            damage = f"{file.name}: ends in the middle of a remark"
+            wrong = "ends in the middle of a remark"
             text = text[: text.rfind("\n...\n") + 5]
-        loops += _loops(_documents(text), source)
-    return ObjectRecord(name, tuple(loops), damage)
+        return _loops(_documents(text), source), wrong
+
+    return record_of(name, files, loops_of)
 
 
 def _documents(text: str) -> Iterator[_Document]:
@@ -142,12 +138,12 @@ def _loop(
     words: str = "",
 ) -> Loop:
     return Loop(
-        each.file.removeprefix(f"{source}/").removeprefix("./"),
+        in_tree(each.file, source),
         each.line,
         each.column,
         each.function,
         lanes=lanes,
         library=library,
         reason=reason,
-        words=words[:300],
+        words=words,
     )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kdyno.vectorize.loops import Loop, ObjectRecord
+from kdyno.vectorize.loops import Loop, ObjectRecord, in_tree, record_of
 from kdyno.vectorize.reasons import reason_of
 
 FLAGS = "-fdump-tree-vect-missed-optimized -fdump-tree-ldist-optimized"
@@ -37,21 +37,12 @@ def dumps(tree: Path) -> Iterator[tuple[str, list[Path]]]:
 
 def read(name: str, files: Iterable[Path], source: str) -> ObjectRecord:
     """The loops of the object ``name``. source: the tree's path as the compiler saw it."""
-    loops: list[Loop] = []
-    damage = ""
-    for file in files:
-        try:
-            text = file.read_bytes().decode("utf-8", "replace")
-        except OSError as problem:
-            damage = f"{file.name}: {problem.strerror}"
-            continue
-        if file.suffix == ".vect":
-            loops += vectorised(text, source)
-        else:
-            loops += replaced(text, source)
-        if is_cut(text):
-            damage = f"{file.name}: ends in the middle of a function"
-    return ObjectRecord(name, tuple(loops), damage)
+
+    def loops_of(file: Path, text: str) -> tuple[list[Loop], str]:
+        found = vectorised(text, source) if file.suffix == ".vect" else replaced(text, source)
+        return found, "ends in the middle of a function" if is_cut(text) else ""
+
+    return record_of(name, files, loops_of)
 
 
 def vectorised(text: str, source: str) -> list[Loop]:
@@ -140,7 +131,7 @@ def _loop(
     words: str = "",
 ) -> Loop:
     return Loop(
-        said["file"].removeprefix(f"{source}/").removeprefix("./"),
+        in_tree(said["file"], source),
         int(said["line"]),
         int(said["column"]),
         function,
@@ -148,5 +139,5 @@ def _loop(
         epilogue_bytes=epilogue_bytes,
         library=library,
         reason=reason,
-        words=words[:300],
+        words=words,
     )

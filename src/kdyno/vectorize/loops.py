@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 REGISTER = {16: "xmm", 32: "ymm", 64: "zmm"}
@@ -54,6 +56,32 @@ class ObjectRecord:
     loops: tuple[Loop, ...] = ()
     damage: str = ""
     """Why the record, or its end, cannot be read; the loops before it count."""
+
+
+_MOST_WORDS = 300
+
+
+def in_tree(file: str, source: str) -> str:
+    """A path as a compiler wrote it, from the root of the tree that it saw as ``source``."""
+    return file.removeprefix(f"{source}/").removeprefix("./")
+
+
+def record_of(
+    name: str, files: Iterable[Path], loops_of: Callable[[Path, str], tuple[list[Loop], str]]
+) -> ObjectRecord:
+    """All of one object. loops_of: a file and its text → its loops, and what is wrong with it."""
+    loops: list[Loop] = []
+    damage = ""
+    for file in files:
+        try:
+            text = file.read_bytes().decode("utf-8", "replace")
+        except OSError as problem:
+            damage = f"{file.name}: {problem.strerror}"
+            continue
+        found, wrong = loops_of(file, text)
+        loops += (replace(loop, words=loop.words[:_MOST_WORDS]) for loop in found)
+        damage = f"{file.name}: {wrong}" if wrong else damage
+    return ObjectRecord(name, tuple(loops), damage)
 
 
 @dataclass(frozen=True)
