@@ -14,7 +14,7 @@ from html import escape
 from statistics import median
 
 from kdyno.report import plain
-from kdyno.report.charts.vega import Spec, layer, panel
+from kdyno.report.charts.vega import Spec, arm_colour, layer, panel
 from kdyno.report.evidence import Evidence, Point
 from kdyno.store.manifest import CaseInfo
 
@@ -104,14 +104,7 @@ def boots_chart(evidence: Evidence, case: CaseInfo, variant: str, width_px: int)
     x = altair.X("boot:Q", scale=ends, axis=altair.Axis(title="boot", grid=False, tickCount=6))
     y_axis = altair.Axis(title=plain.short(case.unit), tickCount=5, format="~s")
     y = altair.Y("score:Q", scale=altair.Scale(zero=False), axis=y_axis)
-    colour = altair.Color(
-        "arm:N",
-        scale=altair.Scale(
-            domain=["baseline", "variant"], range=["var(--baseline)", "var(--variant)"]
-        ),
-        legend=None,
-    )
-    chart = altair.Chart().encode(y=y, color=colour)
+    chart = altair.Chart().encode(y=y, color=arm_colour())
     layers = [
         layer(chart.mark_rule(opacity=0.55), middles),
         layer(

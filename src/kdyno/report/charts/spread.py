@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdyno.report import figures, plain
-from kdyno.report.charts.vega import Spec, fitted, label_width, layer, panel, stack
+from kdyno.report.charts.vega import Spec, arm_colour, fitted, label_width, layer, panel, stack
 from kdyno.report.evidence import Evidence, Point
 from kdyno.store.manifest import CaseInfo
 
@@ -124,14 +124,7 @@ def _layers(rows: list[Spec], half: float, label_px: int, last: bool) -> list[Sp
     order = altair.Scale(domain=[row["row"] for row in rows])
     y = altair.Y("row:N", scale=order, title=None, axis=names)
     ends = altair.Scale(domain=[-half, half], nice=False)
-    colour = altair.Color(
-        "arm:N",
-        scale=altair.Scale(
-            domain=["baseline", "variant"], range=["var(--baseline)", "var(--variant)"]
-        ),
-        legend=None,
-    )
-    chart = altair.Chart().encode(y=y, color=colour)
+    chart = altair.Chart().encode(y=y, color=arm_colour())
 
     def x(name: str) -> Any:
         return altair.X(f"{name}:Q", scale=ends, axis=axis)

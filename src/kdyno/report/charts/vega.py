@@ -51,6 +51,16 @@ def fitted(text: str, width_px: float) -> str:
     return text if cell_len(text) <= cells else set_cell_size(text, cells - 1).rstrip() + "…"
 
 
+def arm_colour() -> Any:
+    """Colour by the field ``arm``: "baseline" or "variant"; the page's own palette."""
+    import altair
+
+    scale = altair.Scale(
+        domain=["baseline", "variant"], range=["var(--baseline)", "var(--variant)"]
+    )
+    return altair.Color("arm:N", scale=scale, legend=None)
+
+
 def label_width(texts: Iterable[str], most_px: int) -> int:
     """Room for the longest of these labels, within reason."""
     from rich.cells import cell_len

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-from html import escape
-from string import Template
-
 from kdyno import __version__
 from kdyno.memcpy import judging
 from kdyno.memcpy.results import Bench
@@ -13,7 +10,7 @@ from kdyno.report import benchtable, figures, plain
 from kdyno.report.charts import curves
 from kdyno.report.charts.vega import drawn
 from kdyno.report.html.markup import Html, join, name, short, tag
-from kdyno.report.html.page import digest, file_text, style_sheet
+from kdyno.report.html.page import document
 from kdyno.report.html.table import Cell, Row, table
 
 WIDTHS_PX = {"wide": 1000, "narrow": 356}
@@ -49,21 +46,8 @@ def page(bench: Bench) -> str:
         for id_, (heading, content) in parts.items()
     ]
     links = [tag("a", heading, href=f"#{id_}") for id_, (heading, _) in parts.items()]
-    style, script = style_sheet(), file_text("frame.js")
-    policy = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {digest(style)}; script-src {digest(script)}"
-    )
-    made = Template(file_text("page.html")).substitute(
-        policy=policy,
-        version=escape(__version__),
-        title="Memory routines · kdyno",
-        style=style,
-        body=join([_head(bench, links), tag("main", sections), _foot(bench)]),
-        data="",
-        script=script,
-    )
-    return made.replace('href="#verdicts">To the verdicts', 'href="#curves">To the curves', 1)
+    body = join([_head(bench, links), tag("main", sections), _foot(bench)])
+    return document(title="Memory routines · kdyno", body=body, skip=("curves", "To the curves"))
 
 
 def drawings(bench: Bench) -> Html:

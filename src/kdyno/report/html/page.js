@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: MIT
 "use strict";
-// What a report does beyond frame.js, which stands before this: words at a point, saving files.
+// What a report does beyond frame.js and tip.js, which stand before this: words at a point, saving files.
 
 const run = JSON.parse(document.getElementById("run-data").textContent);
 
 // Words at a point of a panel, by pointer and by arrow keys.
-const tip = document.createElement("div");
-tip.id = "tip";
-tip.setAttribute("role", "status");
-tip.hidden = true;
-const cursor = document.createElement("div");
-cursor.className = "cursor";
-document.body.append(tip);
 const shape = { width: 1000, height: 240, edge: 14 }; // as in charts/boots.py
 const pointsOf = (panel) => {
   if (panel.points) return panel.points;
@@ -41,21 +34,7 @@ const point = (svg, chosen) => {
   const panel = svg.closest(".panel");
   panel.chosen = chosen;
   const at = pointsOf(panel)[chosen];
-  svg.parentElement.append(cursor);
-  const box = svg.getBoundingClientRect();
-  // Through the object model, which the page's policy allows; attributes it does not.
-  cursor.style.left = `${at.x * box.width}px`;
-  cursor.style.top = `${at.y * box.height}px`;
-  tip.textContent = told(panel, at);
-  tip.hidden = false;
-  const left = Math.min(box.left + at.x * box.width, root.clientWidth - tip.offsetWidth - 8);
-  tip.style.left = `${Math.max(8, left - 20)}px`;
-  const above = box.top + at.y * box.height - tip.offsetHeight - 14;
-  tip.style.top = `${above > 4 ? above : box.bottom + 6}px`;
-};
-const leave = () => {
-  tip.hidden = true;
-  cursor.remove();
+  showTip(svg, at.x, at.y, told(panel, at));
 };
 for (const svg of document.querySelectorAll(".strip")) {
   const panel = svg.closest(".panel");
@@ -69,19 +48,18 @@ for (const svg of document.querySelectorAll(".strip")) {
     });
     point(svg, best);
   });
-  svg.addEventListener("pointerleave", leave);
-  svg.addEventListener("blur", leave);
+  svg.addEventListener("pointerleave", hideTip);
+  svg.addEventListener("blur", hideTip);
   svg.addEventListener("keydown", (event) => {
     const last = pointsOf(panel).length - 1;
     const now = panel.chosen ?? (event.key === "ArrowLeft" ? last + 1 : -1);
     const next = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: last }[event.key];
-    if (event.key === "Escape") leave();
+    if (event.key === "Escape") hideTip();
     if (next === undefined) return;
     event.preventDefault();
     point(svg, Math.max(0, Math.min(last, next)));
   });
 }
-addEventListener("scroll", leave, { passive: true });
 
 // Saving.
 const save = (name, text, kind) => {

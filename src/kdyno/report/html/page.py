@@ -48,19 +48,46 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
         )
         links.append(tag("a", module.TITLE, href=f"#{id_}"))
     body = join([head(evidence, links), tag("main", parts), _foot(evidence, light)])
-    style = style_sheet()
-    script = "".join(map(file_text, ("frame.js", "page.js", "flame.js")))
+    return document(
+        title=f"{plain.short(evidence.verdict.experiment)} · kdyno",
+        body=body,
+        skip=("verdicts", "To the verdicts"),
+        scripts=file_text("tip.js") + file_text("page.js") + file_text("flame.js"),
+        data=data(page_data(evidence), "run-data"),
+    )
+
+
+def document(
+    *,
+    title: str,
+    body: Html,
+    skip: tuple[str, str],
+    scripts: str = "",
+    styles: str = "",
+    data: str = "",
+    kind: str = "",
+    also: str = "",
+) -> str:
+    """A whole page that may load nothing from anywhere, by its policy.
+
+    skip: id and words of the link past the head. scripts, styles: beyond those of every page.
+    kind: a class of the body. also: what the policy allows beyond the page's own style and script.
+    """
+    style, script = style_sheet() + styles, file_text("frame.js") + scripts
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {digest(style)}; script-src {digest(script)}"
+        f"style-src {digest(style)}; script-src {digest(script)}{also}"
     )
     return Template(file_text("page.html")).substitute(
         policy=policy,
         version=escape(__version__),
-        title=escape(f"{plain.short(evidence.verdict.experiment)} · kdyno"),
+        title=escape(title),
         style=style,
+        kind=f' class="{kind}"' if kind else "",
+        first=skip[0],
+        skip=skip[1],
         body=body,
-        data=data(page_data(evidence), "run-data"),
+        data=data,
         script=script,
     )
 

@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from string import Template
 
 from kdyno import __version__
 from kdyno.report import plain
 from kdyno.report.html.markup import Html, join, tag
-from kdyno.report.html.page import digest, file_text, style_sheet
+from kdyno.report.html.page import document
 from kdyno.report.html.table import Cell, Row, table
 from kdyno.report.survey import Grid, Value, head, is_figure, shown
 from kdyno.vectorize.survey import Survey
-
-_SKIP = ('href="#verdicts">To the verdicts', 'href="#main">To the tables')
 
 
 def page(survey: Survey, grids: Sequence[Grid]) -> str:
@@ -37,20 +33,8 @@ def page(survey: Survey, grids: Sequence[Grid]) -> str:
             tag("footer", tag("p", f"Made by kdyno {__version__}.")),
         ]
     )
-    style, script = style_sheet(), file_text("frame.js")
-    policy = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {digest(style)}; script-src {digest(script)}"
-    )
-    return Template(file_text("page.html").replace(*_SKIP)).substitute(
-        policy=policy,
-        version=escape(__version__),
-        title=escape(f"vectorised loops · {plain.short(survey.source)} · kdyno"),
-        style=style,
-        body=body,
-        data="",
-        script=script,
-    )
+    title = f"vectorised loops · {plain.short(survey.source)} · kdyno"
+    return document(title=title, body=body, skip=("main", "To the tables"))
 
 
 def section(grid: Grid) -> Html:

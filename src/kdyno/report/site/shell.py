@@ -5,14 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from html import escape
 from importlib.resources import files
-from string import Template
 from typing import Any
 
 from kdyno import __version__
 from kdyno.report.html.markup import Content, data, join, tag
-from kdyno.report.html.page import digest, file_text, style_sheet
+from kdyno.report.html.page import document, file_text
 
 PAGES = {"index.html": "Runs", "compare.html": "Compare", "history.html": "History"}
 
@@ -54,23 +52,16 @@ def shell(
             tag("footer", tag("p", f"Made by kdyno {__version__}.")),
         ]
     )
-    script = file_text("frame.js")
-    script += "".join(_file(name) for name in (*scripts, *(["live.js"] if live else [])))
-    style = style_sheet() + _file("site.css")
-    policy = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src {digest(style)}; script-src {digest(script)}"
-    )
-    if live:
-        policy += "; connect-src 'self'"
-    return Template(_file("site.html")).substitute(
-        policy=policy,
-        version=escape(__version__),
-        title=escape(f"{title} · kdyno"),
-        style=style,
+    own = (*scripts, *(["live.js"] if live else []))
+    return document(
+        title=f"{title} · kdyno",
         body=body,
+        skip=("main", "To the contents"),
+        scripts=file_text("tip.js") + "".join(map(_file, own)),
+        styles=_file("site.css"),
         data="" if values is None else data(values, "site-data"),
-        script=script,
+        kind="site",
+        also="; connect-src 'self'" if live else "",
     )
 
 
