@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.errors import UsageError
+from kdyno.store.reading import content
 
 SCHEMA = 1
 KIND = "copies"
@@ -83,14 +84,14 @@ def distribution(
 
 def read_distribution(path: Path) -> Distribution:
     """The distribution in a file; UsageError names the file, the cell and the key at fault."""
-    return parse_distribution(_content(path), str(path))
+    return parse_distribution(content(path, MOST_FILE_BYTES, "distribution"), str(path))
 
 
-def parse_distribution(content: bytes, origin: str) -> Distribution:
-    """The distribution that ``content`` is; UsageError otherwise, with ``origin`` in it."""
+def parse_distribution(given: bytes, origin: str) -> Distribution:
+    """The distribution that ``given`` is; UsageError otherwise, with ``origin`` in it."""
     way = "a distribution is what `kdyno memcpy histogram -o FILE.json` writes"
     try:
-        data = json.loads(content)
+        data = json.loads(given)
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
@@ -172,17 +173,6 @@ def write_whole(content: bytes, path: Path) -> None:
             raise
     except OSError as problem:
         raise UsageError(f"{path}: cannot be written: {problem.strerror}") from problem
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES + 1)
-    except OSError as problem:
-        raise UsageError(f"{path}: cannot be read: {problem.strerror}") from problem
-    if len(content) > MOST_FILE_BYTES:
-        raise UsageError(f"{path}: has more than {MOST_FILE_BYTES >> 20} MiB: no distribution")
-    return content
 
 
 def _rows(

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from kdyno.errors import UsageError
 from kdyno.memcpy.loads import LEVELS, MODES, Load
+from kdyno.store.reading import content
 
 SCHEMA = 1
 KIND = "memcpy-bench"
@@ -119,21 +120,14 @@ def to_json(bench: Bench) -> dict[str, Any]:
 
 def read_bench(path: Path) -> Bench:
     """The bench in a file; UsageError names the file and what is wrong with it."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES + 1)
-    except OSError as problem:
-        raise UsageError(f"{path}: cannot be read: {problem.strerror}") from problem
-    if len(content) > MOST_FILE_BYTES:
-        raise UsageError(f"{path}: more than {MOST_FILE_BYTES >> 20} MiB: no result of a bench")
-    return parse_bench(content, str(path))
+    return parse_bench(content(path, MOST_FILE_BYTES, "result of a bench"), str(path))
 
 
-def parse_bench(content: bytes, origin: str) -> Bench:
-    """The bench that ``content`` holds; UsageError otherwise, with ``origin`` in it."""
+def parse_bench(given: bytes, origin: str) -> Bench:
+    """The bench that ``given`` holds; UsageError otherwise, with ``origin`` in it."""
     way = "`kdyno memcpy bench --json FILE` writes such files"
     try:
-        data = json.loads(content)
+        data = json.loads(given)
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
     if not isinstance(data, dict) or data.get("kind") != KIND or data.get("schema") != SCHEMA:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kdyno.errors import ToolError
-from kdyno.store.reading import Count, Name, Record, Seconds, Text, parse
+from kdyno.store.reading import Count, Name, Record, Seconds, Text, content, parse
 
 Where = Literal["kernel", "host", "user"]
 WHERES: tuple[Where, ...] = ("kernel", "host", "user")
@@ -191,14 +191,7 @@ def from_bytes(data: bytes, path: Path) -> Profile:
 
 def read_profile(path: Path) -> Profile:
     """The profile in a file; ToolError when it is missing, too large or damaged."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LIMIT_BYTES + 1)
-    except OSError as problem:
-        raise ToolError(f"{path}: {problem.strerror}") from None
-    if len(data) > _LIMIT_BYTES:
-        raise ToolError(f"{path}: more than {_LIMIT_BYTES >> 20} MB: that is no profile")
-    return from_bytes(data, path)
+    return from_bytes(content(path, _LIMIT_BYTES, "profile", ToolError), path)
 
 
 def to_json(profile: Profile) -> str:

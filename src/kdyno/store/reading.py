@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from kdyno.errors import ToolError
+from kdyno.errors import KdynoError, ToolError, UsageError
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 _TEXT_LIMIT = 1 << 16
@@ -44,6 +44,18 @@ class Record(BaseModel):
 
 
 R = TypeVar("R", bound=Record)
+
+
+def content(path: Path, most_bytes: int, what: str, error: type[KdynoError] = UsageError) -> bytes:
+    """A whole file of at most so many bytes; ``error`` says why not. what: "profile", say."""
+    try:
+        with path.open("rb") as file:
+            found = file.read(most_bytes + 1)
+    except OSError as problem:
+        raise error(f"{path}: cannot be read: {problem.strerror}") from problem
+    if len(found) > most_bytes:
+        raise error(f"{path}: more than {most_bytes >> 20} MiB: no {what}")
+    return found
 
 
 def parse(model: type[R], data: bytes, path: Path) -> R:
