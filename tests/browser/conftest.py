@@ -66,6 +66,27 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+@pytest.fixture
+def by_tab() -> Callable[[Any], tuple[int, int]]:
+    """``by_tab(page)``: how many controls it shows, and how many the Tab key comes to."""
+
+    def walk(page: Any) -> tuple[int, int]:
+        wanted = page.evaluate(
+            "[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex]')]"
+            ".filter(el => el.checkVisibility() && el.tabIndex >= 0).length"
+        )
+        reached = set()
+        for _ in range(wanted + 5):
+            page.keyboard.press("Tab")
+            reached.add(
+                page.evaluate("[...document.querySelectorAll('*')].indexOf(document.activeElement)")
+            )
+        # The body itself has its turn when the end was passed.
+        return wanted, len(reached)
+
+    return walk
+
+
 Opened = Callable[..., Any]
 
 

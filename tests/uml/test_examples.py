@@ -39,11 +39,16 @@ seconds = 0.05
 SHORT = ("--max-boots", "1")
 
 
+def lines() -> list[str]:
+    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    return [line for block in blocks for line in block.splitlines()]
+
+
 def examples() -> list[str]:
     """Those on the reader's own files; the others build kernels that no other test needs."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    lines = [line for block in blocks for line in block.splitlines()]
-    found = [line for line in lines if re.match(r"kdyno (build|run|calibrate|try) .*mine\.", line)]
+    found = [
+        line for line in lines() if re.match(r"kdyno (build|run|calibrate|try) .*mine\.", line)
+    ]
     return [line for line in found if "--refresh" not in line]
 
 
@@ -73,9 +78,7 @@ def test_example(line: str, built: Built, tmp_path: Path, monkeypatch: pytest.Mo
 def of_memcpy() -> list[str]:
     """Those that boot a kernel or time something on this machine, and need no file of the reader's
     but a distribution."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    lines = [line for block in blocks for line in block.splitlines()]
-    found = [line for line in lines if re.match(r"kdyno memcpy (bench|histogram|tune) ", line)]
+    found = [line for line in lines() if re.match(r"kdyno memcpy (bench|histogram|tune) ", line)]
     return [
         line
         for line in found
