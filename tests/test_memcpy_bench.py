@@ -16,6 +16,7 @@ import pytest
 from command_line import Kdyno, kdyno
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from synthetic_run import Shape, case, make
 from test_docs_examples import examples
 
 from kdyno.errors import UsageError
@@ -24,7 +25,7 @@ from kdyno.memcpy import judging, loads, replay
 from kdyno.memcpy.distribution import distribution
 from kdyno.memcpy.goals import goals
 from kdyno.memcpy.rack import Contender
-from kdyno.memcpy.results import Bench, Ceiling, Entry, parse_bench, to_json
+from kdyno.memcpy.results import Bench, Ceiling, Entry, parse_bench, read_bench, to_json
 from kdyno.memcpy.trace import Copy
 from kdyno.report import benchtable
 from kdyno.report.charts import curves
@@ -152,6 +153,22 @@ def test_a_bench_survives_its_file() -> None:
     assert again.loads == bench.loads and again.failed == bench.failed
     assert again.ns["wide"][GRID[0].id][0] == pytest.approx(1.0)
     assert to_json(again) == to_json(bench)
+
+
+def test_a_run_keeps_a_bench_and_shows_it(
+    kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make(tmp_path / "runs", Shape(cases=(case(0),), variants={"mine": 1.1}), monkeypatch)
+    source = tmp_path / "bench.json"
+    source.write_text(json.dumps(to_json(made())))
+    words = ("memcpy", "bench", "--from", str(source), "--runs", str(run.path.parent), "--into")
+    assert kdyno(*words, "no-such-run").status == 2
+    said = kdyno(*words, run.path.name)
+    assert said.status == 0 and run.path.name in said.err
+    kept = read_bench(run.path / "memcpy" / "bench.json")
+    assert to_json(kept) == to_json(made())
+    shown = kdyno("report", str(run.path), "-f", "html", "-o", "-")
+    assert "Memory routines" in shown.out
 
 
 @pytest.mark.parametrize(

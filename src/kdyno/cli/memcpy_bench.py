@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kdyno.cli.output import Json, check_writable, write, write_json
-from kdyno.cli.session import NoWait, say
+from kdyno.cli.session import NoWait, Runs, runs_folder, say, where
 
 if TYPE_CHECKING:
     from kdyno.memcpy.bench import Material
@@ -21,7 +21,7 @@ EXAMPLES = (
     "Examples: kdyno memcpy bench --quick | "
     "kdyno memcpy bench --paper -o paper.svg | "
     "kdyno memcpy bench avx2 mine.S --distribution copies.json -o bench.html | "
-    "kdyno memcpy bench --from bench.json --csv -"
+    "kdyno memcpy bench --from bench.json --csv - | kdyno memcpy bench --quick --into last"
 )
 
 Routines = Annotated[
@@ -81,6 +81,11 @@ def verb(
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="Curves: .html, .svg or .png."),
     ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option("--into", metavar="RUN", help="Keep it in this run; its report shows it."),
+    ] = None,
+    runs: Runs = None,
     no_wait: NoWait = False,
     json: Json = None,
 ) -> int:
@@ -97,6 +102,7 @@ def verb(
         raise UsageError(f"-o {output}: its name must end in {', '.join(OUTPUTS)}")
     for file, option in ((json, "--json"), (csv, "--csv"), (output, "-o")):
         check_writable(file, option)
+    kept = _run(into, runs) if into is not None else None
     if given is not None:
         from kdyno.memcpy.results import read_bench
 
@@ -105,8 +111,31 @@ def verb(
         plan = _plan(quick, paper, calls, minutes, figures)
         material = _material(plan, distribution, trace)
         found = timed(routine or [], material, tree, seed, wait=not no_wait)
+    if kept is not None:
+        _keep(found, kept)
     _give(found, json, csv, output, figures)
     return 0
+
+
+def _run(text: str, runs: Path | None) -> Path:
+    """The run's folder; what is no run is refused before anything is timed."""
+    from kdyno.store.resolve import resolve
+    from kdyno.store.run import open_run
+
+    run = open_run(resolve(text, runs_folder(runs)))
+    run.manifest()
+    return run.path
+
+
+def _keep(found: Bench, path: Path) -> None:
+    import json
+
+    from kdyno.memcpy.results import FILE, FOLDER, to_json
+    from kdyno.store.run import write_run
+
+    with write_run(path) as writer:
+        writer.save_file(FILE, json.dumps(to_json(found)).encode(), FOLDER)
+    say(f"kept in {path.name}{where(path.parent)}; `kdyno report` of that run shows it")
 
 
 def _plan(

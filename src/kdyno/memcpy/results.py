@@ -21,6 +21,8 @@ from kdyno.store.reading import content
 SCHEMA = 1
 KIND = "memcpy-bench"
 MOST_FILE_BYTES = 256 << 20
+FOLDER, FILE = "memcpy", "bench.json"
+"""Where a run keeps its bench."""
 RANKS = ("routine", "rival", "other", "bound")
 
 T = TypeVar("T")

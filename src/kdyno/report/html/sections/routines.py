@@ -13,15 +13,13 @@ TITLE = "Memory routines"
 SLOW = True
 TIP = "Time per call by size, both axes logarithmic; the ceiling is what the machine can store."
 
-FILE = "memcpy/bench.json"
-
 
 def section(evidence: Evidence) -> Html | None:
-    """None without ``memcpy/bench.json``; a damaged one is said so."""
-    from kdyno.memcpy.results import read_bench
+    """None without a bench in the run's folder; a damaged one is said so."""
+    from kdyno.memcpy.results import FILE, FOLDER, read_bench
     from kdyno.report.html.benchpage import drawings
 
-    path = evidence.run.path / FILE if evidence.run is not None else None
+    path = evidence.run.path / FOLDER / FILE if evidence.run is not None else None
     if path is None or not path.is_file():
         return None
     try:
