@@ -20,7 +20,7 @@ from kdyno.kernels.progress import BuildProgress
 from kdyno.lab import plan
 from kdyno.lab.benches import digests, host_bench, tree_of, uml_bench
 from kdyno.lab.booting import Bench, info
-from kdyno.lab.builder import Recipes, build_all, check
+from kdyno.lab.builder import Built, Recipes, build_all, check
 from kdyno.lab.judging import Question, verdict_of
 from kdyno.lab.measuring import Loop, Past, Status
 from kdyno.lab.trial import mode_flags, mode_of
@@ -78,7 +78,14 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
             "nothing to compare: every variant but the baseline was skipped "
             f"({'; '.join(f'{name}: {why}' for name, why in recipes.skipped.items())})"
         )
-    built = build_all(
+    built = built_of(experiment, recipes, options)
+    bench = _uml_bench(experiment, suites, built.images, recipes, options)
+    return _start(bench, built.failed, recipes, options)
+
+
+def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Built:
+    """The images of these recipes, from the cache or built now; the listener hears of it."""
+    return build_all(
         experiment,
         recipes,
         options.cache,
@@ -87,8 +94,6 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         report=options.listener.building,
         told=options.listener.told,
     )
-    bench = _uml_bench(experiment, suites, built.images, recipes, options)
-    return _start(bench, built.failed, recipes, options)
 
 
 def _start(
@@ -146,15 +151,7 @@ def resume(
         {name: recipe for name, recipe in recipes.of.items() if name in manifest.images},
         recipes.skipped,
     )
-    built = build_all(
-        experiment,
-        wanted,
-        options.cache,
-        sandboxed=options.sandboxed,
-        jobs=options.jobs,
-        report=options.listener.building,
-        told=options.listener.told,
-    )
+    built = built_of(experiment, wanted, options)
     bench = _uml_bench(experiment, suites, built.images, recipes, options)
     return _go_on(path, bench, manifest, options)
 

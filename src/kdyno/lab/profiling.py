@@ -18,8 +18,8 @@ from kdyno.kernels.image import Image
 from kdyno.lab import fixed_work, siblings
 from kdyno.lab.benches import tree_of, uml_bench
 from kdyno.lab.booting import Bench, info, request
-from kdyno.lab.builder import Recipes, build_all, check
-from kdyno.lab.execution import Options
+from kdyno.lab.builder import Recipes, check
+from kdyno.lab.execution import Options, built_of
 from kdyno.lab.plan import block_order, new_seed
 from kdyno.lab.profiled import Profiler
 from kdyno.lab.trial import mode_of
@@ -168,15 +168,7 @@ def _images(
         {name: it for name, it in recipes.of.items() if name not in lost},
         {**recipes.skipped, **lost},
     )
-    built = build_all(
-        chosen,
-        recipes,
-        options.cache,
-        sandboxed=options.sandboxed,
-        jobs=options.jobs,
-        report=options.listener.building,
-        told=options.listener.told,
-    )
+    built = built_of(chosen, recipes, options)
     if experiment.baseline not in built.images:
         raise ToolError(f"the baseline {experiment.baseline!r} has no kernel to be profiled")
     return dict(built.images), recipes, chosen
