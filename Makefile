@@ -39,7 +39,7 @@ test: setup check
 	@$(BIN)/python -m pytest -m uml
 
 bench: setup
-	@status=0; for it in boots site survey memcpy speed; do \
+	@status=0; for it in boots site survey memcpy kernels speed; do \
 		$(BIN)/python -m benchmarks.$$it || status=1; \
 	done; exit $$status
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""What the SIMD laboratory gives, and costs, in real kernels (about 12 minutes, builds aside).
+
+    python -m benchmarks.kernels [--boots 8] [--seconds 4] [--minutes 4] [--json FILE]
+
+At the same work, by gprof: memcpy's seconds and all of the UML kernel's own with the variant `best`
+of experiments/simd-gprof.toml, against stock's. And how much slower a kernel is that counts its
+copies, in its worst case. Nothing else should run on the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed import Figure
+from kdyno.paths import data_root
+
+EXPERIMENTS = data_root() / "experiments"
+MOST_OF_MEMCPY, MOST_OF_ALL = 0.5, 0.9
+MOST_SLOWDOWN = 2.0
+
+
+def told(*words: str) -> Any:
+    """What a verb of kdyno writes by --json; its progress goes where ours goes."""
+    with tempfile.TemporaryDirectory(prefix="kdyno-kernels-") as folder:
+        file = Path(folder) / "told.json"
+        command = [sys.executable, "-m", "kdyno", *words, "--json", str(file)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        return json.loads(file.read_bytes())
+
+
+def in_the_kernel(boots: int, seconds: float) -> list[Figure]:
+    asked = ("--variant", "best", "--boots", str(boots), "--seconds", str(seconds))
+    found = told("profile", str(EXPERIMENTS / "simd-gprof.toml"), *asked)
+    (best,) = found["differences"]
+    memcpy = next(it for it in best["functions"] if it["function"] == "memcpy")
+    return [
+        _share("memcpy's seconds, best ÷ stock", memcpy, MOST_OF_MEMCPY),
+        _share("the UML kernel's own seconds", best["where"]["kernel"], MOST_OF_ALL),
+    ]
+
+
+def _share(name: str, found: Any, most: float) -> Figure:
+    relative = found["relative"]
+    ends = relative["ci"]
+    how = "no interval"
+    if ends is not None:
+        how = f"95 %: {1 + ends[0]:.3f} … {1 + ends[1]:.3f}"
+    # Without an interval that leaves "the same" out, nothing is shown.
+    value = 1 + relative["mean"] if ends is not None and ends[1] < 0 else 1.0
+    return Figure(name, value, "×", most, how=how)
+
+
+def slowdown(minutes: float) -> Figure:
+    asked = ("--max-minutes", str(minutes))
+    found = told("run", str(EXPERIMENTS / "count-copies.toml"), *asked)
+    worst = max(found["effects"], key=lambda it: _slower(it, it["ratio"]))
+    ends = sorted(_slower(worst, end) for end in worst["ci"])
+    how = f"{worst['case']}; 95 %: {ends[0]:.2f} … {ends[1]:.2f}"
+    name = "a kernel that counts its copies, slower"
+    return Figure(name, _slower(worst, worst["ratio"]), "×", MOST_SLOWDOWN, how=how)
+
+
+def _slower(effect: Any, ratio: float) -> float:
+    return 1 / ratio if effect["better"] == "higher" else ratio
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--boots", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    found = [*in_the_kernel(asked.boots, asked.seconds), slowdown(asked.minutes)]
+    for it in found:
+        print(it.line())
+    if asked.json is not None:
+        values = [{**asdict(it), "met": it.met} for it in found]
+        asked.json.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(it.met for it in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
