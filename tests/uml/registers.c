@@ -30,8 +30,12 @@ static void want(int holds, const char *what) {
     }
 }
 
+static int equal(const pattern before, const pattern after) {
+    return memcmp(before, after, (size_t)(registers * width)) == 0;
+}
+
 static void same(const pattern before, const pattern after, const char *what) {
-    want(memcmp(before, after, (size_t)(registers * width)) == 0, what);
+    want(equal(before, after), what);
 }
 
 static long held(uint32_t seed, const char *what, long number, long a, long b, long c) {
@@ -103,7 +107,6 @@ static void *spinner(void *seed) {
     return NULL;
 }
 
-// Many at once, then many after each other: descriptors of tasks are used again.
 static void run_threads(void *(*work)(void *), int most) {
     uint32_t seeds[4] = {1000, 20000, 300000, 4000000};
     pthread_t running[4];
@@ -123,6 +126,7 @@ static void *short_thread(void *seed) {
 static void threads(void) {
     run_threads(other_thread, 3);
     run_threads(spinner, 3);
+    // Descriptors of tasks are used again.
     for (int i = 0; i < 100; i++) {
         run_threads(short_thread, 2);
     }
@@ -161,7 +165,7 @@ static int borrower(void *myself) {
     fill(borrowed, 78);
     pattern back;
     call_with(borrowed, back, SYS_getpid, 0, 0, 0);
-    if (memcmp(borrowed, back, (size_t)(registers * width)) != 0) {
+    if (!equal(borrowed, back)) {
         _exit(1);
     }
     set_control(0x3f80, 0x27f);
@@ -290,7 +294,7 @@ static void debugger(void) {
             memset(low(wanted, i), 24 + i, 16);
         }
         call_with(before, after, SYS_kill, getpid(), SIGSTOP, 0);
-        _exit(memcmp(after, wanted, (size_t)(registers * width)) == 0 ? 0 : 1);
+        _exit(equal(after, wanted) ? 0 : 1);
     }
     int status;
     struct user_fpregs_struct seen;
@@ -309,12 +313,11 @@ static void debugger(void) {
 
 // The registers in the core of a process that kills itself.
 static void core(void) {
-    char file[64], pattern_file[] = "/proc/sys/kernel/core_pattern";
-    int told = open(pattern_file, O_WRONLY);
+    static const char file[] = "/tmp/registers.core";
+    int told = open("/proc/sys/kernel/core_pattern", O_WRONLY);
     if (told < 0 || getuid() != 0 || getenv("NO_CORE")) {
         return;
     }
-    snprintf(file, sizeof file, "/tmp/registers.core");
     want(write(told, file, strlen(file)) > 0, "a name for cores");
     close(told);
     pid_t child = fork();

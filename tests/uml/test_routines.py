@@ -50,9 +50,19 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     folder = tmp_path_factory.mktemp("routines")
     experiment = parse(TEXT, "routines.toml", folder, vocabulary(load()))
     recipes = check(experiment, cache_root(), lambda _text, _part: None)
-    assert set(recipes.of["all"].changes.files) >= {
+    assert set(recipes.of["all"].changes.files) == {
         "arch/um/kernel/skas/uaccess.c",
+        "arch/um/include/asm/mmu_context.h",
+        "arch/um/include/asm/ptrace-generic.h",
+        "arch/um/include/shared/skas/mm_id.h",
+        "arch/um/kernel/exec.c",
+        "arch/um/kernel/process.c",
+        "arch/um/os-Linux/skas/process.c",
+        "arch/um/os-Linux/start_up.c",
         "arch/x86/um/os-Linux/mcontext.c",
+        "arch/x86/um/ptrace.c",
+        "arch/x86/um/shared/sysdep/ptrace.h",
+        "arch/x86/um/signal.c",
         *(f"arch/x86/lib/{name}_64.S" for name in ("memcpy", "memmove", "memset")),
     }
     return build_all(experiment, recipes, cache_root()).images["all"]

@@ -21,8 +21,8 @@ static void fill(pattern bytes, uint32_t seed) {
 #define SIXTEEN "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"
 #define THIRTY_TWO SIXTEEN ",16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31"
 
-// A function that fills all vector registers, makes the system call with a stack of its own if
-// there is one, and says what they hold after it. (Register 16 and above are the compiler's only
+// A function that fills all vector registers, makes the system call, and says what they hold
+// after it. (Register 16 and above are the compiler's only
 // with -mavx512f, which this is not compiled with.)
 #define CALL(NAME, MOVE, REGISTER, BYTES, LIST, AFTER)                                             \
     static long NAME(const pattern before, pattern after, long number, long a, long b, long c) {   \
