@@ -12,7 +12,6 @@ with a word. Exit status 1 when a figure misses its target.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -20,10 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.speed import Figure
+from benchmarks.speed import Figure, finish
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run, create_run
@@ -187,12 +186,7 @@ def main() -> int:
     given = arguments.parse_args()
     found = figures(given.boots, given.cases)
     print(f"a run of {given.boots} boots:")
-    for it in found:
-        print(it.line())
-    if given.json is not None:
-        values = [{**asdict(it), "met": it.met} for it in found]
-        given.json.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    return 0 if all(it.met for it in found) else 1
+    return finish(found, given.json)
 
 
 if __name__ == "__main__":

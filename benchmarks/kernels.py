@@ -15,11 +15,10 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed import Figure
+from benchmarks.speed import Figure, finish
 from kdyno.paths import data_root
 
 EXPERIMENTS = data_root() / "experiments"
@@ -80,12 +79,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     found = [*in_the_kernel(asked.boots, asked.seconds), slowdown(asked.minutes)]
-    for it in found:
-        print(it.line())
-    if asked.json is not None:
-        values = [{**asdict(it), "met": it.met} for it in found]
-        asked.json.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
-    return 0 if all(it.met for it in found) else 1
+    return finish(found, asked.json)
 
 
 if __name__ == "__main__":

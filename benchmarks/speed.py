@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -59,6 +59,16 @@ class Figure:
         target = f"≤ {self.most:g}" if self.most is not None else f"≥ {self.least:g}"
         word = "met" if self.met else "MISSED"
         return f"{self.name:58} {self.value:8.3f} {self.unit:5} {target:>8}  {word:6} {self.how}"
+
+
+def finish(figures: Sequence[Figure], file: Path | None) -> int:
+    """Prints the figures, keeps them in the file as JSON, and says the exit status."""
+    for figure in figures:
+        print(figure.line())
+    if file is not None:
+        values = [{**asdict(it), "met": it.met} for it in figures]
+        file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(figure.met for figure in figures) else 1
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -214,11 +224,7 @@ def main() -> int:
     figures += [same_again()]
     image = build(recipes.of[experiment.baseline], cache_root(), name=experiment.baseline)
     figures += [boot_overhead(image), *inside_cases()]
-    for figure in figures:
-        print(figure.line())
-    if asked.json:
-        asked.json.write_text(json.dumps([asdict(it) | {"met": it.met} for it in figures]))
-    return 0 if all(figure.met for figure in figures) else 1
+    return finish(figures, asked.json)
 
 
 if __name__ == "__main__":
