@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kdyno.cli.output import Json, check_writable, write, write_json
-from kdyno.cli.session import NoWait, Runs, runs_folder, say, where
+from kdyno.cli.session import NoWait, Runs, say, stored_run, where
 
 if TYPE_CHECKING:
     from kdyno.memcpy.bench import Material
@@ -119,10 +119,7 @@ def verb(
 
 def _run(text: str, runs: Path | None) -> Path:
     """The run's folder; what is no run is refused before anything is timed."""
-    from kdyno.store.resolve import resolve
-    from kdyno.store.run import open_run
-
-    run = open_run(resolve(text, runs_folder(runs)))
+    run = stored_run(text, runs)
     run.manifest()
     return run.path
 

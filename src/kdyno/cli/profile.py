@@ -23,6 +23,7 @@ from kdyno.cli.session import (
     load_stored,
     runs_folder,
     say,
+    stored_run,
     where,
 )
 from kdyno.errors import UsageError
@@ -114,7 +115,7 @@ def verb(
     if show:
         if is_file:
             raise UsageError("--show goes with a run that was profiled")
-        run = _run(what, folder)
+        run = stored_run(what, folder)
         found = stored_profiles(run)
     else:
         asked = Asked(method or "", boots, seconds, stacks, again)
@@ -130,7 +131,7 @@ def verb(
         if is_file:
             run, found = _of_experiment(Path(what), asked, options, chosen)
         else:
-            run, found = _of_run(_run(what, folder), asked, options, chosen)
+            run, found = _of_run(stored_run(what, folder), asked, options, chosen)
     if not found:
         raise UsageError(f"{run.name} has no profile; `kdyno profile {run.name}` makes one")
     _export(found, folded, speedscope)
@@ -171,13 +172,6 @@ def after_run(
         raise
     if shown:
         write("\n" + "\n".join(lines(found, run.manifest().baseline)), "-")
-
-
-def _run(text: str, folder: Path) -> Run:
-    from kdyno.store.resolve import resolve
-    from kdyno.store.run import open_run
-
-    return open_run(resolve(text, folder))
 
 
 def _of_experiment(

@@ -9,7 +9,7 @@ import typer
 
 from kdyno.cli.completion import chart_names, format_names, run_names
 from kdyno.cli.output import Json, check_writable, kept_status, write
-from kdyno.cli.session import FailOn, Runs, Scoring, runs_folder, say, where
+from kdyno.cli.session import FailOn, Runs, Scoring, runs_folder, say, stored_run, where
 
 NAME = "report"
 EXAMPLES = (
@@ -69,8 +69,6 @@ def verb(
     from kdyno.report.evidence import Evidence, gather
     from kdyno.report.exporters import exporter, exporter_for
     from kdyno.report.terminal import show, show_dots
-    from kdyno.store.resolve import resolve
-    from kdyno.store.run import open_run
 
     if all_:
         given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
@@ -94,7 +92,7 @@ def verb(
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
         raise UsageError(f"{chosen.name} is no text for a terminal: add -o FILE{chosen.suffix}")
     check_format(scoring, chosen.name if chosen else None)
-    found = open_run(resolve(run, runs_folder(runs)))
+    found = stored_run(run, runs)
     verdict = found.verdict()
     if verdict is None:
         if found.is_being_written():

@@ -155,6 +155,14 @@ def load(path: Path | None) -> tuple[Experiment, Mapping[str, Suite]]:
     return loader.load(path, vocabulary(suites)), suites
 
 
+def stored_run(text: str, runs: Path | None) -> Run:
+    """The run that a person means by a name, a part of one, a path or ``last``."""
+    from kdyno.store.resolve import resolve
+    from kdyno.store.run import open_run
+
+    return open_run(resolve(text, runs_folder(runs)))
+
+
 def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, Suite], Overrides]:
     """The experiment of a run as its file said it, the suites, and what the run overrode."""
     from kdyno.experiment import loader
