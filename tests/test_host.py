@@ -23,6 +23,7 @@ from kdyno.machines.cpus import place
 from kdyno.machines.host import HostJob, Running, running, work_off
 from kdyno.report.terminal import text
 from kdyno.store.boot import BootRecord
+from kdyno.store.run import Damaged
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
 
@@ -244,3 +245,17 @@ def test_a_host_run_is_not_resumed_under_another_kernel(
     monkeypatch.setattr(benches, "running", lambda: other)
     with pytest.raises(UsageError, match="another kernel, or another command line"):
         resume(run.path, experiment(), load(), options)
+
+
+@pytest.mark.parametrize("lost", [["0002-running"], ["0001-running", "0002-running"]])
+def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost: list[str]) -> None:
+    run, _ = execute(experiment(), load(), options)
+    for name in lost:
+        (run.path / "boots" / name / "host.json").write_text("{")
+    resumed, verdict = resume(run.path, experiment(), load(), options)
+    assert verdict.stopped == "max_boots = 3 reached"
+    assert [it.repetitions for it in verdict.values] == [3, 3]
+    boots = [boot for boot in resumed.boots() if isinstance(boot, BootRecord)]
+    assert [boot.block for boot in boots] == [0, 1, 2]
+    assert [boot.index for boot in boots][-len(lost) :] == [*range(3, 3 + len(lost))]
+    assert [it.name for it in resumed.boots() if isinstance(it, Damaged)] == lost

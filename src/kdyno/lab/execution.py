@@ -158,7 +158,7 @@ def resume(
 
 def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tuple[Run, Verdict]:
     with write_run(path) as writer:
-        past = Past()
+        past = Past(taken=writer.run.taken_indices())
         for boot in writer.run.boots():
             if isinstance(boot, BootRecord):
                 past.add(boot)

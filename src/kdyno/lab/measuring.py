@@ -46,6 +46,15 @@ class Past:
     boots: list[BootRecord] = field(default_factory=list)
     """Headers, in order of index."""
     gathered: Gathering = field(default_factory=Gathering)
+    taken: frozenset[int] = frozenset()
+    """Indices of boot folders that lay there already, damaged ones among them."""
+
+    def next_index(self) -> int:
+        """The lowest index after the newest boot that no folder has."""
+        index = self.boots[-1].index + 1 if self.boots else 0
+        while index in self.taken:
+            index += 1
+        return index
 
     def add(self, boot: BootRecord) -> None:
         self.gathered.add(boot)
@@ -100,7 +109,7 @@ class Loop:
                 self._boot(block, name)
 
     def _boot(self, block: int, name: str) -> None:
-        index = self.boots[-1].index + 1 if self.boots else 0
+        index = self.past.next_index()
         self.show(self._status(block, name, ""))
         record, console = booting.measure(self.bench, name, index=index, block=block)
         self.writer.add_boot(record, console)

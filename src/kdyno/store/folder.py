@@ -76,6 +76,11 @@ class Folder:
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
             )
 
+    def names(self) -> list[str]:
+        """Names of all that lies here, whatever it is; nothing temporary or hidden."""
+        with _told(self.path), os.scandir(self._descriptor) as entries:
+            return sorted(entry.name for entry in entries if not entry.name.startswith("."))
+
     def has(self, name: str) -> bool:
         """A regular file of that name lies here."""
         try:

@@ -111,6 +111,11 @@ class Run:
                 last = boot.index
                 yield boot
 
+    def taken_indices(self) -> frozenset[int]:
+        """Indices in the names of all that lies among the boots, readable or not."""
+        with Folder.open(self.path) as folder, folder.folder(BOOTS) as boots:
+            return frozenset(_by_index(name)[0] for name in boots.names())
+
     def console(self, boot: BootRecord) -> bytes:
         """Raw bytes of the boot's console."""
         from kdyno.store.boot import read_console
