@@ -22,12 +22,15 @@ def verb(
     json: Json = None,
 ) -> int:
     """Build the kernels of an experiment; what was built before is not built again."""
+    from kdyno import sandbox
     from kdyno.cli.watching import Building
     from kdyno.experiment.overrides import Overrides, apply
     from kdyno.lab.builder import build_all, check
     from kdyno.paths import cache_root
 
     check_writable(json)
+    if not no_sandbox:
+        sandbox.require()
     asked, _ = load(experiment)
     asked = apply(Overrides(variants=tuple(variant or ())), asked)
     watch = Building()

@@ -147,6 +147,7 @@ def _survey(
 ) -> Survey:
     from dataclasses import replace
 
+    from kdyno import sandbox
     from kdyno.cli.watching import Building
     from kdyno.errors import UsageError
     from kdyno.kernels.source import fetch, parse
@@ -155,6 +156,8 @@ def _survey(
     from kdyno.vectorize.flags import flag_sets
 
     path = Path(what).expanduser()
+    if sandboxed and path.suffix != ".json":
+        sandbox.require()
     if path.is_dir() or path.suffix == ".json":
         if flags or variant or compiler:
             raise UsageError(

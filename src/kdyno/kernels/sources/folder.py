@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree
-from kdyno.kernels.sources import manifest, shelf, tool
+from kdyno.kernels.sources import manifest, repository, shelf, tool
 
 _Files = list[tuple[str, os.stat_result]]
 
@@ -87,11 +87,15 @@ def _present(folder: Path) -> _Files:
     """The files that git tracks or could track, else all files; with their lstat, by path."""
     base = str(folder)
     if (folder / ".git").exists():
-        listing = tool.run(
-            ["git", "-C", base, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        )
+        words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listing = repository.asked(folder, [*repository.own_ignores(), *words])
         found: _Files = []
+        real: dict[str, bool] = {"": True}
         for path in sorted(set(os.fsdecode(listing).split("\0")) - {""}):
+            if path.startswith("/") or ".." in path.split("/"):
+                raise UsageError(f"source path:{folder}: git names a file outside of it: {path!r}")
+            if not _real(base, path.rpartition("/")[0], real):
+                continue  # a link took its folder's place, but it is still in the index
             try:
                 state = os.lstat(f"{base}/{path}")
             except (FileNotFoundError, NotADirectoryError):
@@ -100,6 +104,14 @@ def _present(folder: Path) -> _Files:
                 found.append((path, state))
         return found
     return sorted(manifest.walk(base), key=lambda pair: pair[0])
+
+
+def _real(base: str, folder: str, known: dict[str, bool]) -> bool:
+    """Whether no part of ``folder``, below ``base``, is a link. ``known``: answers so far."""
+    if folder not in known:
+        above = folder.rpartition("/")[0]
+        known[folder] = _real(base, above, known) and not Path(base, folder).is_symlink()
+    return known[folder]
 
 
 def _without_products(present: _Files) -> _Files:

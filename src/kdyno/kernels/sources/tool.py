@@ -17,12 +17,22 @@ _FULL = ("no space left on device", "disk quota exceeded", "file too large", "fi
 _KILLED_BY_LIMIT = "terminated by signal 25"
 _SHOWN_LINES = 15
 _SIGXFSZ = 25
+_GITS_PLACES = frozenset(
+    (
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"),
+        *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX", "GIT_SHALLOW_FILE"),
+        *("GIT_GRAFT_FILE", "GIT_ATTR_SOURCE", "GIT_CONFIG"),
+    )
+)
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The caller's environment with untranslated messages and nobody asked for passwords."""
+    """The caller's environment with untranslated messages and nobody asked for passwords.
+
+    Nothing in it makes another repository git's, as it does for a program that git started.
+    """
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name not in _GITS_PLACES},
         "LC_ALL": "C.UTF-8",
         "LANGUAGE": "",
         "GIT_TERMINAL_PROMPT": "0",

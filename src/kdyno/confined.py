@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Tools that read what others wrote: git, tar, patch, compilers, binutils, each in the sandbox.
+
+An experiment, a source and a run may come from anybody, and such a tool obeys what it reads (a
+repository's settings), is chosen by it (a compiler) or may have a defect that it reaches. Inside
+it sees the host's files at their own paths, read-only, writes where it is told to, and has no
+network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kdyno import sandbox
+
+_HIDDEN = (Path("/run"),)
+_PRIVATE = Path("/tmp")
+"""Of the sandbox's own: what lies here on the host is seen inside only where it is named."""
+
+
+def confined(
+    command: Sequence[str],
+    *,
+    reads: Sequence[Path] = (),
+    writes: Sequence[Path] = (),
+    folder: Path | None = None,
+) -> list[str]:
+    """The command line that runs ``command`` inside.
+
+    reads, writes: files and folders that it needs, wherever they lie; all keep their paths.
+    folder: where it starts, one of those. Where the machine has no sandbox the command is given
+    back as it is: every verb calls ``sandbox.require`` before anything else, so that this
+    happens only to a person who said ``--no-sandbox``.
+    """
+    if sandbox.unusable() is not None:
+        return list(command)
+    box = sandbox.Sandbox(
+        read_only=tuple(_places(reads)),
+        writable=tuple(_places(writes)),
+        hidden=_HIDDEN,
+        chdir=str(folder.absolute()) if folder is not None else "/tmp",
+    )
+    return box.argv(list(command))
+
+
+def _places(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    for path in paths:
+        real, given = path.resolve(), path.absolute()
+        yield real, str(real)
+        # A symbolic link on the way is there inside as well, but for one in /tmp.
+        if given != real and given.is_relative_to(_PRIVATE):
+            yield real, str(given)

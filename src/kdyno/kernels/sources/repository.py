@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""A git repository on this machine that somebody else may have made: asked only in the sandbox.
+
+Git obeys a repository's own settings: monitors, hooks, filters and helpers are programs that its
+``.git/config`` names, and no option switches all of them off (gitsecurityboundary(7)). What git
+answers from in there is taken as a stranger's word.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kdyno.confined import confined
+from kdyno.errors import UsageError
+from kdyno.kernels.sources import tool
+
+CLEAN = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_ALLOW_PROTOCOL": "file",
+}
+"""Nobody's settings and nobody's programs, for repositories of kdyno's own."""
+_PROGRAMS_OFF = (
+    *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"),
+    # Inside it is harmless to read another user's repository, which git refuses elsewhere.
+    *("-c", "safe.directory=*"),
+)
+_MOST_ALTERNATES = 16
+
+
+def asked(folder: Path, words: Sequence[str]) -> bytes:
+    """What ``git WORDS`` prints in ``folder``. UsageError where there is no repository."""
+    command = ["git", "-C", str(folder), *_PROGRAMS_OFF, *words]
+    return tool.run(confined(command, reads=parts(folder)), env=CLEAN)
+
+
+def upload_pack(folder: Path) -> str:
+    """For ``git fetch --upload-pack``: the program that hands out the repository's objects.
+
+    What fetches from it counts every object's hash itself, and so gets what the hashes say.
+    """
+    words = ["git", *_PROGRAMS_OFF, "-c", "uploadpack.allowAnySHA1InWant=true", "upload-pack"]
+    return shlex.join(confined(words, reads=parts(folder)))
+
+
+def own_ignores() -> list[str]:
+    """Options that have git leave out what this user's own settings have it leave out."""
+    argv = ["git", "config", "--global", "--type=path", "--get", "core.excludesFile"]
+    named = os.fsdecode(tool.run(argv, allowed=(0, 1))).rstrip("\n")
+    settings = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return ["-c", f"core.excludesFile={named or f'{settings}/git/ignore'}"]
+
+
+def parts(folder: Path) -> tuple[Path, ...]:
+    """Every folder that git reads for the repository at or above ``folder``."""
+    for place in (folder, *folder.parents):
+        if (place / ".git").exists():
+            home = _linked(place / ".git")
+            return tuple(dict.fromkeys((place, home, *_shared(home))))
+        if _is_store(place):
+            return tuple(dict.fromkeys((place, *_shared(place))))
+    raise UsageError(f"{folder} is no git repository (nor any of the parent directories)")
+
+
+def _linked(git: Path) -> Path:
+    """Where ``.git`` leads: a file in a work tree of another repository, or in a submodule."""
+    if git.is_dir():
+        return git
+    home = git.parent / _first_line(git).removeprefix("gitdir:").strip()
+    if not (home / "HEAD").is_file():
+        raise UsageError(f"{git.parent} is no git repository: {git} leads to none")
+    return home.resolve()
+
+
+def _shared(home: Path) -> Iterator[Path]:
+    """The repository that a work tree belongs to, and the stores that objects are borrowed from."""
+    common = home / _first_line(home / "commondir")
+    if common != home and _is_store(common):
+        yield common.resolve()
+    waiting, seen = [common / "objects"], set[Path]()
+    while waiting and len(seen) < _MOST_ALTERNATES:
+        objects = waiting.pop()
+        for line in _lines(objects / "info" / "alternates"):
+            other = (objects / line).resolve()
+            if other not in seen and (other / "pack").is_dir():
+                seen.add(other)
+                waiting.append(other)
+                yield other
+
+
+def _is_store(place: Path) -> bool:
+    return (place / "HEAD").is_file() and (place / "objects").is_dir()
+
+
+def _first_line(file: Path) -> str:
+    return next(iter(_lines(file)), "")
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        with file.open(encoding="utf-8", errors="surrogateescape") as stream:
+            return stream.read(1 << 16).splitlines()
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""Folders of git's that were made to run a program, or to pass for a source that they are not.
+
+Each tries to leave a mark on the host while its source is fetched.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_tree import make_repository, make_tree
+
+from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.kernels.source import Tree, fetch, parse
+
+SORT = "int sort(void)\n{\n\treturn 1;\n}\n"
+
+
+class Hostile:
+    """A repository of a toy kernel, and a program that leaves a mark."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tree = make_tree(folder / "linux")
+        self.commit = make_repository(self.tree)
+        self.git_folder = self.tree / ".git"
+        self.mark = folder / "mark"
+        self.program = folder / "program"
+        self.program.write_text(f'#!/bin/sh\necho "$0" >> {shlex.quote(str(self.mark))}\ncat\n')
+        self.program.chmod(0o755)
+        self.cache = folder / "cache"
+
+    def git(self, *words: str, stdin: bytes | None = None) -> str:
+        argv = ["git", "-C", str(self.tree), "-c", "user.name=T", "-c", "user.email=t@e.org"]
+        done = subprocess.run([*argv, *words], input=stdin, capture_output=True, check=True)
+        return done.stdout.decode().strip()
+
+    def set(self, **settings: str) -> None:
+        for name, value in settings.items():
+            self.git("config", name.replace("__", ".").replace("_", "-"), value)
+
+    def write(self, path: str, text: str) -> None:
+        file = self.tree / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def commit_all(self) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-qm", "more")
+        self.commit = self.git("rev-parse", "HEAD")
+
+    def got(self, source: str) -> Tree:
+        return fetch(parse(source), self.cache, lambda _text, _part: None)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Hostile:
+    return Hostile(tmp_path)
+
+
+def smudged_by_the_tree(it: Hostile) -> None:
+    it.write(".gitattributes", "* filter=evil\n")
+    it.commit_all()
+    it.set(filter__evil__smudge=str(it.program), filter__evil__clean=str(it.program))
+
+
+def smudged_by_the_repository(it: Hostile) -> None:
+    it.write(".git/info/attributes", "* filter=evil\n")
+    it.set(filter__evil__process=str(it.program), filter__evil__smudge=f"{it.program} %f")
+
+
+def monitored(it: Hostile) -> None:
+    it.set(core__fsmonitor=str(it.program))
+
+
+def included(it: Hostile) -> None:
+    it.write(".git/more", f"[core]\n\tfsmonitor = {it.program}\n[filter \"evil\"]\n"
+             f"\tsmudge = {it.program}\n")  # fmt: skip
+    it.write(".git/info/attributes", "* filter=evil\n")
+    it.set(include__path="more")
+
+
+def hooked(it: Hostile) -> None:
+    for name in ("post-index-change", "reference-transaction", "post-checkout", "update"):
+        hook = it.git_folder / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_bytes(it.program.read_bytes())
+        hook.chmod(0o755)
+    it.set(core__hooksPath=str(it.git_folder / "hooks"))
+
+
+def handed_out_by_a_program(it: Hostile) -> None:
+    it.set(uploadpack__packObjectsHook=str(it.program))
+
+
+def fetched_lazily(it: Hostile) -> None:
+    # A store without one of its objects, which a program is to bring.
+    blob = it.git("rev-parse", "HEAD:lib/sort.c")
+    (it.git_folder / "objects" / blob[:2] / blob[2:]).unlink()
+    it.set(
+        core__repositoryFormatVersion="1",
+        extensions__partialClone="origin",
+        remote__origin__url=f"ext::{it.program}",
+        remote__origin__promisor="true",
+        remote__origin__uploadpack=str(it.program),
+        protocol__ext__allow="always",
+    )
+
+
+def led_elsewhere(it: Hostile) -> None:
+    monitored(it)
+    smudged_by_the_repository(it)
+    it.git_folder.rename(it.folder / "elsewhere")
+    it.git_folder.write_text("gitdir: ../elsewhere\n")
+
+
+WAYS: tuple[Callable[[Hostile], None], ...] = (
+    *(smudged_by_the_tree, smudged_by_the_repository, monitored, included, hooked),
+    *(handed_out_by_a_program, fetched_lazily, led_elsewhere),
+)
+
+
+@pytest.mark.parametrize("kind", ["git:", "git:file://", "path:"])
+@pytest.mark.parametrize("way", WAYS)
+def test_no_program_of_a_repository_runs_outside(
+    hostile: Hostile, way: Callable[[Hostile], None], kind: str
+) -> None:
+    way(hostile)
+    hostile.mark.unlink(missing_ok=True)  # left while it was prepared
+    try:
+        tree = hostile.got(f"{kind}{hostile.tree}")
+    except KdynoError:
+        assert way is fetched_lazily and kind != "path:"
+    else:
+        assert (tree.path / "lib/sort.c").read_text() == SORT
+    assert not hostile.mark.exists()
+
+
+@pytest.mark.parametrize("variable", ["GIT_DIR", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY"])
+def test_the_caller_is_itself_a_hook_of_git(
+    hostile: Hostile, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, str(hostile.folder / "nowhere"))
+    assert hostile.got(f"git:{hostile.tree}").version == "7.3.4"
+    assert hostile.got(f"path:{hostile.tree}").version == "7.3.4"
+
+
+def test_settings_and_attributes_do_not_change_what_a_tree_holds(hostile: Hostile) -> None:
+    hostile.write(".gitattributes", "lib/subst.c export-subst\n")
+    hostile.write("lib/subst.c", "$Format:%H$\n")
+    hostile.commit_all()
+    hostile.write(".git/info/attributes", "lib/sort.c export-ignore\nMakefile eol=crlf\n")
+    hostile.set(core__autocrlf="true", core__eol="crlf", tar__umask="0777")
+    tree = hostile.got(f"git:{hostile.tree}")
+    assert tree.digest == hostile.git("rev-parse", "HEAD^{tree}")
+    assert (tree.path / "lib/subst.c").read_text() == "$Format:%H$\n"
+    assert (tree.path / "lib/sort.c").read_bytes() == SORT.encode()
+    assert b"\r" not in (tree.path / "Makefile").read_bytes()
+
+
+def test_a_replaced_commit_is_not_taken_for_the_one_that_it_replaces(hostile: Hostile) -> None:
+    honest = hostile.git("rev-parse", "HEAD^{tree}")
+    hostile.write("lib/sort.c", "hostile\n")
+    hostile.commit_all()
+    hostile.git("update-ref", "refs/heads/shown", "v7.3.4")
+    hostile.git("replace", "v7.3.4", "HEAD")
+    tree = hostile.got(f"git:{hostile.tree}#shown")
+    assert tree.digest == honest
+    assert (tree.path / "lib/sort.c").read_text() == SORT
+
+
+@pytest.mark.parametrize("kind", ["git:", "git:file://"])
+def test_an_object_that_lies_about_its_content_is_refused(hostile: Hostile, kind: str) -> None:
+    # Other text under an honest hash would be found in the cache by everybody who asks for that.
+    blob = hostile.git("rev-parse", "HEAD:lib/sort.c")
+    store = hostile.git_folder / "objects" / blob[:2] / blob[2:]
+    text = SORT.replace("1", "7").encode()
+    store.chmod(0o644)
+    store.write_bytes(zlib.compress(b"blob %d\0" % len(text) + text))
+    with pytest.raises((ToolError, UsageError)):
+        hostile.got(f"{kind}{hostile.tree}")
+    assert not [it for it in (hostile.cache / "trees").glob("*") if it.name[0] != "."]
+
+
+def test_an_index_cannot_lead_out_of_its_folder(hostile: Hostile) -> None:
+    (hostile.folder / "secret").write_text("secret")
+    hostile.write("zz/secret", "x")
+    hostile.git("add", "-A")
+    index = hostile.git_folder / "index"
+    content = index.read_bytes()
+    assert content.count(b"zz/secret") == 1
+    index.write_bytes(_signed(content[:-20].replace(b"zz/secret", b"../secret")))
+    with pytest.raises(UsageError, match=r"outside of it: '\.\./secret'|\.\./secret"):
+        hostile.got(f"path:{hostile.tree}")
+
+
+def test_an_index_cannot_lead_through_a_link(hostile: Hostile) -> None:
+    (hostile.folder / "elsewhere").mkdir()
+    (hostile.folder / "elsewhere" / "secret").write_text("secret")
+    hostile.write("within/secret", "x")
+    hostile.git("add", "-A")
+    (hostile.tree / "within/secret").unlink()
+    (hostile.tree / "within").rmdir()
+    (hostile.tree / "within").symlink_to("../elsewhere")
+    hostile.git("update-index", "--add", "--info-only", "Makefile")
+    with pytest.raises(UsageError, match="leads out of the tree"):
+        hostile.got(f"path:{hostile.tree}")
+    (hostile.tree / "within").unlink()
+    (hostile.tree / "within").symlink_to("lib")
+    assert "within/secret" not in hostile.got(f"path:{hostile.tree}").manifest()
+
+
+def test_a_work_tree_and_borrowed_objects_are_still_sources(hostile: Hostile) -> None:
+    other = hostile.folder / "other"
+    hostile.git("worktree", "add", "-q", "--detach", str(other))
+    borrowed = hostile.folder / "borrowed"
+    subprocess.run(["git", "clone", "-q", "--shared", str(hostile.tree), str(borrowed)], check=True)
+    bare = hostile.folder / "bare.git"
+    subprocess.run(
+        ["git", "clone", "-q", "--bare", "--reference", str(borrowed), str(borrowed), str(bare)],
+        check=True,
+    )
+    digests = {hostile.got(f"git:{it}").digest for it in (other, other / "lib", borrowed, bare)}
+    assert digests == {hostile.git("rev-parse", "HEAD^{tree}")}
+    assert len(hostile.got(f"path:{other}").manifest()) == 12
+
+
+def _signed(index: bytes) -> bytes:
+    import hashlib
+
+    return index + hashlib.sha1(index).digest()
