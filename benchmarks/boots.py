@@ -36,15 +36,17 @@ BASELINE, VARIANTS = "stock", ("mine", "other", "nothing")
 JUDGE = """
 import sys
 from pathlib import Path
-from kdyno.lab.judging import Question, verdict_of
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.question import Question
+from kdyno.report.wording import worded
 from kdyno.store.run import write_run
 with write_run(Path(sys.argv[1])) as writer:
     question = Question(
         experiment="memory", text="", baseline="stock", variants=("mine", "other", "nothing"),
         copy=None, cases=writer.run.manifest().cases, confidence=0.95, equivalent=0.01,
-        precision=0.005, machine="uml",
+        precision=0.005,
     )
-    writer.save_verdict(verdict_of(writer.run, question, "max_boots"))
+    writer.save_verdict(worded(verdict_of(writer.run, question, "max_boots")))
 """
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kdyno.lab.judging import Question, verdict_of
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.question import Question
+from kdyno.machines.caveats import CAVEATS
+from kdyno.report.wording import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run, create_run
@@ -89,9 +92,9 @@ def small(
             confidence=0.95,
             equivalent=0.01,
             precision=0.005,
-            machine="uml",
+            caveats=CAVEATS["uml"],
         )
-        writer.save_verdict(verdict_of(writer.run, asked, "max_boots"))
+        writer.save_verdict(worded(verdict_of(writer.run, asked, "max_boots")))
         return writer.run
 
 

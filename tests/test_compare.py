@@ -13,7 +13,7 @@ import pytest
 from command_line import Kdyno, kdyno  # noqa: F401
 
 from kdyno.errors import UsageError
-from kdyno.lab.comparing import compare
+from kdyno.judge.comparing import compare
 from kdyno.stats.unpaired import between_runs, within_runs
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest

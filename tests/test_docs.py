@@ -142,7 +142,7 @@ def test_every_word_and_flag_kind_is_explained() -> None:
     text = (ROOT / "docs" / "reading-a-verdict.md").read_text(encoding="utf-8")
     source = "".join(
         path.read_text(encoding="utf-8")
-        for folder in ("lab", "machines")
+        for folder in ("judge", "lab", "machines")
         for path in sorted((ROOT / "src/kdyno" / folder).glob("*.py"))
     )
     kinds = set(re.findall(r'Flag\(\s*kind="([a-z-]+)"', source))

@@ -16,11 +16,12 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.vocabulary import Vocabulary
-from kdyno.lab.factoring import factor_table
-from kdyno.lab.judging import Question
+from kdyno.judge.factoring import factor_table
+from kdyno.judge.question import Question
 from kdyno.report import factors
 from kdyno.report.exporters import exporter
 from kdyno.report.terminal import text
+from kdyno.report.wording import worded
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import Verdict
@@ -156,7 +157,7 @@ def planted(blocks: int = 16, lost: tuple[str, ...] = ()) -> tuple[Samples, Ques
     )  # fmt: skip
     question = Question(
         experiment="x", text="?", baseline=variants[0], variants=tuple(variants[1:]), copy=None,
-        cases=cases, confidence=0.95, equivalent=0.01, precision=0.005, machine="uml",
+        cases=cases, confidence=0.95, equivalent=0.01, precision=0.005,
         levels={
             name: tuple(zip(("smp", "preempt"), name.split("+"), strict=True)) for name in variants
         },
@@ -168,8 +169,9 @@ def planted(blocks: int = 16, lost: tuple[str, ...] = ()) -> tuple[Samples, Ques
 def test_the_table_says_what_was_planted() -> None:
     table = factor_table(*planted())
     assert table is not None and table.missing == ()
+    assert table.summary == ()
     assert table.factors == {"smp": ("off", "on"), "preempt": ("none", "full"), "jobs": JOBS}
-    assert table.summary == (
+    assert factors.summary(table, 0.01) == (
         "build/whole: smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1",
         "build/whole: preempt full: nothing (±1 %)",
         "build/whole: jobs 2: −27.2 % time on average (it depends on smp)",
@@ -194,7 +196,7 @@ def test_what_is_said_of_several_cases_is_said_once() -> None:
     both = dataclasses.replace(data, scores={**data.scores, **scores})
     table = factor_table(both, dataclasses.replace(question, cases=(*question.cases, *twins)))
     assert table is not None
-    assert table.summary[0] == "build: smp on: undecided, in whole and lib"
+    assert factors.summary(table, 0.01)[0] == "build: smp on: undecided, in whole and lib"
 
 
 def test_a_lost_cell_is_named() -> None:
@@ -217,7 +219,9 @@ def test_one_factor_alone_has_no_table() -> None:
 
 def test_the_table_is_shown_and_stored() -> None:
     table = factor_table(*planted())
-    verdict = Verdict(experiment="x", baseline="off+none", boots={"off+none": 16}, factors=table)
+    verdict = worded(
+        Verdict(experiment="x", baseline="off+none", boots={"off+none": 16}, factors=table)
+    )
     assert Verdict.from_json(verdict.to_json()) == verdict
     shown = text(verdict, 100)
     assert "smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1" in shown

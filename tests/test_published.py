@@ -9,7 +9,7 @@ import pytest
 from test_factorial_table import planted
 
 from kdyno.errors import UsageError
-from kdyno.lab.factoring import factor_table
+from kdyno.judge.factoring import factor_table
 from kdyno.report.beside import beside, beside_json, beside_lines
 from kdyno.report.claims import check
 from kdyno.report.published import NO_SPREAD, as_json, lines, verdictless

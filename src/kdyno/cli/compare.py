@@ -44,9 +44,10 @@ def verb(
 ) -> int:
     """Compare runs that were not booted in turns, or a published experiment with its claims."""
     from kdyno.errors import UsageError
-    from kdyno.lab.comparing import compare
+    from kdyno.judge.comparing import compare
     from kdyno.report.exporters import exporter
     from kdyno.report.terminal import show
+    from kdyno.report.wording import worded
     from kdyno.store.published import PREFIX
     from kdyno.store.resolve import resolve
     from kdyno.store.run import open_run
@@ -62,7 +63,8 @@ def verb(
             raise UsageError("--format goes with runs; an article is shown as text or --json")
         return _article(articles[0], paths, output, json)
     chosen = exporter(format or Path(output or "").suffix) if format or output else None
-    verdict = compare([open_run(path) for path in paths], common=common, variant=variant)
+    found = [open_run(path) for path in paths]
+    verdict = worded(compare(found, common=common, variant=variant))
     if json is not None:
         write(verdict.to_json(), json)
     if chosen is not None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kdyno.command import shown
 from kdyno.experiment.model import Experiment, Variant
+from kdyno.judge import disturbance
 from kdyno.kernels.image import Image
-from kdyno.lab import disturbance
 from kdyno.lab.equipment import Equipment
 from kdyno.lab.sampling import load_flags, samples_of
 from kdyno.machines.cpus import Placement, first

@@ -15,17 +15,20 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
 from kdyno.experiment.running import HOST
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.question import Question
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import BuildProgress
 from kdyno.lab import plan
 from kdyno.lab.benches import digests, host_bench, tree_of, uml_bench
 from kdyno.lab.booting import Bench, info
 from kdyno.lab.builder import Built, Recipes, build_all, check
-from kdyno.lab.judging import Question, verdict_of
 from kdyno.lab.measuring import Loop, Past, Status
 from kdyno.lab.trial import mode_flags, mode_of
 from kdyno.machines import facts
+from kdyno.machines.caveats import CAVEATS
 from kdyno.machines.cpus import measuring, place
+from kdyno.report.wording import worded
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
@@ -183,8 +186,8 @@ def question_of(experiment: Experiment, bench_cases: Manifest) -> Question:
         confidence=measure.confidence,
         equivalent=measure.equivalent,
         precision=measure.precision,
-        machine=experiment.machine.kind,
         levels={variant.name: variant.levels for variant in experiment.variants},
+        caveats=CAVEATS[experiment.machine.kind],
     )
 
 
@@ -251,7 +254,7 @@ def _measure(
             os.sched_setaffinity(0, everything)
     failed = stopped.endswith("failed")
     _end(writer, loop.manifest, "failed" if failed else "finished", stopped)
-    verdict = verdict_of(writer.run, question, stopped)
+    verdict = worded(verdict_of(writer.run, question, stopped), loop.manifest)
     if bench.running is None:
         verdict = verdict.model_copy(update={"flags": (*verdict.flags, *mode_flags(bench))})
     writer.save_verdict(verdict)

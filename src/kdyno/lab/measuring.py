@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kdyno.judge.judging import raw_effects
+from kdyno.judge.question import Question
 from kdyno.lab import booting
 from kdyno.lab.booting import Bench
-from kdyno.lab.judging import Question, raw_effects
 from kdyno.lab.plan import block_order
 from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect

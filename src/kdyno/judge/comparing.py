@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kdyno.errors import UsageError
-from kdyno.report.sentence import answer
 from kdyno.stats.holm import step_levels
 from kdyno.stats.unpaired import FEWEST_RUNS, UnpairedEffect, between_runs, within_runs
 from kdyno.stats.verdict import word_of
@@ -65,7 +64,7 @@ def compare(
         _told(case, baseline, arm, raw, corrected.get(index), equivalent)
         for index, (case, arm, raw) in enumerate(rows)
     )
-    judged = Verdict(
+    return Verdict(
         experiment=" against ".join(arm.label for arm in reversed(arms)),
         baseline=baseline.label,
         confidence=confidence,
@@ -75,7 +74,6 @@ def compare(
         flags=tuple(_flags(arms, effects, verdicts, left_out)),
         effects=effects,
     )
-    return judged.model_copy(update={"answer": answer(judged)})
 
 
 def _arms(found: Sequence[Measured]) -> list[_Arm]:

@@ -1,27 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Runs on the host's own kernel: one variant, nothing to compare it with, never rebooted."""
+"""Runs of one kernel alone, such as the host's own: values of cases, and nothing compared."""
 
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
 
-from kdyno.report import figures
+from kdyno.judge.question import Question
 from kdyno.stats.effect import PairedEffect, paired_effect
-from kdyno.store.manifest import Manifest
-from kdyno.store.samples import Samples
+from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import CaseValue
 
-if TYPE_CHECKING:
-    from kdyno.lab.judging import Question
 
-HOST_CAVEAT = (
-    "every repetition ran on one and the same boot of the host's kernel: the spread between boots "
-    "is not in these intervals"
-)
-
-
-def own_spread(data: Samples, question: Question) -> dict[tuple[str, str, str], PairedEffect]:
+def own_spread(data: Samples, question: Question) -> dict[Key, PairedEffect]:
     """(suite, case, variant) → its repetitions against their own median.
 
     The ratio is 1 by construction; the width of the interval is what the run stops by.
@@ -62,15 +52,3 @@ def values_of(data: Samples, question: Question) -> tuple[CaseValue, ...]:
             )
         )
     return tuple(values)
-
-
-def host_answer(values: tuple[CaseValue, ...], manifest: Manifest) -> str:
-    """The run in one sentence."""
-    measured = [value for value in values if value.value is not None]
-    kernel = manifest.host.get("host_kernel", "unknown")
-    most = max((value.repetitions for value in measured), default=0)
-    return (
-        f"The running kernel {kernel}: {figures.count(len(measured), 'case')} of {len(values)} "
-        f"measured, {figures.count(most, 'repetition')} at most; nothing is compared here "
-        "(`kdyno compare RUN RUN` compares runs)."
-    )

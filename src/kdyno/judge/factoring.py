@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 from kdyno.experiment.cross import VARIANT
-from kdyno.report.factors import summary
+from kdyno.judge.pairs import scores
+from kdyno.judge.question import Question
 from kdyno.stats.factorial import Cell, FactorJudgement, Outcome, analyse, blocks, missing
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorEffect, FactorTable
-
-if TYPE_CHECKING:
-    from kdyno.lab.judging import Question
 
 _MISSING_SHOWN = 8
 
@@ -47,7 +43,7 @@ def factor_table(data: Samples, question: Question) -> FactorTable | None:
     factors: dict[str, Levels] = {}
     for each in crossed:
         factors.update(each.factors)
-    table = FactorTable(
+    return FactorTable(
         factors=factors,
         of_cases=tuple(dict.fromkeys(name for each in crossed for name in each.case.levels)),
         effects=tuple(
@@ -57,7 +53,6 @@ def factor_table(data: Samples, question: Question) -> FactorTable | None:
         ),
         missing=_warnings(crossed),
     )  # fmt: skip
-    return table.model_copy(update={"summary": summary(table, question.equivalent)})
 
 
 def _crossed(data: Samples, question: Question) -> list[_Crossed]:
@@ -78,14 +73,13 @@ def _crossed(data: Samples, question: Question) -> list[_Crossed]:
         factors = {**_varying(list(mine.values())), **_varying(of_cases)}
         if len(factors) < 2:
             continue
-        scores: dict[Cell, list[float]] = {}
+        cells: dict[Cell, list[float]] = {}
         for variant, case in product(variants, cases):
             levels = {**mine[variant], **case.levels}
             cell = tuple(factors[factor].index(levels[factor]) for factor in factors)
-            seen = data.scores.get((case.suite, case.case, variant), {})
-            scores[cell] = [seen.get(block, math.nan) for block in range(data.blocks)]
+            cells[cell] = scores(data, case, variant)
         kernels = frozenset(i for i, factor in enumerate(factors) if factor not in cases[0].levels)
-        outcome = Outcome(tuple(map(len, factors.values())), scores, cases[0].better, kernels)
+        outcome = Outcome(tuple(map(len, factors.values())), cells, cases[0].better, kernels)
         found.append(_Crossed(cases[0], name, factors, outcome))
     return found
 

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""What to beware of, as far as the figures themselves show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kdyno.judge.question import Question
+from kdyno.stats import controls, noise
+from kdyno.stats.verdict import Judgement
+from kdyno.store.manifest import CaseInfo
+from kdyno.store.samples import Samples
+from kdyno.store.verdict import Flag
+
+Judged = tuple[CaseInfo, str, Judgement]
+"""A case, a variant, and what came out."""
+
+
+def moved_controls(claims: Sequence[Judged]) -> list[Flag]:
+    """Negative controls that moved."""
+    own = [each for each in claims if each[0].control]
+    read = controls.read_controls([judgement for _, _, judgement in own])
+    flags = []
+    for index in read.moved:
+        case, variant, judgement = own[index]
+        percent = 100 * ((judgement.effect.ratio or 1.0) - 1.0)
+        small = index not in read.moved_and_matter
+        flags.append(
+            Flag(
+                kind="control-moved",
+                text=f"{case.case} does not depend on the kernel, yet {variant} moved it by "
+                f"{percent:+.2f} %{' (too little to matter)' if small else ''}: code layout, "
+                "frequency or the machine changed, so take effects of that size as noise",
+                variant=variant,
+                suite=case.suite,
+                case=case.case,
+            )
+        )
+    return flags
+
+
+def moved_copies(copies: Sequence[Judged]) -> list[Flag]:
+    """Cases in which the baseline differs from its own copy."""
+    return [
+        Flag(
+            kind="copy-moved",
+            text=f"{case.case}: the baseline's own copy came out {judgement.word} than the "
+            "baseline; effects of that size are noise here",
+            variant=variant,
+            suite=case.suite,
+            case=case.case,
+        )
+        for case, variant, judgement in copies
+        if judgement.word in ("faster", "slower") and not judgement.equivalent_too
+    ]
+
+
+def drifted(data: Samples, question: Question) -> list[Flag]:
+    """One flag for all cases in which the baseline drifted by more than matters."""
+    moved = []
+    for case in question.cases:
+        scores = data.scores.get((case.suite, case.case, question.baseline), {})
+        seen = noise.drift([scores[block] for block in sorted(scores)])
+        if seen is not None and seen.drifting and abs(seen.change) > question.equivalent:
+            moved.append(f"{case.case} {100 * seen.change:+.1f} %")
+    if not moved:
+        return []
+    text = (
+        f"the baseline drifted over the run ({', '.join(moved)}); comparisons are within blocks, "
+        "so this cancels"
+    )
+    return [Flag(kind="drift", text=text)]
+
+
+def failed_boots(data: Samples) -> list[Flag]:
+    """One for each variant that had any, and one for each boot that cannot be read."""
+    flags = [
+        Flag(kind="damaged", text=f"{bad.name}: {bad.reason} (not used)") for bad in data.damaged
+    ]
+    for variant, reasons in sorted(data.failures.items()):
+        told = ", ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
+        flags.append(Flag(kind="failed-boots", text=f"{variant}: {told}", variant=variant))
+    return flags

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""From the boots of a run to its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kdyno.judge import disturbance, flags
+from kdyno.judge.alone import own_spread, values_of
+from kdyno.judge.factoring import factor_table
+from kdyno.judge.flags import Judged
+from kdyno.judge.pairs import effect_of, paired
+from kdyno.judge.question import Question
+from kdyno.stats import noise
+from kdyno.stats.effect import PairedEffect
+from kdyno.stats.verdict import EffectInput, Judgement, judge
+from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.run import Run
+from kdyno.store.samples import Key, Samples, gather
+from kdyno.store.verdict import Effect, Verdict
+
+Floors = Mapping[tuple[str, str], float | None]
+"""(suite, case) → its noise floor; empty for a run that was not calibrated."""
+
+
+def raw_effects(
+    data: Samples, question: Question, given_up: Sequence[str]
+) -> dict[Key, PairedEffect]:
+    """(suite, case, variant) → raw effect, for the stopping rule and the live display.
+
+    Variants that were given up are left out, and cases that never gave a pair. Where nothing is
+    compared it is each case's own spread.
+    """
+    if not question.compared:
+        return own_spread(data, question)
+    found = {}
+    for variant in question.compared:
+        if variant in given_up:
+            continue
+        for case in question.cases:
+            effect = effect_of(data, question, case, variant)
+            if effect.n > 0 or data.blocks < 3:
+                found[(case.suite, case.case, variant)] = effect
+    return found
+
+
+def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
+    """Judge everything that the run has on disk.
+
+    What people are told in words (``answer``, the factors' ``summary``) is left empty: the report
+    makes it from the rest.
+    """
+    disturbed = disturbance.Tally()
+    data = gather(disturbed.watch(run.boots()))
+    manifest = run.manifest()
+    floors = _noise_floors(data, question)
+    copies = _judged(data, question, [question.copy] if question.copy else [], {})
+    claims = _judged(data, question, question.variants, floors)
+    effects = [
+        _effect(data, question, manifest, case, variant, judgement, floors)
+        for case, variant, judgement in (*claims, *copies)
+    ]
+    beware = (
+        *question.caveats,
+        *flags.moved_controls(claims),
+        *flags.moved_copies(copies),
+        *disturbed.flags(),
+        *flags.drifted(data, question),
+        *flags.failed_boots(data),
+    )
+    return Verdict(
+        experiment=question.experiment,
+        question=question.text,
+        baseline=question.baseline,
+        confidence=question.confidence,
+        equivalent=question.equivalent,
+        precision=question.precision,
+        stopped=stopped,
+        boots={name: data.boots.get(name, 0) for name in question.names},
+        failed=dict(manifest.failed),
+        flags=beware,
+        effects=tuple(effects),
+        copy_of_baseline=question.copy,
+        values=() if question.compared else values_of(data, question),
+        factors=factor_table(data, question),
+    )
+
+
+def _judged(
+    data: Samples,
+    question: Question,
+    variants: Sequence[str],
+    floors: Floors,
+) -> list[Judged]:
+    pairs = [(case, variant) for variant in variants for case in question.cases]
+    inputs = []
+    for case, variant in pairs:
+        before, after = paired(data, case, question.baseline, variant)
+        floor = floors.get((case.suite, case.case))
+        inputs.append(EffectInput(before, after, case.better, floor))
+    judged = judge(inputs, question.equivalent, 1.0 - question.confidence)
+    return [(case, variant, each) for (case, variant), each in zip(pairs, judged, strict=True)]
+
+
+def _noise_floors(data: Samples, question: Question) -> Floors:
+    if question.copy is None:
+        return {}
+    return {
+        (case.suite, case.case): noise.noise_floor(effect_of(data, question, case, question.copy))
+        for case in question.cases
+    }
+
+
+def _effect(
+    data: Samples,
+    question: Question,
+    manifest: Manifest,
+    case: CaseInfo,
+    variant: str,
+    judgement: Judgement,
+    floors: Floors,
+) -> Effect:
+    raw = judgement.effect
+    reason = _why_no_figure(data, question, manifest, case, variant) if raw.n == 0 else None
+    return Effect(
+        suite=case.suite,
+        case=case.case,
+        variant=variant,
+        unit=case.unit,
+        better=case.better,
+        baseline_value=_median(data, case, question.baseline),
+        value=_median(data, case, variant),
+        ratio=raw.ratio,
+        ci=_interval(judgement.lo, judgement.hi),
+        ci_raw=_interval(raw.lo, raw.hi),
+        mean_ratio=raw.mean_ratio,
+        mean_ci=_interval(raw.mean_lo, raw.mean_hi),
+        noise_floor=floors.get((case.suite, case.case)),
+        blocks=raw.n,
+        verdict="failed" if reason or variant in manifest.failed else judgement.word,
+        equivalent_too=judgement.equivalent_too,
+        inside_noise_floor=judgement.inside_noise_floor and variant != question.copy,
+        predicted_blocks=judgement.predicted_blocks,
+        control=case.control,
+        reason=reason or manifest.failed.get(variant),
+    )
+
+
+def _why_no_figure(
+    data: Samples, question: Question, manifest: Manifest, case: CaseInfo, variant: str
+) -> str | None:
+    for name in (variant, question.baseline):
+        if name in manifest.failed:
+            return f"{name}: {manifest.failed[name]}"
+        reasons = data.missing.get((case.suite, case.case, name))
+        if reasons:
+            return f"{name}: {reasons.most_common(1)[0][0]}"
+    return None
+
+
+def _median(data: Samples, case: CaseInfo, variant: str) -> float | None:
+    import numpy as np
+
+    scores = data.scores.get((case.suite, case.case, variant))
+    return float(np.median(list(scores.values()))) if scores else None
+
+
+def _interval(low: float | None, high: float | None) -> tuple[float, float] | None:
+    return None if low is None or high is None else (low, high)
