@@ -9,8 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from kdyno.paths import data_root
+
+# No test asserts a time, and a machine that does something else takes as long as it takes.
+settings.register_profile("kdyno", deadline=None)
+settings.load_profile("kdyno")
 
 
 @pytest.fixture(scope="session")
