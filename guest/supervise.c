@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -25,6 +26,7 @@ enum { OUTPUTS_MAX = 16, OUTPUT_BYTES_MAX = 64 << 20 };
 struct order {
     int report_fd;
     rlim_t fsize;
+    bool fixed_addresses;
     struct {
         const char *name;
         int fd;
@@ -59,6 +61,8 @@ static bool read_order(struct order *order, int argc, char **argv) {
             order->report_fd = (int)value;
         } else if (!strcmp(argv[at], "--fsize") && whole(text, UINT64_MAX / 2, &value)) {
             order->fsize = (rlim_t)value;
+        } else if (!strcmp(argv[at], "--addresses") && !strcmp(text, "fixed")) {
+            order->fixed_addresses = true;
         } else if (!strcmp(argv[at], "--output") && order->output_count < OUTPUTS_MAX) {
             char *colon = strrchr(text, ':');
             if (!colon || !whole(colon + 1, 1 << 20, &value))
@@ -84,6 +88,9 @@ static _Noreturn void become(const struct order *order) {
         close(order->outputs[i].fd);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){order->fsize, order->fsize});
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    // Where it may not be asked for, the kernel's process does without it as well.
+    if (order->fixed_addresses)
+        personality(PER_LINUX | ADDR_NO_RANDOMIZE);
     execvp(order->command[0], order->command);
     fprintf(stderr, "kdyno-guest: cannot start %s: %s\n", order->command[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);

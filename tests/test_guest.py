@@ -321,6 +321,15 @@ def test_supervise_limits_file_size(program: Path, tmp_path: Path) -> None:
     assert (tmp_path / "big").stat().st_size == 5000
 
 
+def test_supervise_fixes_addresses_where_it_may(program: Path, tmp_path: Path) -> None:
+    command = ("--", "sh", "-c", "cat /proc/self/personality > as")
+    supervise(program, "--addresses", "fixed", *command, cwd=tmp_path)
+    fixed = int((tmp_path / "as").read_text(), 16)
+    supervise(program, *command, cwd=tmp_path)
+    may = subprocess.run(["setarch", "-R", "true"], capture_output=True).returncode == 0
+    assert fixed == int((tmp_path / "as").read_text(), 16) | (0x40000 if may else 0)
+
+
 def test_supervise_forwards_sigterm(program: Path, tmp_path: Path) -> None:
     report, sender = os.pipe()
     process = subprocess.Popen(

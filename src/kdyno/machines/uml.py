@@ -45,6 +45,8 @@ GUEST_PLACES = {
     "prepared": "/run/kdyno/prepared",
 }
 """Where a guest's init puts what a case's command line asks for."""
+_CPUINFO = Path("/proc/cpuinfo")
+"""All that UML reads of the host's /proc: the CPU's flags."""
 _CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
 
 
@@ -155,6 +157,8 @@ def _run(
         ]
         argv = [
             *(places.program, "supervise", "--report-fd", str(report_out)),
+            # UML wants them so, and would look for itself in /proc to start anew with them.
+            *("--addresses", "fixed"),
             *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
             "--",
             *kernel_command(request, places, results_out, disk_file),
@@ -164,6 +168,7 @@ def _run(
                 read_only=(
                     (request.kernel, _KERNEL),
                     (request.program, _PROGRAM),
+                    (_CPUINFO, str(_CPUINFO)),
                     *((path, f"/tmp/shared/{name}") for path, name in request.shared),
                 ),
                 writable=((disk_file, _DISK),) if disk_file is not None else (),
@@ -172,7 +177,9 @@ def _run(
                 # A little more than the guest's memory: UML rounds up.
                 memory_bytes=request.memory_bytes + (64 << 20),
                 as_pid_1=True,
-                hidden=(Path("/run"),),
+                # The guest's root shows what the kernel's own process sees: in /proc that would
+                # be this very process, and its memory.
+                hidden=(Path("/run"), Path("/proc"), Path("/sys")),
             ).argv(argv)
         elif request.left:
             argv = ["env", "-C", places.work, *argv]
