@@ -12,8 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "clock.h"
 #include "leftovers.h"
+#include "rights.h"
 #include "table.h"
 
 static void on_child(int signal) {
@@ -35,6 +37,7 @@ static _Noreturn void child(const struct case_spec *spec, const struct bench *be
     setsid();
     if (in_child)
         in_child();
+    const char *refused = bench_in_guest() ? rights_reduce() : NULL;
     sigset_t none;
     sigemptyset(&none);
     signal(SIGCHLD, SIG_DFL);
@@ -50,6 +53,10 @@ static _Noreturn void child(const struct case_spec *spec, const struct bench *be
     if (close_range(4, ~0u, 0))
         for (int fd = 4; fd < 1024; fd++)
             close(fd);
+    if (refused) {
+        wire_send(3, WIRE_FAIL, refused, strlen(refused));
+        _exit(1);
+    }
     harness_run(bench, spec->argc, spec->argv, spec->plan, 3);
 }
 

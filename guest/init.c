@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "rights.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -36,13 +37,13 @@ static _Noreturn void die(const char *what, const char *why) {
 
 static void must_mount(const char *type, const char *at, const char *data) {
     mkdir(at, 0755);
-    if (mount(type, at, type, 0, data) && errno != EBUSY)
+    if (mount(type, at, type, MS_NODEV, data) && errno != EBUSY)
         die(at, strerror(errno));
 }
 
-static void may_mount(const char *type, const char *at, const char *data) {
+static void may_mount(const char *type, const char *at, unsigned long flags, const char *data) {
     mkdir(at, 0755);
-    if (mount(type, at, type, 0, data) && errno != EBUSY)
+    if (mount(type, at, type, flags, data) && errno != EBUSY)
         fprintf(stderr, "kdyno-guest: no %s on %s: %s\n", type, at, strerror(errno));
 }
 
@@ -147,15 +148,25 @@ static void mount_shared(const char *job) {
     const char *slash = strrchr(job, '/');
     snprintf(from, sizeof from, "%.*s/shared", slash ? (int)(slash - job) : 0, job);
     mkdir("/run/kdyno", 0755);
-    if (mount("shared", "/run/kdyno", "hostfs", MS_RDONLY, from) && errno != ENOENT)
+    if (mount("shared", "/run/kdyno", "hostfs", MS_RDONLY | MS_NODEV, from) && errno != ENOENT)
         fprintf(stderr, "kdyno-guest: nothing shared: %s\n", strerror(errno));
     if (access("/dev/ubda", F_OK))
         return;
     mkdir("/run/disk", 0755);
-    if (mount("/dev/ubda", "/run/disk", "ext4", 0, NULL))
+    if (mount("/dev/ubda", "/run/disk", "ext4", MS_NODEV, NULL))
         fprintf(stderr, "kdyno-guest: the disk cannot be mounted: %s\n", strerror(errno));
     else if (chmod("/run/disk", 01777))
         fprintf(stderr, "kdyno-guest: /run/disk: %s\n", strerror(errno));
+    unlink("/dev/ubda"); // a file system in use is not to be changed behind the kernel's back
+}
+
+// The host's folders may hold device nodes, and their numbers would mean this kernel's devices:
+// 4:1 is the channel. And what stands in /dev is every later case's too.
+static void close_devices(void) {
+    if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NODEV, NULL))
+        die("cannot keep devices out of /", strerror(errno));
+    if (mount(NULL, "/dev", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) && errno != EINVAL)
+        die("cannot keep /dev as it is", strerror(errno));
 }
 
 int verb_init(int argc, char **argv) {
@@ -168,10 +179,10 @@ int verb_init(int argc, char **argv) {
         return EXIT_USAGE;
     }
     umask(022);
-    may_mount("devtmpfs", "/dev", "mode=0755");
+    may_mount("devtmpfs", "/dev", 0, "mode=0755");
     open_console();
     must_mount("proc", "/proc", NULL);
-    may_mount("sysfs", "/sys", NULL);
+    may_mount("sysfs", "/sys", MS_NODEV, NULL);
     reboot(RB_DISABLE_CAD);
     harness_enter_guest();
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -190,10 +201,12 @@ int verb_init(int argc, char **argv) {
         die("bad job", job.error);
     }
 
-    may_mount("devpts", "/dev/pts", "ptmxmode=0666");
-    may_mount("tmpfs", "/dev/shm", "mode=1777,size=15%");
-    may_mount("tmpfs", "/run", "mode=0755,size=5%");
+    may_mount("devpts", "/dev/pts", 0, "ptmxmode=0666");
+    may_mount("tmpfs", "/dev/shm", MS_NODEV, "mode=1777,size=15%");
+    may_mount("tmpfs", "/run", MS_NODEV, "mode=0755,size=5%");
     mount_shared(path);
+    close_devices();
+    rights_close_helpers();
     fresh_tmp();
     loopback_up();
     sethostname("kdyno", 5);

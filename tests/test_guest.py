@@ -97,6 +97,13 @@ def test_a_printed_figure_may_come_from_a_run_too_short_to_time(
     assert [operations for operations, _ in record["reps"]] == [1]
 
 
+def test_only_in_a_guest_are_rights_taken_away(program: Path, tmp_path: Path) -> None:
+    command = ("grep", "-E", "^(Cap|NoNewPrivs)", "/proc/self/status")
+    ours = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = ("--operations", "1", "--", "--figure", "printed", "--", *command)
+    assert bench(program, tmp_path, "run", *words)["extra"]["stdout"] == ours
+
+
 def test_run_keeps_only_the_end_of_much_output(program: Path, tmp_path: Path) -> None:
     script = "seq 1 100000; echo last"
     record = bench(program, tmp_path, "run", "--operations", "1", "--", "sh", "-c", script)
