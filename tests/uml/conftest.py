@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from real_kernels import EXPERIMENT, built_kernels
 
 from kdyno.kernels.image import Image
 from kdyno.lab.builder import Built
 
-EXPERIMENT = Path(__file__).parent / "umask.toml"
+__all__ = ["EXPERIMENT", "KDYNO", "kdyno", "uml_processes"]
+
 KDYNO = [sys.executable, "-m", "kdyno"]
 
 
@@ -49,13 +51,7 @@ def uml_processes() -> list[int]:
 
 @pytest.fixture(scope="session")
 def built() -> Built:
-    from kdyno.cli.session import load
-    from kdyno.lab.builder import build_all, check
-    from kdyno.paths import cache_root
-
-    experiment, _ = load(EXPERIMENT)
-    recipes = check(experiment, cache_root(), lambda _text, _part: None)
-    return build_all(experiment, recipes, cache_root())
+    return built_kernels()
 
 
 @pytest.fixture(scope="session")

@@ -162,26 +162,6 @@ def test_a_guest_writes_nowhere_on_the_host(stock: Image, tmp_path: Path) -> Non
         assert not Path(folder, "kdyno-was-here").exists()
 
 
-def test_a_case_cannot_forge_the_results_of_another(stock: Image) -> None:
-    line = (
-        f'{{"n":"{"0" * 32}","seq":9,"t":"sample","case":1,"reps":[[1000000000,1000000]],'
-        '"user_ns":0,"sys_ns":0,"calibration_ns":0,"mono_ns":1}'
-    )
-    forging = (
-        "mount -t tmpfs none /mnt; mknod /mnt/channel c 4 1; "
-        f"echo '{line}' | tee /mnt/channel; head -c 100000 /dev/urandom > /mnt/channel"
-    )
-    outcome = booted(
-        stock, case("run", "--", "/bin/sh", "-c", forging), case("pipe"), memory=256 << 20
-    )
-    assert outcome.host.status == "ok", outcome.host
-    forged = outcome.transcript.result(1)
-    assert isinstance(forged, Sample)
-    assert all(operations < 1_000_000_000 for operations, _ in forged.reps)
-    assert outcome.transcript.anomalies > 0
-    assert any(flag.kind == "guest-channel" for flag in outcome.host.flags)
-
-
 def test_a_sysctl_is_applied_and_a_wrong_one_refused(stock: Image) -> None:
     show = case("run", "--", "/bin/cat", "/proc/sys/vm/swappiness")
     outcome = booted(stock, show, sysctl=(("vm.swappiness", "17"),))

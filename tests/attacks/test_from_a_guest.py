@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""A program that is root in a booted guest, against the kernel's process and the results.
+
+Each way that from_a_guest.c goes was open once, and one of them ended in a run that said ok with
+a forged figure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from real_kernels import EXPERIMENT, built_kernels
+
+from kdyno.kernels.image import Image
+from kdyno.machines.cpus import place
+from kdyno.machines.program import guest_program
+from kdyno.machines.uml import Outcome, UmlBoot, boot
+from kdyno.paths import cache_root
+from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.record import Sample
+
+pytestmark = pytest.mark.uml
+
+FORGED = (777_000_000, 1_000_000)
+HONEST = CaseJob("test", "pipe", "pipe", (), 0.05)
+
+
+@pytest.fixture(scope="module")
+def stock() -> Image:
+    return built_kernels().images["stock"]
+
+
+@pytest.fixture(scope="module")
+def attack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the guest: the attacker, and where root runs the tests a device node."""
+    folder = tmp_path_factory.mktemp("attack")
+    source = Path(__file__).with_name("from_a_guest.c")
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-static"]
+    subprocess.run(["gcc", *flags, "-o", folder / "from-a-guest", source], check=True)
+    if os.geteuid() == 0:
+        os.mknod(folder / "node", 0o020666, os.makedev(4, 1))
+    return folder
+
+
+def attacked(
+    image: Image, folder: Path, *words: str, cmdline: str = "", disk_bytes: int = 0
+) -> Outcome:
+    """A boot with the attacker as its first case and an honest case behind it."""
+    command = ("--", "/run/kdyno/attack/from-a-guest", *words)
+    return boot(
+        UmlBoot(
+            kernel=image.kernel,
+            program=guest_program(cache_root(), image.word_bits),
+            job=Job((CaseJob("test", "attack", "run", command, None, 1), HONEST)),
+            placement=place(1),
+            memory_bytes=256 << 20,
+            cmdline=cmdline,
+            shared=((folder, "attack"),),
+            disk_bytes=disk_bytes,
+        )
+    )
+
+
+def said(outcome: Outcome) -> dict[str, str]:
+    """What the attacker printed: way → what came of it."""
+    result = outcome.transcript.result(0)
+    assert isinstance(result, Sample), (result, outcome.host)
+    lines = [line.partition(":") for line in result.extra["stdout"].splitlines()]
+    return {way: came.strip() for way, _, came in lines}
+
+
+def assert_honest(outcome: Outcome) -> None:
+    assert outcome.host.status == "ok", outcome.host
+    assert outcome.transcript.complete and outcome.transcript.anomaly_texts == ()
+    for number in (0, 1):
+        result = outcome.transcript.result(number)
+        assert isinstance(result, Sample) and FORGED not in result.reps
+
+
+def test_no_way_leads_to_the_first_process_a_device_or_a_mount(stock: Image, attack: Path) -> None:
+    disk_bytes = 64 << 20 if shutil.which("mkfs.ext4", path="/usr/sbin:/sbin:/usr/bin") else 0
+    outcome = attacked(stock, attack, disk_bytes=disk_bytes)
+    assert_honest(outcome)
+    found = said(outcome)
+    # The first process gets no signal that it has not asked for: these two do nothing to it.
+    assert {way for way, came in found.items() if came == "done"} == {"kill init", "stop init"}
+    assert found["a node of the host's"] == ("EACCES" if os.geteuid() == 0 else "ENOENT")
+    assert found["make a node"] == "EPERM"
+    assert found["mount hostfs"] == found["mount devtmpfs"] == found["unmount /proc"] == "EPERM"
+    assert found["mem of init"] == found["mem of the harness"] == "EACCES"
+    assert found["/dev/tty1"] == found["/dev/ubda"] == "ENOENT"
+    assert found["replace /dev/null"] == "EROFS"
+
+
+def test_a_case_has_the_rights_of_files_and_processes_and_no_others(
+    stock: Image, attack: Path
+) -> None:
+    found = said(attacked(stock, attack))
+    # chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, ipc_lock,
+    # sys_nice, sys_resource
+    kept = f"{sum(1 << bit for bit in (0, 1, 3, 4, 5, 6, 7, 10, 14, 23, 24)):016x}"
+    assert {found[name] for name in ("CapPrm", "CapEff", "CapBnd")} == {kept}
+    assert (found["CapAmb"], found["NoNewPrivs"]) == ("0" * 16, "1")
+
+
+def test_what_the_kernel_starts_by_itself_has_no_rights(stock: Image, attack: Path) -> None:
+    sets = "/proc/sys/kernel/usermodehelper"
+    case = CaseJob("test", "sets", "run", ("cat", f"{sets}/bset", f"{sets}/inheritable"), None, 1)
+    program = guest_program(cache_root(), stock.word_bits)
+    outcome = boot(UmlBoot(stock.kernel, program, Job((case,)), place(1)))
+    result = outcome.transcript.result(0)
+    assert isinstance(result, Sample), outcome.host
+    assert result.extra["stdout"].split() == ["0"] * 4
+
+
+def test_no_record_can_be_forged(stock: Image, attack: Path) -> None:
+    outcome = attacked(stock, attack, "forge")
+    assert_honest(outcome)
+    found = said(outcome)
+    assert found["secret"] == "not found"
+    assert found["channel"] == ("EACCES" if os.geteuid() == 0 else "ENOENT")
+
+
+def test_not_even_the_first_process_reaches_the_kernels_own_memory(
+    stock: Image, attack: Path
+) -> None:
+    """With every right in the guest, and hostfs: the sandbox has no /proc to be shown."""
+    outcome = attacked(stock, attack, cmdline="init=/tmp/shared/attack/from-a-guest")
+    lines = outcome.console.decode().splitlines()
+    tried = [line for line in lines if "mem: " in line or "fd/0: " in line]
+    assert len(tried) == 12, lines
+    assert {line.partition(": ")[2] for line in tried} <= {"ENOENT", "ENOTDIR"}
+    assert "/proc: mounted" in lines
+
+
+@pytest.mark.skipif(
+    not os.environ.get("KDYNO_TEST_NAMESPACES"),
+    reason="a kernel with other headers, minutes to build: set KDYNO_TEST_NAMESPACES=1",
+)
+def test_namespaces_and_cores_give_no_rights_back(attack: Path, tmp_path: Path) -> None:
+    """In a user namespace a case is root again, and a core's program starts with all rights."""
+    experiment = tmp_path / "open.toml"
+    shared = EXPERIMENT.read_text().split("[[suite]]")[0].split("[variant.slow-umask]")[0]
+    names = ("CONFIG_NAMESPACES=y", "CONFIG_USER_NS=y", "CONFIG_COREDUMP=y")
+    experiment.write_text(
+        f'{shared}config = {list(names)}\n[[suite]]\nname = "unixbench"\n'
+        "[measure]\ncalibrate = true\n"
+    )
+    outcome = attacked(built_kernels(experiment).images["stock"], attack)
+    assert_honest(outcome)
+    found = said(outcome)
+    done = {way for way, came in found.items() if came == "done"}
+    assert done == {"kill init", "stop init", "user namespace"}
+    within = {way: came for way, came in found.items() if way.startswith("in a namespace")}
+    assert len(within) == 5 and set(within.values()) <= {"EPERM", "EINVAL"}
+    assert found["core_pattern"].split() == ["CapEff:", "0" * 16]
+
+
+def test_a_case_still_does_what_programs_of_root_do(stock: Image, attack: Path) -> None:
+    script = (
+        "set -e; cd /tmp; touch file; chown 65534:65534 file; chmod 4755 file; ulimit -n 100000; "
+        "nice -n -5 true; setpriv --reuid=65534 --regid=65534 --clear-groups id -u; "
+        "echo 1 > /proc/sys/vm/drop_caches; stat -c %a:%u file"
+    )
+    case = CaseJob("test", "root", "run", ("sh", "-c", script), None, 1)
+    program = guest_program(cache_root(), stock.word_bits)
+    outcome = boot(UmlBoot(stock.kernel, program, Job((case,)), place(1)))
+    result = outcome.transcript.result(0)
+    assert isinstance(result, Sample), (result, outcome.host)
+    assert result.extra["stdout"].split() == ["65534", "4755:65534"]
