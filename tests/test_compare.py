@@ -23,7 +23,7 @@ from kdyno.store.verdict import Verdict
 HOST: dict[str, Any] = {
     "cpu_model": "A CPU", "host_arch": "x86_64", "memory_bytes": 8e9, "cpus": 4.0,
 }  # fmt: skip
-JOB = "kdyno-job 1\nnonce 0\ncase 0 pipe\nseconds {seconds}\ntimeout 60.0\narg {arg}\nend\n"
+CASE = "case {number} {bench}\nseconds {seconds}\ntimeout 60.0\narg {arg}\n"
 
 
 def made(
@@ -48,6 +48,10 @@ def made(
         baseline="running", seed=1, host={**HOST, **(host or {})}, images={"running": kernel * 8},
         cases=infos, blocks=tuple(("running",) for _ in range(boots)), state="finished",
     )  # fmt: skip
+    job = "".join(
+        CASE.format(number=number, bench=bench, seconds=seconds, arg=arg)
+        for number, bench in enumerate(cases)
+    )
     with create_run(runs, f'name = "host"\n[machine]\nkind = "{kind}"\n', manifest) as writer:
         writer.save_image("running", {"release": f"7.{kernel}"})
         for block in range(boots):
@@ -55,11 +59,11 @@ def made(
                 Sample(suite="s", case=it, score=speed * math.exp(noise.gauss(0, spread)))
                 for it in cases
             )
-            job = BootJob(
+            about = BootJob(
                 index=block, block=block, variant="running",
-                job=JOB.format(arg=arg, seconds=seconds),
+                job=f"kdyno-job 1\nnonce 0\n{job}end\n",
             )  # fmt: skip
-            writer.add_boot(BootRecord(job=job, host=BootHost(status="ok"), samples=samples), b"")
+            writer.add_boot(BootRecord(job=about, host=BootHost(status="ok"), samples=samples), b"")
         return writer.run
 
 

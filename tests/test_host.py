@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from earlier_run import as_0_1_0
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
@@ -23,6 +24,8 @@ from kdyno.machines.cpus import place
 from kdyno.machines.host import HostJob, Running, running, work_off
 from kdyno.report.terminal import text
 from kdyno.store.boot import BootRecord
+from kdyno.store.earlier import whole_manifest
+from kdyno.store.manifest import Asked
 from kdyno.store.run import Damaged
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
@@ -259,3 +262,25 @@ def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost:
     assert [boot.block for boot in boots] == [0, 1, 2]
     assert [boot.index for boot in boots][-len(lost) :] == [*range(3, 3 + len(lost))]
     assert [it.name for it in resumed.boots() if isinstance(it, Damaged)] == lost
+
+
+def test_a_run_says_what_was_asked_and_of_which_work(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdyno.lab.equipment._found", lambda need, _programs: need != "hackbench")
+    run, verdict = execute(experiment(HOST + 'equivalent = "2%"\n'), load(), options)
+    assert [(it.case, it.reason) for it in verdict.values] == [
+        ("pipe", None),
+        ("pipes", "skip: hackbench is not installed: apt-get install rt-tests"),
+    ]
+    today = run.manifest()
+    assert today == whole_manifest(run) and today.asked == Asked(equivalent=0.02)
+    assert today.machine and (today.machine.kind, today.machine.cpus) == ("host", 1)
+    assert [flag.kind for flag in today.machine.caveats] == ["not-rebooted"]
+    assert {name: it.arch for name, it in today.variants.items()} == {"running": "host"}
+    assert [case.seconds for case in today.cases] == [0.5, None]
+    assert all(case.work for case in today.cases)
+    as_0_1_0(run.path)
+    earlier = whole_manifest(run)
+    assert (earlier.machine, earlier.asked) == (today.machine, today.asked)
+    assert [case.work for case in earlier.cases] == [today.cases[0].work, ""]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest
 from kdyno.store.verdict import Flag
 
 
@@ -26,6 +26,25 @@ class Question:
     """Variant → its (factor, level) pairs, where the variants are a cross."""
     caveats: tuple[Flag, ...] = ()
     """What figures of the machine that was measured on do not say."""
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Question:
+        """What a run was asked, by its whole manifest (``store.earlier.whole_manifest``)."""
+        asked = manifest.asked or Asked()
+        machine = manifest.machine or MachineInfo()
+        return cls(
+            experiment=manifest.experiment,
+            text=asked.question,
+            baseline=manifest.baseline,
+            variants=tuple(name for name in manifest.variants if name != manifest.baseline),
+            copy=asked.copy_of_baseline,
+            cases=manifest.cases,
+            confidence=asked.confidence,
+            equivalent=asked.equivalent,
+            precision=asked.precision,
+            levels={name: tuple(it.levels.items()) for name, it in manifest.variants.items()},
+            caveats=machine.caveats,
+        )
 
     @property
     def compared(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot, boot, supports_seccomp
 from kdyno.store.boot import BootJob, BootRecord
 from kdyno.store.manifest import CaseInfo
+from kdyno.store.work import work_digest
 from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob, Job, render
 
@@ -50,8 +51,8 @@ class Bench:
         return tuple(job for job, why in zip(self.jobs, lacking, strict=True) if not why)
 
 
-def info(case: Case) -> CaseInfo:
-    """What the manifest says of a case."""
+def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
+    """What the manifest says of a case, and of its work."""
     return CaseInfo(
         suite=case.suite,
         case=case.name,
@@ -61,6 +62,8 @@ def info(case: Case) -> CaseInfo:
         control=case.control,
         of=case.of,
         levels=dict(case.levels),
+        seconds=job.seconds if job else None,
+        work=work_digest(job.bench, job.operations, job.args) if job else "",
     )
 
 

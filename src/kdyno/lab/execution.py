@@ -20,19 +20,19 @@ from kdyno.judge.question import Question
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import BuildProgress
 from kdyno.lab import plan
+from kdyno.lab.asking import asked_of
 from kdyno.lab.benches import digests, host_bench, tree_of, uml_bench
 from kdyno.lab.booting import Bench, info
 from kdyno.lab.builder import Built, Recipes, build_all, check
 from kdyno.lab.measuring import Loop, Past, Status
 from kdyno.lab.trial import mode_flags, mode_of
 from kdyno.machines import facts
-from kdyno.machines.caveats import CAVEATS
 from kdyno.machines.cpus import measuring, place
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootRecord
-from kdyno.store.manifest import Manifest
+from kdyno.store.manifest import MachineInfo, Manifest
 from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.selection import cases_of
 
@@ -113,13 +113,14 @@ def _start(
         seed=seed,
         host={**facts.machine(), "sandbox": options.sandboxed},
         images=digests(bench),
-        cases=tuple(info(case) for case in bench.cases),
         failed=dict(failed),
         # Of `try` there is no file; what it names lies in the folder that it was called in.
         origin=str(
             experiment.path.resolve() if experiment.path else Path.cwd() / "experiment.toml"
         ),
         overrides=options.overrides.to_json(),
+        cases=tuple(info(case, job) for case, job in zip(bench.cases, bench.jobs, strict=True)),
+        **asked_of(experiment),
     )
     with create_run(options.runs, experiment.text, manifest) as writer:
         options.listener.started(writer.run.path)
@@ -165,30 +166,11 @@ def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tu
         for boot in writer.run.boots():
             if isinstance(boot, BootRecord):
                 past.add(boot)
-        manifest = manifest.model_copy(update={"state": "running", "stopped": ""})
+        seen = manifest.machine.caveats if manifest.machine else ()
+        begun = {**asked_of(bench.experiment), "state": "running", "stopped": ""}
+        manifest = _probed(manifest.model_copy(update=begun), seen)
         options.listener.started(path)
         return _measure(bench, manifest, writer, past, options)
-
-
-def question_of(experiment: Experiment, bench_cases: Manifest) -> Question:
-    """What the verdict is about."""
-    measure = experiment.measure
-    copy = plan.copy_name(experiment.baseline) if measure.calibrate else None
-    return Question(
-        experiment=experiment.name,
-        text=experiment.question,
-        baseline=experiment.baseline,
-        variants=tuple(
-            variant.name for variant in experiment.variants if variant.name != experiment.baseline
-        ),
-        copy=copy,
-        cases=bench_cases.cases,
-        confidence=measure.confidence,
-        equivalent=measure.equivalent,
-        precision=measure.precision,
-        levels={variant.name: variant.levels for variant in experiment.variants},
-        caveats=CAVEATS[experiment.machine.kind],
-    )
 
 
 def _uml_bench(
@@ -236,7 +218,6 @@ def _measure(
     past: Past,
     options: Options,
 ) -> tuple[Run, Verdict]:
-    question = question_of(bench.experiment, manifest)
     what = f"the run {writer.run.name}"
     everything = os.sched_getaffinity(0)
     with measuring(what, wait=options.wait, tell=options.listener.told):
@@ -244,6 +225,8 @@ def _measure(
         try:
             if bench.running is None:
                 bench = dataclasses.replace(bench, mode=mode_of(bench, options.listener.told))
+                manifest = _probed(manifest, mode_flags(bench))
+            question = Question.of(manifest)
             loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
             try:
                 stopped = loop.run()
@@ -255,10 +238,15 @@ def _measure(
     failed = stopped.endswith("failed")
     _end(writer, loop.manifest, "failed" if failed else "finished", stopped)
     verdict = worded(verdict_of(writer.run, question, stopped), loop.manifest)
-    if bench.running is None:
-        verdict = verdict.model_copy(update={"flags": (*verdict.flags, *mode_flags(bench))})
     writer.save_verdict(verdict)
     return writer.run, verdict
+
+
+def _probed(manifest: Manifest, flags: tuple[Flag, ...]) -> Manifest:
+    """With what the first boot told of the machine, beside what an earlier part of the run saw."""
+    machine = manifest.machine or MachineInfo()
+    caveats = tuple(dict.fromkeys((*machine.caveats, *flags)))
+    return manifest.model_copy(update={"machine": machine.model_copy(update={"caveats": caveats})})
 
 
 def _why(problem: BaseException) -> str:

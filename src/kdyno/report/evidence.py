@@ -62,8 +62,6 @@ class Evidence:
     """(suite, case, variant) → its scores in time order; boots that failed have none."""
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Variant → the command of its first boot."""
-    jobs: Mapping[str, str] = field(default_factory=dict)
-    """Variant → what its first boot was told to do."""
     builds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Variant → what images/VARIANT.json says."""
     experiment_text: str = ""
@@ -104,7 +102,6 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
     boots: list[Boot] = []
     points: dict[Key, list[Point]] = {}
     commands: dict[str, tuple[str, ...]] = {}
-    jobs: dict[str, str] = {}
     damaged: list[Damaged] = []
     for record in run.boots():
         if isinstance(record, Damaged):
@@ -113,7 +110,6 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         boot = _boot(len(boots), record)
         boots.append(boot)
         commands.setdefault(boot.variant, record.job.command)
-        jobs.setdefault(boot.variant, record.job.job)
         if not record.ok:
             continue
         for sample in record.samples:
@@ -138,7 +134,6 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         boots=tuple(boots),
         points={key: tuple(found) for key, found in points.items()},
         commands=commands,
-        jobs=jobs,
         builds=_builds(run, manifest),
         experiment_text=_text(run),
         damaged=tuple(damaged),

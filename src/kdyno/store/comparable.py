@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.store.boot import BootRecord
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.earlier import whole_manifest
+from kdyno.store.manifest import CaseInfo, MachineInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Samples, gather
 
 MEMORY_TOLERANCE = 0.02
 """A kernel keeps some memory for itself, so the total differs a little between kernels."""
-_TEMPORARY = re.compile(r"/\S*kdyno-\S*")
 
 Key = tuple[str, str]
 
@@ -36,10 +33,8 @@ class Measured:
     """UTC; text order is time order."""
     boots: int
     cases: Mapping[Key, CaseInfo]
-    work: Mapping[Key, str]
-    """What a case did, by the job as it was given to the boot."""
-    seconds: Mapping[str, str]
-    """suite/case → seconds it was measured for."""
+    seconds: Mapping[str, float]
+    """suite/case → seconds it was measured for, where that is known."""
     machine: Mapping[str, Any]
     variant: str
     data: Samples = field(repr=False)
@@ -51,7 +46,7 @@ class Measured:
 
 def measured(run: Run, variant: str | None = None) -> Measured:
     """The run's kernel: ``variant``, else its baseline."""
-    manifest = run.manifest()
+    manifest = whole_manifest(run)
     name = variant or manifest.baseline
     if name not in manifest.images and variant:
         raise UsageError(
@@ -62,25 +57,23 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         raise UsageError(
             f"{run.name}: no boot of {name} ended well, so there is nothing to compare"
         )
-    good = (boot for boot in run.boots() if isinstance(boot, BootRecord) and boot.ok)
-    job = next(boot.job.job for boot in good if boot.variant == name)
-    work, seconds = work_of(job, manifest.cases)
-    kind, memory, cpus = machine_of(run)
+    guest = manifest.machine or MachineInfo()
     host = manifest.host
     machine = {"CPU": host.get("cpu_model"), "architecture": host.get("host_arch")}
     machine |= {"memory": host.get("memory_bytes"), "host's CPUs": host.get("cpus")}
-    if kind != "host":
-        machine |= {"guest's memory": memory, "guest's CPUs": cpus}
+    if guest.kind != "host":
+        machine |= {"guest's memory": guest.memory_bytes, "guest's CPUs": guest.cpus}
     return Measured(
         name=run.name,
-        label=label_of(run, manifest, name, kind),
+        label=label_of(run, manifest, name),
         kernel=manifest.images.get(name, name),
-        kind=kind,
+        kind=guest.kind,
         created=manifest.created,
         boots=data.boots[name],
         cases={(case.suite, case.case): case for case in manifest.cases},
-        work=work,
-        seconds=seconds,
+        seconds={
+            f"{case.suite}/{case.case}": case.seconds for case in manifest.cases if case.seconds
+        },
         machine=machine,
         variant=name,
         data=data,
@@ -129,7 +122,9 @@ def refuse_different(
 def _alike(first: Measured, other: Measured, key: Key) -> bool:
     mine, theirs = first.cases[key], other.cases[key]
     units = (mine.unit, mine.better, mine.scale) == (theirs.unit, theirs.better, theirs.scale)
-    return units and first.work.get(key) == other.work.get(key)
+    # A machine that lacks a case never did its work, which is then not known of old runs.
+    known = mine.work and theirs.work
+    return units and (mine.work == theirs.work or not known)
 
 
 def _same(mine: Any, theirs: Any) -> bool:
@@ -139,47 +134,17 @@ def _same(mine: Any, theirs: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, float) and value > 1 << 20:
+    if isinstance(value, int | float) and value > 1 << 20:
         return f"{value / (1 << 20):.0f} MiB"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def label_of(run: Run, manifest: Manifest, name: str, kind: str) -> str:
-    if kind != "host":
+def label_of(run: Run, manifest: Manifest, name: str) -> str:
+    """The kernel's release on the host, else the variant's name."""
+    if manifest.machine is None or manifest.machine.kind != "host":
         return name
     try:
         release = run.image(name).get("release")
     except ToolError:
         release = None
     return str(release or manifest.host.get("host_kernel") or name)
-
-
-def machine_of(run: Run) -> tuple[str, str, str]:
-    """(kind, memory, CPUs) of the experiment as it was stored; memory and CPUs as written."""
-    try:
-        table = tomllib.loads(run.experiment_text()).get("machine", {})
-    except tomllib.TOMLDecodeError:
-        table = {}
-    if not isinstance(table, dict):
-        table = {}
-    return (
-        str(table.get("kind", "uml")),
-        str(table.get("memory", "1G")),
-        str(table.get("cpus", 1)),
-    )
-
-
-def work_of(job: str, cases: Sequence[CaseInfo]) -> tuple[dict[Key, str], dict[str, str]]:
-    """What each case was told to do, and for how many seconds, from a boot's job."""
-    parts = re.split(r"^case \d+ ", job, flags=re.MULTILINE)[1:]
-    work: dict[Key, str] = {}
-    seconds: dict[str, str] = {}
-    for case, part in zip(cases, parts, strict=False):
-        kept = []
-        for line in part.splitlines():
-            if line.startswith("seconds "):
-                seconds[f"{case.suite}/{case.case}"] = line.removeprefix("seconds ")
-            elif not line.startswith("timeout ") and line != "end":
-                kept.append(_TEMPORARY.sub("PATH", line))
-        work[(case.suite, case.case)] = "\n".join(kept)
-    return work, seconds

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from kdyno.store.reading import Count, Facts, Name, Record, Text
+from kdyno.store.verdict import Flag
 
 State = Literal["running", "finished", "interrupted", "failed"]
 
@@ -25,6 +26,42 @@ class CaseInfo(Record):
     """For a cell of a cross: what the cases of all its levels are called together."""
     levels: dict[Name, Name] = Field(default_factory=dict, max_length=100)
     """Factor → level of such a cell."""
+    seconds: Annotated[float, Field(gt=0)] | None = None
+    """For which it is measured in a boot; None: fixed work, or not known."""
+    work: Annotated[str, Field(max_length=200)] = ""
+    """Digest of what it does, see store/work.py; empty: not known."""
+
+
+class MachineInfo(Record):
+    """What the variants run on, as the experiment says it; ``Manifest.host`` is what it lay on."""
+
+    kind: Name = "uml"
+    memory_bytes: Count = 1 << 30
+    cpus: Annotated[int, Field(ge=1)] = 1
+    caveats: Annotated[tuple[Flag, ...], Field(max_length=1000)] = ()
+    """What its figures do not say, the probe before the first boot included."""
+
+
+class VariantInfo(Record):
+    """A variant that was asked for, whether it could be built or not."""
+
+    arch: Annotated[str, Field(max_length=200)] = ""
+    """Empty: not known."""
+    cpus: Annotated[int, Field(ge=1)] | None = None
+    """None: the machine's."""
+    levels: dict[Name, Name] = Field(default_factory=dict, max_length=100)
+    """Factor → level, where the variants are a cross."""
+
+
+class Asked(Record):
+    """What the experiment asks of its verdict."""
+
+    question: Text = ""
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    equivalent: Annotated[float, Field(ge=0)] = 0.01
+    precision: Annotated[float, Field(gt=0)] = 0.005
+    copy_of_baseline: Name | None = None
+    """Name of the variant that is the baseline once more (A/A)."""
 
 
 class Manifest(Record):
@@ -47,6 +84,11 @@ class Manifest(Record):
         Field(max_length=1_000_000),
     ] = ()
     """Order of variants in every block planned so far."""
+    machine: MachineInfo | None = None
+    variants: dict[Name, VariantInfo] = Field(default_factory=dict, max_length=10_000)
+    """In the file's order, the baseline among them and its copy not."""
+    asked: Asked | None = None
+    """It, ``machine`` and ``variants`` are missing in runs of 0.1.0: see store/earlier.py."""
     failed: dict[Name, Text] = Field(default_factory=dict, max_length=10_000)
     """Variants given up, with the reason."""
     origin: Text = ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from statistics import median
@@ -17,8 +18,9 @@ from kdyno.report.evidence import Evidence, Point, gather
 from kdyno.report.groups import groups
 from kdyno.report.sentence import answer
 from kdyno.store.boot import plain_name
-from kdyno.store.comparable import label_of, machine_of, work_of
-from kdyno.store.manifest import Manifest
+from kdyno.store.comparable import label_of
+from kdyno.store.earlier import whole_manifest
+from kdyno.store.manifest import MachineInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 
@@ -129,7 +131,7 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
     if manifest.schema_ != SCHEMA:
         reason = f"written in schema {manifest.schema_}, this kdyno reads {SCHEMA}"
         return unreadable(run.name, f"schema {manifest.schema_}", reason), None
-    kind = _machine(run)[0]
+    manifest, guest = _whole(run, manifest)
     known = Summary(
         name=_text(run.name),
         page=page_name(run.name),
@@ -138,9 +140,9 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
         reason=_text(manifest.stopped),
         experiment=_text(manifest.experiment),
         baseline=_text(manifest.baseline),
-        kind=kind,
-        machine=_told(manifest, run),
-        machine_key=_machine_key(manifest, run),
+        kind=guest.kind,
+        machine=_told(manifest, guest),
+        machine_key=_machine_key(manifest, guest),
         memory_bytes=_memory(manifest),
     )
     try:
@@ -160,7 +162,7 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
         question=_text(verdict.question),
         answer=_text(answer(verdict)),
         reason="; ".join(filter(None, [known.reason, odd])),
-        kernels=_kernels(run, manifest, verdict, kind),
+        kernels=_kernels(run, manifest, verdict),
         counts=counts,
         scores=tuple(_scores(evidence, verdict, manifest)),
         has_report=True,
@@ -177,14 +179,13 @@ def _state(run: Run, manifest: Manifest) -> str:
         return "interrupted"
 
 
-def _machine(run: Run) -> tuple[str, str, str]:
-    try:
-        return machine_of(run)
-    except ToolError:
-        return "uml", "1G", "1"
+def _whole(run: Run, manifest: Manifest) -> tuple[Manifest, MachineInfo]:
+    with suppress(ToolError):
+        manifest = whole_manifest(run)
+    return manifest, manifest.machine or MachineInfo()
 
 
-def _told(manifest: Manifest, run: Run) -> str:
+def _told(manifest: Manifest, guest: MachineInfo) -> str:
     """``uml on AMD EPYC, 2 CPUs, 24 GiB``."""
     host = manifest.host
     parts = [str(host.get("cpu_model") or host.get("host_arch") or "an unknown machine")]
@@ -192,16 +193,15 @@ def _told(manifest: Manifest, run: Run) -> str:
         parts.append(f"{cpus:.0f} CPUs")
     if isinstance(memory := host.get("memory_bytes"), float):
         parts.append(f"{memory / 2**30:.0f} GiB")
-    return _text(f"{_machine(run)[0]} on {', '.join(parts)}")
+    return _text(f"{guest.kind} on {', '.join(parts)}")
 
 
-def _machine_key(manifest: Manifest, run: Run) -> str:
+def _machine_key(manifest: Manifest, guest: MachineInfo) -> str:
     """As ``kdyno compare`` tells machines apart. Memory is not in it: a kernel keeps some for
     itself, so that the total differs a little between kernels."""
     host = manifest.host
-    kind, guest_memory, guest_cpus = _machine(run)
-    guest = (guest_memory, guest_cpus) if kind != "host" else ()
-    facts = (kind, host.get("cpu_model"), host.get("host_arch"), host.get("cpus"), guest)
+    own = (guest.memory_bytes, guest.cpus) if guest.kind != "host" else ()
+    facts = (guest.kind, host.get("cpu_model"), host.get("host_arch"), host.get("cpus"), own)
     return sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:12]
 
 
@@ -210,11 +210,11 @@ def _memory(manifest: Manifest) -> float | None:
     return memory if isinstance(memory, float) else None
 
 
-def _kernels(run: Run, manifest: Manifest, verdict: Verdict, kind: str) -> dict[str, Kernel]:
+def _kernels(run: Run, manifest: Manifest, verdict: Verdict) -> dict[str, Kernel]:
     found = {}
     for variant in {manifest.baseline: 0, **dict.fromkeys(verdict.boots)}:
-        version = label_of(run, manifest, variant, kind) if kind == "host" else ""
-        if not version:
+        version = label_of(run, manifest, variant)
+        if version == variant:
             try:
                 image = run.image(variant)
                 version = str(image.get("release") or image.get("version") or "")
@@ -228,7 +228,7 @@ def _kernels(run: Run, manifest: Manifest, verdict: Verdict, kind: str) -> dict[
 def _scores(evidence: Evidence, verdict: Verdict, manifest: Manifest) -> list[Score]:
     effects = {(it.suite, it.case, it.variant): it for it in verdict.effects}
     found = []
-    work = {name: work_of(job, manifest.cases)[0] for name, job in evidence.jobs.items()}
+    work = {(case.suite, case.case): case.work for case in manifest.cases}
     for case in evidence.cases:
         for variant in evidence.variants:
             if variant == verdict.copy_of_baseline:
@@ -238,7 +238,6 @@ def _scores(evidence: Evidence, verdict: Verdict, manifest: Manifest) -> list[Sc
                 continue
             it = effects.get((case.suite, case.case, variant))
             low, high = _interval(points)
-            done = work.get(variant, {}).get((case.suite, case.case), "")
             found.append(
                 Score(
                     suite=_text(case.suite),
@@ -246,7 +245,7 @@ def _scores(evidence: Evidence, verdict: Verdict, manifest: Manifest) -> list[Sc
                     unit=_text(case.unit),
                     better=case.better,
                     variant=_text(variant),
-                    work=sha256(done.encode("utf-8", "replace")).hexdigest()[:8],
+                    work=work.get((case.suite, case.case), "")[:8],
                     boots=len(points),
                     value=_rounded(median(point.score for point in points)),
                     low=low,
