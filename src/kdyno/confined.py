@@ -9,6 +9,7 @@ network.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -42,6 +43,11 @@ def confined(
         chdir=str(folder.absolute()) if folder is not None else "/tmp",
     )
     return box.argv(list(command))
+
+
+def plain_status(status: int) -> int:
+    """An exit status as subprocess gives it: the sandbox tells a signal as 128 and its number."""
+    return 128 - status if 128 < status <= 128 + signal.NSIG else status
 
 
 def _places(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kdyno.cli.output import Json, check_writable, write, write_json
-from kdyno.cli.session import NoWait, Runs, say, stored_run, where
+from kdyno.cli.session import NoSandbox, NoWait, Runs, say, stored_run, where
 
 if TYPE_CHECKING:
     from kdyno.memcpy.bench import Material
@@ -87,9 +87,11 @@ def verb(
     ] = None,
     runs: Runs = None,
     no_wait: NoWait = False,
+    no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
     """Time memory routines: sizes, alignments, cache levels, drawn and recorded copies."""
+    from kdyno import sandbox
     from kdyno.errors import UsageError
 
     if "-" in (json,) and csv == "-":
@@ -102,6 +104,8 @@ def verb(
         raise UsageError(f"-o {output}: its name must end in {', '.join(OUTPUTS)}")
     for file, option in ((json, "--json"), (csv, "--csv"), (output, "-o")):
         check_writable(file, option)
+    if given is None and not no_sandbox:
+        sandbox.require()
     kept = _run(into, runs) if into is not None else None
     if given is not None:
         from kdyno.memcpy.results import read_bench

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from kdyno.cli.output import Json, check_writable, write_json
+from kdyno.cli.session import NoSandbox
 
 NAME = "check"
 EXAMPLES = (
@@ -38,9 +39,11 @@ def verb(
     source: Annotated[
         str, typer.Option("--source", metavar="SOURCE", help="With --kernel: which kernel.")
     ] = "debian:linux-source-7.3",
+    no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
     """Check that memory routines copy right, touch nothing else and leave the CPU as it was."""
+    from kdyno import sandbox
     from kdyno.cli.session import say
     from kdyno.kernels import cpu
     from kdyno.kernels.routine import FUNCTIONS, Routine, find_by_stem, list_routines
@@ -48,6 +51,8 @@ def verb(
     from kdyno.paths import cache_root
 
     check_writable(json)
+    if not no_sandbox:
+        sandbox.require()
     chosen: list[Routine] = [find_by_stem(name) for name in routine or ()]
     if not chosen:
         chosen = [it for function in FUNCTIONS for it in list_routines(function=function)]
@@ -68,7 +73,7 @@ def verb(
         if json != "-":
             _print(row)
     if kernel:
-        _in_kernels(sound, rows, source, json)
+        _in_kernels(sound, rows, source, json, not no_sandbox)
     if json is not None:
         write_json({"schema": 1, "routines": rows}, json)
     failed = [row for row in rows if row["state"] == "failed"]
@@ -76,7 +81,11 @@ def verb(
 
 
 def _in_kernels(
-    sound: list[Any], rows: list[dict[str, Any]], source: str, json: str | None
+    sound: list[Any],
+    rows: list[dict[str, Any]],
+    source: str,
+    json: str | None,
+    sandboxed: bool,
 ) -> None:
     from kdyno.cli.watching import Building
     from kdyno.lab.kunit import kernel_tests
@@ -85,7 +94,9 @@ def _in_kernels(
     watch = Building()
     try:
         for one in sound:
-            said = kernel_tests(one, source, cache_root(), watch.fetching, watch.building)
+            said = kernel_tests(
+                one, source, cache_root(), watch.fetching, watch.building, sandboxed=sandboxed
+            )
             row = next(
                 it for it in rows if (it["routine"], it["function"]) == (one.name, one.function)
             )

@@ -76,6 +76,7 @@ def verb(
     json: Json = None,
 ) -> int:
     """Find the fastest memcpy for what a kernel copies; emit it, predict its gain, verify that."""
+    from kdyno import sandbox
     from kdyno.errors import UsageError
     from kdyno.memcpy.loads import LEVELS
     from kdyno.memcpy.tuning import plain_shapes
@@ -92,6 +93,8 @@ def verb(
     if output is not None and output.suffix != ".S":
         raise UsageError(f"-o {output}: its name must end in .S")
     check_writable(str(output) if output is not None else None, "-o")
+    if not no_sandbox:
+        sandbox.require()
     known = _share(share, profile)
     material = _material(copies, level)
     shapes = plain_shapes(registers or None)

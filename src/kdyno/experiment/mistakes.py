@@ -14,6 +14,8 @@ from kdyno.experiment.position import KeyPath, Positions
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHOWN_CHARACTERS = 60
 _SHOWN_MISTAKES = 50
+_SHOWN_TEXT = 2000
+"""Characters of one mistake: the longest list of allowed words has a quarter of that."""
 
 
 class Mistakes:
@@ -59,7 +61,7 @@ class Mistakes:
 def refuse(origin: str, found: list[tuple[int, str]]) -> NoReturn:
     """UsageError for (line or 0, text) pairs."""
     lines = [
-        f"{origin}:{line}: {text}" if line else f"{origin}: {text}"
+        f"{origin}:{line}: {_cut(text)}" if line else f"{origin}: {_cut(text)}"
         for line, text in sorted(found, key=lambda pair: pair[0])
     ]
     if len(lines) > _SHOWN_MISTAKES:
@@ -68,6 +70,10 @@ def refuse(origin: str, found: list[tuple[int, str]]) -> NoReturn:
     if len(lines) == 1:
         raise UsageError(lines[0])
     raise UsageError(f"{origin}: {len(found)} mistakes\n" + "\n".join(f"  {x}" for x in lines))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
@@ -84,7 +90,8 @@ def spelled(path: KeyPath) -> str:
         if isinstance(part, int):
             text += f"[{part + 1}]"
         else:
-            text += ("." if text else "") + (part if _BARE.fullmatch(part) else quoted(part))
+            bare = len(part) <= _SHOWN_CHARACTERS and _BARE.fullmatch(part)
+            text += ("." if text else "") + (part if bare else quoted(part))
     return text
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from kdyno.command import capture, require
+from kdyno.confined import confined
 from kdyno.errors import UsageError
 
 _FILE_LINE = re.compile(r"(?:---|\+\+\+) ([^\t]+)")
@@ -179,13 +180,13 @@ def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(original, copy)
     # No fuzz: a hunk put in the wrong place is worse than one that is refused.
-    done = capture(
-        [
-            require("patch", "to apply the patches of a variant"),
-            *("-p1", "--batch", "--forward", "--fuzz=0", "--no-backup-if-mismatch", "-r", "-"),
-            *("-d", str(scratch), "-i", str(patch.resolve())),
-        ]
-    )
+    command = [
+        require("patch", "to apply the patches of a variant"),
+        # Of one form only: another one is a script for the editor ed.
+        *("-p1", "--unified", "--batch", "--forward", "--fuzz=0", "--no-backup-if-mismatch"),
+        *("-r", "-", "-d", str(scratch), "-i", str(patch.resolve())),
+    ]
+    done = capture(confined(command, reads=[patch], writes=[scratch]))
     if done.status != 0:
         raise UsageError(f"patch {patch} does not apply: {_failure(done.output, paths, tree)}")
     # Before the next patch: through a link it would write outside the scratch folder.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kdyno.command import capture
+from kdyno.confined import confined
 from kdyno.errors import UsageError
 
 _NAME = re.compile(r"^[A-Za-z0-9_./+-]+$")
@@ -45,7 +46,8 @@ def identify(name: str) -> Compiler:
             f"compiler {name!r} is not on this machine (found: {there}). "
             "Install it, or name one of those under `compiler`."
         )
-    said = capture([found, "--version"])
+    # An experiment may name any program of the machine, or one that came with it.
+    said = capture(confined([found, "--version"], reads=[Path(found)]))
     first = said.output.splitlines()[0].strip() if said.output.strip() else ""
     if said.status != 0 or not first:
         raise UsageError(f"compiler {name!r} ({found}) does not answer --version")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.command import capture, require
+from kdyno.confined import confined, plain_status
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
 from kdyno.kernels.routine import Routine, flatten
@@ -63,7 +64,7 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
     record = _record(cache_root, text, routine, mode)
     if found := _read(record, routine):
         return found
-    made = assembled(text, str(routine.path), cache_root)
+    made = assembled(text, str(routine.path), cache_root, routine=True)
     with tempfile.TemporaryDirectory(prefix="kdyno-check-") as folder:
         program = _linked(routine, made, Path(folder))
         began_s = time.monotonic()
@@ -122,7 +123,7 @@ _TIMED_OUT = 1000
 def _run(program: Path, function: str, mode: str) -> tuple[int, str]:
     try:
         done = subprocess.run(
-            [str(program), function, mode],
+            confined([str(program), function, mode], reads=[program]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -131,18 +132,17 @@ def _run(program: Path, function: str, mode: str) -> tuple[int, str]:
         )
     except subprocess.TimeoutExpired as late:
         return _TIMED_OUT, (late.stdout or b"").decode("utf-8", "replace")
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    return plain_status(done.returncode), done.stdout.decode("utf-8", "replace")
 
 
 def _linked(routine: Routine, made: Path, folder: Path) -> Path:
     program = folder / "check"
-    done = capture(
-        [
-            require("gcc", "to check memory routines"),
-            *("-std=gnu11", "-O2", str(PROGRAM), str(made)),
-            *(f"-Wl,--defsym=routine_under_test={routine.symbol}", "-o", str(program)),
-        ]
-    )
+    argv = [
+        require("gcc", "to check memory routines"),
+        *("-std=gnu11", "-O2", str(PROGRAM), str(made)),
+        *(f"-Wl,--defsym=routine_under_test={routine.symbol}", "-o", str(program)),
+    ]
+    done = capture(confined(argv, reads=[PROGRAM, made], writes=[folder]))
     if done.status != 0:
         said = done.output.strip()[-800:]
         if routine.symbol in said:

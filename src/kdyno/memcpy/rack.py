@@ -9,18 +9,20 @@ random gaps of whole cache lines between them.
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kdyno.command import require
+from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.compiler import identify
 from kdyno.kernels.routine import PLACE, Routine, flatten
+from kdyno.memcpy.sections import refuse_unasked
 
 NATIVE = Path(__file__).parent / "native"
 GAPS = tuple(64 << power for power in range(6))
@@ -42,7 +44,7 @@ class Contender:
 
 def routine_contender(routine: Routine, cache_root: Path) -> Contender:
     """A routine of a kernel as a program runs it. BuildError of gcc becomes a UsageError."""
-    made = assembled(flatten(routine.path), str(routine.path), cache_root)
+    made = assembled(flatten(routine.path), str(routine.path), cache_root, routine=True)
     return Contender(routine.name, routine.symbol, made, routine.help)
 
 
@@ -74,17 +76,28 @@ def kernels_own(tree: Path, cache_root: Path) -> Contender:
     return Contender("orig", "kernel_memcpy_orig", made, "the kernel's loop over 32 bytes", "rival")
 
 
-def assembled(text: str, origin: str, cache_root: Path, options: Sequence[str] = ()) -> Path:
-    """The object file of an assembly text; UsageError with gcc's words where it is no assembly."""
+def assembled(
+    text: str,
+    origin: str,
+    cache_root: Path,
+    options: Sequence[str] = (),
+    *,
+    routine: bool = False,
+) -> Path:
+    """The object file of an assembly text. ``routine``: a stranger's, of one function.
+
+    UsageError with gcc's words where it is no assembly, and where it brings more than a function.
+    """
     folder = cache_root / "memcpy" / "objects"
     shim = "".join(it.read_text("utf-8") for it in sorted((NATIVE / "shim").rglob("*.h")))
     made = folder / f"{_digest(text, *options, shim if options else '')}.o"
     if not made.is_file():
         words = ["-c", *options, "-x", "assembler-with-cpp", "-"]
         try:
-            _gcc(words, made, text)
+            _gcc(words, made, text, reads=[NATIVE])
         except ToolError as problem:
             raise UsageError(f"{origin} does not assemble: {problem}") from None
+    refuse_unasked(made.read_bytes(), origin, routine=routine)
     return made
 
 
@@ -96,7 +109,7 @@ def timing_program(cache_root: Path) -> Path:
     made = cache_root / "memcpy" / "programs" / _digest(*texts)
     if not made.is_file():
         words = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra"]
-        _gcc([*words, *map(str, sources), "-ldl"], made)
+        _gcc([*words, *map(str, sources), "-ldl"], made, reads=[NATIVE])
     return made
 
 
@@ -112,7 +125,7 @@ def rack(contenders: Sequence[Contender], seed: int, folder: Path, cache_root: P
         words += [str(gaps[size]) for bit, size in enumerate(GAPS) if chosen >> bit & 1]
         words.append(str(each))
     made = folder / f"rack-{seed}.so"
-    _gcc(["-shared", "-nostdlib", *words], made)
+    _gcc(["-shared", "-nostdlib", *words], made, reads=[*objects, *gaps.values()])
     return made
 
 
@@ -128,15 +141,19 @@ def _digest(*texts: str) -> str:
     return total.hexdigest()[:32]
 
 
-def _gcc(words: Sequence[str], made: Path, text: str = "") -> None:
-    """Run gcc; ToolError with its words. The file is there whole or not at all."""
+def _gcc(words: Sequence[str], made: Path, text: str = "", reads: Sequence[Path] = ()) -> None:
+    """Run gcc in the sandbox; ToolError with its words. The file is whole or not there at all."""
     program = require("gcc", "to assemble routines and to time them")
     made.parent.mkdir(parents=True, exist_ok=True)
-    aside = made.parent / f".{made.name}.{os.getpid()}"
-    done = subprocess.run(
-        [program, *words, "-o", str(aside)], input=text.encode(), capture_output=True, check=False
-    )
-    if done.returncode != 0:
-        aside.unlink(missing_ok=True)
-        raise ToolError(f"gcc: {done.stderr.decode('utf-8', 'replace').strip()[-1500:]}")
-    aside.rename(made)
+    with tempfile.TemporaryDirectory(prefix=".gcc-", dir=made.parent) as name:
+        aside = Path(name).absolute() / made.name
+        argv = [program, *words, "-o", str(aside)]
+        done = subprocess.run(
+            confined(argv, reads=reads, writes=[aside.parent]),
+            input=text.encode(),
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ToolError(f"gcc: {done.stderr.decode('utf-8', 'replace').strip()[-1500:]}")
+        aside.rename(made)

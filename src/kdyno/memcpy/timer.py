@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kdyno.confined import confined, plain_status
 from kdyno.errors import ToolError
 
 STOPPED = 2
@@ -141,7 +142,8 @@ def _once(
 ) -> None:
     with tempfile.TemporaryFile() as trouble:
         process = subprocess.Popen(
-            [str(program), str(rack), str(cpu)],
+            # The pools of copies lie beside the rack.
+            confined([str(program), str(rack), str(cpu)], reads=[program, rack.parent]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=trouble,
@@ -158,7 +160,7 @@ def _once(
                     done()
         except Died as end:
             process.kill()
-            status = process.wait()
+            status = plain_status(process.wait())
             trouble.seek(0)
             told = trouble.read(400).decode("utf-8", "replace").strip()
             raise Died(end.line, f"{end.reason}{': ' if told else ''}{told}", status) from None
@@ -221,7 +223,7 @@ class _Talk:
 
     def _end(self) -> str:
         try:
-            status = self._process.wait(timeout=2)
+            status = plain_status(self._process.wait(timeout=2))
         except subprocess.TimeoutExpired:
             return "closed its output"
         if status < 0:

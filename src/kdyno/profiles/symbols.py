@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kdyno.command import capture, require
+from kdyno.confined import confined
 from kdyno.errors import ToolError
 
 _LINE = re.compile(r"^([0-9a-f]{1,16}) ([tTwWi]) (\S+)$")
@@ -71,7 +72,7 @@ class Symbols:
 def symbols_of(program: Path) -> Symbols:
     """The functions of an ELF file; ToolError where nm is missing or finds none."""
     nm = require("nm", "to name functions in profiles (apt-get install binutils)")
-    done = capture([nm, "-n", "--", str(program)])
+    done = capture(confined([nm, "-n", "--", str(program)], reads=[program]))
     found = parse(done.output.splitlines()) if done.status == 0 else Symbols((), ())
     if not found.starts:
         raise ToolError(f"{program}: nm finds no functions in it: {done.output.strip()[-200:]}")

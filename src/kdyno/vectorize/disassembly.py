@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kdyno.confined import confined
 from kdyno.errors import ToolError
 from kdyno.vectorize.loops import Loop
 
@@ -77,7 +78,7 @@ def disassemble(objects: Iterable[Path]) -> Mapping[Path, dict[str, Code]]:
     for path in objects:
         try:
             done = subprocess.run(
-                ["objdump", "-d", "--no-show-raw-insn", str(path)],
+                confined(["objdump", "-d", "--no-show-raw-insn", str(path)], reads=[path]),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 check=False,

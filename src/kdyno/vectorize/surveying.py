@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno.command import capture
+from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Variant
 from kdyno.kernels.build import build
@@ -44,7 +45,9 @@ def refuse_unknown(compiler: Compiler, flags: FlagSet, wanted: Extract) -> None:
     """UsageError with the compiler's words where it takes these flags or its record's not."""
     empty = ["-x", "c", "-c", "-o", "/dev/null", "/dev/null"]
     words = flags.cflags.split()
-    done = capture([compiler.path, *words, *empty])
+    # Flags of an experiment can name plugins and programs.
+    program = Path(compiler.path)
+    done = capture(confined([compiler.path, *words, *empty], reads=[program]))
     if done.status != 0:
         said = "; ".join(line for line in done.output.splitlines() if "error" in line)
         raise UsageError(
@@ -52,7 +55,11 @@ def refuse_unknown(compiler: Compiler, flags: FlagSet, wanted: Extract) -> None:
         )
     # GCC names its dumps after the object, which is no file here: those are left out.
     asked = [word for word in wanted.flags.split() if not word.startswith("-fdump")]
-    if asked and (tried := capture([compiler.path, *asked, *empty])).status != 0:
+    if (
+        asked
+        and (tried := capture(confined([compiler.path, *asked, *empty], reads=[program]))).status
+        != 0
+    ):
         raise UsageError(
             f"{compiler.name} ({compiler.version}) writes no optimisation record that kdyno reads "
             f"({wanted.flags}): {tried.output.strip()}. Take GCC 9 or clang 12, or later ones"

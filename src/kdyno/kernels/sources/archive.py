@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from kdyno.confined import confined
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Progress
 from kdyno.kernels.sources import tool
@@ -72,7 +73,7 @@ def feed(
     summer = hashlib.sha256()
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            tool.dying_with_us(argv),
+            tool.dying_with_us(confined(argv, writes=[into])),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=said,
@@ -133,7 +134,8 @@ def only_folder(into: Path) -> Path:
 
 def _unpacked_bytes(file: Path, packed_by: str | None, size_bytes: int) -> int:
     if packed_by == "xz":
+        argv = ["xz", "--robot", "--list", "--", str(file)]
         with suppress(ToolError, ValueError, IndexError):
-            listing = tool.run(["xz", "--robot", "--list", "--", str(file)]).decode()
+            listing = tool.run(confined(argv, reads=[file])).decode()
             return int(listing.rsplit("totals", 1)[1].split()[3])
     return size_bytes * _USUAL_RATIO if packed_by else size_bytes

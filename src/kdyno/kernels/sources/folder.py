@@ -55,6 +55,7 @@ def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) ->
             return tree
     progress(f"hashing {folder}", None)
     files = present if (folder / ".git").exists() else _without_products(present)
+    manifest.refuse_large(files, str(spec))
     hashes = _hashed(folder, files, _read_stats(stats), progress)
     lines = [
         f"{digest} {manifest.short_mode(found.st_mode)} {path}"

@@ -20,6 +20,9 @@ CANONICAL_MTIME_S = 1_577_836_800
 """2020-01-01 00:00 UTC, the modification time of every file of every tree: make and ccache see
 the same time whichever way a source was fetched, and objects are always newer."""
 
+MOST_FILE_BYTES = 4_000_000_000
+MOST_BYTES = 20_000_000_000
+"""7.3 has 1.4 GB in 96,000 files, the largest of 24 MB."""
 _CHUNK_BYTES = 1 << 20
 _BATCH = 512
 
@@ -65,6 +68,8 @@ def settle(root: Path, asked: str) -> list[str]:
     tree, names with line ends. ``asked`` names the source in the message.
     """
     base = str(root)
+    files = list(walk(base))
+    refuse_large(files, asked)
 
     def lines(batch: list[tuple[str, os.stat_result]]) -> list[tuple[str, str]]:
         done = []
@@ -81,11 +86,31 @@ def settle(root: Path, asked: str) -> list[str]:
 
     # Hashing and most system calls drop the interpreter lock, so threads do help.
     with ThreadPoolExecutor(max_workers=min(8, (os.cpu_count() or 1) + 2)) as pool:
-        found = [pair for part in pool.map(lines, _batches(walk(base))) for pair in part]
+        found = [pair for part in pool.map(lines, _batches(iter(files))) for pair in part]
     for folder, _folders, _files in os.walk(base, topdown=False):
         os.chmod(folder, 0o755)
         os.utime(folder, (CANONICAL_MTIME_S,) * 2)
     return [line for _path, line in sorted(found)]
+
+
+def refuse_large(files: Iterable[tuple[str, os.stat_result]], asked: str) -> None:
+    """UsageError for (path, lstat) pairs that no kernel source has, before any is read.
+
+    A file may have a length of terabytes and take no room on the disk.
+    """
+    total_bytes = 0
+    for path, found in files:
+        total_bytes += found.st_size
+        if found.st_size > MOST_FILE_BYTES:
+            raise UsageError(
+                f"source {asked}: {path!r} has {found.st_size / 1e9:,.1f} GB; a file of kernel "
+                f"source has {MOST_FILE_BYTES / 1e9:.0f} GB at most"
+            )
+    if total_bytes > MOST_BYTES:
+        raise UsageError(
+            f"source {asked}: its files have {total_bytes / 1e9:,.1f} GB together; kernel source "
+            f"has {MOST_BYTES / 1e9:.0f} GB at most"
+        )
 
 
 def digest_of(lines: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kdyno.command import shown
+from kdyno.confined import plain_status
 from kdyno.errors import ToolError
 
 _FULL = ("no space left on device", "disk quota exceeded", "file too large", "file size limit")
@@ -49,7 +50,8 @@ def dying_with_us(argv: Sequence[str]) -> list[str]:
 
 def raise_failure(argv: Sequence[str], status: int, stderr: str) -> None:
     """ToolError with the program's own last lines; OSError(ENOSPC) when the disk is full."""
-    if status == -_SIGXFSZ or any(word in stderr.lower() for word in (*_FULL, _KILLED_BY_LIMIT)):
+    full = any(word in stderr.lower() for word in (*_FULL, _KILLED_BY_LIMIT))
+    if full or plain_status(status) == -_SIGXFSZ:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     lines = [line for line in stderr.splitlines() if line.strip()][-_SHOWN_LINES:]
     said = "\n  ".join(lines) if lines else "(it printed nothing)"

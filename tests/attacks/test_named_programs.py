@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""Programs, plugins and routines that an experiment names or brings: none runs on the host.
+
+Each tries to leave a mark beside itself, where the sandbox lets nothing be written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy_kernel import Toy, variant
+
+from kdyno.errors import KdynoError, UsageError
+from kdyno.kernels import compiler as compilers
+from kdyno.kernels import cpu
+from kdyno.kernels.changes import of_variant
+from kdyno.kernels.compiler import identify
+from kdyno.kernels.routine import find_routine
+from kdyno.memcpy.checking import check
+from kdyno.memcpy.rack import assembled, rack, routine_contender, standing, timing_program
+from kdyno.memcpy.timer import Line, Task, time_all
+from kdyno.profiles.symbols import symbols_of
+from kdyno.vectorize.disassembly import disassemble
+from kdyno.vectorize.flags import FlagSet
+from kdyno.vectorize.surveying import check as check_flags
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("gcc") is None or "sse2" not in cpu.flags(), reason="needs gcc on x86-64"
+)
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    return tmp_path / "mark"
+
+
+def program(folder: Path, mark: Path, name: str = "gcc", last: str = "echo gcc 12") -> Path:
+    """A script that leaves the mark, then does ``last``."""
+    made = folder / name
+    made.write_text(f"#!/bin/sh\n(echo ran > {mark}) 2>&-\n{last}\n")
+    made.chmod(0o755)
+    return made
+
+
+def test_a_compiler_of_the_experiment_is_asked_inside(tmp_path: Path, mark: Path) -> None:
+    named = str(program(tmp_path, mark))
+    assert identify(named).version == "gcc 12"
+    assert not mark.exists()
+
+
+def test_a_name_on_the_path_is_asked_inside_too(
+    tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # `compiler = "poweroff"` would be as good a name.
+    program(tmp_path, mark, "toy-poweroff")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    compilers.identify.cache_clear()
+    assert identify("toy-poweroff").version == "gcc 12"
+    assert not mark.exists()
+
+
+def test_flags_that_name_a_program_are_tried_inside(tmp_path: Path, mark: Path) -> None:
+    program(tmp_path, mark, "cc1", "exit 1")
+    toy = Toy(tmp_path / "x")
+    # Outside gcc would take that program for its own; inside there is none.
+    check_flags(variant(), (FlagSet("o2", f"-O2 -B{tmp_path}/"),), toy.tree)
+    assert not mark.exists()
+
+
+ROUTINE = """/* SPDX-License-Identifier: MIT
+ * help: a stranger's
+ * requires: sse2
+ * source: nowhere
+ * arch: um
+ */
+#include "routine.h"
+ROUTINE_START(mine)
+	movq %rdi, %rax
+	movq %rdx, %rcx
+	rep movsb
+	RET
+ROUTINE_END(mine)
+"""
+MARKING = """
+	.section .rodata.mark, "a", @progbits
+path:	.asciz "{mark}"
+	.section .text.mark, "ax", @progbits
+	.globl {name}
+	.type {name}, {kind}
+{name}:	movl $85, %eax
+	leaq path(%rip), %rdi
+	movl $0644, %esi
+	syscall
+	xorl %eax, %eax
+	ret
+"""
+"""A function that makes the file (system call 85 is creat)."""
+
+
+def routine(folder: Path, more: str) -> Path:
+    path = folder / "mine.S"
+    path.write_text(ROUTINE + more)
+    return path
+
+
+def marking(mark: Path, name: str = "memcpy_mark", kind: str = "@function") -> str:
+    return MARKING.format(mark=mark, name=name, kind=kind)
+
+
+INITIALISERS = {
+    "init_array": '.section .init_array, "aw", @init_array\n.quad memcpy_mark\n',
+    "init_array-as-data": '.section .init_array, "aw", @progbits\n.quad memcpy_mark\n',
+    "fini_array": '.section .fini_array, "aw", @fini_array\n.quad memcpy_mark\n',
+    "preinit_array": '.section .preinit_array, "aw", @preinit_array\n.quad memcpy_mark\n',
+    "ctors": '.section .ctors, "aw", @progbits\n.quad memcpy_mark\n',
+    "init": '.section .init, "ax", @progbits\ncall memcpy_mark\n',
+    "fini": '.section .fini, "ax", @progbits\ncall memcpy_mark\n',
+    "a-group": '.section .text.g, "axG", @progbits, g, comdat\nnop\n',
+    "relocated": '.section .init_array.00001, "aw", @init_array\n.quad memcpy_mark\n',
+}
+
+
+@pytest.mark.parametrize("way", INITIALISERS)
+def test_a_routine_with_an_initialiser_is_refused_and_not_run(
+    tmp_path: Path, mark: Path, way: str
+) -> None:
+    path = routine(tmp_path, marking(mark) + INITIALISERS[way])
+    with pytest.raises(UsageError, match=r"the section '\..* is refused"):
+        check(find_routine(str(path)), tmp_path / "cache", mode="thin")
+    with pytest.raises(UsageError, match=r"the section '\..* is refused"):
+        routine_contender(find_routine(str(path)), tmp_path / "cache")
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("memcpy_mark", "@gnu_indirect_function", "is an indirect function"),
+        ("_init", "@function", "the global name '_init' is refused"),
+        ("_fini", "@function", "the global name '_fini' is refused"),
+        ("memcmp", "@function", "the global name 'memcmp' is refused"),
+    ],
+)
+def test_a_routine_that_would_be_called_unasked_is_refused(
+    tmp_path: Path, mark: Path, name: str, kind: str, said: str
+) -> None:
+    path = routine(tmp_path, marking(mark, name, kind))
+    with pytest.raises(UsageError, match=said):
+        check(find_routine(str(path)), tmp_path / "cache", mode="thin")
+    assert not mark.exists()
+
+
+@pytest.mark.slow
+def test_a_routine_is_checked_and_timed_inside(tmp_path: Path, mark: Path) -> None:
+    # Nothing is wrong with its sections: it leaves its mark when it is called.
+    saved = ("rdi", "rsi", "rdx", "r11")
+    call = "\tcmpb $0, done(%rip)\n\tjne 1f\n\tmovb $1, done(%rip)\n"
+    call += "".join(f"\tpushq %{it}\n" for it in saved) + "\tcall memcpy_mark\n"
+    call += "".join(f"\tpopq %{it}\n" for it in reversed(saved)) + "1:\n"
+    called = ROUTINE.replace("ROUTINE_START(mine)\n", f"ROUTINE_START(mine)\n{call}")
+    called += "\t.data\ndone:\t.byte 0\n"
+    path = tmp_path / "mine.S"
+    path.write_text(called + marking(mark))
+    cache = tmp_path / "cache"
+    found = check(find_routine(str(path)), cache, mode="thin")
+    assert found.passed and not mark.exists()
+    mine = routine_contender(find_routine(str(path)), cache)
+    placed = rack([mine, *standing(cache)], 1, tmp_path, cache)
+    line = Line("1", "mine", "counted 1 memcpy_mine 64 0 0 100")
+    outcome = time_all(timing_program(cache), placed, 0, [Task(("region 4096",), (line,))])
+    assert "1" in outcome.times or "mine" in outcome.failed
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x01\x01" + bytes(200)])
+def test_an_object_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    text = "nop\n"
+    made = assembled(text, "x.S", tmp_path)
+    made.write_bytes(content)
+    with pytest.raises(UsageError, match=r"x\.S: gcc made no object of it"):
+        assembled(text, "x.S", tmp_path)
+
+
+@pytest.mark.parametrize("tool", ["nm", "objdump"])
+def test_what_reads_a_strangers_object_reads_it_inside(
+    tmp_path: Path, mark: Path, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Stands for a defect of the tool: whatever it does, it does in the sandbox.
+    program(tmp_path, mark, tool, f'exec /usr/bin/{tool} "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("KDYNO_TEST", "x")
+    subprocess.run(["/usr/bin/gcc", "-xc", "-", "-o", str(tmp_path / "it")],
+                   input=b"int main(void) { return 0; }", check=True)  # fmt: skip
+    try:
+        if tool == "nm":
+            symbols_of(tmp_path / "it")
+        else:
+            disassemble([tmp_path / "it"])
+    except KdynoError:
+        pass  # the stand-in lies where the sandbox shows nothing
+    assert not mark.exists()
+
+
+def test_patch_is_run_inside_and_takes_one_form_only(
+    tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = Toy(tmp_path / "x")
+    good = toy.edit("good", "lib/sort.c", "steps = 1", "steps = 2")
+    # A second part in the form that patch hands to ed, which runs what stands after "!".
+    script = f"--- a/lib/unused.c\n+++ b/lib/unused.c\n0a\n.\n!echo ran > {mark}\nw\nq\n"
+    both = tmp_path / "both.patch"
+    both.write_text(good.read_text() + script)
+    try:
+        changed = of_variant(toy.tree.path, [both], {}, [])
+    except UsageError:
+        pass
+    else:
+        assert set(changed.files) <= {"lib/sort.c", "lib/unused.c"}
+    assert not mark.exists()
+    found = shutil.which("patch")
+    assert found is not None
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program(folder, mark, "patch", f'exec {found} "$@"')
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    with pytest.raises(UsageError):  # it is not even seen inside
+        of_variant(toy.tree.path, [good], {}, [])
+    assert not mark.exists()
+
+
+def test_the_compiler_of_a_recipe_runs_in_the_builds_sandbox(tmp_path: Path, mark: Path) -> None:
+    toy = Toy(tmp_path / "x")
+    hostile = program(
+        tmp_path, mark, "cc", 'case "$1" in --version) echo gcc 12;; *) exit 9;; esac'
+    )
+    recipe = toy.recipe(replace(variant(), compiler=str(hostile)))
+    with pytest.raises(KdynoError):
+        toy.build_recipe(recipe)
+    assert not mark.exists()
