@@ -230,4 +230,4 @@ def test_the_table_is_shown_and_stored() -> None:
     page = exporter("markdown").export(verdict)
     assert "### Factors" in page and "| &nbsp;&nbsp;at jobs 2 | −47.0 % |" in page
     assert max(map(len, text(verdict, 60).splitlines())) <= 60
-    assert [row.depth for row in factors.sections(table)[0].rows][:2] == [0, 1]
+    assert [row[0].depth for row in factors.grids(verdict)[0].rows][:2] == [0, 1]

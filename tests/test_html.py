@@ -21,8 +21,8 @@ from kdyno.report.charts.palette import COLOURS, resolved
 from kdyno.report.charts.vega import fitted
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.html import export_run, sections
-from kdyno.report.html.markup import Html, block, data, join, tag
 from kdyno.report.html.sections.again import run_command
+from kdyno.report.show.markup import Html, block, data, join, tag
 from kdyno.store.run import Run
 from kdyno.store.verdict import FactorEffect, FactorTable
 

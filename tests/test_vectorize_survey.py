@@ -21,6 +21,7 @@ from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot
 from kdyno.profiles.table import to_json as profile_json
 from kdyno.report import survey as shown
 from kdyno.report.html.survey import page
+from kdyno.report.show.grid import of_rows
 from kdyno.vectorize import collecting, hot, published, surveying
 from kdyno.vectorize.flags import flag_sets
 from kdyno.vectorize.loops import Loop, ObjectRecord, Records
@@ -161,7 +162,7 @@ def test_the_published_table_beside(survey: Survey) -> None:
     assert rows["lib/sort.c"] == (1, [1, 1])
     assert rows["fs/ext3/inode.c"] == (2, [None, None])
     grid = shown.published_loops(survey, article)
-    assert grid.rows[-1] == ("all", 23, 1, 1)
+    assert grid.items[-1] == ("all", 23, 1, 1)
 
 
 def test_a_survey_survives_json(survey: Survey, tmp_path: Path) -> None:
@@ -199,7 +200,8 @@ def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey)
 
 
 def test_a_table_on_the_terminal_says_how_much_it_leaves_out() -> None:
-    grid = shown.Grid("k", "Title", ("a", "n"), (("x", 1), ("y" * 99, None), ("z", 3)))
+    rows = (("x", 1), ("y" * 99, None), ("z", 3))
+    grid = of_rows(("a", "n"), rows, absent="–", title="Title")
     lines = shown.text(grid, 2, width=10)
     assert lines[:4] == ["Title", "  a           n", "  x           1", "  yyyyyyyyy…  –"]
     assert "and 1 more" in lines[4]

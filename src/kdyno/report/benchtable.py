@@ -16,6 +16,7 @@ from kdyno.memcpy.judging import Best
 from kdyno.memcpy.loads import Load
 from kdyno.memcpy.results import Bench
 from kdyno.report import figures, plain
+from kdyno.report.show.grid import Cell
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,6 +90,22 @@ def ratio(effect: PairedEffect | None) -> str:
     if effect.lo is None or effect.hi is None:
         return f"×{effect.ratio:.3f} (too few blocks)"
     return f"×{effect.ratio:.3f} ({effect.lo:.3f} … {effect.hi:.3f})"
+
+
+def ratio_cell(effect: PairedEffect | None) -> Cell:
+    """The same for a table."""
+    return Cell(ratio(effect), effect.ratio if effect is not None else None)
+
+
+def ends(effect: PairedEffect | None) -> Cell:
+    """``0.51 … 0.53``: the interval alone."""
+    if effect is None or effect.lo is None or effect.hi is None:
+        return Cell()
+    return Cell(f"{effect.lo:.3f} … {effect.hi:.3f}", effect.lo)
+
+
+def whole_percent(share: float) -> str:
+    return figures.percent(share, signed=False, decimals=0)
 
 
 def answer(bench: Bench) -> str:

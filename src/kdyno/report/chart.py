@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kdyno.report import figures
 from kdyno.store.verdict import Effect
 
 
@@ -78,6 +79,14 @@ def draw(it: Effect, on: Scale, marks: Marks) -> str:
         else:
             cells[-1] = marks.right
     return "".join(cells)
+
+
+def axis(on: Scale) -> str:
+    """What stands above: both ends and the middle."""
+    places = 0 if on.limit >= 0.02 else 1 if on.limit >= 0.001 else 2
+    low, high = (figures.percent(side * on.limit, decimals=places) for side in (-1, 1))
+    line = low.ljust(on.width // 2) + "0"
+    return line + high.rjust(on.width - len(line))
 
 
 def _reach(it: Effect) -> float | None:

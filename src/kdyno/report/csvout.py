@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
-from kdyno.report.plain import name, sentence
-from kdyno.store.verdict import Verdict
+from kdyno.report.show import spreadsheet
+from kdyno.report.show.grid import Value, of_rows
+from kdyno.store.verdict import CaseValue, Effect, Verdict
 
 NAME = "csv"
 HELP = "one line per effect (or figure), full precision, for spreadsheets"
@@ -50,59 +48,29 @@ def export(verdict: Verdict) -> str:
     A figure of a run that compares nothing is a line without a verdict; its ``blocks`` are
     repetitions, its interval ``value_low``, ``value_high`` is in the case's unit.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    common = [_cell(verdict.experiment), _cell(verdict.baseline)]
-    for it in verdict.effects:
-        ends = [*(it.ci or (None, None)), *(it.ci_raw or (None, None))]
-        mean = [it.mean_ratio, *(it.mean_ci or (None, None))]
-        figures = [it.baseline_value, it.value, it.ratio, *ends, *mean, it.noise_floor]
-        writer.writerow(
-            [
-                *common,
-                *map(_cell, (it.variant, it.suite, it.case, it.unit)),
-                it.better,
-                _yes(it.control),
-                *map(_number, figures),
-                it.blocks,
-                it.verdict,
-                _yes(it.equivalent_too),
-                _yes(it.inside_noise_floor),
-                _number(it.predicted_blocks),
-                _cell(it.reason or "") if it.reason else "",
-                "",
-                "",
-            ]
-        )
+    items = [_effect(it) for it in verdict.effects]
     shown = {it.variant for it in verdict.effects}
-    for variant, reason in verdict.failed.items():
-        if variant not in shown:
-            row = dict.fromkeys(COLUMNS, "")
-            row.update(experiment=common[0], baseline=common[1], variant=_cell(variant))
-            row.update(verdict="failed", reason=_cell(reason), blocks="0")
-            writer.writerow(row.values())
-    for each in verdict.values:
-        row = dict.fromkeys(COLUMNS, "")
-        row.update(experiment=common[0], baseline=common[1], variant=common[1])
-        row.update(suite=_cell(each.suite), case=_cell(each.case), unit=_cell(each.unit))
-        row.update(better=each.better, value=_number(each.value), blocks=str(each.repetitions))
-        row.update(reason=_cell(each.reason or "") if each.reason else "")
-        low, high = each.ci or (None, None)
-        row.update(value_low=_number(low), value_high=_number(high))
-        writer.writerow(row.values())
-    return out.getvalue()
+    items += [
+        {"variant": variant, "verdict": "failed", "reason": reason, "blocks": 0}
+        for variant, reason in verdict.failed.items()
+        if variant not in shown
+    ]
+    items += [_value(it, verdict.baseline) for it in verdict.values]
+    common = {"experiment": verdict.experiment, "baseline": verdict.baseline}
+    rows = [[(item | common).get(column) for column in COLUMNS] for item in items]
+    return spreadsheet.text(of_rows(COLUMNS, rows))
 
 
-def _cell(text: str) -> str:
-    """Spreadsheets run what begins like a formula; an apostrophe makes it text."""
-    shown = sentence(text) if len(text) > 200 else name(text)
-    return "'" + shown if shown[:1] in ("=", "+", "-", "@", "\t", "\r") else shown
+def _effect(it: Effect) -> dict[str, Value]:
+    """Most columns are fields."""
+    found = {column: getattr(it, column, None) for column in COLUMNS}
+    for name, ends in (("ci", it.ci), ("ci_raw", it.ci_raw), ("mean", it.mean_ci)):
+        found[f"{name}_low"], found[f"{name}_high"] = ends or (None, None)
+    return found
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else repr(value)
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
+def _value(it: CaseValue, baseline: str) -> dict[str, Value]:
+    fields = ("suite", "case", "unit", "better", "value", "reason")
+    low, high = it.ci or (None, None)
+    ends = {"variant": baseline, "value_low": low, "value_high": high, "blocks": it.repetitions}
+    return {field: getattr(it, field) for field in fields} | ends

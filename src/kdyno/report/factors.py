@@ -3,55 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from kdyno.report import figures, plain
+from kdyno.report import effects, figures, plain
+from kdyno.report.show import terminal
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.markdown import escaped
+from kdyno.report.show.markdown import table as as_markdown
+from kdyno.report.show.terminal import Part, words
 from kdyno.store.verdict import FactorEffect, FactorTable, Verdict
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; ``depth`` 1 stands below the main effect that it refines."""
-
-    depth: int
-    name: str
-    effect: FactorEffect
-
-    @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """Effect, interval, verdict, blocks."""
-        it = self.effect
-        word = it.verdict + (" ≈" if it.equivalent_too else "")
-        if it.verdict == "inconclusive" and it.predicted_blocks:
-            word += f" ({it.predicted_blocks})"
-        return (
-            figures.effect(it.ratio) if it.ratio is not None else "",
-            figures.interval(it.ci) if it.ci is not None else "",
-            word,
-            str(it.blocks),
-        )
-
-
-@dataclass(frozen=True)
-class Section:
-    """All rows of one case."""
-
-    title: str
-    rows: tuple[Row, ...]
-
-
-def sections(table: FactorTable) -> tuple[Section, ...]:
-    """The rows of every case: each main effect, what it is at other factors' levels, and how
-    much more it is there."""
+def grids(verdict: Verdict) -> list[Grid]:
+    """A table for every case: each main effect, what it is at other factors' levels, and how much
+    more it is there."""
+    table = verdict.factors
+    if table is None:
+        return []
+    columns = [
+        Column("level", _level),
+        Column("effect", effects.effect, "effect"),
+        Column(effects.level(verdict), effects.interval, "number", worth=1),
+        Column("verdict", effects.verdict, "verdict"),
+        Column("blocks", lambda it: it.blocks, "number", worth=2),
+    ]
     found = []
-    for suite, case in _cases(table):
+    for number, (suite, case) in enumerate(_cases(table)):
         mine = [it for it in table.effects if (it.suite, it.case) == (suite, case)]
-        first = mine[0]
-        lower = ", lower is better" if first.better == "lower" else ""
-        title = f"{plain.short(suite)}/{plain.short(case)} ({plain.name(first.unit)}{lower})"
-        found.append(Section(title, tuple(_row(it) for it in mine)))
-    return tuple(found)
+        lower = ", lower is better" if mine[0].better == "lower" else ""
+        title = f"{plain.short(suite)}/{plain.short(case)} ({plain.name(mine[0].unit)}{lower})"
+        found.append(Grid(columns, mine, title, id=f"factors-{number}"))
+    return found
 
 
 def summary(table: FactorTable, equivalent: float) -> tuple[str, ...]:
@@ -72,48 +55,33 @@ def summary(table: FactorTable, equivalent: float) -> tuple[str, ...]:
     )
 
 
-def markdown(verdict: Verdict, escaped: Callable[[str], str]) -> list[str]:
-    """Paragraphs and tables; empty without factors. ``escaped`` makes text safe for Markdown."""
+def markdown(verdict: Verdict) -> list[str]:
+    """Paragraphs and tables; empty without factors."""
     table = verdict.factors
     if table is None:
         return []
     parts = ["### Factors", "\n".join(f"- {escaped(line)}" for line in table.summary)]
-    level = f"{100 * verdict.confidence:g} % interval"
-    for section in sections(table):
-        lines = [f"| {escaped(section.title)} | effect | {level} | verdict | blocks |"]
-        lines.append("| --- | --: | --: | --- | --: |")
-        for row in section.rows:
-            name = "&nbsp;&nbsp;" * row.depth + escaped(row.name)
-            lines.append(f"| {name} | {' | '.join(row.cells)} |")
-        parts.append("\n".join(lines))
+    for grid in grids(verdict):
+        first, *others = grid.columns
+        titled = replace(grid, columns=[replace(first, head=grid.title), *others])
+        parts.append(as_markdown(titled))
     if table.missing:
         parts.append("\n".join(f"- {escaped(plain.sentence(text))}" for text in table.missing))
     parts.append(note(verdict))
     return parts
 
 
-def lines(verdict: Verdict, width: int) -> list[str]:
-    """The table for a terminal, at most ``width`` columns where names allow it."""
-    table = verdict.factors
-    if table is None:
-        return []
-    found = ["factors", *(f"  {line}" for line in table.summary)]
-    for section in sections(table):
-        found += ["", section.title]
-        names = [f"{'  ' * row.depth} {row.name}" for row in section.rows]
-        cells = [row.cells for row in section.rows]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        # The interval goes first where there is no room: the word rests on it anyway.
-        keep = (0, 1, 2, 3)
-        if max(map(len, names)) + sum(widths) + 8 > width:
-            keep = (0, 2)  # type: ignore[assignment]
-        room = max(12, width - sum(widths[i] + 2 for i in keep))
-        longest = min(max(map(len, names)), room)
-        for name, row in zip(names, cells, strict=True):
-            shown = [row[i].ljust(widths[i]) if i == 2 else row[i].rjust(widths[i]) for i in keep]
-            short = name if len(name) <= longest else name[: longest - 1] + "…"
-            found.append("  ".join([short.ljust(longest), *shown]).rstrip())
-    return found
+def parts(verdict: Verdict, width: int) -> Iterator[Part]:
+    """The tables for a terminal, at most ``width`` columns where names allow it."""
+    if verdict.factors is None:
+        return
+    yield from ("", "factors")
+    yield from (words(f"  {line}") for line in verdict.factors.summary)
+    for grid in grids(verdict):
+        yield ""
+        yield words(grid.title)
+        layout = terminal.fit(grid, width, 1)
+        yield from terminal.lines(layout.grid, layout.widths, indent=1)
 
 
 def note(verdict: Verdict) -> str:
@@ -130,11 +98,12 @@ def _cases(table: FactorTable) -> list[tuple[str, str]]:
     return list(dict.fromkeys((it.suite, it.case) for it in table.effects))
 
 
-def _row(it: FactorEffect) -> Row:
+def _level(it: FactorEffect) -> Cell:
+    """What the row is about; a main effect's refinements stand below it."""
     if it.kind == "main":
-        return Row(0, f"{plain.short(it.factor)} {plain.short(it.level)}", it)
+        return Cell(f"{plain.short(it.factor)} {plain.short(it.level)}")
     other = f"{plain.short(it.other or '')} {plain.short(it.at or '')}"
-    return Row(1, f"at {other}" if it.kind == "conditional" else f"× {other}", it)
+    return Cell(f"{'at' if it.kind == 'conditional' else '×'} {other}", depth=1)
 
 
 def _matters(it: FactorEffect) -> bool:

@@ -25,6 +25,11 @@ def percent(fraction: float | None, signed: bool = True, decimals: int | None = 
     return f"{sign}{text} %"
 
 
+def share(fraction: float | None) -> str:
+    """A part of a whole, or a spread: 0.0123 → ``1.23 %``."""
+    return percent(fraction, signed=False)
+
+
 def effect(ratio: float | None) -> str:
     """A ratio as its distance from 1, with the sign: 0.9 → ``−10.0 %``, but 12.3 → ``×12.3``."""
     if ratio is not None and _LARGE <= ratio < math.inf:

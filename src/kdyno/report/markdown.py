@@ -3,31 +3,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from kdyno.report import factors, figures, plain
+from kdyno.report import effects, factors, figures, plain, values
 from kdyno.report.groups import Group, groups
 from kdyno.report.sentence import answer
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.markdown import escaped, table
+from kdyno.store.verdict import Verdict
 
 NAME = "markdown"
 HELP = "a summary for a pull request or a page: the answer, what changed, the rest folded"
 SUFFIX = ".md"
 
-# HTML counts too: most renderers let it through.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!@&])")
-_BOLD = ("faster", "slower", "failed")
 _UNFOLDED = 8
 """Effects up to which all of them stand in the open."""
 
 
 def export(verdict: Verdict) -> str:
     """The answer and what changed; all the rest is there too, folded where it is long."""
-    parts = [f"## {_text(plain.name(verdict.experiment))}"]
+    parts = [f"## {escaped(plain.name(verdict.experiment))}"]
     if verdict.question:
-        parts.append(f"*{_text(plain.sentence(verdict.question))}*")
-    parts.append(_text(answer(verdict)))
+        parts.append(f"*{escaped(plain.sentence(verdict.question))}*")
+    parts.append(escaped(answer(verdict)))
     found = groups(verdict)
     tables = [_table(verdict, group) for group in found]
     if len(verdict.effects) > _UNFOLDED:
@@ -37,20 +35,20 @@ def export(verdict: Verdict) -> str:
         ]
     else:
         parts += tables
-    parts += _values(verdict)
+    parts += [table(values.grid(verdict))] if verdict.values else []
     if verdict.failed:
         lines = [
-            f"- **{_text(plain.name(variant))}** failed: {_text(plain.sentence(reason))}"
+            f"- **{escaped(plain.name(variant))}** failed: {escaped(plain.sentence(reason))}"
             for variant, reason in verdict.failed.items()
         ]
         parts.append("\n".join(lines))
-    tables = factors.markdown(verdict, _text)
+    tables = factors.markdown(verdict)
     if len(tables) > 2 and verdict.factors is not None:
         head, summary, *rest = tables
         folded = _folded(f"All {len(verdict.factors.effects)} effects of factors", rest)
         parts += [head, summary, *folded]
     told = [
-        (it.kind, _text(f"{plain.name(it.kind)}: {plain.sentence(it.text)}"))
+        (it.kind, escaped(f"{plain.name(it.kind)}: {plain.sentence(it.text)}"))
         for it in verdict.flags
     ]
     # What casts doubt on the answer must be seen without a click.
@@ -84,100 +82,36 @@ def _changed(verdict: Verdict, found: Sequence[Group]) -> list[str]:
             return [f"Nothing was found faster or slower; {undecided} of {len(tested)} undecided."]
         return ["Nothing is faster or slower by more than does not matter."]
     changed.sort(key=lambda it: order.index(it.verdict))
-    lines = [
-        f"| what changed | variant | effect | {100 * verdict.confidence:g} % interval | verdict |",
-        "| --- | --- | --: | --: | --- |",
+    columns = [
+        Column("what changed", lambda it: effects.case(it, "before"), "name"),
+        Column("variant", lambda it: plain.name(it.variant)),
+        Column("effect", effects.effect, "effect"),
+        Column(effects.level(verdict), effects.interval, "number"),
+        Column("verdict", effects.verdict, "verdict"),
     ]
-    for it in changed:
-        effect = figures.effect(it.ratio) if it.ratio is not None else ""
-        interval = figures.interval(it.ci) if it.ci is not None else ""
-        variant = _text(plain.name(it.variant))
-        lines.append(f"| {_case(it)} | {variant} | {effect} | {interval} | {_word(it)} |")
-    return ["\n".join(lines)]
-
-
-def _values(verdict: Verdict) -> list[str]:
-    """The figures of a run that compares nothing."""
-    if not verdict.values:
-        return []
-    lines = ["| case | median | interval | repetitions |", "| --- | --: | --: | --: |"]
-    for it in verdict.values:
-        name = _text(f"{plain.name(it.suite)}/{plain.name(it.case)}")
-        name += " (lower is better)" if it.better == "lower" else ""
-        if it.value is None:
-            why = _text(plain.sentence(it.reason or "it was never begun"))
-            lines.append(f"| {name} | no figure: {why} | | {it.repetitions} |")
-            continue
-        ends = " … ".join(figures.amount(end) for end in it.ci) if it.ci else ""
-        amount = _text(_amount(it.value, it.unit))
-        lines.append(f"| {name} | {amount} | {ends} | {it.repetitions} |")
-    return ["\n".join(lines)]
+    return [table(Grid(columns, changed))]
 
 
 def _table(verdict: Verdict, group: Group) -> str:
-    variant = _text(plain.name(group.variant))
-    title = f"{variant} ÷ {_text(plain.name(verdict.baseline))}"
-    if group.is_copy:
-        title += " (the same kernel: A/A)"
-    level = f"{100 * verdict.confidence:g} % interval"
-    floor = any(it.noise_floor is not None for it in group.effects)
-    head = [title, "baseline", "value", "effect", level, "verdict"]
-    head += ["noise floor"] if floor else []
-    head += ["blocks"]
-    lines = ["| " + " | ".join(head) + " |"]
-    lines.append("| --- |" + " --: |" * 4 + " --- |" + " --: |" * (len(head) - 6))
-    for it in group.effects:
-        cells = [
-            _case(it),
-            _text(_amount(it.baseline_value, it.unit)),
-            _text(_amount(it.value, it.unit)),
-            figures.effect(it.ratio) if it.ratio is not None else "",
-            figures.interval(it.ci) if it.ci is not None else "",
-            _word(it),
-        ]
-        if floor:
-            known = it.noise_floor is not None
-            cells.append(figures.percent(it.noise_floor, signed=False) if known else "")
-        cells.append(str(it.blocks))
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _case(it: Effect) -> str:
-    text = _text(f"{plain.name(it.suite)}/{plain.name(it.case)}")
-    notes = []
-    if it.better == "lower":
-        notes.append("lower is better")
-    if it.control:
-        notes.append("control")
-    return f"{text} ({', '.join(notes)})" if notes else text
-
-
-def _word(it: Effect) -> str:
-    text = f"**{it.verdict}**" if it.verdict in _BOLD else it.verdict
-    if it.equivalent_too:
-        text += ", too little to matter"
-    if it.inside_noise_floor:
-        text += ", inside the noise floor"
-    if it.verdict == "inconclusive" and it.predicted_blocks:
-        text += f", about {it.predicted_blocks} blocks would settle it"
-    if it.reason:
-        text += f": {_text(plain.sentence(it.reason))}"
-    return text
-
-
-def _amount(value: float | None, unit: str) -> str:
-    return "" if value is None else figures.quantity(value, plain.name(unit))
+    title = f"{plain.name(group.variant)} ÷ {plain.name(verdict.baseline)}"
+    title += " (the same kernel: A/A)" if group.is_copy else ""
+    columns = [
+        Column(title, lambda it: effects.case(it, "before"), "name"),
+        Column("baseline", lambda it: effects.amount(it, it.baseline_value), "number"),
+        Column("value", lambda it: effects.amount(it, it.value), "number"),
+        Column("effect", effects.effect, "effect"),
+        Column(effects.level(verdict), effects.interval, "number"),
+        Column("verdict", effects.verdict, "verdict"),
+        *effects.floors(group.effects),
+        Column("blocks", lambda it: it.blocks, "number"),
+    ]
+    return table(Grid(columns, group.effects))
 
 
 def _method(verdict: Verdict) -> str:
-    boots = ", ".join(f"{_text(plain.name(k))} {v}" for k, v in verdict.boots.items()) or "none"
+    boots = ", ".join(f"{escaped(plain.name(k))} {v}" for k, v in verdict.boots.items()) or "none"
     return (
         f"Boots: {boots}. The effect is value ÷ baseline, paired within blocks; the interval is "
         f"corrected for the number of effects. Equivalent means inside "
         f"{figures.tolerance(verdict.equivalent)}."
     )
-
-
-def _text(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text)

@@ -9,10 +9,15 @@ absent and says what it lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kdyno.report import figures, plain
+from kdyno.report.show import terminal
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.markdown import escaped
+from kdyno.report.show.markdown import table as as_markdown
+from kdyno.report.show.terminal import Part
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Case, Catalogue, Suite
 from kdyno.suites.groups import group_scores
@@ -155,12 +160,40 @@ def _cases_of(suite: Suite, name: str) -> list[str]:
 
 def text(found: Iterable[ScoreTable]) -> str:
     """For a terminal, 80 columns and narrower; empty when there is nothing to say."""
-    return "\n\n".join(_render(table, _plain_row, _plain_title) for table in found)
+    return terminal.text(part for table in found for part in _parts(table)).strip("\n")
+
+
+def _parts(table: ScoreTable) -> Iterator[Part]:
+    yield f"{plain.short(table.variant)} · {table.suite}"
+    yield grid(table)
+    yield from ("", *lacks) if (lacks := lacking(table)) else ()
+    yield ""
 
 
 def markdown(found: Iterable[ScoreTable]) -> str:
     """The same for a document."""
-    return "\n\n".join(_render(table, _markdown_row, _markdown_title) for table in found)
+    parts = []
+    for table in found:
+        parts += [
+            f"**{escaped(plain.short(table.variant))}**, {table.suite}",
+            as_markdown(grid(table)),
+        ]
+        parts += ["\n".join(lacks)] if (lacks := lacking(table)) else []
+    return "\n\n".join(parts)
+
+
+def grid(table: ScoreTable) -> Grid:
+    """A row for each case, group and the suite, on both scales."""
+    columns = [
+        Column("", lambda it: it.name, "name"),
+        Column("value", lambda it: it.amount, "number"),
+        Column("score", lambda it: it.reference.value, "number", _number, absent="–"),
+        Column(
+            f"{plain.short(table.baseline)} = 100", lambda it: it.own.value, "number", _number,
+            absent="–",
+        ),
+    ]  # fmt: skip
+    return Grid(columns, table.rows)
 
 
 def summary(found: Iterable[ScoreTable]) -> str:
@@ -181,47 +214,8 @@ def summary(found: Iterable[ScoreTable]) -> str:
     return "\n".join(f"{head}: {', '.join(parts)}" for head, parts in said.items())
 
 
-_Cells = tuple[str, str, str, str]
-
-
-def _render(
-    table: ScoreTable,
-    row: Callable[[_Cells], str],
-    title: Callable[[ScoreTable, tuple[str, str, str, str]], list[str]],
-) -> str:
-    lines = title(table, ("", "value", "score", f"{plain.short(table.baseline)} = 100"))
-    for it in table.rows:
-        name = plain.name(it.name)
-        lines.append(row((name, it.amount, _number(it.reference), _number(it.own))))
-    if lacks := lacking(table):
-        lines += ["", *lacks]
-    return "\n".join(lines)
-
-
-def _plain_title(table: ScoreTable, heads: _Cells) -> list[str]:
-    return [f"{plain.short(table.variant)} · {table.suite}", _plain_row(heads)]
-
-
-def _plain_row(cells: _Cells) -> str:
-    name, amount, reference, own = cells
-    return f" {name:<27}{amount:>18}{reference:>12}{own:>18}".rstrip()
-
-
-def _markdown_title(table: ScoreTable, heads: _Cells) -> list[str]:
-    return [
-        f"**{plain.short(table.variant)}**, {table.suite}",
-        "",
-        _markdown_row(heads),
-        "| --- | --: | --: | --: |",
-    ]
-
-
-def _markdown_row(cells: _Cells) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
-
-
-def _number(score: Score) -> str:
-    return "–" if score.value is None else f"{score.value:.2f}"
+def _number(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def lacking(table: ScoreTable) -> list[str]:

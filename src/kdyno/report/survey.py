@@ -3,31 +3,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from operator import itemgetter
 
 from kdyno.report import plain
+from kdyno.report.show import spreadsheet, terminal
+from kdyno.report.show.grid import Grid, Value, of_rows
+from kdyno.report.show.markdown import table as as_markdown
 from kdyno.vectorize.hot import Hot, HotFunction
 from kdyno.vectorize.loops import Loop
 from kdyno.vectorize.published import PublishedLoops, beside
 from kdyno.vectorize.reasons import REASONS
 from kdyno.vectorize.survey import Side, Survey
 
-Value = str | int | float | None
-
-
-@dataclass(frozen=True)
-class Grid:
-    """One table. rows: values by column; None is shown as a dash. facets: one a row, if any."""
-
-    key: str
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[Value, ...], ...]
-    note: str = ""
-    facets: tuple[str, ...] = field(default=())
+_BY_FLAGS = {"flags": itemgetter(-1)}
+"""Of tables whose last column has the flags."""
 
 
 def grids(
@@ -65,29 +56,30 @@ def totals(survey: Survey) -> Grid:
         'not there at all. Vectors of "8 bytes or less" are integer arithmetic and not counted. '
         "became calls: of memset, memcpy and the like."
     )
-    return Grid("totals", "Loops", heads, tuple(rows), note)
+    return of_rows(heads, rows, title="Loops", note=note, id="totals")
 
 
 def files(survey: Survey) -> Grid:
-    rows: tuple[tuple[Value, ...], ...] = tuple((file, *counts) for file, counts in survey.files())
-    return Grid("files", "Vectorised places, by file", ("file", *_names(survey)), rows)
+    rows: list[tuple[Value, ...]] = [(file, *counts) for file, counts in survey.files()]
+    return of_rows(("file", *_names(survey)), rows, title="Vectorised places, by file", id="files")
 
 
 def reasons(survey: Survey) -> Grid:
-    rows: tuple[tuple[Value, ...], ...] = tuple(
+    rows: list[tuple[Value, ...]] = [
         (REASONS.get(it, it), *counts) for it, counts in survey.reasons()
-    )
-    return Grid("reasons", "Missed places, by reason", ("reason", *_names(survey)), rows)
+    ]
+    heads = ("reason", *_names(survey))
+    return of_rows(heads, rows, title="Missed places, by reason", id="reasons")
 
 
 def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
     """Missed loops in the functions where the time goes, the hottest first."""
-    rows, facets = [], []
-    for side, joined in zip(survey.sides, hot, strict=True):
-        for rank, function in enumerate(joined.missed, start=1):
-            for loop in sorted(function.missed, key=lambda it: it.place):
-                rows.append(_hot_row(side, rank, function, loop))
-                facets.append(side.flags.name)
+    rows = [
+        _hot_row(side, rank, function, loop)
+        for side, joined in zip(survey.sides, hot, strict=True)
+        for rank, function in enumerate(joined.missed, start=1)
+        for loop in sorted(function.missed, key=lambda it: it.place)
+    ]
     one = hot[0]
     parts = "; ".join(
         f"{side.flags.name}: {100 * it.share('missed'):.1f} % in functions with a missed loop, "
@@ -101,7 +93,7 @@ def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
     )
     heads = ("rank", "function", "seconds", "share", "loop", "reason", "compiler's words", "flags")
     title = "Missed loops in hot functions"
-    return Grid("hot", title, heads, tuple(rows), note, tuple(facets))
+    return replace(of_rows(heads, rows, title=title, note=note, id="hot"), facets=_BY_FLAGS)
 
 
 def _hot_row(side: Side, rank: int, function: HotFunction, loop: Loop) -> tuple[Value, ...]:
@@ -155,41 +147,27 @@ def published_loops(survey: Survey, published: PublishedLoops) -> Grid:
     rows.append(("all", published.total, *(len(side.places) for side in survey.sides)))
     note = f"{published.system}. A dash: today's kernel or configuration does not have the file."
     title = "Beside the published table"
-    return Grid("published", title, ("file", "published", *_names(survey)), tuple(rows), note)
+    heads = ("file", "published", *_names(survey))
+    return of_rows(heads, rows, absent="–", title=title, note=note, id="published")
 
 
 def vectorised(survey: Survey) -> Grid:
     """Every vectorised loop of every side."""
-    rows, facets = [], []
-    for side in survey.sides:
-        for loop in sorted(side.vectors, key=lambda it: (it.place, it.function)):
-            rows.append(
-                (
-                    f"{loop.file}:{loop.line}", loop.function, loop.width_bytes,
-                    loop.epilogue_bytes or None, loop.seen or None, side.flags.name,
-                )
-            )  # fmt: skip
-            facets.append(side.flags.name)
+    rows: list[tuple[Value, ...]] = [
+        (
+            f"{loop.file}:{loop.line}", loop.function, loop.width_bytes,
+            loop.epilogue_bytes or None, loop.seen or None, side.flags.name,
+        )
+        for side in survey.sides
+        for loop in sorted(side.vectors, key=lambda it: (it.place, it.function))
+    ]  # fmt: skip
     heads = ("loop", "function", "bytes", "rest", "machine code", "flags")
-    return Grid("vectorised", "Every vectorised loop", heads, tuple(rows), "", tuple(facets))
+    found = of_rows(heads, rows, absent="–", title="Every vectorised loop", id="vectorised")
+    return replace(found, facets=_BY_FLAGS)
 
 
 def _names(survey: Survey) -> tuple[str, ...]:
     return tuple(plain.name(side.flags.name) for side in survey.sides)
-
-
-def is_figure(grid: Grid, column: int) -> bool:
-    """Whether a column holds figures; a dash is none."""
-    values = [row[column] for row in grid.rows if row[column] is not None]
-    return bool(values) and all(isinstance(it, int | float) for it in values)
-
-
-def shown(value: Value) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return plain.sentence(str(value))
 
 
 def text(grid: Grid, most: int | None = None, width: int = 60) -> list[str]:
@@ -197,28 +175,17 @@ def text(grid: Grid, most: int | None = None, width: int = 60) -> list[str]:
 
     Of a table with facets only the rows of the last one.
     """
-    last = grid.facets[-1] if grid.facets else ""
-    of = [row for at, row in enumerate(grid.rows) if not last or grid.facets[at] == last]
-    rows = of[:most]
-    cells = [list(grid.heads), *([_cut(shown(it), width) for it in row] for row in rows)]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(grid.heads))]
-    figures = [is_figure(grid, at) for at in range(len(grid.heads))]
-    lines = [plain.sentence(f"{grid.title} ({last})" if last else grid.title)]
-    for row in cells:
-        parts = [
-            cell.rjust(size) if figure else cell.ljust(size)
-            for cell, size, figure in zip(row, widths, figures, strict=True)
-        ]
-        lines.append(("  " + "  ".join(parts)).rstrip())
-    if len(rows) < len(of):
-        lines.append(f"  … and {len(of) - len(rows)} more (-o FILE.html has all)")
+    items, title = grid.items, grid.title
+    if grid.facets and items:
+        last = items[-1][-1]
+        items, title = [row for row in items if row[-1] == last], f"{title} ({last})"
+    shown = replace(grid, items=items[:most])
+    lines = [title, *(it.plain.rstrip() for it in terminal.lines(shown, cut=width))]
+    if len(shown.items) < len(items):
+        lines.append(f"  … and {len(items) - len(shown.items)} more (-o FILE.html has all)")
     if grid.note:
         lines.append(f"  {grid.note}")
     return [*lines, ""]
-
-
-def _cut(value: str, width: int) -> str:
-    return value if len(value) <= width else value[: width - 1] + "…"
 
 
 def head(survey: Survey) -> list[str]:
@@ -233,40 +200,27 @@ def head(survey: Survey) -> list[str]:
 
 
 def markdown(survey: Survey, tables: Sequence[Grid]) -> str:
-    lines = ["# What the compiler vectorises", "", *head(survey)]
+    parts = ["# What the compiler vectorises", *(line for line in head(survey) if line)]
     for grid in tables:
-        lines += [f"## {grid.title}", "", _markdown_row(grid.heads)]
-        lines.append("|" + " --- |" * len(grid.heads))
-        lines += [_markdown_row([shown(it) for it in row]) for row in grid.rows]
-        lines += ["", grid.note, ""] if grid.note else [""]
-    return "\n".join(lines)
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    escaped = (it.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for it in cells)
-    return "| " + " | ".join(escaped) + " |"
-
-
-CSV_COLUMNS = (
-    "flags", "file", "line", "column", "function", "outcome", "width_bytes", "epilogue_bytes",
-    "machine_code", "reason", "words",
-)  # fmt: skip
+        parts += [f"## {grid.title}", as_markdown(grid), *([grid.note] if grid.note else [])]
+    return "\n\n".join(parts) + "\n"
 
 
 def csv_text(survey: Survey) -> str:
     """One line per loop and side. outcome: vectorised, general-registers, call or missed."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for side in survey.sides:
-        for loop in side.loops:
-            values: tuple[Value, ...] = (
-                side.flags.name, loop.file, loop.line, loop.column, loop.function,
-                outcome(loop), loop.width_bytes, loop.epilogue_bytes, loop.seen,
-                loop.reason, loop.words,
-            )  # fmt: skip
-            writer.writerow(map(_field, values))
-    return out.getvalue()
+    heads = (
+        "flags", "file", "line", "column", "function", "outcome", "width_bytes", "epilogue_bytes",
+        "machine_code", "reason", "words",
+    )  # fmt: skip
+    rows: list[tuple[Value, ...]] = [
+        (
+            side.flags.name, loop.file, loop.line, loop.column, loop.function, outcome(loop),
+            loop.width_bytes, loop.epilogue_bytes, loop.seen, loop.reason, loop.words,
+        )
+        for side in survey.sides
+        for loop in side.loops
+    ]  # fmt: skip
+    return spreadsheet.text(of_rows(heads, rows))
 
 
 def outcome(loop: Loop) -> str:
@@ -275,11 +229,3 @@ def outcome(loop: Loop) -> str:
     if loop.reason:
         return "missed"
     return "vectorised" if loop.is_vector else "general-registers"
-
-
-def _field(value: Value) -> Value:
-    """Spreadsheets run what begins like a formula; an apostrophe makes it text."""
-    if not isinstance(value, str):
-        return value
-    clean = plain.sentence(value)
-    return f"'{clean}" if clean[:1] in ("=", "+", "-", "@") else clean

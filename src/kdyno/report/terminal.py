@@ -3,161 +3,135 @@
 
 from __future__ import annotations
 
-import io
-import os
-import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TextIO
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kdyno.report import dots, factors, figures, plain, values
-from kdyno.report.chart import ASCII, UNICODE
-from kdyno.report.columns import Layout, fit
+from kdyno.report import chart, dots, effects, factors, figures, plain, values
 from kdyno.report.groups import Group, groups
 from kdyno.report.sentence import answer
+from kdyno.report.show import terminal
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.terminal import ROOMY, STYLES, Layout, Part, Screen, words
 from kdyno.store.verdict import Effect, Verdict
 
-NARROWEST, WIDEST = 40, 160
-# Rich breaks lines at no-break spaces too; a private character, which no name can hold here.
-_UNBROKEN = "\ue000"
-
-_STYLES = {
-    "faster": "bold green",
-    "slower": "bold red",
-    "equivalent": "cyan",
-    "inconclusive": "yellow",
-    "failed": "bold magenta",
-}
-# For terminals and files that take no Unicode.
-_TO_ASCII = str.maketrans(
-    {
-        "−": "-", "…": "~", "÷": "/", "±": "", "↓": "v", "≈": "~", "≥": ">=", "·": "-", "×": "x",
-        "“": '"', "”": '"', "’": "'", "–": "-", "—": "-", "µ": "u", "°": "o",
-        "▲": "+", "▼": "-",
-    }
-)  # fmt: skip
+_CHART_LEAST, _CHART_MOST = 21, 51
+_UNIT_MOST = 12
 
 
 def show(verdict: Verdict, file: TextIO | None = None) -> None:
     """Prints to ``file`` (stdout): coloured on a terminal unless NO_COLOR, else plain text."""
-    file = file if file is not None else sys.stdout
-    console = Console(file=file)
-    colour = console.is_terminal and not os.environ.get("NO_COLOR")
-    encoding = (getattr(file, "encoding", None) or "utf-8").lower()
-    unicode = encoding.replace("-", "") == "utf8"
-    out = text(verdict, console.width, colour=colour, unicode=unicode)
-    # A name may hold what the terminal's encoding does not.
-    file.write(out if unicode else out.encode(encoding, "replace").decode(encoding))
+    terminal.show(lambda screen: parts(verdict, screen), file)
 
 
 def show_dots(verdict: Verdict, file: TextIO | None = None) -> None:
     """The dot chart alone, in characters; plain text whatever the file is."""
-    file = file if file is not None else sys.stdout
-    encoding = (getattr(file, "encoding", None) or "utf-8").lower()
-    unicode = encoding.replace("-", "") == "utf8"
-    out = "\n".join(dots.lines(verdict, Console(file=file).width, unicode=unicode)) + "\n"
-    if not unicode:
-        out = out.translate(_TO_ASCII).encode(encoding, "replace").decode(encoding)
-    file.write(out)
+    terminal.show(lambda screen: dots.lines(verdict, screen.width, unicode=screen.unicode), file)
 
 
 def text(verdict: Verdict, width: int, *, colour: bool = False, unicode: bool = True) -> str:
     """The report as text, at most ``width`` columns (40 to 160 are used)."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=max(NARROWEST, min(width, WIDEST)),
-        # Sixteen colours: the person's own terminal theme decides how they look.
-        color_system="standard" if colour else None,
-        force_terminal=colour,
-        legacy_windows=False,
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
-    _print(console, verdict, unicode)
-    rendered = out.getvalue().replace(_UNBROKEN, " ")
-    lines = [line.rstrip() if not colour else line for line in rendered.splitlines()]
-    found = "\n".join(lines).rstrip() + "\n"
-    return found if unicode else found.translate(_TO_ASCII)
+    screen = Screen(width, colour, unicode)
+    return terminal.text(parts(verdict, screen), screen)
 
 
-def _print(console: Console, verdict: Verdict, unicode: bool) -> None:
+def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
+    """All of the report, from the top to the bottom."""
+    width = terminal.used(screen)
     title = Text(plain.name(verdict.experiment), style="bold")
     if verdict.question:
         title.append(f": {plain.sentence(verdict.question)}", style="not bold")
-    console.print(title)
-    console.print(Text(_unbroken(answer(verdict)), style="bold"))
+    yield title
+    yield words(answer(verdict), "bold")
     found = groups(verdict)
-    marks = UNICODE if unicode else ASCII
-    layout = fit(verdict, found, console.width, marks)
     if found:
-        console.print()
-        console.print(_table(layout, header=True))
-    for group in found:
-        console.print(Text(layout.title(group), style="bold"))
-        for suite in group.suites:
-            if layout.names_suites:
-                # Not a row: the column of cases may be narrower than the suite's name.
-                name = Text(f" {plain.short(suite)}", style="dim")
-                console.print(name, no_wrap=True, overflow="ellipsis")
-            table = _table(layout, header=False)
-            _fill(table, group, suite, layout)
-            console.print(table)
-    for line in ["", *values.lines(verdict)] if verdict.values else []:
-        console.print(Text(_unbroken(line)), overflow="fold")
-    for line in ["", *factors.lines(verdict, console.width)] if verdict.factors else []:
-        console.print(Text(_unbroken(line)), overflow="fold")
+        yield ""
+        yield from _tables(verdict, found, width, screen.unicode)
+    if verdict.values:
+        yield from ("", values.grid(verdict))
+    yield from factors.parts(verdict, width)
     notes = _notes(verdict, found)
     if notes:
-        console.print()
+        yield ""
     for style, head, body in notes:
-        console.print(_hanging(Text(head, style=style), _unbroken(body), console.width))
+        yield _hanging(Text(head, style=style), words(body), width)
 
 
-def _unbroken(text: str) -> str:
-    """Keeps a line from ending between a number and its percent sign."""
-    return text.replace(" %", f"{_UNBROKEN}%")
+def _tables(
+    verdict: Verdict, found: tuple[Group, ...], width: int, unicode: bool
+) -> Iterator[Part]:
+    """One for each variant and suite, with the same columns, so that they line up."""
+    all_ = [it for group in found for it in group.effects]
+    named = len({it.suite for it in all_}) > 1
+    indent = 2 if named else 1
+    layout = _layout(verdict, all_, width, indent, unicode)
+    yield from _lines(layout, (), indent, heads=True)
+    for group in found:
+        against = "itself (A/A)" if group.is_copy else plain.short(verdict.baseline)
+        suite = "" if named else f" · {plain.short(group.suites[0])}"
+        yield Text(f"{plain.short(group.variant)} ÷ {against}{suite}", style="bold")
+        for suite in group.suites:
+            if named:
+                # Not a row: the column of cases may be narrower than the suite's name.
+                shown = f" {plain.short(suite)}"
+                yield Text(shown, style="dim", no_wrap=True, overflow="ellipsis")
+            mine = [it for it in group.effects if it.suite == suite]
+            yield from _lines(layout, mine, indent, heads=False)
 
 
-def _hanging(head: Text, body: str, width: int) -> Table:
+def _lines(layout: Layout, items: Sequence[Effect], indent: int, heads: bool) -> list[Text]:
+    grid = replace(layout.grid, items=items)
+    return terminal.lines(grid, layout.widths, indent=indent, heads=heads)
+
+
+def _layout(
+    verdict: Verdict, items: list[Effect], width: int, indent: int, unicode: bool
+) -> Layout:
+    """Columns in the order of their worth, and a chart where there is room for it."""
+    floors = [replace(it, head="noise", quiet=True, worth=3) for it in effects.floors(items)]
+    drawn = any(it.ratio is not None for it in items)
+    space = Column("", lambda _: " " * _CHART_LEAST, worth=4)
+    columns = [
+        Column("", effects.case, "name"),
+        Column(
+            "baseline", lambda it: effects.amount(it, it.baseline_value, _UNIT_MOST), "number",
+            worth=5,
+        ),
+        Column("value", lambda it: effects.amount(it, it.value, _UNIT_MOST), "number", worth=5),
+        Column("effect", effects.effect, "effect"),
+        Column(effects.level(verdict), effects.interval, "number", worth=1),
+        *([space] if drawn else []),
+        Column("verdict", lambda it: effects.verdict(it, width >= ROOMY), "verdict"),
+        *floors,
+        Column("blocks", lambda it: it.blocks, "number", quiet=True, worth=2),
+    ]  # fmt: skip
+    layout = terminal.fit(Grid(columns, items), width, indent)
+    if space not in layout.grid.columns:
+        return layout
+    at = layout.grid.columns.index(space)
+    on = chart.scale(items, verdict.equivalent, min(_CHART_LEAST + layout.left, _CHART_MOST))
+    marks = chart.UNICODE if unicode else chart.ASCII
+    chosen, widths = list(layout.grid.columns), list(layout.widths)
+    chosen[at] = Column(chart.axis(on), lambda it: _drawn(it, on, marks))
+    widths[at] = on.width
+    return Layout(replace(layout.grid, columns=chosen), tuple(widths), 0)
+
+
+def _drawn(it: Effect, on: chart.Scale, marks: chart.Marks) -> Cell:
+    return Cell(chart.draw(it, on, marks), style=STYLES[it.verdict].removeprefix("bold "))
+
+
+def _hanging(head: Text, body: Text, width: int) -> Table:
     """A head and the text beside it, wrapped under itself."""
     indent = min(head.cell_len + 2, width // 3)
     table = Table.grid(padding=0)
     table.add_column(width=indent, overflow="fold")
     table.add_column(width=width - indent, overflow="fold")
-    table.add_row(head, Text(body))
+    table.add_row(head, body)
     return table
-
-
-def _table(layout: Layout, header: bool) -> Table:
-    table = Table(
-        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", show_header=header
-    )
-    for column in layout.columns:
-        table.add_column(
-            Text(column.head), justify=column.justify, width=column.width, overflow="fold"
-        )
-    return table
-
-
-def _fill(table: Table, group: Group, suite: str, layout: Layout) -> None:
-    for it in group.effects:
-        if it.suite == suite:
-            table.add_row(*(_styled(column.kind, column.cell(it), it) for column in layout.columns))
-
-
-def _styled(kind: str, cell: str, it: Effect) -> Text:
-    if kind in ("verdict", "chart"):
-        style = _STYLES[it.verdict]
-        return Text(cell, style=style if kind == "verdict" else style.removeprefix("bold "))
-    if kind == "effect":
-        return Text(cell, style="bold" if it.verdict in ("faster", "slower") else "")
-    if kind == "case":
-        return Text(cell, style="italic" if it.control else "")
-    return Text(cell, style="dim" if kind in ("blocks", "floor") else "")
 
 
 def _notes(verdict: Verdict, found: tuple[Group, ...]) -> list[tuple[str, str, str]]:

@@ -1,29 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""The figures of a run that compares nothing, as lines of text."""
+"""The figures of a run that compares nothing."""
 
 from __future__ import annotations
 
-from kdyno.report import figures, plain
+from kdyno.report import effects, figures, plain
+from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.store.verdict import CaseValue, Verdict
 
 
-def lines(verdict: Verdict) -> list[str]:
-    """One line a case: name, median with unit, half-width of its interval, repetitions."""
-    if not verdict.values:
-        return []
-    names = [f"{plain.name(it.suite)}/{plain.name(it.case)}" for it in verdict.values]
-    width = max(map(len, names))
-    return [
-        f"  {name:{width}}  {_value(it)}" for name, it in zip(names, verdict.values, strict=True)
+def grid(verdict: Verdict) -> Grid:
+    """A row a case: name, median with unit, its interval, repetitions, half-width."""
+    columns = [
+        Column("case", lambda it: effects.case(it, "before"), "name"),
+        Column("median", _median, "number"),
+        Column("interval", _interval, "number"),
+        Column("repetitions", lambda it: it.repetitions, "number"),
+        Column("±", _half, "number", figures.share),
     ]
+    facets = {"suite": lambda it: plain.short(it.suite)}
+    return Grid(columns, verdict.values, "Values", id="values-table", facets=facets)
 
 
-def _value(it: CaseValue) -> str:
+def _median(it: CaseValue) -> Cell:
     if it.value is None:
-        return f"no figure: {plain.sentence(it.reason or 'it was never begun')}"
-    text = f"{figures.amount(it.value)} {plain.name(it.unit)}"
-    if it.ci is not None:
-        half = (it.ci[1] - it.ci[0]) / 2 / it.value
-        text += f"  ± {figures.percent(half, signed=False)}"
-    arrow = "  ↓" if it.better == "lower" else ""
-    return f"{text}  ({figures.count(it.repetitions, 'repetition')}){arrow}"
+        return Cell(f"no figure: {plain.sentence(it.reason or 'it was never begun')}")
+    return effects.amount(it, it.value)
+
+
+def _interval(it: CaseValue) -> Cell:
+    return Cell(" … ".join(map(figures.amount, it.ci)), it.ci[0]) if it.ci is not None else Cell()
+
+
+def _half(it: CaseValue) -> float | None:
+    return (it.ci[1] - it.ci[0]) / 2 / it.value if it.ci is not None and it.value else None

@@ -9,45 +9,31 @@ from kdyno.memcpy.results import Bench
 from kdyno.report import benchtable, figures, plain
 from kdyno.report.charts import curves
 from kdyno.report.charts.vega import drawn
-from kdyno.report.html.markup import Html, join, name, short, tag
-from kdyno.report.html.page import document
-from kdyno.report.html.table import Cell, Row, table
+from kdyno.report.html.page import alone
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.html import table
+from kdyno.report.show.markup import Html, join, name, tag
 
+TOOL = "kdyno memcpy bench"
 WIDTHS_PX = {"wide": 1000, "narrow": 356}
-_HEADS = [
-    "Routine",
-    "Bytes",
-    "Copied",
-    "ns per call",
-    "Bytes per cycle",
-    "Of the ceiling",
-    "Time ÷ rival’s",
-    "95 % interval",
-]
-_BEST_HEADS = ["Bytes", "Copied", "Fastest", "Time ÷ rival’s", "Not told apart from it"]
 
 
 def page(bench: Bench) -> str:
     """The whole file. Nothing in it asks for anything from anywhere."""
-    parts = {
-        "curves": ("Curves", drawings(bench)),
-        "best": ("Fastest by size", _best(bench)),
-        "figures": ("Every figure", _table(bench, benchtable.curves(bench), "figures-table")),
-        "how": ("How it was timed", _how(bench)),
-    }
-    sections = [
-        tag(
-            "section",
-            tag("h2", heading, id=f"{id_}-title"),
-            content,
-            id=id_,
-            aria_labelledby=f"{id_}-title",
-        )
-        for id_, (heading, content) in parts.items()
-    ]
-    links = [tag("a", heading, href=f"#{id_}") for id_, (heading, _) in parts.items()]
-    body = join([_head(bench, links), tag("main", sections), _foot(bench)])
-    return document(title="Memory routines · kdyno", body=body, skip=("curves", "To the curves"))
+    return alone(
+        tool=TOOL,
+        title="Memory routines · kdyno",
+        heading="Which memory routine is the fastest?",
+        intro=_intro(bench),
+        sections={
+            "curves": ("Curves", drawings(bench)),
+            "best": ("Fastest by size", _best(bench)),
+            "figures": ("Every figure", _table(bench)),
+            "how": ("How it was timed", _how(bench)),
+        },
+        foot=f"{TOOL}, plan {plain.name(bench.plan)}; this page by kdyno {__version__}.",
+        skip=("curves", "To the curves"),
+    )
 
 
 def drawings(bench: Bench) -> Html:
@@ -67,70 +53,63 @@ def drawings(bench: Bench) -> Html:
 
 
 def _best(bench: Bench) -> Html:
-    rows = []
-    for key in benchtable.curves(bench):
-        for it in judging.bands(bench, *key):
-            rows.append(
-                Row(
-                    [
-                        Cell(benchtable.span(it.least, it.most), float(it.least), True),
-                        Cell(benchtable.label(*key)),
-                        Cell(short(it.name), plain.name(it.name)),
-                        Cell(
-                            benchtable.ratio(it.ratio),
-                            it.ratio.ratio if it.ratio is not None else None,
-                            True,
-                        ),
-                        Cell(benchtable.few(it.others)),
-                    ],
-                    {"level": key[0], "mode": key[1]},
-                )
-            )
+    items = [(key, it) for key in benchtable.curves(bench) for it in judging.bands(bench, *key)]
+    columns = [
+        Column(
+            "Bytes",
+            lambda it: Cell(benchtable.span(it[1].least, it[1].most), it[1].least),
+            "number",
+        ),
+        Column("Copied", lambda it: benchtable.label(*it[0])),
+        Column("Fastest", lambda it: it[1].name, "name"),
+        Column("Time ÷ rival’s", lambda it: benchtable.ratio_cell(it[1].ratio), "number"),
+        Column("Not told apart from it", lambda it: benchtable.few(it[1].others)),
+    ]
+    facets = {"level": lambda it: it[0][0], "mode": lambda it: it[0][1]}
     tip = (
         "The rival is the faster of the kernel’s own loop and rep movsb at each size; below 1 is "
         "faster. In brackets the 95 % interval over blocks."
     )
-    shown = table("best-table", "Fastest by size", _BEST_HEADS, rows, ("level", "mode"))
-    return join([tag("p", tip, class_="tip"), shown])
+    grid = Grid(columns, items, "Fastest by size", id="best-table", facets=facets)
+    return join([tag("p", tip, class_="tip"), table(grid)])
 
 
-def _table(bench: Bench, keys: list[tuple[str, str, str]], id_: str) -> Html:
-    wanted = {load.id for key in keys for load in benchtable.shown(judging.curve(bench, *key))}
-    rows = []
-    for it in judging.rows(bench, [load for load in bench.loads if load.id in wanted]):
-        load, effect = it.load, it.ratio
-        ends = ""
-        if effect is not None and effect.lo is not None and effect.hi is not None:
-            ends = f"{effect.lo:.3f} … {effect.hi:.3f}"
-        ratio = effect.ratio if effect is not None else None
-        rows.append(
-            Row(
-                [
-                    Cell(short(it.name), plain.name(it.name)),
-                    Cell(benchtable.span(load.least, load.most), load.mean, True),
-                    Cell(benchtable.label(load.level, load.mode, load.alignment)),
-                    Cell(figures.amount(it.ns), it.ns, True),
-                    Cell(figures.amount(it.bytes_per_cycle), it.bytes_per_cycle, True),
-                    Cell(
-                        figures.percent(it.share, signed=False, decimals=0)
-                        if it.share is not None
-                        else "",
-                        it.share,
-                        True,
-                    ),
-                    Cell(f"×{ratio:.3f}" if ratio is not None else "", ratio, True),
-                    Cell(ends, effect.lo if effect is not None else None, True),
-                ],
-                {"routine": plain.short(it.name), "level": load.level, "mode": load.mode},
-            )
-        )
-    shown = table(id_, "Every figure", _HEADS, rows, ("routine", "level", "mode"))
+def _table(bench: Bench) -> Html:
+    wanted = {
+        load.id
+        for key in benchtable.curves(bench)
+        for load in benchtable.shown(judging.curve(bench, *key))
+    }
+    columns = [
+        Column("Routine", lambda it: it.name, "name"),
+        Column(
+            "Bytes",
+            lambda it: Cell(benchtable.span(it.load.least, it.load.most), it.load.mean),
+            "number",
+        ),
+        Column(
+            "Copied", lambda it: benchtable.label(it.load.level, it.load.mode, it.load.alignment)
+        ),
+        Column("ns per call", lambda it: it.ns, "number", figures.amount),
+        Column("Bytes per cycle", lambda it: it.bytes_per_cycle, "number", figures.amount),
+        Column("Of the ceiling", lambda it: it.share, "number", benchtable.whole_percent),
+        Column(
+            "Time ÷ rival’s", lambda it: it.ratio and it.ratio.ratio, "number", "×{:.3f}".format
+        ),
+        Column("95 % interval", lambda it: benchtable.ends(it.ratio), "number"),
+    ]
+    facets = {
+        "routine": lambda it: plain.short(it.name),
+        "level": lambda it: it.load.level,
+        "mode": lambda it: it.load.mode,
+    }
+    items = judging.rows(bench, [load for load in bench.loads if load.id in wanted])
+    grid = Grid(columns, items, "Every figure", id="figures-table", facets=facets)
     note = "Of many fixed sizes the powers of two; kdyno memcpy bench --csv writes all."
-    return join([tag("p", note, class_="tip"), shown])
+    return join([tag("p", note, class_="tip"), table(grid)])
 
 
-def _head(bench: Bench, links: list[Html]) -> Html:
-    switch = tag("button", "Dark", type="button", id="theme", aria_pressed="false")
+def _intro(bench: Bench) -> list[Html | None]:
     said = [
         f"{plain.sentence(bench.cpu)} at {bench.core_ghz:.2f} GHz",
         figures.count(bench.blocks, "block"),
@@ -143,15 +122,11 @@ def _head(bench: Bench, links: list[Html]) -> Html:
         for who, why in of.items()
     ]
     remarks += [tag("li", plain.sentence(it)) for it in bench.remarks]
-    return tag(
-        "header",
-        tag("div", tag("p", "kdyno memcpy bench", class_="experiment"), switch, class_="top"),
-        tag("h1", "Which memory routine is the fastest?"),
+    return [
         tag("p", benchtable.answer(bench), class_="answer"),
         tag("p", " · ".join(said), class_="facts"),
         tag("ul", remarks, class_="remarks") if remarks else None,
-        tag("nav", links, aria_label="Sections"),
-    )
+    ]
 
 
 def _how(bench: Bench) -> Html:
@@ -166,8 +141,3 @@ def _how(bench: Bench) -> Html:
         f"{bench.core_ghz:.3f} GHz; the time-stamp counter ticks at {bench.tsc_ghz:.3f} GHz."
     )
     return join([tag("p", said), tag("h3", "Ceilings"), tag("ul", ceilings)])
-
-
-def _foot(bench: Bench) -> Html:
-    text = f"kdyno memcpy bench, plan {plain.name(bench.plan)}; this page by kdyno {__version__}."
-    return tag("footer", tag("p", text))

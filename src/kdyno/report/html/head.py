@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import groups
-from kdyno.report.html.markup import Html, join, name, tag
 from kdyno.report.sentence import answer
+from kdyno.report.show.html import GLYPHS, badge
+from kdyno.report.show.markup import Html, join, name, tag
 from kdyno.store.verdict import Flag, Verdict
-
-GLYPHS = {"faster": "▲", "slower": "▼", "equivalent": "≈", "inconclusive": "?", "failed": "✕"}
 
 
 def head(evidence: Evidence, links: Sequence[Html]) -> Html:
@@ -34,12 +33,6 @@ def head(evidence: Evidence, links: Sequence[Html]) -> Html:
 def _unbroken(text: str) -> Html:
     """Keeps a line from ending between a number and its percent sign."""
     return Html(join([text]).replace(" %", "&nbsp;%"))
-
-
-def badge(word: str, more: str = "") -> Html:
-    """A verdict as a coloured word with its own sign."""
-    sign = tag("span", GLYPHS[word], aria_hidden="true")
-    return tag("span", sign, f" {word}{more}", class_=f"badge {word}")
 
 
 def _theme_switch() -> Html:

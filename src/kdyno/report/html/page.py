@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -17,7 +18,7 @@ from kdyno.report.evidence import Evidence
 from kdyno.report.html import sections
 from kdyno.report.html.data import page_data
 from kdyno.report.html.head import head
-from kdyno.report.html.markup import Html, data, join, tag
+from kdyno.report.show.markup import Content, Html, data, join, tag
 
 
 def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
@@ -36,16 +37,8 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
             continue
         id_ = module.__name__.rpartition(".")[2]
         tip = getattr(module, "TIP", "")
-        parts.append(
-            tag(
-                "section",
-                tag("h2", module.TITLE, id=f"{id_}-title"),
-                tag("p", tip, class_="tip") if tip else None,
-                found,
-                id=id_,
-                aria_labelledby=f"{id_}-title",
-            )
-        )
+        told = tag("p", tip, class_="tip") if tip else None
+        parts.append(_section(id_, module.TITLE, [told, found]))
         links.append(tag("a", module.TITLE, href=f"#{id_}"))
     body = join([head(evidence, links), tag("main", parts), _foot(evidence, light)])
     return document(
@@ -55,6 +48,36 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
         scripts=file_text("tip.js") + file_text("page.js") + file_text("flame.js"),
         data=data(page_data(evidence), "run-data"),
     )
+
+
+def alone(
+    *,
+    tool: str,
+    title: str,
+    heading: str,
+    intro: Content,
+    sections: Mapping[str, tuple[str, Content]],
+    foot: str,
+    skip: tuple[str, str],
+) -> str:
+    """A page of one verb's own: ``sections`` by id, each with its heading and what stands there."""
+    switch = tag("button", "Dark", type="button", id="theme", aria_pressed="false")
+    links = [tag("a", words, href=f"#{id_}") for id_, (words, _) in sections.items()]
+    header = tag(
+        "header",
+        tag("div", tag("p", tool, class_="experiment"), switch, class_="top"),
+        tag("h1", heading),
+        intro,
+        tag("nav", links, aria_label="Sections"),
+    )
+    parts = [_section(id_, *of) for id_, of in sections.items()]
+    body = join([header, tag("main", parts, id="main"), tag("footer", tag("p", foot))])
+    return document(title=title, body=body, skip=skip)
+
+
+def _section(id_: str, heading: str, content: Content) -> Html:
+    named = f"{id_}-title"
+    return tag("section", tag("h2", heading, id=named), content, id=id_, aria_labelledby=named)
 
 
 def document(

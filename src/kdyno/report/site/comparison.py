@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kdyno.report import plain
-from kdyno.report.html.markup import Content, Html, tag
+from kdyno.report.show.markup import Content, Html, tag
 from kdyno.report.site.shell import shell
 from kdyno.report.site.summary import Summary
 

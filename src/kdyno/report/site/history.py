@@ -8,9 +8,9 @@ from typing import Any
 
 from kdyno.report import figures, plain
 from kdyno.report.charts import history as chart
-from kdyno.report.html.head import badge
-from kdyno.report.html.markup import Content, Html, short, tag
-from kdyno.report.html.table import FILTER_FROM_ROWS, Cell, Row, filters, table
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.html import FILTER_FROM_ROWS, badge, filters, table
+from kdyno.report.show.markup import Content, Html, short, tag
 from kdyno.report.site.series import TOO_LITTLE, Change, Mark, Series
 from kdyno.report.site.shell import shell
 from kdyno.report.site.summary import page_name
@@ -23,8 +23,6 @@ from kdyno.stats.changepoints import (
     available,
 )
 
-HEADS = ("Case", "Variant", "Experiment", "Machine", "Measure", "Runs", "Latest", "Last change")
-
 
 def experiment_page(experiment: str) -> str:
     """File name of an experiment's history, without suffix."""
@@ -35,9 +33,7 @@ def overview(found: Sequence[Series], live: bool = False) -> str:
     """The table of all series, each with the way to its chart."""
     content: list[Content] = [_explained()]
     if found:
-        rows = [_row(it, number) for number, it in _numbered(found)]
-        facets = ("experiment", "variant", "measure", "machine", "changed")
-        content.append(table("series-table", "Series", HEADS, rows, facets))
+        content.append(table(_grid(found)))
     else:
         content.append(tag("p", "No run has scores yet."))
     changes = sum(len(it.changes) for it in found)
@@ -120,38 +116,44 @@ def _changed(it: Series) -> str:
     return "changed" if it.changes else "no change"
 
 
-def _row(it: Series, number: int) -> Row:
-    place = f"history/{experiment_page(it.experiment)}.html#series-{number}"
-    last = it.changes[-1] if it.changes else None
-    when = ""
-    if last is not None:
-        when = f"{_date(last.at)} {_kernels(last)}".strip()
-    latest = it.marks[-1]
-    cells = [
-        Cell(
-            [tag("a", short(it.case), href=place), tag("small", short(it.suite))],
-            f"{plain.name(it.suite)}/{plain.name(it.case)}",
-        ),
-        Cell(short(it.variant), plain.name(it.variant)),
-        Cell(short(it.experiment), plain.name(it.experiment)),
-        Cell(plain.short(it.machine)),
-        Cell(it.measure),
-        Cell(str(len(it.marks)), float(len(it.marks)), True),
-        Cell(_value(it, latest.value), latest.value, True),
-        Cell(
-            [_told(last), tag("small", when)] if last is not None else None,
-            abs(last.ratio - 1.0) if last is not None else None,
-            True,
-        ),
+def _grid(found: Sequence[Series]) -> Grid:
+    columns = [
+        Column("Case", lambda of: _case(*of)),
+        Column("Variant", lambda of: of[1].variant, "name"),
+        Column("Experiment", lambda of: of[1].experiment, "name"),
+        Column("Machine", lambda of: plain.short(of[1].machine)),
+        Column("Measure", lambda of: of[1].measure),
+        Column("Runs", lambda of: len(of[1].marks), "number"),
+        Column("Latest", lambda of: _latest(of[1]), "number"),
+        Column("Last change", lambda of: _last_change(of[1]), "number"),
     ]
     facets = {
-        "experiment": plain.short(it.experiment),
-        "variant": plain.short(it.variant),
-        "measure": it.measure,
-        "machine": plain.short(it.machine),
-        "changed": _changed(it),
+        "experiment": lambda of: plain.short(of[1].experiment),
+        "variant": lambda of: plain.short(of[1].variant),
+        "measure": lambda of: of[1].measure,
+        "machine": lambda of: plain.short(of[1].machine),
+        "changed": lambda of: _changed(of[1]),
     }
-    return Row(cells, facets)
+    return Grid(columns, _numbered(found), "Series", id="series-table", facets=facets)
+
+
+def _case(number: int, it: Series) -> Cell:
+    place = f"history/{experiment_page(it.experiment)}.html#series-{number}"
+    link = tag("a", short(it.case), href=place)
+    whole = f"{plain.name(it.suite)}/{plain.name(it.case)}"
+    return Cell(value=whole, markup=[link, tag("small", short(it.suite))])
+
+
+def _latest(it: Series) -> Cell:
+    return Cell(_value(it, it.marks[-1].value), it.marks[-1].value)
+
+
+def _last_change(it: Series) -> Cell:
+    if not it.changes:
+        return Cell()
+    last = it.changes[-1]
+    when = f"{_date(last.at)} {_kernels(last)}".strip()
+    return Cell(value=abs(last.ratio - 1.0), markup=[_told(last), tag("small", when)])
 
 
 def _panel(it: Series, number: int) -> Html:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kdyno.report import figures, plain
-from kdyno.report.html.head import GLYPHS
-from kdyno.report.html.markup import Content, Html, name, short, tag
-from kdyno.report.html.table import Cell, Row, table
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.html import GLYPHS, table
+from kdyno.report.show.markup import Content, Html, name, short, tag
 from kdyno.report.site.shell import shell
 from kdyno.report.site.summary import Summary
 
-HEADS = ("Run", "Answer", "State", "Begun (UTC)", "Kernels", "Machine", "Verdicts", "Compare")
 _SHOWN_KERNELS = 4
 _SHOWN_CHARACTERS = 300
 
@@ -23,52 +22,48 @@ def listing(summaries: Sequence[Summary], live: bool = False) -> str:
     if not ordered:
         content: Content = tag("p", "There is no run yet: ", tag("code", "kdyno run EXPERIMENT"))
     else:
-        rows = [Row(_cells(it), _facets(it)) for it in ordered]
-        content = table("runs-table", "Runs", HEADS, rows, ("experiment", "state", "machine"))
+        facets = {
+            "experiment": lambda it: it.experiment and plain.short(it.experiment),
+            "state": lambda it: plain.short(it.state),
+            "machine": lambda it: it.machine and plain.short(it.machine),
+        }
+        content = table(Grid(_COLUMNS, ordered, "Runs", id="runs-table", facets=facets))
     done = sum(it.has_report for it in ordered)
     intro = f"{figures.count(len(ordered), 'run')}, {done} with a report"
     return shell("Runs", "index.html", content, intro=tag("p", intro, class_="facts"), live=live)
 
 
-def _facets(it: Summary) -> dict[str, str]:
-    facets = {"state": plain.short(it.state)}
-    if it.experiment:
-        facets["experiment"] = plain.short(it.experiment)
-    if it.machine:
-        facets["machine"] = plain.short(it.machine)
-    return facets
-
-
-def _cells(it: Summary) -> list[Cell]:
+def _run(it: Summary) -> Cell:
     shown: Html = name(it.name)
     if it.has_report:
         shown = tag("a", shown, href=f"runs/{it.page}.html")
-    asked = plain.sentence(it.question)
-    counts = it.counts or {}
-    compare = tag("a", "with …", href=f"compare.html#a={it.page}") if it.scores else None
-    return [
-        Cell(
-            [tag("span", short(it.experiment or "?"), class_="what"), tag("small", shown)], it.name
-        ),
-        Cell(_answer(it, asked), plain.sentence(it.answer)),
-        Cell(tag("span", plain.short(it.state), class_=f"state {_state_class(it.state)}")),
-        Cell(plain.name(it.created[:16].replace("T", " ")), it.created),
-        Cell(_kernels(it)),
-        Cell(plain.sentence(it.machine)),
-        Cell(_counts(counts), float(sum(counts.values())) if counts else None, True),
-        Cell(compare),
-    ]
+    what = tag("span", short(it.experiment or "?"), class_="what")
+    return Cell(value=it.name, markup=[what, tag("small", shown)])
 
 
-def _answer(it: Summary, asked: str) -> Content:
+def _compare(it: Summary) -> Cell:
+    link = tag("a", "with …", href=f"compare.html#a={it.page}")
+    return Cell(markup=link if it.scores else None)
+
+
+def _state(it: Summary) -> Cell:
+    state = f"state {_state_class(it.state)}"
+    return Cell(markup=tag("span", plain.short(it.state), class_=state))
+
+
+def _begun(it: Summary) -> Cell:
+    return Cell(plain.name(it.created[:16].replace("T", " ")), it.created)
+
+
+def _answer(it: Summary) -> Cell:
     parts: list[Content] = []
-    if asked:
+    if asked := plain.sentence(it.question):
         parts.append(tag("small", tag("bdi", _cut(asked))))
     if said := it.answer or it.reason:
         parts.append(tag("bdi", _cut(plain.sentence(said))))
     if it.answer and "damaged" in it.reason:
         parts.append(tag("small", plain.sentence(it.reason)))
-    return parts
+    return Cell(value=plain.sentence(it.answer), markup=parts)
 
 
 def _cut(text: str) -> str:
@@ -81,7 +76,7 @@ def _state_class(state: str) -> str:
     return state if state in known else "damaged"
 
 
-def _kernels(it: Summary) -> Content:
+def _kernels(it: Summary) -> Cell:
     kernels = it.kernels or {}
     parts: list[Content] = []
     for variant, kernel in list(kernels.items())[:_SHOWN_KERNELS]:
@@ -89,10 +84,11 @@ def _kernels(it: Summary) -> Content:
         parts.append(tag("div", short(variant), f" {version}" if version != variant else ""))
     if len(kernels) > _SHOWN_KERNELS:
         parts.append(tag("div", f"and {len(kernels) - _SHOWN_KERNELS} more"))
-    return parts
+    return Cell(markup=parts)
 
 
-def _counts(counts: Mapping[str, int]) -> Content:
+def _counts(it: Summary) -> Cell:
+    counts = it.counts or {}
     parts: list[Content] = []
     for word, glyph in GLYPHS.items():
         if number := counts.get(word, 0):
@@ -102,4 +98,16 @@ def _counts(counts: Mapping[str, int]) -> Content:
                 tag("span", sign, f" {number}", unseen, class_=f"badge {word}", title=word)
             )
             parts.append(Html(" "))
-    return parts
+    return Cell(value=sum(counts.values()) if counts else None, markup=parts)
+
+
+_COLUMNS = (
+    Column("Run", _run),
+    Column("Answer", _answer),
+    Column("State", _state),
+    Column("Begun (UTC)", _begun),
+    Column("Kernels", _kernels),
+    Column("Machine", lambda it: it.machine),
+    Column("Verdicts", _counts, "number"),
+    Column("Compare", _compare),
+)

@@ -9,8 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from kdyno import __version__
-from kdyno.report.html.markup import Content, data, join, tag
 from kdyno.report.html.page import document, file_text
+from kdyno.report.show.markup import Content, data, join, tag
 
 PAGES = {"index.html": "Runs", "compare.html": "Compare", "history.html": "History"}
 

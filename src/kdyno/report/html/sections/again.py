@@ -10,7 +10,7 @@ from typing import Any
 from kdyno.command import shown
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, block, join, name, tag
+from kdyno.report.show.markup import Html, block, join, name, tag
 
 ORDER = 90
 TITLE = "Do it again"

@@ -8,8 +8,8 @@ from statistics import median
 from kdyno.report import figures, plain
 from kdyno.report.charts.boots import drawn, strip
 from kdyno.report.evidence import Evidence, Point
-from kdyno.report.html.markup import Html, join, name, short, tag
-from kdyno.report.html.table import FILTER_FROM_ROWS, filters
+from kdyno.report.show.html import FILTER_FROM_ROWS, filters
+from kdyno.report.show.markup import Html, join, name, short, tag
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Effect
 

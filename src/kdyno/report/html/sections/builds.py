@@ -8,7 +8,7 @@ from typing import Any
 
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, block, name, tag
+from kdyno.report.show.markup import Html, block, name, tag
 
 ORDER = 85
 TITLE = "Builds"

@@ -8,7 +8,7 @@ from kdyno.report.charts.effects import effects_chart, told
 from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import Group, groups
-from kdyno.report.html.markup import Html, join, name, tag
+from kdyno.report.show.markup import Html, join, name, tag
 from kdyno.store.verdict import Verdict
 
 ORDER = 20

@@ -6,7 +6,7 @@ from __future__ import annotations
 from kdyno.report.charts.load import highest, load_chart, loads
 from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, join, tag
+from kdyno.report.show.markup import Html, join, tag
 
 ORDER = 55
 TITLE = "Load"

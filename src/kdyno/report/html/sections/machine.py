@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, join, tag
+from kdyno.report.show.markup import Html, join, tag
 
 ORDER = 80
 TITLE = "Machine"

@@ -12,9 +12,10 @@ from kdyno.profiles.stored import stored_profiles
 from kdyno.profiles.table import Profile
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, data, join, name, short, tag
-from kdyno.report.html.table import Cell, Row, table
 from kdyno.report.profile import WHERE_WORDS, differences, limits, seconds
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.html import table
+from kdyno.report.show.markup import Html, data, join, name, short, tag
 
 ORDER = 60
 TITLE = "Where the time goes"
@@ -129,27 +130,19 @@ def _cut(function: str) -> str:
 
 
 def _table(found: dict[str, Profile]) -> Html:
-    body = []
-    for key, profile in found.items():
-        for row in rows(profile)[:_ROWS_MOST]:
-            calls = Cell("" if row.calls is None else figures.amount(row.calls), row.calls, True)
-            body.append(
-                Row(
-                    [
-                        Cell(short(row.function), plain.name(row.function)),
-                        Cell(WHERE_WORDS[row.where]),
-                        Cell(short(key), plain.name(key)),
-                        Cell(seconds(row.seconds.mean), row.seconds.mean, True),
-                        Cell(figures.percent(row.share, signed=False), row.share, True),
-                        Cell(limits(row.seconds)),
-                        calls,
-                    ],
-                    {"kernel": plain.short(key), "where": WHERE_WORDS[row.where]},
-                )
-            )
-    heads = ["Function", "Where", "Kernel", "Seconds a boot", "Share", "Interval", "Calls"]
-    shown = table("profile-table", "Seconds per function", heads, body, ("kernel", "where"))
-    return tag("details", tag("summary", "Every function of every kernel"), shown)
+    items = [(key, row) for key, profile in found.items() for row in rows(profile)[:_ROWS_MOST]]
+    columns = [
+        Column("Function", lambda it: it[1].function, "name"),
+        Column("Where", lambda it: WHERE_WORDS[it[1].where]),
+        Column("Kernel", lambda it: it[0], "name"),
+        Column("Seconds a boot", lambda it: it[1].seconds.mean, "number", seconds),
+        Column("Share", lambda it: it[1].share, "number", figures.share),
+        Column("Interval", lambda it: limits(it[1].seconds)),
+        Column("Calls", lambda it: it[1].calls, "number", figures.amount),
+    ]
+    facets = {"kernel": lambda it: plain.short(it[0]), "where": lambda it: WHERE_WORDS[it[1].where]}
+    grid = Grid(columns, items, "Seconds per function", id="profile-table", facets=facets)
+    return tag("details", tag("summary", "Every function of every kernel"), table(grid))
 
 
 def _flames(found: dict[str, Profile]) -> Html | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from kdyno.errors import KdynoError
 from kdyno.report import benchtable, plain
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, join, tag
+from kdyno.report.show.markup import Html, join, tag
 
 ORDER = 70
 TITLE = "Memory routines"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kdyno.report import figures
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, join, tag
+from kdyno.report.show.markup import Html, join, tag
 
 ORDER = 95
 TITLE = "Samples"

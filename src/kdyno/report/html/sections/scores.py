@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 from kdyno.errors import KdynoError
 from kdyno.report import figures, plain, scores
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, join, name, tag
-from kdyno.report.html.table import Cell, Row, table
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.html import table
+from kdyno.report.show.markup import Html, join, name, tag
 
 if TYPE_CHECKING:
     from kdyno.suites.catalogue import Suite
@@ -56,41 +58,33 @@ def _combined(found: list[scores.ScoreTable]) -> bool:
 def _suite(suite: str, found: list[scores.ScoreTable]) -> Html:
     """One table: a row for each case, group and the whole; two columns for each kernel."""
     names = list(dict.fromkeys((row.kind, row.name) for each in found for row in each.rows))
-    rows_of = [{(row.kind, row.name): row for row in each.rows} for each in found]
     # The baseline is 100 on its own scale throughout.
     compared = [each.variant != each.baseline for each in found]
-    heads = ["Case"]
-    for each, other in zip(found, compared, strict=True):
-        variant = plain.short(each.variant)
-        heads += [variant, *([f"{variant}, {plain.short(each.baseline)} = 100"] if other else [])]
-    rows = [
-        Row(
-            [
-                Cell([name(of), tag("small", kind) if kind != "case" else None], plain.name(of)),
-                *(
-                    cell
-                    for rows, other in zip(rows_of, compared, strict=True)
-                    for cell in _cells(rows.get((kind, of)), other)
-                ),
-            ],
-            {"kind": kind},
-        )
-        for kind, of in names
+    columns = [
+        Column("Case", lambda of: Cell(of[1], notes=() if of[0] == "case" else (of[0],)), "name")
     ]
+    for each, other in zip(found, compared, strict=True):
+        rows = {(row.kind, row.name): row for row in each.rows}
+        variant = plain.short(each.variant)
+        columns.append(_column(variant, rows, "reference"))
+        if other:
+            columns.append(_column(f"{variant}, {plain.short(each.baseline)} = 100", rows, "own"))
     lacks = list(dict.fromkeys(line for each in found for line in scores.lacking(each)))
-    shown = table(f"scores-{plain.name(suite)}", f"Scores of {suite}", heads, rows, ("kind",))
+    facets = {"kind": lambda of: of[0]}
+    grid = Grid(
+        columns, names, f"Scores of {suite}", id=f"scores-{plain.name(suite)}", facets=facets
+    )
     notes = [tag("li", plain.sentence(line)) for line in lacks]
     return join(
-        [tag("h3", name(suite)), shown, tag("ul", notes, class_="legend") if notes else None]
+        [tag("h3", name(suite)), table(grid), tag("ul", notes, class_="legend") if notes else None]
     )
 
 
-def _cells(row: scores.Row | None, compared: bool) -> list[Cell]:
-    cells = [_cell(row.reference.value if row else None)]
-    if compared:
-        cells.append(_cell(row.own.value if row else None))
-    return cells
+def _column(head: str, rows: Mapping[tuple[str, str], scores.Row], scale: str) -> Column:
+    """A kernel's scores on one of the two scales."""
 
+    def value(of: tuple[str, str]) -> float | None:
+        found: scores.Score | None = getattr(rows.get(of), scale, None)
+        return found.value if found is not None else None
 
-def _cell(value: float | None) -> Cell:
-    return Cell("–" if value is None else figures.amount(value), value, True)
+    return Column(head, value, "number", figures.amount, absent="–")

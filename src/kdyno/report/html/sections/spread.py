@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from kdyno.report import figures, plain
+from kdyno.report import effects, figures, plain
 from kdyno.report.charts import spread as chart
 from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, join, short, tag
-from kdyno.report.html.table import Cell, Row, table
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.html import table
+from kdyno.report.show.markup import Html, join, tag
 
 ORDER = 50
 TITLE = "Spread"
@@ -16,16 +17,24 @@ SLOW = True
 TIP = "Line: nine boots of ten. Bar: the middle half. Zero is the median of the same kernel."
 
 WIDTHS_PX = {"wide": 1000, "narrow": 356}
-_HEADS = ["Case", "Kernel", "Boots", "Disturbed", "Median", "Middle half", "Variation"]
+_COLUMNS = (
+    Column("Case", lambda it: effects.case(it.case, "beside"), "name"),
+    Column("Kernel", lambda it: it.variant, "name"),
+    Column("Boots", lambda it: it.boots, "number"),
+    Column("Disturbed", lambda it: it.disturbed, "number"),
+    Column("Median", lambda it: effects.amount(it.case, it.median), "number"),
+    Column("Middle half", lambda it: it.middle_half, "number", figures.share),
+    Column("Variation", lambda it: it.variation, "number", figures.share),
+)
 
 
 def section(evidence: Evidence) -> Html | None:
     found = [it for it in chart.spreads(evidence) if it.boots > 1]
     if not found:
         return None
-    rows = [Row(_cells(it), {"kernel": plain.short(it.variant)}) for it in found]
     baseline = evidence.verdict.baseline
-    shown = table("spread-table", "Spread of boots", _HEADS, rows, ("kernel",))
+    facets = {"kernel": lambda it: plain.short(it.variant)}
+    grid = Grid(_COLUMNS, found, "Spread of boots", id="spread-table", facets=facets)
     drawable = found
     if len(found) > chart.MOST_ROWS:  # the chart would be longer than anyone reads
         drawable = [it for it in found if it.variant == baseline][: chart.MOST_ROWS]
@@ -42,19 +51,5 @@ def section(evidence: Evidence) -> Html | None:
     if drawings and len(drawable) < len(found):
         note = tag("p", f"The chart shows {len(drawable)} of {len(found)} rows.", class_="legend")
     figure = tag("figure", drawings) if drawings else None
-    details = tag("details", tag("summary", "The figures"), shown)
+    details = tag("details", tag("summary", "The figures"), table(grid))
     return join([figure, note, details])
-
-
-def _cells(it: chart.Spread) -> list[Cell]:
-    unit = plain.name(it.case.unit)
-    suite, case = plain.name(it.case.suite), plain.name(it.case.case)
-    return [
-        Cell([short(it.case.case), tag("small", short(it.case.suite))], f"{suite}/{case}"),
-        Cell(short(it.variant), plain.name(it.variant)),
-        Cell(str(it.boots), it.boots, True),
-        Cell(str(it.disturbed), it.disturbed, True),
-        Cell(figures.quantity(it.median, unit), it.median, True),
-        Cell(figures.percent(it.middle_half, signed=False), it.middle_half, True),
-        Cell(figures.percent(it.variation, signed=False), it.variation, True),
-    ]

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from kdyno.report import figures, plain
+from dataclasses import replace
+
+from kdyno.report import values
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.markup import Html, short, tag
-from kdyno.report.html.table import Cell, Row, table
-from kdyno.store.verdict import CaseValue
+from kdyno.report.show.grid import headed
+from kdyno.report.show.html import table
+from kdyno.report.show.markup import Html
 
 ORDER = 15
 TITLE = "Values"
@@ -18,23 +20,7 @@ TIP = (
 
 
 def section(evidence: Evidence) -> Html | None:
-    values = evidence.verdict.values
-    if not values:
+    if not evidence.verdict.values:
         return None
-    heads = ["Case", "Median", "Interval", "Repetitions", "Better"]
-    rows = [Row(_cells(it), {"suite": plain.short(it.suite)}) for it in values]
-    return table("values-table", "Values", heads, rows, ("suite",))
-
-
-def _cells(it: CaseValue) -> list[Cell]:
-    unit = plain.name(it.unit)
-    value = "" if it.value is None else figures.quantity(it.value, unit)
-    why = tag("small", plain.sentence(it.reason)) if it.reason else None
-    ends = "" if it.ci is None else " … ".join(figures.amount(end) for end in it.ci)
-    return [
-        Cell([short(it.case), tag("small", short(it.suite)), why], plain.name(it.case)),
-        Cell(value, it.value, True),
-        Cell(ends, it.ci[0] if it.ci else None, True),
-        Cell(str(it.repetitions), it.repetitions, True),
-        Cell(it.better),
-    ]
+    grid = values.grid(evidence.verdict)
+    return table(replace(grid, columns=headed(grid.columns)))

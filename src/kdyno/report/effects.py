@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""The columns of effects: what every table says of a variant against the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from kdyno.report import figures, plain
+from kdyno.report.show.grid import Cell, Column
+from kdyno.store.manifest import CaseInfo
+from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Verdict
+
+OfCase = Effect | CaseValue | CaseInfo
+
+_RANK = {"slower": 0, "faster": 1, "failed": 2, "inconclusive": 3, "equivalent": 4}
+
+
+def case(it: OfCase, suite: Literal["", "before", "beside"] = "") -> Cell:
+    """The name of the case; its suite before it, beside it, or told elsewhere."""
+    control = not isinstance(it, CaseValue) and it.control
+    notes = [plain.short(it.suite)] if suite == "beside" else []
+    notes += ["lower is better"] if it.better == "lower" else []
+    notes += ["control"] if control else []
+    signs = ("↓" if it.better == "lower" else "", "*" if control else "")
+    whole = f"{plain.name(it.suite)}/{plain.name(it.case)}"
+    return Cell(
+        whole if suite == "before" else plain.name(it.case),
+        whole,
+        tuple(notes),
+        sign=" ".join(filter(None, signs)),
+        style="italic" if control else "",
+    )
+
+
+def effect(it: Effect | FactorEffect) -> Cell:
+    text = figures.effect(it.ratio) if it.ratio is not None else ""
+    return Cell(text, it.ratio, tone=it.verdict)
+
+
+def interval(it: Effect | FactorEffect) -> Cell:
+    return Cell(figures.interval(it.ci), it.ci[0]) if it.ci is not None else Cell()
+
+
+def verdict(it: Effect | FactorEffect, blocks: bool = True) -> Cell:
+    """``blocks``: the signs say as well how many blocks would settle it."""
+    notes, sign = [], ""
+    if it.equivalent_too:
+        notes.append("too little to matter")
+        sign += "≈"
+    if isinstance(it, Effect) and it.inside_noise_floor:
+        notes.append("inside the noise floor")
+        sign += "?"
+    if it.verdict == "inconclusive" and it.predicted_blocks:
+        notes.append(f"about {it.predicted_blocks} blocks would settle it")
+        sign = f"({it.predicted_blocks})" if blocks else sign
+    why = it.reason or "" if isinstance(it, Effect) else ""
+    return Cell(it.verdict, _RANK[it.verdict], tuple(notes), sign, why, it.verdict)
+
+
+def amount(it: OfCase, value: float | None, room: int = 200) -> Cell:
+    """A value with its unit; ``room``: of the unit, in characters."""
+    unit = plain.name(it.unit)[:room]
+    return Cell(figures.quantity(value, unit) if value is not None else "", value)
+
+
+def level(verdict: Verdict) -> str:
+    """The heading of intervals."""
+    return f"{100 * verdict.confidence:g} % interval"
+
+
+def floors(effects: Iterable[Effect]) -> list[Column]:
+    """The column of noise floors, where any is known."""
+    if all(it.noise_floor is None for it in effects):
+        return []
+    return [Column("noise floor", lambda it: it.noise_floor, "number", figures.share)]
