@@ -37,7 +37,7 @@ def main() -> int:
             command = [sys.executable, "-m", "kdyno", *words, "--json", str(file)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         bench = read_bench(file)
-    print(figures_text(bench, asked.routine))
+    print(figures_text(bench, asked.routine), end="")
     found = goals(bench, asked.routine)
     if asked.json:
         asked.json.write_text(json.dumps([asdict(it) | {"met": it.met} for it in found]))

@@ -33,8 +33,9 @@ from kdyno.memcpy.sites import distribution_of, function_at, site_at
 from kdyno.memcpy.trace import Copy, parse_trace, read_trace, render_trace, write_trace
 from kdyno.memcpy.trace import distribution_of as distribution_of_trace
 from kdyno.profiles.symbols import Symbols
-from kdyno.report.copies import amount, bar, copies_text, volume
+from kdyno.report.copies import amount, bar, parts, volume
 from kdyno.report.copies_chart import chart
+from kdyno.report.show.terminal import Screen, text
 from kdyno.suites.catalogue import load
 
 BASE = 0x60001000
@@ -264,19 +265,19 @@ def test_shares_add_up(counts: dict[tuple[int, int, int], int]) -> None:
 
 def test_the_report_names_sites_sizes_and_what_is_missing() -> None:
     made = distribution_of(counted(), "a test", lambda at: function_at(SYMBOLS, at))
-    lines = copies_text(made, ["a note"], top=2).splitlines()
+    lines = text(parts(made, ["a note"], top=2)).splitlines()
     assert lines[:2] == ["a test: 46 copies, 41.0 kB", "a note"]
     assert lines[4].split()[:4] == ["second", "40", "87.0", "%"]
-    assert lines[6].startswith("1 more")
-    plain = copies_text(made, ascii_only=True)
+    assert lines[6].strip().startswith("1 more")
+    plain = text(parts(made, ascii_only=True), Screen(unicode=False))
     assert plain.isascii() and "257-512  #####" in plain
     assert "Half of the calls copy at most 512 bytes" in plain
 
 
 def test_a_hostile_name_does_nothing_to_the_terminal() -> None:
     made = distribution({(8, 0, 0): 1}, "\x1b[2Jx", [Site("\x1b]0;evil\x07" + "y" * 500, 1, 8)])
-    text = copies_text(made)
-    assert "\x1b" not in text and max(map(len, text.splitlines())) < 140
+    shown = text(parts(made))
+    assert "\x1b" not in shown and max(map(len, shown.splitlines())) < 140
     assert "<script>" not in chart(distribution({(8, 0, 0): 1}, "<script>"))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from kdyno.report.show import html, markdown, spreadsheet, terminal
 from kdyno.report.show.grid import Cell, Column, Grid, headed, of_rows
-from kdyno.report.show.terminal import Screen
+from kdyno.report.show.terminal import Layout, Screen
 
 ITEMS = (("pipe", 271828.1, "faster"), ("<b>|\x1b[31mx", None, "failed"))
 
@@ -32,7 +32,8 @@ GRID = Grid(COLUMNS, ITEMS, "A title", id="t", facets={"word": lambda it: it[2]}
 
 
 def test_on_a_terminal() -> None:
-    lines = [line.plain.rstrip() for line in terminal.lines(replace(GRID, columns=COLUMNS[:2]))]
+    two = Layout(replace(GRID, columns=COLUMNS[:2]))
+    lines = [line.plain.rstrip() for line in terminal.lines(two)]
     assert lines == [
         "  case          value",
         "  pipe *   271828.1 k",
@@ -59,7 +60,7 @@ def test_columns_of_the_same_worth_stand_and_fall_together() -> None:
 
 def test_a_name_folds_and_the_rest_stays_in_line() -> None:
     grid = of_rows(("a", "n"), (("x" * 5, 7), ("y", 8)))
-    lines = [it.plain for it in terminal.lines(grid, (3, 1), indent=0)]
+    lines = [it.plain for it in terminal.lines(Layout(grid, (3, 1), indent=0))]
     assert lines == ["a    n", "xxx  7", "xx    ", "y    8"]
 
 

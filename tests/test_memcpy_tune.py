@@ -20,6 +20,7 @@ from kdyno.memcpy.tuning import Round, choose, halving, plain_shapes, with_large
 from kdyno.memcpy.verifying import experiment_text
 from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot
 from kdyno.report import tunetable
+from kdyno.report.show import terminal
 from kdyno.stats.effect import paired_effect
 from kdyno.store.verdict import Effect, Verdict
 
@@ -201,7 +202,7 @@ def test_predicted_stands_beside_measured() -> None:
         )
     )
     assert tunetable.measured_ratio(verdict) == pytest.approx(0.8)
-    text = tunetable.text(tuned(), verdict)
+    text = terminal.text(tunetable.parts(tuned(), verdict))
     assert "sse-64-overlap is the fastest of 30 shapes" in text
     assert "with 40.0 % of the time that was given in memcpy, −20.0 % of that time" in text
     assert "geometric mean of these cases (no controls): −20.0 %" in text
@@ -214,4 +215,5 @@ def test_predicted_stands_beside_measured() -> None:
 def test_without_a_share_nothing_is_predicted() -> None:
     from dataclasses import replace
 
-    assert "No prediction: give memcpy's share" in tunetable.text(replace(tuned(), prediction=None))
+    text = terminal.text(tunetable.parts(replace(tuned(), prediction=None)))
+    assert "No prediction: give memcpy's share" in text

@@ -21,6 +21,7 @@ from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot, Stack, to_
 from kdyno.report import profile as shown
 from kdyno.report.evidence import gather
 from kdyno.report.html.page import page
+from kdyno.report.show import terminal
 from kdyno.store.published import load as load_article
 from kdyno.store.run import Run, write_run
 
@@ -59,7 +60,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_the_terminal_shows_tables_differences_and_the_rest(run: Run) -> None:
-    text = "\n".join(shown.lines(stored_profiles(run), "stock", 2))
+    text = terminal.text(shown.parts(stored_profiles(run), "stock", 2))
     assert "stock: perf (cpu-clock), 6 boots, 1.025 s a boot seen of 5.000 s CPU" in text
     assert "others: 1" in text and "note: no counters" in text
     line = next(it for it in text.splitlines() if "memcpy" in it and "*" in it)
@@ -71,12 +72,12 @@ def test_the_terminal_shows_tables_differences_and_the_rest(run: Run) -> None:
 
 def test_theirs_stands_beside(run: Run) -> None:
     article = load_article("simd-in-the-kernel")
-    text = "\n".join(shown.beside(article, stored_profiles(run), "stock"))
+    text = terminal.text(shown.beside(article, stored_profiles(run), "stock"))
     assert "12.960 s  8.36 %" in text and "not seen" in text
     assert "theirs, memcpy: −32.5 %" in text and "theirs, total: −4.23 %" in text
     assert "today, mine, memcpy: −50.0 % (" in text
     other = load_article("snow-leopard")
-    assert "no profile" in shown.beside(other, stored_profiles(run), "stock")[0]
+    assert "no profile" in terminal.text(shown.beside(other, stored_profiles(run), "stock"))
 
 
 def test_json_has_what_the_tables_have(run: Run) -> None:
@@ -133,7 +134,7 @@ def test_names_from_kernels_stay_text(tmp_path: Path, monkeypatch: pytest.Monkey
     assert verdict is not None
     text = page(gather(made, verdict), light=True)
     assert "<script>alert" not in text and "<img src=x" not in text
-    assert "\x1b" not in "\n".join(shown.lines(stored_profiles(made), "stock"))
+    assert "\x1b" not in terminal.text(shown.parts(stored_profiles(made), "stock"))
 
 
 def test_a_damaged_profile_is_told_on_the_page(kdyno: Kdyno, run: Run) -> None:

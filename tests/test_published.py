@@ -10,9 +10,11 @@ from test_factorial_table import planted
 
 from kdyno.errors import UsageError
 from kdyno.judge.factoring import factor_table
-from kdyno.report.beside import beside, beside_json, beside_lines
+from kdyno.report.beside import beside, beside_json
+from kdyno.report.beside import parts as parts_beside
 from kdyno.report.claims import check
-from kdyno.report.published import NO_SPREAD, as_json, lines, verdictless
+from kdyno.report.published import NO_SPREAD, as_json, parts, verdictless
+from kdyno.report.show.terminal import text as shown_text
 from kdyno.store.article import Check, Published
 from kdyno.store.published import load, load_file, names
 from kdyno.store.verdict import Effect, Verdict
@@ -28,7 +30,7 @@ def test_all_five_load_and_are_shown() -> None:
     for name in names():
         article = load(name)
         assert article.title and article.tables
-        assert "the article's claims against its own figures" in lines(article)
+        assert "the article's claims against its own figures" in list(parts(article))
         assert as_json(article)["claims"]
 
 
@@ -45,7 +47,7 @@ def test_nothing_published_a_spread_so_nothing_has_a_verdict(name: str) -> None:
     article = load(name)
     assert all(verdictless(table) for table in article.tables)
     assert NO_SPREAD == "no spread was published: no verdict"
-    assert lines(article).count(NO_SPREAD) == sum(len(it.cells) > 1 for it in article.tables)
+    assert list(parts(article)).count(NO_SPREAD) == sum(len(it.cells) > 1 for it in article.tables)
 
 
 def test_a_table_with_a_spread_is_not_called_without_one(tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_table_with_a_spread_is_not_called_without_one(tmp_path: Path) -> None
     )
     article = load_file(file)
     assert not verdictless(article.tables[0])
-    assert NO_SPREAD not in lines(article)
+    assert NO_SPREAD not in list(parts(article))
 
 
 def test_snow_leopards_claims() -> None:
@@ -164,7 +166,7 @@ def test_todays_effects_stand_beside_the_published_ones() -> None:
     assert pairs[("scores", "cpu.gcd")] == pytest.approx(285.50 / 295.89)
     assert pairs[("values", "thread.computation")] == pytest.approx(10.13 / 8.03)
     assert ("scores", "none") not in pairs
-    shown = beside_lines(article, verdict)
+    shown = shown_text(parts_beside(article, verdict)).splitlines()
     assert any("thread.computation: 64-bit" in line and "lies in it" in line for line in shown)
     assert shown[-1].startswith(NO_SPREAD)
     assert beside_json(article, verdict)[0]["published_ratio"] == pytest.approx(285.50 / 295.89)
@@ -189,7 +191,7 @@ def test_effects_of_factors_stand_beside_the_cross(tmp_path: Path) -> None:
 def test_a_run_that_measures_something_else() -> None:
     verdict = Verdict(experiment="x", baseline="b", boots={}, effects=(effect("pipe", 1.0),))
     assert (
-        beside_lines(load("simd"), verdict)[1]
+        shown_text(parts_beside(load("simd"), verdict)).splitlines()[1]
         == "no case of this run measures what the article did"
     )
     article = load("snow")

@@ -21,6 +21,7 @@ from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot
 from kdyno.profiles.table import to_json as profile_json
 from kdyno.report import survey as shown
 from kdyno.report.html.survey import page
+from kdyno.report.show import terminal
 from kdyno.report.show.grid import of_rows
 from kdyno.vectorize import collecting, hot, published, surveying
 from kdyno.vectorize.flags import flag_sets
@@ -185,7 +186,8 @@ def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey)
     odd = hostile(survey)
     joined = [hot.join(side.loops, TIMES) for side in odd.sides]
     grids = shown.grids(odd, joined, published.load())
-    text = "\n".join([*shown.head(odd), *(line for it in grids for line in shown.text(it))])
+    parts = [*shown.head(odd), *(part for it in grids for part in shown.parts(it))]
+    text = terminal.text(parts)
     assert "damaged record: sse2: <b>.o: cut" in text and "\x1b" not in text
     assert "30.0 % in functions with a missed loop" in text and "toy_walk" in text
     html = page(odd, [*grids, shown.vectorised(odd)])
@@ -202,7 +204,7 @@ def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey)
 def test_a_table_on_the_terminal_says_how_much_it_leaves_out() -> None:
     rows = (("x", 1), ("y" * 99, None), ("z", 3))
     grid = of_rows(("a", "n"), rows, absent="–", title="Title")
-    lines = shown.text(grid, 2, width=10)
+    lines = terminal.text(shown.parts(grid, 2, width=10)).splitlines()
     assert lines[:4] == ["Title", "  a           n", "  x           1", "  yyyyyyyyy…  –"]
     assert "and 1 more" in lines[4]
 

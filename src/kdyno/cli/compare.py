@@ -81,6 +81,7 @@ def _article(name: str, paths: list[Path], output: str | None, json: str | None)
     from kdyno.errors import UsageError
     from kdyno.report import beside
     from kdyno.report import published as shown
+    from kdyno.report.show import terminal
     from kdyno.store.published import load
     from kdyno.store.run import open_run
 
@@ -90,12 +91,14 @@ def _article(name: str, paths: list[Path], output: str | None, json: str | None)
         raise UsageError(
             f"{paths[0].name} has no verdict yet; `kdyno run --resume` goes on with it"
         )
-    lines = shown.lines(article) if verdict is None else beside.beside_lines(article, verdict)
+    parts = shown.parts(article) if verdict is None else beside.parts(article, verdict)
     if json is not None:
         data = shown.as_json(article)
         if verdict is not None:
             data["today"] = beside.beside_json(article, verdict)
         write_json(data, json)
-    if json != "-":
-        write("\n".join(lines), output or "-")
+    if output is not None:
+        write(terminal.text(parts), output)
+    elif json != "-":
+        terminal.show(lambda _: parts)
     return 0

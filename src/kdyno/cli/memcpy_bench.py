@@ -219,7 +219,7 @@ def _give(
     if "-" in (json, csv):
         return
     if figures:
-        print(benchtable.figures_text(found))
+        print(benchtable.figures_text(found), end="")
     else:
         benchtable.show(found)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from kdyno.experiment.model import Experiment
     from kdyno.lab.counting import Counting
-    from kdyno.memcpy.distribution import Distribution
     from kdyno.suites.catalogue import Suite
 
 NAME = "histogram"
@@ -195,7 +193,8 @@ def _give(
     from kdyno.memcpy.sites import distribution_of, function_at, site_at
     from kdyno.memcpy.trace import Copy, write_trace
     from kdyno.profiles.symbols import symbols_of
-    from kdyno.report.copies import copies_text
+    from kdyno.report.copies import parts
+    from kdyno.report.show import terminal
 
     counted = done.counted
     if not counted.calls:
@@ -220,13 +219,7 @@ def _give(
         value["calls"], value["bytes"] = found.calls, found.bytes
         write_json(value, json)
     if json != "-" and output != "-":
-        _print(found, notes, top, copies_text)
-
-
-def _print(found: Distribution, notes: list[str], top: int, text: object) -> None:
-    assert callable(text)
-    encoding = (sys.stdout.encoding or "ascii").lower()
-    print(text(found, notes, top=top, ascii_only="utf" not in encoding))
+        terminal.show(lambda it: parts(found, notes, top, ascii_only=not it.unicode))
 
 
 def _notes(done: Counting) -> list[str]:

@@ -82,6 +82,7 @@ def verb(
     from kdyno.memcpy.tuning import plain_shapes
     from kdyno.memcpy.verifying import experiment_text
     from kdyno.report import tunetable
+    from kdyno.report.show import terminal
 
     check_writable(json)
     if share is not None and profile is not None:
@@ -113,7 +114,7 @@ def verb(
     if json is not None:
         write_json(tunetable.to_json(tuned, measured), json)
     if json != "-":
-        print(tunetable.text(tuned, measured), end="")
+        terminal.show(lambda _: tunetable.parts(tuned, measured))
     return 0
 
 

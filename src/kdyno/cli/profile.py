@@ -141,12 +141,13 @@ def verb(
 
         write_json(as_json(found, baseline), json)
     if json != "-":
-        from kdyno.report.profile import beside, lines
+        from kdyno.report.profile import beside, parts
+        from kdyno.report.show import terminal
 
-        text = lines(found, baseline, top)
+        shown: list[terminal.Part] = list(parts(found, baseline, top))
         if article is not None:
-            text += ["", *beside(article, found, baseline)]
-        write("\n".join(text), "-")
+            shown += ["", *beside(article, found, baseline)]
+        terminal.show(lambda _: shown)
     say(f"\nrun folder: {run.path}")
     return 0
 
@@ -162,7 +163,8 @@ def after_run(
     """What `profile = "perf"` in an experiment adds to a run that was measured. ``shown``: on
     stdout, which may be wanted for JSON alone."""
     from kdyno.lab.profiling import Asked
-    from kdyno.report.profile import lines
+    from kdyno.report.profile import parts
+    from kdyno.report.show import terminal
 
     say(f"\nprofiling by {experiment.measure.profile}, in boots of its own")
     try:
@@ -171,7 +173,7 @@ def after_run(
         say(f"`kdyno profile {run.name}{where(run.path.parent)}` goes on with the profile")
         raise
     if shown:
-        write("\n" + "\n".join(lines(found, run.manifest().baseline)), "-")
+        terminal.show(lambda _: ["", *parts(found, run.manifest().baseline)])
 
 
 def _of_experiment(

@@ -79,6 +79,7 @@ def verb(
     """Survey which loops of a whole kernel the compiler vectorises, and why not the others."""
     from kdyno.errors import UsageError
     from kdyno.report import survey as shown
+    from kdyno.report.show import terminal
     from kdyno.vectorize import hot, published
     from kdyno.vectorize.survey import survey_to_json
 
@@ -107,10 +108,8 @@ def verb(
     elif chosen == "csv":
         content = shown.csv_text(found)
     else:
-        lines = shown.head(found)
-        for grid in grids:
-            lines += shown.text(grid, rows)
-        content = "\n".join(lines)
+        parts = [*shown.head(found), *(part for it in grids for part in shown.parts(it, rows))]
+        content = terminal.text(parts)
     write(content, output or "-")
     if output:
         say(f"written: {output}")

@@ -3,44 +3,30 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
+from rich.text import Text
+
 from kdyno.memcpy import judging
-from kdyno.memcpy.goals import goals
+from kdyno.memcpy.goals import Goal, goals
 from kdyno.memcpy.judging import Best
 from kdyno.memcpy.loads import Load
 from kdyno.memcpy.results import Bench
 from kdyno.report import figures, plain
-from kdyno.report.show.grid import Cell
+from kdyno.report.show import spreadsheet, terminal
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.terminal import Layout, Part, Screen
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kdyno.stats.effect import PairedEffect
 
-COLUMNS = (
-    "contender",
-    "rank",
-    "level",
-    "mode",
-    "least_bytes",
-    "most_bytes",
-    "mean_bytes",
-    "alignment",
-    "ns_per_call",
-    "bytes_per_cycle",
-    "share_of_ceiling",
-    "rival",
-    "time_ratio",
-    "ci_low",
-    "ci_high",
-    "blocks",
-)
+_NAMES, _TIME = 18, 8
+"""Columns of the terminal for a name, and for a figure of the table of times."""
+_CEILING = "share of ceiling"
+_TIMED = (("L1", "fixed", "aligned"), ("L1", "random", "any"))
+"""Curves whose times are shown, beside those of recorded copies."""
 _SHOWN_SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536)
 
 
@@ -132,80 +118,79 @@ def answer(bench: Bench) -> str:
 
 def show(bench: Bench, file: TextIO | None = None) -> None:
     """Print to ``file`` (stdout): coloured on a terminal unless NO_COLOR, else plain text."""
-    from rich.console import Console
-
-    file = file if file is not None else sys.stdout
-    console = Console(file=file, highlight=False, emoji=False, markup=False)
-    colour = console.is_terminal and not os.environ.get("NO_COLOR")
-    width = max(60, min(console.width, 120))
-    console = Console(
-        file=file,
-        width=width,
-        color_system="standard" if colour else None,
-        force_terminal=bool(colour),
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
-    _print(console, bench)
+    terminal.show(lambda screen: parts(bench, screen), file)
 
 
 def text(bench: Bench, width: int = 100) -> str:
     """The same as plain text."""
-    from rich.console import Console
-
-    out = io.StringIO()
-    _print(Console(file=out, width=width, color_system=None, highlight=False), bench)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    return terminal.text(parts(bench, Screen(width)), Screen(width))
 
 
-def _print(console: Console, bench: Bench) -> None:
-    from rich.text import Text
-
-    console.print(Text(answer(bench), style="bold"))
-    console.print(
-        Text(
-            f"{plain.sentence(bench.cpu)}, {bench.core_ghz:.2f} GHz (time-stamp counter "
-            f"{bench.tsc_ghz:.2f}); {figures.count(bench.blocks, 'block')}; 95 % intervals; "
-            "× is time ÷ time of the faster of the kernel’s loop (orig) and rep movsb",
-            style="dim",
-        )
+def parts(bench: Bench, screen: Screen) -> Iterator[Part]:
+    """The answer, the fastest by size, and the times of all that was timed."""
+    yield Text(answer(bench), style="bold")
+    yield Text(
+        f"{plain.sentence(bench.cpu)}, {bench.core_ghz:.2f} GHz (time-stamp counter "
+        f"{bench.tsc_ghz:.2f}); {figures.count(bench.blocks, 'block')}; 95 % intervals; "
+        "× is time ÷ time of the faster of the kernel’s loop (orig) and rep movsb",
+        style="dim",
     )
-    console.print()
-    _best_table(console, bench)
+    yield ""
+    winners = {key: judging.bands(bench, *key) for key in curves(bench)}
+    best = {key: Grid(_BEST, found) for key, found in winners.items() if found}
+    widths = terminal.together(best.values())
+    for key, grid in best.items():
+        yield Text(f"Fastest, {title(*key)}", style="bold")
+        yield Layout(grid, widths)
+        yield ""
     for key in curves(bench):
-        if key in (("L1", "fixed", "aligned"), ("L1", "random", "any")) or key[1] in (
-            "distribution",
-            "trace",
-        ):
-            _time_table(console, bench, key)
+        if key in _TIMED or key[1] in ("distribution", "trace"):
+            yield Text(f"ns per call, {title(*key)}", style="bold")
+            yield from _times(bench, shown(judging.curve(bench, *key)), terminal.used(screen))
+            yield ""
     for name, why in (*bench.failed.items(), *bench.left_out.items()):
         word = "failed" if name in bench.failed else "left out"
-        console.print(Text(f"{word}: {plain.short(name)}: {plain.sentence(why)}", style="magenta"))
+        yield Text(f"{word}: {plain.short(name)}: {plain.sentence(why)}", style="magenta")
     for remark in bench.remarks:
-        console.print(Text(plain.sentence(remark), style="yellow"))
+        yield Text(plain.sentence(remark), style="yellow")
 
 
-def _best_table(console: Console, bench: Bench) -> None:
-    from rich.table import Table
-    from rich.text import Text
+_BEST = (
+    Column("bytes", lambda it: span(it.least, it.most), "number"),
+    Column("routine", lambda it: it.name, "name"),
+    Column("time ÷ rival’s", lambda it: ratio_cell(it.ratio)),
+    Column("not told apart from it", lambda it: few(it.others)),
+)
 
-    for key in curves(bench):
-        winners = judging.bands(bench, *key)
-        if not winners:
-            continue
-        console.print(Text(f"Fastest, {title(*key)}", style="bold"))
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        table.add_column("bytes", justify="right", no_wrap=True, min_width=13)
-        table.add_column("routine", no_wrap=True, min_width=14)
-        table.add_column("time ÷ rival’s", no_wrap=True, min_width=24)
-        table.add_column("not told apart from it", overflow="fold")
-        for it in winners:
-            table.add_row(
-                span(it.least, it.most), plain.short(it.name), ratio(it.ratio), few(it.others)
-            )
-        console.print(table)
-        console.print()
+
+def _times(bench: Bench, loads: Sequence[Load], width: int) -> Iterator[Grid]:
+    """A row a contender and a column a load, in as many tables as the width makes it."""
+    fit = max(4, (width - _NAMES) // _TIME)
+    for start in range(0, len(loads), fit):
+        columns = [Column("", str, "name")]
+        columns += [
+            Column(_heading(load), partial(_time, bench, load), "number")
+            for load in loads[start : start + fit]
+        ]
+        yield Grid(columns, [*(it.name for it in bench.timed), _CEILING])
+
+
+def _heading(load: Load) -> str:
+    ends = [size(it).replace(" KiB", "K") for it in (load.least, load.most)]
+    return "–".join(dict.fromkeys(ends))
+
+
+def _time(bench: Bench, load: Load, name: str) -> Cell:
+    """ns per call, the least of all in green; in the last row the best share of the ceiling."""
+    judged = [it.name for it in bench.timed if it.rank != "bound"]
+    if name == _CEILING:
+        shares = [judging.share(bench, it, load) for it in judged]
+        known = [it for it in shares if it is not None]
+        return Cell(whole_percent(max(known)) if known else "", style="dim")
+    value = judging.ns(bench, name, load)
+    least = min((judging.ns(bench, it, load) for it in judged), default=0.0)
+    said = f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return Cell(said, value, style="bold green" if value == least else "")
 
 
 def few(names: Sequence[str], most: int = 3) -> str:
@@ -214,56 +199,11 @@ def few(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(map(plain.short, names[:most])) + rest
 
 
-def _time_table(console: Console, bench: Bench, key: tuple[str, str, str]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    loads = shown(judging.curve(bench, *key))
-    console.print(Text(f"ns per call, {title(*key)}", style="bold"))
-    names = [it.name for it in bench.timed]
-    # As many columns as fit: each is eight wide.
-    fit = max(4, (console.width - 18) // 8)
-    for start in range(0, len(loads), fit):
-        part = loads[start : start + fit]
-        table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
-        table.add_column("", no_wrap=True, max_width=18)
-        for load in part:
-            label = size(load.most).replace(" KiB", "K")
-            if load.least != load.most:
-                label = f"{size(load.least).replace(' KiB', 'K')}–{label}"
-            table.add_column(label, justify="right", no_wrap=True)
-        least = {
-            load.id: min(
-                (judging.ns(bench, it.name, load) for it in bench.timed if it.rank != "bound"),
-                default=0.0,
-            )
-            for load in part
-        }
-        for name in names:
-            cells = []
-            for load in part:
-                value = judging.ns(bench, name, load)
-                style = "bold green" if value == least[load.id] else ""
-                cells.append(Text(f"{value:.3g}" if value < 1000 else f"{value:.0f}", style=style))
-            table.add_row(plain.short(name), *cells)
-        table.add_row(
-            Text("share of ceiling", style="dim"), *[_best_share(bench, it) for it in part]
-        )
-        console.print(table)
-    console.print()
-
-
 def shown(loads: Sequence[Load]) -> list[Load]:
     """Those that a table has room for: all, but of many fixed sizes the powers of two."""
     if len(loads) <= len(_SHOWN_SIZES):
         return list(loads)
     return [it for it in loads if it.least != it.most or it.most in _SHOWN_SIZES] or list(loads)
-
-
-def _best_share(bench: Bench, load: Load) -> str:
-    shares = [judging.share(bench, it.name, load) for it in bench.timed if it.rank != "bound"]
-    known = [it for it in shares if it is not None]
-    return f"{100 * max(known):.0f} %" if known else ""
 
 
 def told(winners: Sequence[Best]) -> str:
@@ -278,31 +218,44 @@ def told(winners: Sequence[Best]) -> str:
 
 def to_csv(bench: Bench) -> str:
     """One line per contender and load, full precision."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
     ranks = {it.name: it.rank for it in bench.entries}
-    for it in judging.rows(bench):
-        load, effect = it.load, it.ratio
-        writer.writerow(
-            [
-                plain.name(it.name),
-                ranks[it.name],
-                *(load.level, load.mode, load.least, load.most, load.mean, load.alignment),
-                *(it.ns, it.bytes_per_cycle, it.share, it.rival),
-                *((effect.ratio, effect.lo, effect.hi) if effect else (None, None, None)),
-                bench.blocks,
-            ]
-        )
-    return out.getvalue()
+    columns = [
+        Column("contender", lambda it: it.name),
+        Column("rank", lambda it: ranks[it.name]),
+        Column("level", lambda it: it.load.level),
+        Column("mode", lambda it: it.load.mode),
+        Column("least_bytes", lambda it: it.load.least),
+        Column("most_bytes", lambda it: it.load.most),
+        Column("mean_bytes", lambda it: it.load.mean),
+        Column("alignment", lambda it: it.load.alignment),
+        Column("ns_per_call", lambda it: it.ns),
+        Column("bytes_per_cycle", lambda it: it.bytes_per_cycle),
+        Column("share_of_ceiling", lambda it: it.share),
+        Column("rival", lambda it: it.rival),
+        Column("time_ratio", lambda it: it.ratio and it.ratio.ratio),
+        Column("ci_low", lambda it: it.ratio and it.ratio.lo),
+        Column("ci_high", lambda it: it.ratio and it.ratio.hi),
+        Column("blocks", lambda _: bench.blocks),
+    ]
+    return spreadsheet.text(Grid(columns, judging.rows(bench)))
 
 
 def figures_text(bench: Bench, name: str | None = None) -> str:
     """The goals of a best routine, one a line, each beside its target."""
-    lines = []
-    for it in goals(bench, name):
-        target = f"≤ {it.most:g}" if it.most is not None else f"≥ {it.least:g}"
-        ends = f"({it.ends[0]:.3f} … {it.ends[1]:.3f})" if it.ends is not None else ""
-        word = "met" if it.met else "MISSED"
-        lines.append(f"{it.name:72} {it.value:6.3f} {ends:17} {target:>6}  {word:6} {it.how}")
-    return "\n".join(lines) or "nothing to judge: no routine, or no rival, was timed in L1"
+    items = goals(bench, name)
+    none = "nothing to judge: no routine, or no rival, was timed in L1"
+    return terminal.text([Grid(_GOALS, items) if items else none])
+
+
+def _wanted(it: Goal) -> str:
+    return f"≤ {it.most:g}" if it.most is not None else f"≥ {it.least:g}"
+
+
+_GOALS = (
+    Column("goal", lambda it: it.name),
+    Column("found", lambda it: it.value, "number", "{:.3f}".format),
+    Column("95 % interval", lambda it: it.ends, "number", lambda of: "{:.3f} … {:.3f}".format(*of)),
+    Column("wanted", _wanted, "number"),
+    Column("", lambda it: "met" if it.met else "MISSED"),
+    Column("by", lambda it: it.how),
+)

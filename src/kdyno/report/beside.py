@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kdyno.report import figures, plain
+from kdyno.report import effects, figures, plain
 from kdyno.report.claims import pairs
-from kdyno.report.published import NO_SPREAD, aligned
+from kdyno.report.published import NO_SPREAD
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.terminal import Part
 from kdyno.store.article import Check, Published, Table
 from kdyno.store.verdict import Effect, FactorEffect, Verdict
 
@@ -39,24 +41,30 @@ def beside(article: Published, verdict: Verdict) -> list[Beside]:
     return found
 
 
-def beside_lines(article: Published, verdict: Verdict) -> list[str]:
+def parts(article: Published, verdict: Verdict) -> Iterator[Part]:
     """Today's effects beside the published ones."""
-    rows = [("", "published", "today", "interval", "verdict today")]
-    for it in beside(article, verdict):
-        inside = it.today.ci is not None and it.today.ci[0] <= it.published <= it.today.ci[1]
-        rows.append(
-            (
-                plain.name(it.what),
-                figures.effect(it.published),
-                figures.effect(it.today.ratio) if it.today.ratio is not None else "",
-                figures.interval(it.today.ci) if it.today.ci is not None else "",
-                it.today.verdict + (", the published figure lies in it" if inside else ""),
-            )
-        )
-    title = f"{plain.name(verdict.experiment)} beside “{article.title}”"
-    if len(rows) == 1:
-        return [title, "no case of this run measures what the article did"]
-    return [title, *aligned(rows, words=True), f"{NO_SPREAD} about how far the two are apart"]
+    yield f"{plain.name(verdict.experiment)} beside “{article.title}”"
+    found = beside(article, verdict)
+    if not found:
+        yield "no case of this run measures what the article did"
+        return
+    yield Grid(_COLUMNS, found)
+    yield f"{NO_SPREAD} about how far the two are apart"
+
+
+def _verdict(it: Beside) -> str:
+    ci = it.today.ci
+    inside = ci is not None and ci[0] <= it.published <= ci[1]
+    return it.today.verdict + (", the published figure lies in it" if inside else "")
+
+
+_COLUMNS = (
+    Column("", lambda it: it.what),
+    Column("published", lambda it: it.published, "number", figures.effect),
+    Column("today", lambda it: effects.effect(it.today), "effect"),
+    Column("interval", lambda it: effects.interval(it.today), "number"),
+    Column("verdict today", lambda it: Cell(_verdict(it), tone=it.today.verdict), "verdict"),
+)
 
 
 def beside_json(article: Published, verdict: Verdict) -> list[dict[str, Any]]:

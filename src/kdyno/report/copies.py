@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
+from operator import itemgetter
 
 from kdyno.memcpy.distribution import Distribution, Site
 from kdyno.memcpy.shares import aligned, by_size, size_quantile
 from kdyno.report import plain
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.terminal import Part
 
-_NAME_WIDTH = 34
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -38,41 +41,39 @@ def bar(share: float, width: int, *, ascii_only: bool = False) -> str:
     return ("█" * whole + (_EIGHTHS[part] if part else "")).ljust(width)
 
 
-def sites_table(sites: Iterable[Site], copies: Distribution, top: int) -> list[str]:
+def sites_grid(sites: Iterable[Site], copies: Distribution, top: int) -> Grid:
     """The ``top`` sites with most calls, and the rest in one line."""
     ranked = list(sites)
-    shown, rest = ranked[:top], ranked[top:]
-    head = f"{'call site':<{_NAME_WIDTH}} {'calls':>8}  share   bytes       share  bytes a call"
-    rows = [head]
-    for site in shown:
-        name = plain.name(site.site)
-        name = name if len(name) <= _NAME_WIDTH else name[: _NAME_WIDTH - 1] + "…"
-        rows.append(_row(name, site.calls, site.bytes, copies))
-    if rest:
+    rows = [(it.site, it.calls, it.bytes) for it in ranked[:top]]
+    if rest := ranked[top:]:
         calls, size = sum(it.calls for it in rest), sum(it.bytes for it in rest)
-        rows.append(_row(f"{len(rest)} more", calls, size, copies))
-    return rows
+        rows.append((f"{len(rest)} more", calls, size))
+    columns = [
+        Column("call site", itemgetter(0), "name"),
+        Column("calls", itemgetter(1), "number", amount),
+        Column("share", lambda it: it[1] / copies.calls, "number", percent),
+        Column("bytes", itemgetter(2), "number", volume),
+        Column("share", lambda it: it[2] / (copies.bytes or 1), "number", percent),
+        Column("bytes a call", lambda it: f"{it[2] / it[1]:.0f}" if it[1] else "", "number"),
+    ]
+    return Grid(columns, rows)
 
 
-def _row(name: str, calls: int, size: int, copies: Distribution) -> str:
-    by_calls, by_bytes = calls / copies.calls, size / copies.bytes if copies.bytes else 0.0
-    mean = f"{size / calls:12.0f}" if calls else " " * 12
-    return (
-        f"{name:<{_NAME_WIDTH}} {amount(calls):>8} {100 * by_calls:5.1f} %  {volume(size):>8} "
-        f"{100 * by_bytes:9.1f} % {mean}"
-    )
-
-
-def sizes_table(copies: Distribution, width: int = 24, *, ascii_only: bool = False) -> list[str]:
+def sizes_grid(copies: Distribution, width: int = 24, *, ascii_only: bool = False) -> Grid:
     """Sizes in classes: share of calls and of bytes as bars."""
-    rows = [f"{'bytes a copy':>14}  {'of all calls':<{width + 8}}  {'of all bytes':<{width + 8}}"]
-    for share in by_size(copies):
-        rows.append(
-            f"{share.label:>14}  {bar(share.calls, width, ascii_only=ascii_only)} "
-            f"{100 * share.calls:5.1f} %  {bar(share.bytes, width, ascii_only=ascii_only)} "
-            f"{100 * share.bytes:5.1f} %"
-        )
-    return [row.rstrip() for row in rows]
+    drawn = partial(bar, width=width, ascii_only=ascii_only)
+    columns = [
+        Column("bytes a copy", lambda it: it.label, "number"),
+        Column("of all calls", lambda it: drawn(it.calls)),
+        Column("", lambda it: it.calls, "number", percent),
+        Column("of all bytes", lambda it: drawn(it.bytes)),
+        Column("", lambda it: it.bytes, "number", percent),
+    ]
+    return Grid(columns, by_size(copies))
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def sentences(copies: Distribution) -> list[str]:
@@ -89,17 +90,14 @@ def sentences(copies: Distribution) -> list[str]:
     ]
 
 
-def copies_text(
-    copies: Distribution,
-    notes: Iterable[str] = (),
-    *,
-    top: int = 20,
-    ascii_only: bool = False,
-) -> str:
-    """The whole report, for stdout."""
+def parts(
+    copies: Distribution, notes: Iterable[str] = (), top: int = 20, *, ascii_only: bool = False
+) -> Iterator[Part]:
+    """The whole report, for a terminal."""
     said = f"{plain.sentence(copies.source)}: {amount(copies.calls)} copies, {volume(copies.bytes)}"
-    lines = [said, *(plain.sentence(note) for note in notes), ""]
+    yield from [said, *notes, ""]
     if copies.sites:
-        lines += [*sites_table(copies.sites, copies, top), ""]
-    lines += [*sizes_table(copies, ascii_only=ascii_only), "", *sentences(copies)]
-    return "\n".join(lines)
+        yield sites_grid(copies.sites, copies, top)
+        yield ""
+    yield sizes_grid(copies, ascii_only=ascii_only)
+    yield from ("", *sentences(copies))

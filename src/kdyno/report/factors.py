@@ -80,8 +80,7 @@ def parts(verdict: Verdict, width: int) -> Iterator[Part]:
     for grid in grids(verdict):
         yield ""
         yield words(grid.title)
-        layout = terminal.fit(grid, width, 1)
-        yield from terminal.lines(layout.grid, layout.widths, indent=1)
+        yield terminal.fit(grid, width, 1)
 
 
 def note(verdict: Verdict) -> str:

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
-from kdyno.profiles.differences import Change, Difference, Row, difference, rows, total
+from kdyno.profiles.differences import Change, Difference, difference, rows, total
 from kdyno.profiles.table import Profile
 from kdyno.report import figures, plain
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.terminal import Part
 from kdyno.stats.additive import Estimate
 from kdyno.store.article import Published
 
@@ -31,16 +35,14 @@ def limits(estimate: Estimate, signed: bool = False) -> str:
     return f"{seconds(estimate.lo, signed)} … {seconds(estimate.hi, signed)}"
 
 
-def lines(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> list[str]:
+def parts(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> Iterator[Part]:
     """Every profile, then every variant against the baseline."""
-    found: list[str] = []
     for profile in profiles.values():
-        found += [*(_profile(profile, top)), ""]
+        yield from (*_profile(profile, top), "")
     for it in differences(profiles, baseline):
-        found += [*_difference(it, top), ""]
+        yield from (*_difference(it, top), "")
     notes = dict.fromkeys(note for profile in profiles.values() for note in profile.notes)
-    found += [f"note: {plain.sentence(note)}" for note in notes]
-    return found
+    yield from (f"note: {plain.sentence(note)}" for note in notes)
 
 
 def differences(profiles: Mapping[str, Profile], baseline: str) -> list[Difference]:
@@ -55,46 +57,33 @@ def differences(profiles: Mapping[str, Profile], baseline: str) -> list[Differen
     ]
 
 
-def beside(article: Published, profiles: Mapping[str, Profile], baseline: str) -> list[str]:
+def beside(article: Published, profiles: Mapping[str, Profile], baseline: str) -> Iterator[Part]:
     """The article's profile and today's, function by function."""
     table = next((it for it in article.tables if it.name == "profile"), None)
     if table is None:
-        return [f"{article.name} has no profile: nothing to show beside these"]
-    arms = list(table.cells)
-    names = [name for name in profiles if profiles[name].boots]
-    head = ["function", *(f"theirs: {'+'.join(arm)}" for arm in arms)]
-    body = [[*head, *(f"today: {plain.short(name)}" for name in names)]]
-    for function in dict.fromkeys(["total", *table.figures]):
-        cells = [function]
-        for arm in arms:
-            value, whole = table.cells[arm].get(function), table.cells[arm]["total"]
-            cells.append("" if value is None else _with_share(value, whole))
-        for name in names:
-            whole = total(profiles[name]).mean
-            mine = whole if function == "total" else _own(profiles[name], function)
-            cells.append("not seen" if mine is None else _with_share(mine, whole))
-        body.append(cells)
-    found = [
-        f"beside {article.title} ({article.system})",
-        *_aligned(body),
+        yield f"{article.name} has no profile: nothing to show beside these"
+        return
+    theirs = {f"theirs: {'+'.join(arm)}": of for arm, of in table.cells.items()}
+    today = {f"today: {plain.short(key)}": it for key, it in profiles.items() if it.boots}
+    columns = [Column("function", str)]
+    columns += [Column(head, partial(_theirs, of), "number") for head, of in theirs.items()]
+    columns += [Column(head, partial(_today, of), "number") for head, of in today.items()]
+    yield f"beside {article.title} ({article.system})"
+    yield Grid(columns, list(dict.fromkeys(["total", *table.figures])))
+    yield (
         "theirs: gprof, one run each, no spread; seconds of another machine at other work: "
-        "compare shares and changes, not seconds",
-    ]
+        "compare shares and changes, not seconds"
+    )
     base = table.cells[table.baseline]
-    for arm in arms:
-        if arm == table.baseline:
-            continue
-        for function in ("memcpy", "total"):
-            if function in base and function in table.cells[arm]:
-                change = table.cells[arm][function] / base[function] - 1.0
-                found.append(f"  theirs, {function}: {figures.percent(change)}")
+    for arm, of in table.cells.items():
+        for function in ("memcpy", "total") if arm != table.baseline else ():
+            if function in base and function in of:
+                change = of[function] / base[function] - 1.0
+                yield f"  theirs, {function}: {figures.percent(change)}"
     for it in differences(profiles, baseline):
         for function, change_ in (("memcpy", _named(it, "memcpy")), ("total", it.sampled)):
             if change_ is not None:
-                found.append(
-                    f"  today, {plain.short(it.variant)}, {function}: {_relative(change_)}"
-                )
-    return found
+                yield f"  today, {plain.short(it.variant)}, {function}: {_relative(change_)}"
 
 
 def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
@@ -138,71 +127,71 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
     }
 
 
-def _profile(profile: Profile, top: int) -> list[str]:
+def _profile(profile: Profile, top: int) -> Iterator[Part]:
     table = rows(profile)
     cpu = profile.measured()
-    cpu_s = sum(cpu.values()) / len(cpu) if cpu else None
     head = (
         f"{plain.short(profile.variant)}: {profile.method} ({profile.event}), "
         f"{figures.count(len(profile.boots), 'boot')}, {seconds(total(profile).mean)} s a boot seen"
     )
-    if cpu_s is not None:
-        head += f" of {seconds(cpu_s)} s CPU"
-    body = [["where", "function", "seconds", "share", "95 % interval", "calls"]]
-    body += [_row(row) for row in table[:top]]
+    if cpu:
+        head += f" of {seconds(sum(cpu.values()) / len(cpu))} s CPU"
+    yield head
+    items = [
+        (
+            WHERE_WORDS[it.where],
+            it.function,
+            it.seconds.mean,
+            it.share,
+            limits(it.seconds),
+            it.calls,
+        )
+        for it in table[:top]
+    ]
     if rest := table[top:]:
-        left_s, share = sum(it.seconds.mean for it in rest), sum(it.share for it in rest)
-        name = f"others: {len(rest)}"
-        percent = figures.percent(share, signed=False)
-        body.append(["", name, seconds(left_s), percent, "", ""])
-    return [head, *_aligned(body)]
+        others_s, share = sum(it.seconds.mean for it in rest), sum(it.share for it in rest)
+        items.append(("", f"others: {len(rest)}", others_s, share, "", None))
+    yield Grid(_COLUMNS, items)
 
 
-def _row(row: Row) -> list[str]:
-    return [
-        WHERE_WORDS[row.where],
-        plain.short(row.function),
-        seconds(row.seconds.mean),
-        figures.percent(row.share, signed=False),
-        limits(row.seconds),
-        "" if row.calls is None else figures.amount(row.calls),
-    ]
+_COLUMNS = (
+    Column("where", itemgetter(0)),
+    Column("function", itemgetter(1), "name"),
+    Column("seconds", itemgetter(2), "number", seconds),
+    Column("share", itemgetter(3), "number", figures.share),
+    Column("95 % interval", itemgetter(4), "number"),
+    Column("calls", itemgetter(5), "number", figures.amount),
+)
 
 
-def _difference(it: Difference, top: int) -> list[str]:
-    body = [["where", "function", "baseline", "variant", "Δ seconds", "95 % interval", "change"]]
-    body += [
-        _change_cells(each, WHERE_WORDS[each.where], plain.short(each.function))
-        for each in it.changes[:top]
-    ]
-    for each in it.by_where:
-        body.append(_change_cells(each, WHERE_WORDS[each.where], "all functions"))
-    body.append(_change_cells(it.sampled, "", "sum of the profile"))
+def _difference(it: Difference, top: int) -> Iterator[Part]:
+    items = [(WHERE_WORDS[each.where], each.function, each) for each in it.changes[:top]]
+    items += [(WHERE_WORDS[each.where], "all functions", each) for each in it.by_where]
+    items.append(("", "sum of the profile", it.sampled))
     if it.measured is not None:
-        body.append(_change_cells(it.measured, "", "CPU time, measured"))
-    found = [
-        f"{plain.short(it.variant)} − {plain.short(it.baseline)}, {it.method}",
-        *_aligned(body),
-    ]
+        items.append(("", "CPU time, measured", it.measured))
+    yield f"{plain.short(it.variant)} − {plain.short(it.baseline)}, {it.method}"
+    yield Grid(_CHANGES, items)
     if it.unexplained_s is not None:
-        found.append(
+        yield (
             f"unexplained: {seconds(it.unexplained_s, True)} s of the measured change is in no "
             "function of the profile"
         )
-    return found
 
 
-def _change_cells(each: Change, where: str, function: str) -> list[str]:
-    change = "" if each.relative is None else figures.percent(each.relative.mean)
-    return [
-        where,
-        function,
-        seconds(each.baseline_s),
-        seconds(each.variant_s),
-        seconds(each.delta.mean, True) + (" *" if each.delta.clear else ""),
-        limits(each.delta, True),
-        change,
-    ]
+_CHANGES = (
+    Column("where", itemgetter(0)),
+    Column("function", itemgetter(1), "name"),
+    Column("baseline", lambda of: of[2].baseline_s, "number", seconds),
+    Column("variant", lambda of: of[2].variant_s, "number", seconds),
+    Column("Δ seconds", lambda of: _delta(of[2].delta), "number"),
+    Column("95 % interval", lambda of: limits(of[2].delta, True), "number"),
+    Column("change", lambda of: of[2].relative and of[2].relative.mean, "number", figures.percent),
+)
+
+
+def _delta(it: Estimate) -> Cell:
+    return Cell(seconds(it.mean, True), it.mean, sign="*" if it.clear else "")
 
 
 def _relative(change: Change) -> str:
@@ -226,9 +215,19 @@ def _own(profile: Profile, function: str) -> float | None:
     return mean if mean > _MEMCPY_PARTS else None
 
 
+def _theirs(of: Mapping[str, float], function: str) -> str:
+    value = of.get(function)
+    return "" if value is None else _with_share(value, of["total"])
+
+
+def _today(of: Profile, function: str) -> str:
+    whole = total(of).mean
+    mine = whole if function == "total" else _own(of, function)
+    return "not seen" if mine is None else _with_share(mine, whole)
+
+
 def _with_share(value: float, whole: float) -> str:
-    share = figures.percent(value / whole, signed=False) if whole else "?"
-    return f"{seconds(value)} s  {share}"
+    return f"{seconds(value)} s  {figures.share(value / whole) if whole else '?'}"
 
 
 def _estimate(it: Estimate) -> dict[str, Any]:
@@ -245,21 +244,3 @@ def _change_json(it: Change) -> dict[str, Any]:
         "delta_s": _estimate(it.delta),
         "relative": None if it.relative is None else _estimate(it.relative),
     }
-
-
-def _aligned(body: Sequence[Sequence[str]]) -> list[str]:
-    """Columns in line: text left, figures right."""
-    widths = [max(len(row[column]) for row in body) for column in range(len(body[0]))]
-    left = [all(not _is_figure(row[column]) for row in body[1:]) for column in range(len(widths))]
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if is_left else cell.rjust(width)
-            for cell, width, is_left in zip(row, widths, left, strict=True)
-        ).rstrip()
-        for row in body
-    ]
-
-
-def _is_figure(text: str) -> bool:
-    return text[:1].isdigit() or text[:1] in (figures.MINUS, "+")

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from kdyno.report import figures
 from kdyno.report.claims import Checked, check
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.terminal import Part
 from kdyno.store.article import Published, Table
 
 NO_SPREAD = "no spread was published: no verdict"
@@ -19,17 +22,16 @@ def verdictless(table: Table) -> bool:
     return not table.spread or table.samples is None or table.samples < 2
 
 
-def lines(article: Published) -> list[str]:
+def parts(article: Published) -> Iterator[Part]:
     """For a terminal."""
-    found = [article.title, *([article.system] if article.system else [])]
+    yield from filter(None, (article.title, article.system))
     for table in article.tables:
-        found += ["", f"{table.name}: {_source(table)}", *aligned(_table(table))]
+        yield from ("", f"{table.name}: {_source(table)}", _grid(table))
         if len(table.cells) > 1:
-            found.append(NO_SPREAD if verdictless(table) else "")
-    found += ["", "the article's claims against its own figures"]
+            yield NO_SPREAD if verdictless(table) else ""
+    yield from ("", "the article's claims against its own figures")
     for claim in article.checks:
-        found += [f"  {line}" for line in _claim(check(article, claim))]
-    return found
+        yield from (f"  {line}" for line in _claim(check(article, claim)))
 
 
 def as_json(article: Published) -> dict[str, Any]:
@@ -70,29 +72,29 @@ def _source(table: Table) -> str:
     return f"{runs}{better}" + (f", against {base}" if len(table.cells) > 1 else "")
 
 
-def _table(table: Table) -> list[tuple[str, ...]]:
-    if len(table.cells) <= 2:
-        others = [cell for cell in table.cells if cell != table.baseline]
-        rows: list[tuple[str, ...]] = [("", *("+".join(it) for it in (table.baseline, *others)))]
-        rows[0] += ("effect",) if others else ()
-        for figure in table.figures:
-            values = [table.cells[cell].get(figure) for cell in (table.baseline, *others)]
-            effect = (figures.effect(table.ratio(others[0], figure)),) if others else ()
-            rows.append((figure, *(f"{it:g}" if it is not None else "" for it in values), *effect))
-        return rows
-    rows = [("", *table.figures)]
-    for cell, found in table.cells.items():
-        base = cell == table.baseline
-        rows.append(
-            (
-                "+".join(cell),
-                *(
-                    f"{found[it]:g}" if base else figures.effect(table.ratio(cell, it))
-                    for it in table.figures
-                ),
-            )
-        )
-    return rows
+def _grid(table: Table) -> Grid:
+    """Figures with the effect where two cells are compared, else cells with the effects."""
+    if len(table.cells) > 2:
+        columns = [Column("", lambda cell: "+".join(cell))]
+        columns += [Column(it, partial(_change, table, it), "number") for it in table.figures]
+        return Grid(columns, list(table.cells))
+    others = [cell for cell in table.cells if cell != table.baseline]
+    columns = [Column("", str)]
+    columns += [
+        Column("+".join(cell), table.cells[cell].get, "number", "{:g}".format)
+        for cell in (table.baseline, *others)
+    ]
+    columns += [
+        Column("effect", lambda it: figures.effect(table.ratio(others[0], it)), "number")
+        for _ in others
+    ]
+    return Grid(columns, table.figures)
+
+
+def _change(table: Table, figure: str, cell: tuple[str, ...]) -> str:
+    if cell == table.baseline:
+        return f"{table.cells[cell][figure]:g}"
+    return figures.effect(table.ratio(cell, figure))
 
 
 def _claim(it: Checked) -> list[str]:
@@ -117,17 +119,3 @@ def _claim(it: Checked) -> list[str]:
     if it.note:
         found.append(f"    {it.note}")
     return found
-
-
-def aligned(rows: Sequence[tuple[str, ...]], *, words: bool = False) -> list[str]:
-    """Columns: names to the left, numbers to the right. ``words``: the last holds words."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    last = len(widths) - 1
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if i == 0 or (i == last and words) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
 from kdyno.report import plain
-from kdyno.report.show import spreadsheet, terminal
+from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Grid, Value, of_rows
 from kdyno.report.show.markdown import table as as_markdown
+from kdyno.report.show.terminal import Layout, Part
 from kdyno.vectorize.hot import Hot, HotFunction
 from kdyno.vectorize.loops import Loop
 from kdyno.vectorize.published import PublishedLoops, beside
@@ -170,7 +171,7 @@ def _names(survey: Survey) -> tuple[str, ...]:
     return tuple(plain.name(side.flags.name) for side in survey.sides)
 
 
-def text(grid: Grid, most: int | None = None, width: int = 60) -> list[str]:
+def parts(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part]:
     """Lines for a terminal; long cells are cut, all but ``most`` rows left out and counted.
 
     Of a table with facets only the rows of the last one.
@@ -180,12 +181,13 @@ def text(grid: Grid, most: int | None = None, width: int = 60) -> list[str]:
         last = items[-1][-1]
         items, title = [row for row in items if row[-1] == last], f"{title} ({last})"
     shown = replace(grid, items=items[:most])
-    lines = [title, *(it.plain.rstrip() for it in terminal.lines(shown, cut=width))]
+    yield title
+    yield Layout(shown, cut=width)
     if len(shown.items) < len(items):
-        lines.append(f"  … and {len(items) - len(shown.items)} more (-o FILE.html has all)")
+        yield f"  … and {len(items) - len(shown.items)} more (-o FILE.html has all)"
     if grid.note:
-        lines.append(f"  {grid.note}")
-    return [*lines, ""]
+        yield f"  {grid.note}"
+    yield ""
 
 
 def head(survey: Survey) -> list[str]:

@@ -68,7 +68,7 @@ def _tables(
     named = len({it.suite for it in all_}) > 1
     indent = 2 if named else 1
     layout = _layout(verdict, all_, width, indent, unicode)
-    yield from _lines(layout, (), indent, heads=True)
+    yield _only(layout, (), heads=True)
     for group in found:
         against = "itself (A/A)" if group.is_copy else plain.short(verdict.baseline)
         suite = "" if named else f" · {plain.short(group.suites[0])}"
@@ -79,12 +79,11 @@ def _tables(
                 shown = f" {plain.short(suite)}"
                 yield Text(shown, style="dim", no_wrap=True, overflow="ellipsis")
             mine = [it for it in group.effects if it.suite == suite]
-            yield from _lines(layout, mine, indent, heads=False)
+            yield _only(layout, mine)
 
 
-def _lines(layout: Layout, items: Sequence[Effect], indent: int, heads: bool) -> list[Text]:
-    grid = replace(layout.grid, items=items)
-    return terminal.lines(grid, layout.widths, indent=indent, heads=heads)
+def _only(layout: Layout, items: Sequence[Effect], heads: bool = False) -> Layout:
+    return replace(layout, grid=replace(layout.grid, items=items), heads=heads)
 
 
 def _layout(
@@ -117,7 +116,7 @@ def _layout(
     chosen, widths = list(layout.grid.columns), list(layout.widths)
     chosen[at] = Column(chart.axis(on), lambda it: _drawn(it, on, marks))
     widths[at] = on.width
-    return Layout(replace(layout.grid, columns=chosen), tuple(widths), 0)
+    return replace(layout, grid=replace(layout.grid, columns=chosen), widths=widths)
 
 
 def _drawn(it: Effect, on: chart.Scale, marks: chart.Marks) -> Cell:

@@ -4,77 +4,72 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from operator import itemgetter
 from statistics import fmean, median
 from typing import Any
 
 from kdyno.memcpy.tuned import Tuned
 from kdyno.report import figures, plain
 from kdyno.report.benchtable import few, ratio
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.terminal import Part
 from kdyno.store.verdict import Effect, Verdict
 
 VARIANT = "tuned"
 
 
-def text(tuned: Tuned, verdict: Verdict | None = None) -> str:
+def parts(tuned: Tuned, verdict: Verdict | None = None) -> Iterator[Part]:
     """What a terminal shows."""
     load, choice = tuned.load, tuned.choice
-    lines = [
+    yield (
         f"{tuned.shape.name} is the fastest of {choice.tried} shapes for these copies "
-        f"({load.least} to {load.most} bytes, {load.mean:.0f} on average, {load.mode}).",
-        "",
-        f"{'':28} {'ns per call':>11}  time of {tuned.shape.name} ÷ its time",
+        f"({load.least} to {load.most} bytes, {load.mean:.0f} on average, {load.mode})."
+    )
+    ratios = {name: ratio(tuned.ratios.get(name)) for name in choice.finalists}
+    ratios[choice.best] = "chosen"
+    columns = [
+        Column("", itemgetter(0), "name"),
+        Column("ns per call", lambda of: median(of[1]), "number", "{:.2f}".format),
+        Column(f"time of {tuned.shape.name} ÷ its time", lambda of: ratios[of[0]]),
     ]
-    for name, ns in choice.finalists.items():
-        said = ratio(tuned.ratios.get(name)) if name != choice.best else "chosen"
-        lines.append(f"{plain.short(name):28} {median(ns):11.2f}  {said}")
+    yield from ("", Grid(columns, list(choice.finalists.items())))
     better = [
         name for name, effect in tuned.ratios.items() if effect.lo is not None and effect.lo > 1.0
     ]
     if better:
-        lines += ["", f"Not generated, yet faster here: {few(better)}."]
+        yield from ("", f"Not generated, yet faster here: {few(better)}.")
     for name, why in tuned.left_out.items():
-        lines.append(f"left out: {plain.short(name)}: {plain.sentence(why)}")
+        yield f"left out: {plain.short(name)}: {plain.sentence(why)}"
     if tuned.refused:
         name, why = next(iter(tuned.refused.items()))
-        lines.append(
-            f"refused: {figures.count(len(tuned.refused), 'shape')}; {plain.short(name)}: "
-            f"{plain.sentence(why)}"
-        )
-    lines += [
+        count = figures.count(len(tuned.refused), "shape")
+        yield f"refused: {count}; {plain.short(name)}: {plain.sentence(why)}"
+    yield from (
         "",
         f"The routine: kdyno memcpy generate {tuned.shape.name} -o FILE.S (or tune -o FILE.S).",
-        *_predicted(tuned, verdict),
-    ]
-    return "\n".join(lines) + "\n"
+        _predicted(tuned),
+    )
+    if verdict is not None:
+        yield "Measured, time tuned ÷ time stock:"
+        yield Grid(_MEASURED, _effects(verdict))
+        if (mean := measured_ratio(verdict)) is not None:
+            yield f"  geometric mean of these cases (no controls): {_less(mean)}"
 
 
-def _predicted(tuned: Tuned, verdict: Verdict | None) -> list[str]:
+def _predicted(tuned: Tuned) -> str:
     it = tuned.prediction
-    lines = []
     if it is None:
-        lines.append(
+        return (
             "No prediction: give memcpy's share of the time by --share, or --profile "
             "(`kdyno profile` writes one), and a kernel source by --tree."
         )
-    else:
-        percent = figures.percent(it.share.value, signed=False, decimals=1)
-        lines.append(
-            f"Predicted: with {percent} of {it.share.of} in memcpy, {_less(it.ratio)} of that time"
-            f"{_ends(it.ends)}; a memcpy that costs nothing: {_less(it.bound)}."
-        )
-    if verdict is not None:
-        effects = _effects(verdict)
-        lines.append("Measured, time tuned ÷ time stock:")
-        for effect in effects:
-            time, ends = _time(effect)
-            lines.append(
-                f"  {plain.short(effect.suite)}/{plain.short(effect.case):24} {_less(time)}"
-                f"{_ends(ends)}"
-            )
-        mean = measured_ratio(verdict)
-        if mean is not None:
-            lines.append(f"  geometric mean of these cases (no controls): {_less(mean)}")
-    return lines
+    percent = figures.percent(it.share.value, signed=False, decimals=1)
+    ends = "" if it.ends is None else f" ({figures.interval(it.ends)})"
+    return (
+        f"Predicted: with {percent} of {it.share.of} in memcpy, {_less(it.ratio)} of that time"
+        f"{ends}; a memcpy that costs nothing: {_less(it.bound)}."
+    )
 
 
 def measured_ratio(verdict: Verdict) -> float | None:
@@ -99,8 +94,11 @@ def _less(value: float) -> str:
     return figures.percent(value - 1.0)
 
 
-def _ends(ends: tuple[float, float] | None) -> str:
-    return "" if ends is None else f" ({figures.interval(ends)})"
+_MEASURED = (
+    Column("case", lambda it: f"{it.suite}/{it.case}", "name"),
+    Column("change", lambda it: _time(it)[0], "number", _less),
+    Column("interval", lambda it: _time(it)[1] and figures.interval(_time(it)[1]), "number"),
+)
 
 
 def to_json(tuned: Tuned, verdict: Verdict | None = None) -> dict[str, Any]:

@@ -52,8 +52,25 @@ class Screen:
 
 FILE = Screen()
 _ANY = Console(file=io.StringIO(), width=WIDEST)
-Part = Grid | RenderableType
-"""str: lines that stay as they are. All else rich wraps at the screen's width."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a grid is laid out."""
+
+    grid: Grid
+    widths: Sequence[int] = ()
+    """Of the columns; none: as wide as what is in them. A name that is wider folds."""
+    indent: int = 2
+    heads: bool = True
+    cut: int = 0
+    """How long a text may be; 0: as long as it is."""
+    left: int = 0
+    """Columns of the terminal that nothing takes."""
+
+
+Part = Grid | Layout | RenderableType
+"""str: lines that stay as they are. All else but tables rich wraps at the screen's width."""
 
 
 def screen_of(file: TextIO) -> Screen:
@@ -101,8 +118,8 @@ def text(parts: Iterable[Part], screen: Screen = FILE) -> str:
         if isinstance(part, str):
             as_it_is = "\n".join(map(plain.line, part.splitlines()))
             console.print(Text(as_it_is), soft_wrap=True)
-        elif isinstance(part, Grid):
-            for line in lines(part):
+        elif isinstance(part, Grid | Layout):
+            for line in lines(part if isinstance(part, Layout) else Layout(part)):
                 console.print(line, soft_wrap=True)
         else:
             console.print(part)
@@ -117,27 +134,19 @@ def words(said: str, style: str = "") -> Text:
     return Text(said.replace(" %", f"{_UNBROKEN}%"), style=style, overflow="fold")
 
 
-def lines(
-    grid: Grid, widths: Sequence[int] = (), *, indent: int = 2, heads: bool = True, cut: int = 0
-) -> list[Text]:
-    """A line a row, or more where a name is wider than ``widths`` allows. ``cut``: how long a
-    text may be."""
-    cells = _cells(grid, indent, cut)
-    sizes = widths or _widths(cells)
+def lines(layout: Layout) -> list[Text]:
+    """A line a row, or more where a name folds."""
+    cells = _cells(layout.grid, layout.indent, layout.cut)
+    widths = layout.widths or _widths(cells)
     found = []
-    for row in cells if heads else cells[1:]:
-        found += _folded(grid.columns, row, sizes)
+    for row in cells if layout.heads else cells[1:]:
+        found += _folded(layout.grid.columns, row, widths)
     return found
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The columns of a grid that fit a width, in the grid's order."""
-
-    grid: Grid
-    widths: tuple[int, ...]
-    left: int
-    """Columns of the terminal that nothing takes."""
+def together(grids: Iterable[Grid], indent: int = 2) -> list[int]:
+    """Widths with which several tables of the same columns stand in line."""
+    return _widths([row for grid in grids for row in _cells(grid, indent)])
 
 
 def fit(grid: Grid, width: int, indent: int) -> Layout:
@@ -165,8 +174,9 @@ def fit(grid: Grid, width: int, indent: int) -> Layout:
     kept = sorted(chosen)
     return Layout(
         replace(grid, columns=[grid.columns[at] for at in kept]),
-        tuple(sizes[at] - (GAP if at else 0) for at in kept),
-        left,
+        [sizes[at] - (GAP if at else 0) for at in kept],
+        indent,
+        left=left,
     )
 
 
