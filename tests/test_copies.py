@@ -17,6 +17,8 @@ from kdyno.experiment import loader
 from kdyno.lab.counting import PATCH, counting_experiment
 from kdyno.lab.trying import case_experiment_text
 from kdyno.lab.vocabulary import vocabulary
+from kdyno.labs.memcpy.copies import amount, bar, parts, volume
+from kdyno.labs.memcpy.copies_chart import chart
 from kdyno.memcpy.distribution import (
     Distribution,
     Site,
@@ -33,8 +35,6 @@ from kdyno.memcpy.sites import distribution_of, function_at, site_at
 from kdyno.memcpy.trace import Copy, parse_trace, read_trace, render_trace, write_trace
 from kdyno.memcpy.trace import distribution_of as distribution_of_trace
 from kdyno.profiles.symbols import Symbols
-from kdyno.report.copies import amount, bar, parts, volume
-from kdyno.report.copies_chart import chart
 from kdyno.report.show.terminal import Screen, text
 from kdyno.suites.catalogue import load
 

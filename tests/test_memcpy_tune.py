@@ -11,6 +11,7 @@ import pytest
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
+from kdyno.labs.memcpy import tuning as shown
 from kdyno.memcpy import tuning
 from kdyno.memcpy.loads import Load
 from kdyno.memcpy.prediction import given_share, predict, share_of
@@ -19,7 +20,6 @@ from kdyno.memcpy.tuned import Tuned
 from kdyno.memcpy.tuning import Round, choose, halving, plain_shapes, with_large
 from kdyno.memcpy.verifying import experiment_text
 from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot
-from kdyno.report import tunetable
 from kdyno.report.show import terminal
 from kdyno.stats.effect import paired_effect
 from kdyno.store.verdict import Effect, Verdict
@@ -201,13 +201,13 @@ def test_predicted_stands_beside_measured() -> None:
             effect("dhry2reg", 3.0, "higher", control=True),
         )
     )
-    assert tunetable.measured_ratio(verdict) == pytest.approx(0.8)
-    text = terminal.text(tunetable.parts(tuned(), verdict))
+    assert shown.measured_ratio(verdict) == pytest.approx(0.8)
+    text = terminal.text(shown.parts(tuned(), verdict))
     assert "sse-64-overlap is the fastest of 30 shapes" in text
     assert "with 40.0 % of the time that was given in memcpy, −20.0 % of that time" in text
     assert "geometric mean of these cases (no controls): −20.0 %" in text
     assert "refused: 1 shape; bad: bytes" in text
-    value = tunetable.to_json(tuned(), verdict)
+    value = shown.to_json(tuned(), verdict)
     assert value["predicted"]["time_ratio"] == pytest.approx(0.8)
     assert value["measured"]["cases"][0]["ci"] == pytest.approx((1 / 1.3, 1 / 1.2))
 
@@ -215,5 +215,5 @@ def test_predicted_stands_beside_measured() -> None:
 def test_without_a_share_nothing_is_predicted() -> None:
     from dataclasses import replace
 
-    text = terminal.text(tunetable.parts(replace(tuned(), prediction=None)))
+    text = terminal.text(shown.parts(replace(tuned(), prediction=None)))
     assert "No prediction: give memcpy's share" in text

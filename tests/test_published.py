@@ -10,10 +10,10 @@ from test_factorial_table import planted
 
 from kdyno.errors import UsageError
 from kdyno.judge.factoring import factor_table
-from kdyno.report.beside import beside, beside_json
-from kdyno.report.beside import parts as parts_beside
-from kdyno.report.claims import check
-from kdyno.report.published import NO_SPREAD, as_json, parts, verdictless
+from kdyno.labs.published.beside import beside, beside_json
+from kdyno.labs.published.beside import parts as parts_beside
+from kdyno.labs.published.claims import check
+from kdyno.labs.published.tables import NO_SPREAD, as_json, parts, verdictless
 from kdyno.report.show.terminal import text as shown_text
 from kdyno.store.article import Check, Published
 from kdyno.store.published import load, load_file, names

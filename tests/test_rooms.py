@@ -20,7 +20,7 @@ ROOT = data_root()
 PACKAGE = ROOT / "src" / "kdyno"
 ROOMS = (
     *("stats", "store", "experiment", "suites", "judge", "kernels", "machines"),
-    *("profiles", "vectorize", "memcpy", "report", "lab", "cli"),
+    *("profiles", "vectorize", "memcpy", "report", "labs", "lab", "cli"),
 )
 """From the lowest to the highest: a room imports itself and those before it."""
 FREE = {"errors", "paths", "command", "sandbox", "confined"}

@@ -17,10 +17,10 @@ from test_docs_examples import examples
 from toy_kernel import OBJECTS, Toy, variant
 
 from kdyno.kernels.extract import has
+from kdyno.labs.vectorize import tables as shown
+from kdyno.labs.vectorize.page import page
 from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot
 from kdyno.profiles.table import to_json as profile_json
-from kdyno.report import survey as shown
-from kdyno.report.html.survey import page
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import of_rows
 from kdyno.vectorize import collecting, hot, published, surveying

@@ -79,8 +79,8 @@ def verb(
 
 def _article(name: str, paths: list[Path], output: str | None, json: str | None) -> int:
     from kdyno.errors import UsageError
-    from kdyno.report import beside
-    from kdyno.report import published as shown
+    from kdyno.labs.published import beside
+    from kdyno.labs.published import tables as shown
     from kdyno.report.show import terminal
     from kdyno.store.published import load
     from kdyno.store.run import open_run

@@ -189,11 +189,11 @@ def _give(
     from functools import partial
 
     from kdyno.errors import ToolError
+    from kdyno.labs.memcpy.copies import parts
     from kdyno.memcpy.distribution import render_distribution, to_json
     from kdyno.memcpy.sites import distribution_of, function_at, site_at
     from kdyno.memcpy.trace import Copy, write_trace
     from kdyno.profiles.symbols import symbols_of
-    from kdyno.report.copies import parts
     from kdyno.report.show import terminal
 
     counted = done.counted
@@ -204,7 +204,7 @@ def _give(
     found = distribution_of(counted, source, named)
     notes = [*_notes(done), *([_cut(done)] if trace is not None else [])]
     if output is not None and output.endswith(".svg"):
-        from kdyno.report.copies_chart import chart
+        from kdyno.labs.memcpy.copies_chart import chart
 
         write(chart(found), output)
     elif output is not None:

@@ -78,10 +78,10 @@ def verb(
     """Find the fastest memcpy for what a kernel copies; emit it, predict its gain, verify that."""
     from kdyno import sandbox
     from kdyno.errors import UsageError
+    from kdyno.labs.memcpy import tuning as shown
     from kdyno.memcpy.loads import LEVELS
     from kdyno.memcpy.tuning import plain_shapes
     from kdyno.memcpy.verifying import experiment_text
-    from kdyno.report import tunetable
     from kdyno.report.show import terminal
 
     check_writable(json)
@@ -112,9 +112,9 @@ def verb(
         say(f"written: {plan}")
         measured = _measured(plan, max_minutes, runs_folder(runs), not no_sandbox, not no_wait)
     if json is not None:
-        write_json(tunetable.to_json(tuned, measured), json)
+        write_json(shown.to_json(tuned, measured), json)
     if json != "-":
-        terminal.show(lambda _: tunetable.parts(tuned, measured))
+        terminal.show(lambda _: shown.parts(tuned, measured))
     return 0
 
 

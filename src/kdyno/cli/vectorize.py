@@ -78,7 +78,7 @@ def verb(
 ) -> int:
     """Survey which loops of a whole kernel the compiler vectorises, and why not the others."""
     from kdyno.errors import UsageError
-    from kdyno.report import survey as shown
+    from kdyno.labs.vectorize import tables as shown
     from kdyno.report.show import terminal
     from kdyno.vectorize import hot, published
     from kdyno.vectorize.survey import survey_to_json
@@ -100,7 +100,7 @@ def verb(
     if json == "-" and not output:
         return 0
     if chosen == "html":
-        from kdyno.report.html.survey import page
+        from kdyno.labs.vectorize.page import page
 
         content = page(found, [*grids, shown.vectorised(found)])
     elif chosen == "markdown":

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from kdyno.labs.published.claims import Checked, check
 from kdyno.report import figures
-from kdyno.report.claims import Checked, check
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.terminal import Part
 from kdyno.store.article import Published, Table

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Laboratories beside the loop: what each shows of its work."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""A vectorisation survey, shown."""
