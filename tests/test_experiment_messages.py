@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Every mistake of an experiment file is told, in the words that are recorded beside the file.
 
-After a wanted change of the words run this file with ``KDYNO_UPDATE_GOLDEN=1`` and read the
-difference.
+After a wanted change of the words: ``KDYNO_GOLDEN=write``, as CONTRIBUTING.md has it.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from held import held
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import load, parse
@@ -36,10 +35,7 @@ def test_mistakes_are_told_in_the_recorded_words(file: Path) -> None:
     with pytest.raises(UsageError) as caught:
         parse(file.read_text(), file.name, DATA, VOCABULARY)
     told = str(caught.value).replace(str(DATA), "FOLDER") + "\n"
-    recorded = file.with_suffix(".expected")
-    if os.environ.get("KDYNO_UPDATE_GOLDEN"):
-        recorded.write_text(told)
-    assert told == recorded.read_text()
+    held(file.with_suffix(".expected"), told)
 
 
 def test_a_folder_a_missing_file_and_a_wrong_name(tmp_path: Path) -> None:
