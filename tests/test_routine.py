@@ -70,11 +70,11 @@ def test_the_published_routine_is_there_in_all_its_block_sizes() -> None:
 
 def test_a_page_function_that_is_not_asked_for_stays_as_it_was() -> None:
     (one,) = of_variant(None, (("clear_page", "avx2"),))
-    placed = kernel_sources((one,))
+    placed = kernel_sources((one,), "um")
     assert set(placed) == {FUNCTIONS[function] for function in PAGES}
     plain = find_routine(OWN_PAGES, "copy_page")
     assert placed[FUNCTIONS["copy_page"]] == flatten(plain.path)
-    assert set(kernel_sources(of_variant("fsrm", (("memset", "sse"),)))) == {
+    assert set(kernel_sources(of_variant("fsrm", (("memset", "sse"),)), "um")) == {
         PLACE,
         FUNCTIONS["memset"],
     }

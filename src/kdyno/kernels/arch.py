@@ -15,7 +15,11 @@ class Arch:
 
     name: str
     make: tuple[str, ...]
-    target: str
+    """Words of every make call."""
+    goal: str
+    """What make is asked to build."""
+    image: str
+    """The bootable file, from the top of the object tree."""
     word_bits: int
     config: Mapping[str, str]
     """Options that make this the architecture it is; an experiment cannot override them."""
@@ -24,8 +28,8 @@ class Arch:
 ARCHS: Mapping[str, Arch] = {
     arch.name: arch
     for arch in (
-        Arch("um", ("ARCH=um", "SUBARCH=x86_64"), "linux", 64, {"CONFIG_64BIT": "y"}),
-        Arch("um32", ("ARCH=um", "SUBARCH=i386"), "linux", 32, {"CONFIG_64BIT": "n"}),
+        Arch("um", ("ARCH=um", "SUBARCH=x86_64"), "linux", "linux", 64, {"CONFIG_64BIT": "y"}),
+        Arch("um32", ("ARCH=um", "SUBARCH=i386"), "linux", "linux", 32, {"CONFIG_64BIT": "n"}),
     )
 }
 

@@ -192,7 +192,7 @@ def _run(job: _Build) -> Image:
         elif is_link(text):
             job.tell("link", text.split()[-1])
 
-    if wrap.make([job.recipe.arch.target, f"-j{job.jobs}"], line) != 0:
+    if wrap.make([job.recipe.arch.goal, f"-j{job.jobs}"], line) != 0:
         raise BuildError("make failed")
     job.tell("install")
     _check_file_flags(job)
@@ -331,7 +331,7 @@ def _install(job: _Build) -> Image:
     }
     (job.work / "build.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
     files = {
-        "linux": job.obj / job.recipe.arch.target,
+        "linux": job.obj / job.recipe.arch.image,
         "config": job.obj / ".config",
         "build.log": job.log,
         "build.json": job.work / "build.json",

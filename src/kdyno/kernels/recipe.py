@@ -83,7 +83,7 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
                 f"variant {variant.name!r}: memory routines are for 64-bit kernels, "
                 f"arch {chosen.name!r} is {chosen.word_bits}-bit"
             )
-        placed = kernel_sources(routines)
+        placed = kernel_sources(routines, chosen.name)
         if any(routine.function in PAGES for routine in routines):
             patches = tuple(dict.fromkeys((*patches, patches_folder() / PAGES_PATCH)))
     own = ConfigFragment(

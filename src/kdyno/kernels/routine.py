@@ -200,7 +200,7 @@ def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple
     return tuple(find_routine(name, function) for function, name in [*asked, *routines])
 
 
-def kernel_sources(routines: Iterable[Routine], arch: str = "um") -> dict[str, str]:
+def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
     """The files of several routines; a page function that is not among them stays plain."""
     chosen = {routine.function: routine for routine in routines}
     if any(function in chosen for function in PAGES):
