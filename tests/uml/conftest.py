@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from descendants import adopt, descendants
 from real_kernels import EXPERIMENT, built_kernels
 
 from kdyno.kernels.image import Image
@@ -35,18 +36,14 @@ def kdyno(
     return done
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _guests_of_its_own() -> None:
+    adopt()
+
+
 def uml_processes() -> list[int]:
-    """Processes on this machine that run one of our images or sandboxes."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"kdyno.job=" in line:
-                found.append(int(entry.name))
-    return found
+    """Images and sandboxes that this test session booted and that are alive."""
+    return descendants(b"kdyno.job=")
 
 
 @pytest.fixture(scope="session")

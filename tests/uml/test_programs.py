@@ -25,9 +25,15 @@ KERNEL = EXPERIMENT.read_text().split("[[suite]]")[0]
 QUICK = ("--quick", "--max-boots", "1")
 
 
-def disks() -> list[Path]:
-    """What boots of a kdyno that still lives or was killed have left on the disk."""
-    return [file for file in (cache_root() / "disks").glob("boot-*/*")]
+def disks(owner: int | None = None) -> list[Path]:
+    """Files on the disk of the boots of ``owner``, or what kdyno processes that are gone left.
+
+    Those of others that live, from another checkout for example, are none of ours.
+    """
+    files = [(file, file.parent.suffix[1:]) for file in (cache_root() / "disks").glob("boot-*/*")]
+    if owner is not None:
+        return [file for file, pid in files if pid == str(owner)]
+    return [file for file, pid in files if not Path(f"/proc/{pid}").exists()]
 
 
 def measured(tmp_path: Path, text: str, *options: str) -> dict[str, Sample]:
@@ -139,7 +145,7 @@ def test_a_kdyno_that_is_killed_leaves_no_disk_and_no_guest(built: Built, tmp_pa
         os.sched_yield()
     while process.poll() is None and not uml_processes():
         os.sched_yield()
-    while process.poll() is None and disks():  # the guest has mounted it
+    while process.poll() is None and disks(process.pid):  # the guest has mounted it
         os.sched_yield()
     assert process.poll() is None
     process.send_signal(signal.SIGKILL)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""The processes that came from this one, however many parents they have lost since.
+
+A guest outlives the kdyno that is killed; others' guests are alive on the same machine. So this
+process adopts what loses its parent, and what is below it is its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt() -> None:
+    """From now on orphans below this process become its children (prctl(2)), not init's."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def below(top: int, parents: Mapping[int, int]) -> set[int]:
+    """Those of ``parents`` (process → parent) that descend from ``top``."""
+    found = {top}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {top}
+
+
+def _parents() -> dict[int, int]:
+    """Of every process. Looked at again when a parent ended between two looks: its child has
+    another one by now."""
+    while True:
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    said = (entry / "stat").read_text()
+                except OSError:
+                    continue
+                # The name, in brackets, may hold anything.
+                found[int(entry.name)] = int(said.rpartition(")")[2].split()[1])
+        if all(parent in found or parent == 0 for parent in found.values()):
+            return found
+
+
+def descendants(word: bytes) -> list[int]:
+    """Own descendants with ``word`` in their command line; zombies have none."""
+    found = []
+    for pid in sorted(below(os.getpid(), _parents())):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if word in line:
+            found.append(pid)
+    return found
