@@ -5,18 +5,29 @@ VENV := .venv
 BIN := $(VENV)/bin
 KDYNO := $(BIN)/kdyno
 
-.PHONY: setup demo test check bench statistics lock clean help
+.PHONY: setup setup-suites setup-tests demo test check bench fresh statistics lock clean help
+
+# In the order in which they are named, under `make -j` too.
+.NOTPARALLEL:
 
 help:
 	@echo "make setup       what a fresh machine lacks: packages and the Python environment"
+	@echo "make setup-suites  also what the suites run: fio, Apache, cairo, GTK, ..."
 	@echo "make demo        set-up, then a memcpy experiment on real kernels, about 8 minutes"
 	@echo "make test        set-up, then all tests, with real kernels"
 	@echo "make check       the fast tests: no kernel, root or network"
 	@echo "make bench       kdyno's own speed, as ratios"
+	@echo "make fresh       demo and test on a Debian 12 made for it, as root and as a user"
 	@echo "make statistics  docs/statistics.md again, by simulation"
 
 setup:
 	@./setup.sh
+
+setup-suites:
+	@./setup.sh --suites
+
+setup-tests:
+	@./setup.sh --tests
 
 demo: setup
 	@$(KDYNO) run experiments/simd-memcpy.toml --max-minutes 2.3
@@ -30,13 +41,27 @@ check: $(BIN)/kdyno
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m pytest -n 2 -m "not uml and not browser and not tools and not slow"
+	@$(BIN)/python -m pytest -n 2 -m "not uml and not browser and not tools and not slow" $(WHOLE)
 
+# With everything installed, a test that lacks something fails. A skip is for what no installing
+# brings, such as another CPU; the last lines say which tests were skipped, and why.
+test: WHOLE = --complete --skips build/skips
+test: forget-skips setup-tests check
+	@$(BIN)/python -m pytest -n 2 -m "slow and not uml and not browser and not tools" $(WHOLE)
 # Apart, so that no browser is alive beside a guest that is being timed.
-test: setup check
-	@$(BIN)/python -m pytest -n 2 -m "slow and not uml and not browser and not tools"
-	@$(BIN)/python -m pytest -m "(browser or tools) and not uml"
-	@$(BIN)/python -m pytest -m uml
+	@$(BIN)/python -m pytest -m "(browser or tools) and not uml" $(WHOLE)
+	@$(BIN)/python -m pytest -m uml $(WHOLE)
+	@echo
+	@echo "$$(wc -l <build/skips) tests skipped:"
+	@sort build/skips
+
+.PHONY: forget-skips
+forget-skips:
+	@mkdir -p build
+	@: >build/skips
+
+fresh: $(BIN)/kdyno
+	@$(BIN)/python -m benchmarks.fresh $(FRESH)
 
 bench: setup
 	@status=0; for it in boots site survey memcpy kernels speed; do \

@@ -2,12 +2,20 @@
 # SPDX-License-Identifier: MIT
 # What kdyno needs on this machine, installed: Debian packages where there is apt, and the
 # Python environment in .venv from requirements.lock. Does nothing where all is there.
-# --python-only: no packages, no root.
+#   (nothing)      what building and measuring kernels needs
+#   --suites       also the programs and libraries that suites run
+#   --tests        also what the tests need: the suites, and the programs that read exports
+#   --python-only  no packages, no root
 set -eu
 cd "$(dirname "$0")"
 
 packages="gcc make flex bison bc patch xz-utils zstd git curl ca-certificates python3 python3-venv
  libc6-dev bubblewrap ccache linux-perf time gcc-multilib"
+suites="fio apache2-bin apache2-utils rt-tests sysbench stress-ng pkg-config libfftw3-dev
+ libcairo2-dev libegl-dev libgles-dev libegl-mesa0 libgl1-mesa-dri libgtk-3-dev xvfb"
+tests="chromium-headless-shell fonts-dejavu-core clang hyperfine libbenchmark-tools e2fsprogs
+ binutils diffutils util-linux"
+benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20230427221525-d343f6398b76
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -51,8 +59,8 @@ find_python() {
 find_uv() {
     if command -v uv >/dev/null; then
         echo uv
-    elif [ -x .venv/uv/bin/uv ]; then
-        echo .venv/uv/bin/uv
+    elif [ -x build/uv/bin/uv ]; then
+        echo build/uv/bin/uv
     else
         # uv comes as a Python package, from whatever index this machine's pip is set to.
         "$1" -m venv build/uv >&2
@@ -86,6 +94,30 @@ END
     echo "$wanted" >"$stamp"
 }
 
+# Debian has no package of it. Its module needs any Go since 1.15.
+install_benchstat() {
+    [ ! -x .venv/bin/benchstat ] || return 0
+    say "benchstat"
+    GOBIN="$PWD/.venv/bin" GOMODCACHE="$PWD/build/go/modules" GOCACHE="$PWD/build/go/cache" \
+        GOFLAGS="-modcacherw" go install "$benchstat" 2>build/go.log || {
+        say "\`go install $benchstat\` failed: $(tail -n 1 build/go.log)"
+        exit 1
+    }
+    rm -rf build/go build/go.log
+}
+
+case "${1:-}" in
+--python-only | "") ;;
+--suites) packages="$packages $suites" ;;
+--tests)
+    packages="$packages $suites $tests"
+    [ -x .venv/bin/benchstat ] || command -v go >/dev/null || packages="$packages golang-go"
+    ;;
+*)
+    say "no such option: $1 (--suites, --tests, --python-only)"
+    exit 2
+    ;;
+esac
 if [ "${1:-}" != "--python-only" ]; then
     if command -v apt-get >/dev/null; then
         install_packages
@@ -94,3 +126,6 @@ if [ "${1:-}" != "--python-only" ]; then
     fi
 fi
 install_python
+if [ "${1:-}" = "--tests" ]; then
+    install_benchstat
+fi

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What several test files share: the guest program, built once."""
+"""What several test files share: the guest program, built once; needs of the machine; skips."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import needed
 import pytest
 from hypothesis import settings
 
@@ -16,6 +17,35 @@ from kdyno.paths import data_root
 # No test asserts a time, and a machine that does something else takes as long as it takes.
 settings.register_profile("kdyno", deadline=None)
 settings.load_profile("kdyno")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--complete",
+        action="store_true",
+        help="what ./setup.sh --tests installs must be there: fail instead of skipping",
+    )
+    parser.addoption("--skips", metavar="FILE", help="append each skipped test and its reason")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    needed.complete = config.getoption("--complete")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        needed.need(*marker.args)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    file = config.getoption("--skips")
+    if file:
+        with Path(file).open("a", encoding="utf-8") as skips:
+            for report in terminalreporter.stats.get("skipped", []):
+                reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"
+                skips.write(f"{report.nodeid}: {reason.removeprefix('Skipped: ')}\n")
 
 
 @pytest.fixture(scope="session")
@@ -41,5 +71,5 @@ def program(guest_build: Path, request: pytest.FixtureRequest) -> Path:
     path = guest_build / f"kdyno-guest-{request.param}"
     if not path.exists():
         assert request.param == "32"
-        pytest.skip("this toolchain does not link -m32 -static")
+        needed.lack("this toolchain does not link -m32 -static: apt-get install gcc-multilib")
     return path

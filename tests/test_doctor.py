@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kdyno.lab import doctor
-from kdyno.lab.doctor import INSTALL, NEEDS, Finding, family, install_line
+from kdyno.lab.doctor import INSTALL, NEEDS, Finding, family, install_line, suites_line
+from kdyno.paths import data_root
 
 DEBIAN = """PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"
 NAME="Debian GNU/Linux"
@@ -60,6 +62,17 @@ def test_one_line_installs_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
     assert install_line(lost, "arch") == "sudo pacman -S xz bubblewrap perf"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert install_line(findings("git"), "alpine") == "apk add git"
+
+
+def test_what_suites_run_has_a_command_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(data_root())
+    assert suites_line(findings("fio", "gcc"), "debian") == "make setup-suites"
+    assert suites_line(findings("gcc"), "debian") is None
+    assert suites_line(findings("fio"), "arch") is None
+    monkeypatch.chdir("/usr")
+    assert suites_line(findings("cairo"), "ubuntu") == (
+        f"make -C {shlex.quote(str(data_root()))} setup-suites"
+    )
 
 
 def test_no_line_when_nothing_is_missing_or_nobody_knows_how() -> None:

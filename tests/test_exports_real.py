@@ -4,24 +4,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from needed import found, need
 from synthetic_run import DEMO, make
 
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporter
 
 pytestmark = pytest.mark.tools
-
-COMPARE = Path("/usr/share/benchmark/compare.py")
-"""Where Debian has Google Benchmark's."""
 
 
 @pytest.fixture(scope="module")
@@ -40,28 +36,13 @@ def said(words: Sequence[str | Path]) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def benchstat(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The one that is installed, else one built here by go."""
-    found = shutil.which("benchstat")
-    if found is not None:
-        return found
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("neither benchstat nor go is installed")
-    folder = tmp_path_factory.mktemp("go")
-    done = subprocess.run(
-        [go, "install", "golang.org/x/perf/cmd/benchstat@latest"],
-        env={**os.environ, "GOBIN": str(folder)},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        pytest.skip(f"go could not get benchstat: {done.stderr.strip()[-200:]}")
-    return str(folder / "benchstat")
+def program(name: str) -> str:
+    need(name)
+    return str(found(name))
 
 
-def test_benchstat_reads_and_agrees(benchstat: str, evidence: Evidence, tmp_path: Path) -> None:
+def test_benchstat_reads_and_agrees(evidence: Evidence, tmp_path: Path) -> None:
+    benchstat = program("benchstat")
     file = tmp_path / "demo.bench"
     file.write_text(str(exporter("benchstat").export(evidence)))
     text = said([benchstat, "-format", "csv", "-col", "variant", file])
@@ -88,23 +69,20 @@ def test_benchstat_reads_and_agrees(benchstat: str, evidence: Evidence, tmp_path
 
 
 def test_google_benchmarks_compare_reads_it(evidence: Evidence, tmp_path: Path) -> None:
-    if not COMPARE.exists():
-        pytest.skip("no compare.py: apt-get install libbenchmark-tools")
+    compare = program("compare.py")
     file = tmp_path / "demo.json"
     file.write_text(str(exporter("googlebench").export(evidence)))
-    text = said([sys.executable, COMPARE, "--no-color", "filters", file, "stock/", "mine/"])
+    text = said([sys.executable, compare, "--no-color", "filters", file, "stock/", "mine/"])
     line = next(line for line in text.splitlines() if "unixbench/case-0_median" in line)
     # Times: 3 % faster is 3 % less.
     assert float(line.split()[-6]) == pytest.approx(-0.03, abs=0.005)
 
 
 def test_hyperfine_writes_the_same_fields(evidence: Evidence, tmp_path: Path) -> None:
-    program = shutil.which("hyperfine")
-    if program is None:
-        pytest.skip("no hyperfine: apt-get install hyperfine")
+    hyperfine = program("hyperfine")
     file = tmp_path / "true.json"
     subprocess.run(
-        [program, "-N", "-r", "3", "--export-json", file, "true"], check=True, capture_output=True
+        [hyperfine, "-N", "-r", "3", "--export-json", file, "true"], check=True, capture_output=True
     )
     theirs = json.loads(file.read_text())["results"][0]
     ours = json.loads(exporter("hyperfine").export(evidence))["results"][0]

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from needed import lack, need
 
 from kdyno.paths import data_root
 from tests.test_guest_benches import call, record
@@ -97,14 +97,14 @@ def test_kdyno_s_own_programs(guest_build: Path, tmp_path: Path, line: str) -> N
     name, *args = line.split()
     path = guest_build / "programs" / name
     if not path.exists():
-        pytest.skip(path.with_suffix(".missing").read_text().strip())
-    if name == "controls" and shutil.which("Xvfb") is None:
-        pytest.skip("apt-get install xvfb")
+        lack(path.with_suffix(".missing").read_text().strip())
+    if name == "controls":
+        need("Xvfb")
     done = call(
         guest_build / "kdyno-guest-64", tmp_path, "program", "--seconds", "0.05", str(path), *args
     )
     if done.returncode == 77:
-        pytest.skip(done.stderr.strip())
+        lack(done.stderr.strip())
     assert done.returncode == 0, done.stderr
     assert '"reps":[[' in done.stdout
 
@@ -112,7 +112,7 @@ def test_kdyno_s_own_programs(guest_build: Path, tmp_path: Path, line: str) -> N
 def test_without_xvfb_the_user_interface_is_skipped(guest_build: Path, tmp_path: Path) -> None:
     path = guest_build / "programs" / "controls"
     if not path.exists():
-        pytest.skip(path.with_suffix(".missing").read_text().strip())
+        lack(path.with_suffix(".missing").read_text().strip())
     done = subprocess.run(
         [str(guest_build / "kdyno-guest-64"), "bench", "program", "--seconds", "0.02", str(path)],
         env={"PATH": str(tmp_path), "KDYNO_DIR": str(tmp_path)},

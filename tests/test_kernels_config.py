@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from kdyno.kernels.build import configure
 from kdyno.kernels.config import Wish, parse_line, unmet, wishes
 from kdyno.lab.builder import Recipes, build_all
 
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+needs_gcc = pytest.mark.needs("gcc")
 
 
 @pytest.fixture

@@ -21,10 +21,8 @@ from kdyno.errors import BuildError, ToolError
 from kdyno.kernels import image as images
 from kdyno.kernels.progress import error_lines, expected_objects
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
-needs_sandbox = pytest.mark.skipif(
-    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
+pytestmark = pytest.mark.needs("gcc")
+needs_sandbox = pytest.mark.needs("sandbox")
 USABLE = sandbox.unusable() is None
 # The builder's ccache folder is the one place that test and build both see.
 GATE = {
@@ -258,7 +256,7 @@ echo "  PROBE   interfaces $(ls /sys/class/net | wc -l) user $(id -u)"
 
 @needs_sandbox
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
+@pytest.mark.needs("setpriv")
 def test_an_ordinary_user_builds_in_a_cache_of_their_own() -> None:
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     probe = sandbox.Sandbox(tmp_bytes=1 << 20).argv(["true"])

@@ -10,19 +10,13 @@ from pathlib import Path
 import pytest
 from toy_kernel import FILES, OBJECTS, Toy, kept, make_source, make_tree, says, variant
 
-from kdyno import sandbox
 from kdyno.experiment.model import Variant
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.sources import manifest
 
-needs_sandbox = pytest.mark.skipif(
-    sandbox.unusable() is not None, reason=f"builds at one path need it: {sandbox.unusable()}"
-)
-pytestmark = [
-    needs_sandbox,
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc"),
-]
+# Builds at one path need the sandbox.
+pytestmark = pytest.mark.needs("sandbox", "gcc")
 ADDED = {
     "lib/extra.c": "#include <toy.h>\nint toy_extra(void) { return TOY_SIZE; }\n",
     "lib/Makefile": FILES["lib/Makefile"] + "obj-y += extra.o\n",

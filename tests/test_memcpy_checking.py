@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -27,9 +26,7 @@ KINDS = (
 )
 ROUTINES = [it for function in FUNCTIONS for it in list_routines(function=function)]
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None or "sse2" not in cpu.flags(), reason="needs gcc on x86-64"
-)
+pytestmark = pytest.mark.needs("gcc")
 
 
 def called(routine: Routine) -> str:

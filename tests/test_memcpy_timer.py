@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +19,7 @@ from kdyno.memcpy import bench as benching
 from kdyno.memcpy import loads, racing, rack
 from kdyno.memcpy.timer import Line, Task, figure, parse, time_all
 
-needs_compiler = pytest.mark.skipif(
-    shutil.which("gcc") is None or "sse2" not in cpu.flags(), reason="needs gcc on x86-64"
-)
+needs_compiler = pytest.mark.needs("gcc")
 TASKS = (
     Task(("clock",), ()),
     Task(("region 64",), (Line("1", "a", "fixed 1 a"), Line("2", "b", "fixed 2 b"))),

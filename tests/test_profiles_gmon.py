@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -114,7 +113,7 @@ def test_any_bytes_are_read_or_refused(data: bytes, headed: bool) -> None:
     assert sum(found.counts) >= 0 and found.rate_hz > 0
 
 
-@pytest.mark.skipif(shutil.which("gprof") is None, reason="apt-get install binutils")
+@pytest.mark.needs("gprof")
 def test_it_agrees_with_gprof(tmp_path: Path) -> None:
     source, program = tmp_path / "main.c", tmp_path / "main"
     source.write_text(PROGRAM)

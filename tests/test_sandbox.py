@@ -17,9 +17,7 @@ from kdyno.command import capture, kill_session, require, shown, stream
 from kdyno.errors import ToolError
 from kdyno.sandbox import Sandbox
 
-needs_sandbox = pytest.mark.skipif(
-    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
+needs_sandbox = pytest.mark.needs("sandbox")
 
 
 @pytest.fixture

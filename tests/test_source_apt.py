@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from fake_tree import make_tar, make_tree
+from needed import need
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import fetch, parse
@@ -134,8 +134,7 @@ def make_deb(folder: Path) -> Path:
 def test_a_package_is_fetched_once_and_updated_when_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if shutil.which("dpkg-deb") is None:
-        pytest.skip("dpkg-deb is not installed")
+    need("dpkg-deb")
     fake = FakeApt(make_deb(tmp_path), "7.3.4-1")
     monkeypatch.setattr(debian, "_machines", lambda _home: iter([fake]))
     spec, cache = parse("debian:linux-source-7.3"), tmp_path / "cache"

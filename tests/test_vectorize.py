@@ -98,7 +98,7 @@ def test_a_builds_records_stay_in_its_tree(tmp_path: Path) -> None:
     assert collecting.read(tmp_path / "a.gz") == before
 
 
-@pytest.mark.skipif(CLANG is None, reason="no clang: apt-get install clang")
+@pytest.mark.needs("clang")
 def test_clangs_record_of_the_same_file(tmp_path: Path) -> None:
     assert CLANG is not None
     tree = compiled(tmp_path, CLANG, "-mavx2")
@@ -109,7 +109,8 @@ def test_clangs_record_of_the_same_file(tmp_path: Path) -> None:
     )  # fmt: skip
     assert found["sum"].reason == "trips"
     assert found["call"].reason == "call"
-    assert found["serial"].reason == "dependence"
+    # Until 15 or so it has a[i - 1] in a register before it looks: carried, not loaded again.
+    assert found["serial"].reason in ("dependence", "reduction")
     assert found["clear"].library
 
 

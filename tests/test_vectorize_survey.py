@@ -74,7 +74,7 @@ def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
     assert avx2.image and avx2.seconds is not None
 
 
-@pytest.mark.skipif(CLANG is None, reason="no clang: apt-get install clang")
+@pytest.mark.needs("clang")
 def test_a_survey_by_clang(toy: Toy) -> None:
     base = variant("clang", compiler=CLANG)
     recipes = surveying.check(base, SETS[1:], toy.tree)

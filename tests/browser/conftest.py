@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import needed
 import pytest
+from playwright.sync_api import sync_playwright
 from synthetic_run import DEMO, HOSTILE, Shape, case, make
 
 from kdyno.report.evidence import Evidence, gather
@@ -55,13 +56,10 @@ def pages(
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright package")
-    with playwright.sync_playwright() as engine:
+    needed.need("chromium")
+    with sync_playwright() as engine:
         flags = ["--no-sandbox", "--disable-gpu"]
-        chromium = engine.chromium.launch(executable_path=program, args=flags)
+        chromium = engine.chromium.launch(executable_path=needed.found("chromium"), args=flags)
         yield chromium
         chromium.close()
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from conftest import EXPERIMENT, kdyno  # type: ignore[import-not-found]
+from needed import need  # type: ignore[import-not-found]
 
 from kdyno.command import capture
 from kdyno.kernels.image import Image
@@ -98,8 +98,7 @@ def traced(image: Image, job: Job, folder: Path) -> tuple[Counter[tuple[int, Cop
 
 
 def test_its_counts_are_exactly_those_of_a_debugger(counting: Image, tmp_path: Path) -> None:
-    if shutil.which("taskset") is None or shutil.which("nm") is None:
-        pytest.skip("apt-get install util-linux binutils")
+    need("taskset", "nm")
     cases = (
         CaseJob("test", "write", "fswrite", ("700", "64"), seconds=None, operations=300),
         CaseJob("test", "pipe", "pipe", (), seconds=None, operations=300),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import kdyno
+from needed import need
 
 from kdyno.lab.builder import Built
 from kdyno.paths import data_root
@@ -63,9 +64,7 @@ def test_example(line: str, built: Built, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     words = shlex.split(line)[1:]
     if words[0] == "try":
-        program = words[words.index("--") + 1]
-        if shutil.which(program) is None:
-            pytest.skip(f"apt-get install rt-tests ({program} is missing)")
+        need(words[words.index("--") + 1])
         words[1:1] = SHORT
     elif words[0] != "build":
         words += SHORT

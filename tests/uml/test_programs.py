@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
+from needed import need
 
 from kdyno.lab.builder import Built
 from kdyno.paths import cache_root
@@ -50,12 +50,6 @@ def measured(tmp_path: Path, text: str, *options: str) -> dict[str, Sample]:
 
 def suites(*names: str) -> str:
     return "".join(f'[[suite]]\nname = "{name}"\n' for name in names)
-
-
-def need(*programs: str) -> None:
-    for program in programs:
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed")
 
 
 def test_tiobench_and_fio_on_a_disk_of_their_own(built: Built, tmp_path: Path) -> None:
@@ -132,7 +126,7 @@ def test_a_disk_too_small_is_an_error_of_the_case(built: Built, tmp_path: Path) 
 
 
 def test_a_kdyno_that_is_killed_leaves_no_disk_and_no_guest(built: Built, tmp_path: Path) -> None:
-    need("mkfs.ext4")
+    need("fio", "mkfs.ext4")
     suite = tmp_path / "tiobench.toml"
     suite.write_text(KERNEL + suites("tiobench"))
     process = subprocess.Popen(

@@ -7,6 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import needed
 import pytest
 
 from kdyno.experiment.loader import parse
@@ -116,11 +117,9 @@ def test_vector_registers_stay_what_a_process_made_them(image: Image, tmp_path: 
     assert isinstance(found, Sample), found
 
 
-@pytest.mark.skipif(
-    not os.environ.get("KDYNO_TEST_KUNIT"),
-    reason="a whole kernel build, 5 minutes: set KDYNO_TEST_KUNIT=1",
-)
 def test_the_kernels_own_tests_pass() -> None:
+    if not needed.complete:
+        pytest.skip("a whole kernel build, 5 minutes: `make test`, or pytest --complete")
     report = kernel_tests(
         find_routine("overlap-sse"),
         SOURCE,

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import shutil
-
+import needed
 import pytest
 from conftest import uml_processes
 
@@ -46,12 +45,14 @@ def booted(image: Image, cases: tuple[Case, ...], *more: CaseJob) -> Outcome:
 
 
 def scores(outcome: Outcome, cases: tuple[Case, ...]) -> dict[str, float]:
-    """By case. What this machine lacks is skipped with the way to get it; nothing else may be."""
+    """By case. What this machine lacks is skipped with the way to get it, where set-up was not to
+    install it; nothing else may be."""
     found = {}
     for number, case in enumerate(cases):
         said = outcome.transcript.result(number)
         if isinstance(said, Skip):
             assert "apt-get install" in said.reason, said
+            assert not needed.complete, f"{case.name}: {said.reason}"
             continue
         assert isinstance(said, Sample), (case.name, said)
         output = said.extra.get("stdout", "")
@@ -78,7 +79,7 @@ def test_the_whole_of_unixbench(stock: Image) -> None:
 
 def test_the_whole_of_xbench(stock: Image) -> None:
     suite = SUITES["xbench"]
-    disk = shutil.which("fio") and shutil.which("mkfs.ext4")
+    disk = needed.complete or (needed.found("fio") and needed.found("mkfs.ext4"))
     cases = tuple(case for case in suite.cases if disk or not case.disk_bytes)
     outcome = booted(stock, cases)
     found = scores(outcome, cases)

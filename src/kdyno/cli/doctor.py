@@ -11,7 +11,7 @@ EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json -"
 
 def verb(json: Json = None) -> int:
     """Say what this machine has and lacks for kdyno, and how the rest is installed."""
-    from kdyno.lab.doctor import examine, install_line, this_family
+    from kdyno.lab.doctor import examine, install_line, suites_line, this_family
 
     check_writable(json)
     findings = examine()
@@ -40,6 +40,8 @@ def verb(json: Json = None) -> int:
             print(f"{word:8} {finding.need.name:18} {finding.need.purpose}{why}")
         if line is not None:
             print(f"\nTo install what is missing: {line}")
+            if (suites := suites_line(findings, this_family())) is not None:
+                print(f"For the suites alone: {suites}")
         elif any(not finding.ok for finding in findings):
             print("\nInstall what is missing by your distribution's own tool.")
         else:

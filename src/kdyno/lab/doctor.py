@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from kdyno import sandbox
 from kdyno.command import capture
 from kdyno.lab.need import INSTALL, Finding, Need, packages, program
 from kdyno.lab.suite_programs import SUITE_NEEDS
+from kdyno.paths import cache_root, data_root
 
 __all__ = ["INSTALL", "NEEDS", "Finding", "Need", "examine", "family", "install_line"]
 
@@ -31,7 +33,6 @@ def _links(*flags: str) -> Callable[[], str | None]:
 
 
 def _space() -> str | None:
-    from kdyno.paths import cache_root
 
     folder = cache_root()
     while not folder.exists():
@@ -124,6 +125,20 @@ def this_family() -> str | None:
         return family(Path("/etc/os-release").read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return None
+
+
+def suites_line(findings: tuple[Finding, ...], family_name: str | None) -> str | None:
+    """The project's own command for what suites run; None when all is there, or outside of a
+    checkout or of Debian and its like."""
+    makefile = data_root() / "Makefile"
+    lacking = any(not finding.ok and finding.need in SUITE_NEEDS for finding in findings)
+    if not lacking or family_name not in ("debian", "ubuntu") or not makefile.is_file():
+        return None
+    return (
+        "make setup-suites"
+        if Path.cwd() == makefile.parent
+        else (f"make -C {shlex.quote(str(makefile.parent))} setup-suites")
+    )
 
 
 def install_line(findings: tuple[Finding, ...], family_name: str | None) -> str | None:

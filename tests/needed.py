@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""What a test needs of the machine.
+
+What Debian packages bring is installed by `make test`, so there a test that lacks it fails (the
+option --complete). Elsewhere, in `make check` on any machine, it is skipped. Both name the way out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import NoReturn
+
+import pytest
+
+from kdyno import sandbox
+
+SETUP = "./setup.sh --tests"
+PACKAGES: Mapping[str, str] = {
+    "ab": "apache2-utils",
+    "apache2": "apache2-bin",
+    "bc": "bc",
+    "benchstat": "",
+    "bison": "bison",
+    "chromium": "chromium-headless-shell",
+    "clang": "clang",
+    "compare.py": "libbenchmark-tools",
+    "diff": "diffutils",
+    "dpkg-deb": "dpkg",
+    "fio": "fio",
+    "flex": "flex",
+    "gcc": "gcc",
+    "gprof": "binutils",
+    "hackbench": "rt-tests",
+    "hyperfine": "hyperfine",
+    "mkfs.ext4": "e2fsprogs",
+    "nm": "binutils",
+    "setpriv": "util-linux",
+    "taskset": "util-linux",
+    "Xvfb": "xvfb",
+    "zstd": "zstd",
+}
+"""Program → the Debian package that has it; "": set-up builds it."""
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "chromium": ("chromium", "chromium-browser", "chromium-headless-shell"),
+    "clang": ("clang", "clang-19", "clang-16"),
+    "compare.py": ("/usr/share/benchmark/compare.py",),
+    "benchstat": (".venv/bin/benchstat", "benchstat"),
+}
+"""Programs that go by another name."""
+
+complete = False
+"""Whether everything that set-up installs must be there (set by --complete)."""
+
+
+def found(name: str) -> str | None:
+    """Where a program is; None when it is not there."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    places = (shutil.which(it, os.F_OK, path=path) for it in NAMES.get(name, (name,)))
+    return next((place for place in places if place), None)
+
+
+def lack(reason: str) -> NoReturn:
+    """The test cannot run without something that set-up installs."""
+    if complete:
+        pytest.fail(f"{reason}; `{SETUP}` installs what the tests need", pytrace=False)
+    pytest.skip(reason)
+
+
+def need(*programs: str) -> None:
+    """Each of the programs, or the test is skipped or fails; "sandbox" is bubblewrap that works."""
+    for name in programs:
+        if name == "sandbox":
+            if (why := sandbox.unusable()) is not None:
+                lack(f"no sandbox: {why} (apt-get install bubblewrap, docs/sandbox.md)")
+        elif found(name) is None:
+            package = PACKAGES[name]
+            lack(f"no {name}: {f'apt-get install {package}' if package else SETUP}")
