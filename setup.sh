@@ -52,7 +52,7 @@ find_python() {
             return 0
         fi
     done
-    say "kdyno needs Python 3.11 or later"
+    say "kdyno needs Python 3.11 or later (\`make setup\` installs Debian's)"
     exit 1
 }
 

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: MIT
+"""The README's two commands on a Debian 12 that nothing was done to, as root and as a user.
+
+A root of minimal Debian is made from this machine's own mirror setting, on a disk of its own: a
+file of a fixed size that is unlinked as soon as it is mounted, in namespaces that end with this
+process. So nothing is left, however it ends. The checkout's HEAD is cloned into it; certificates,
+proxies and the settings of apt, pip, uv and Go are carried in. Times go to build/fresh.json.
+
+The root is entered by pivot_root: Linux refuses user namespaces within a chroot (EPERM), and the
+sandbox of an ordinary user is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.kernels.sources import apt
+
+ROOT = Path(__file__).parent.parent
+TARGETS = ("setup", "setup-suites", "setup-tests", "check", "demo", "test")
+CODENAME = "bookworm"
+PREFIX = "kdyno-fresh-"
+CHECKOUT = "/srv/kdyno"
+USER = "dyno"
+HOMES = {"root": "/root", "user": f"/home/{USER}"}
+SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ENTER, WITHIN = ("fresh-enter.sh", "fresh-within.sh")
+
+# Variables that say how this machine reaches the world, and files that do.
+CARRIED = re.compile(
+    r"(PIP|UV|GIT_SSL|REQUESTS|CURL|SSL_CERT)_(?!CACHE)\w+|GO(PROXY|SUMDB|FLAGS|PRIVATE|NOSUMDB|AUTH)"
+    r"|(https?|ftp|all|no)_proxy|(HTTPS?|FTP|ALL|NO)_PROXY"
+)
+FILES = (
+    *("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/uv/uv.toml", "/etc/gitconfig"),
+    *("/usr/local/share/ca-certificates", "/etc/ssl/certs/ca-certificates.crt"),
+)
+HOME_FILES = (
+    *(".config/pip/pip.conf", ".pip/pip.conf", ".config/uv/uv.toml", ".config/go/env"),
+    *(".gitconfig", ".netrc"),
+)
+APT = re.compile(r"Acquire::((https?|ftp)::|Retries|ForceIPv)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Time:
+    """One step by one person: seconds, exit status, and the disk's use after it."""
+
+    person: str
+    step: str
+    status: int
+    seconds: int
+    used_mb: int
+
+
+def sources(entries: Sequence[apt.Entry], codename: str) -> list[str]:
+    """Lines for sources.list from a machine's own entries, for Debian 12 whatever it runs."""
+    own = apt.archive(entries, codename).groups[0]
+    return [f"deb {it.uri} {it.suite.replace(codename, CODENAME)} main" for it in own]
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those of ``variables`` that the steps are given."""
+    return {name: value for name, value in variables.items() if CARRIED.fullmatch(name)}
+
+
+def named_files(variables: Mapping[str, str]) -> list[Path]:
+    """Files that carried variables name; a folder only where it is small."""
+    words = [word for value in variables.values() for word in value.replace(",", " ").split()]
+    found = [Path(word) for word in words if word.startswith("/")]
+    small = (it for it in found if it.is_file() or (it.is_dir() and len(list(it.iterdir())) < 100))
+    return [it for it in small if it.resolve() != Path("/etc/ssl/certs")]
+
+
+def apt_options(dump: str) -> str:
+    """What `apt-config dump` says of proxies and the like, as a file for apt.conf.d."""
+    lines = [line for line in dump.splitlines() if APT.match(line) and not line.endswith('"";')]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def carry(into: Path, paths: Iterable[Path]) -> None:
+    """Copies of files and folders at the same places below ``into``."""
+    for path in paths:
+        if not path.exists():
+            continue
+        place = into / path.relative_to("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.copytree(path, place, dirs_exist_ok=True)
+        else:
+            shutil.copyfile(path, place)
+
+
+def call(*words: str | Path) -> None:
+    done = subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise ToolError(f"{words[0]} failed with status {done.returncode}")
+
+
+def sweep(place: Path) -> None:
+    """Delete what calls that were killed left: no mount, an archive at most."""
+    for left in place.glob(f"{PREFIX}*.*"):
+        if not Path(f"/proc/{left.suffix[1:]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def make_root(folder: Path) -> float:
+    """root.tar and what is carried into it, in ``folder``; gives the seconds."""
+    began = time.monotonic()
+    lines = sources(apt.read_entries(Path("/etc/apt")), apt.codename())
+    options = apt_options(
+        subprocess.run(
+            ["apt-config", "dump", "Acquire"], check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+    )
+    carried = environment(os.environ)
+    carry(folder / "carry", [*map(Path, FILES), *named_files(carried)])
+    (folder / "carry/etc/apt/apt.conf.d").mkdir(parents=True)
+    (folder / "carry/etc/apt/apt.conf.d/90machine").write_text(options)
+    (folder / "home").mkdir()
+    for name in HOME_FILES:
+        if (file := Path.home() / name).is_file():
+            (folder / "home" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, folder / "home" / name)
+    (folder / "apt.conf").write_text(options)
+    call(
+        *("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates,sudo"),
+        *(f"--aptopt={folder / 'apt.conf'}", CODENAME, folder / "root.tar", *lines),
+    )
+    return time.monotonic() - began
+
+
+def words_of(folder: Path, person: str, options: argparse.Namespace) -> list[str]:
+    """The command line of one person's whole visit; it writes a line for each step to fd 3."""
+    disk = folder / "disk"
+    with disk.open("wb") as file:
+        file.truncate(options.gb << 30)
+    call("mkfs.ext4", "-q", "-F", "-O", "^has_journal", disk)
+    (folder / "root").mkdir(exist_ok=True)
+    given = {
+        **environment(os.environ),
+        "PATH": SEARCH,
+        "HOME": HOMES[person],
+        "USER": USER if person == "user" else "root",
+        "LANG": "C.UTF-8",
+        "TERM": os.environ.get("TERM", "dumb"),
+    }
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
+    (folder / "variables").write_text("\n".join([*lines, ""]))
+    shutil.copyfile(ROOT / "benchmarks" / WITHIN, folder / "within")
+    return [
+        *("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--ipc", "--fork"),
+        *("--kill-child=KILL", "--", "env", "-i", f"PATH={SEARCH}"),
+        *("sh", "-eu", str(ROOT / "benchmarks" / ENTER)),
+        *(str(folder), str(ROOT), person, HOMES[person], CHECKOUT),
+        *(str(options.cache.resolve()) if options.cache else "", *options.targets),
+    ]
+
+
+def visit(folder: Path, person: str, options: argparse.Namespace) -> list[Time]:
+    """All steps by one person; ends early after one that fails."""
+    told_in, told_out = os.pipe()
+    times = []
+    words = words_of(folder, person, options)
+    # In a session of its own: Ctrl-C is for this process, which then ends all of it at once.
+    process = subprocess.Popen(
+        ["sh", "-c", f'exec 3>&{told_out} {told_out}>&-; exec "$@"', "sh", *words],
+        stdin=subprocess.DEVNULL,
+        pass_fds=(told_out,),
+        start_new_session=True,
+    )
+    os.close(told_out)
+    try:
+        with os.fdopen(told_in) as told:
+            for line in told:
+                step, status, seconds, used_mb = line.split()
+                times.append(Time(person, step, int(status), int(seconds), int(used_mb)))
+        process.wait()
+    finally:
+        process.kill()
+        process.wait()
+    if process.returncode != 0 and all(it.status == 0 for it in times):
+        raise ToolError(f"the root could not be entered (status {process.returncode})")
+    return times
+
+
+def table(times: Sequence[Time]) -> str:
+    """Markdown: a row for each step."""
+    rows = [
+        f"| {it.person} | `{it.step}` | {it.seconds // 60} min {it.seconds % 60} s "
+        f"| {it.used_mb / 1000:.1f} GB | {'ok' if it.status == 0 else f'status {it.status}'} |"
+        for it in times
+    ]
+    head = "| as | step | time | disk after it | |\n| --- | --- | --: | --: | --- |"
+    return "\n".join([head, *rows, ""])
+
+
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make fresh FRESH=…", description=__doc__)
+    parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; demo test")
+    parser.add_argument("--as", dest="people", action="append", choices=HOMES, help="both")
+    parser.add_argument("--gb", type=int, default=24, help="size of the disk, 24")
+    parser.add_argument("--place", type=Path, default=Path("/var/tmp"), help="folder for the disk")
+    cache = os.environ.get("KDYNO_FRESH_CACHE")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=Path(cache) if cache else None,
+        help="a cache of kdyno's to begin with, which stays as it is; $KDYNO_FRESH_CACHE",
+    )
+    options = parser.parse_args(words)
+    options.targets = options.targets or ["demo", "test"]
+    if unknown := set(options.targets) - set(TARGETS):
+        parser.error(f"no such step: {', '.join(sorted(unknown))} (of {', '.join(TARGETS)})")
+    options.people = options.people or list(HOMES)
+    return options
+
+
+def require(options: argparse.Namespace) -> None:
+    """UsageError or ToolError with the way out where this machine cannot do it."""
+    if os.geteuid() != 0:
+        raise UsageError("a root is made and mounted by root only: sudo make fresh")
+    for program, package in (("mmdebstrap", "mmdebstrap"), ("mkfs.ext4", "e2fsprogs")):
+        if shutil.which(program) is None:
+            raise ToolError(f"no {program}: apt-get install {package}")
+    if options.cache is not None and not (options.cache / "images").is_dir():
+        raise UsageError(f"--cache {options.cache}: no cache of kdyno's (it has no images)")
+    free = shutil.disk_usage(options.place).free
+    if free < (options.gb + 2) << 30:
+        raise ToolError(
+            f"{options.place}: {free / 1e9:.0f} GB free, {options.gb + 2} needed; "
+            "--place DIR is another folder, --gb N a smaller disk"
+        )
+
+
+def main(words: Sequence[str]) -> int:
+    options = parsed(words)
+    require(options)
+    if subprocess.run(["git", "-C", ROOT, "diff", "--quiet", "HEAD"]).returncode != 0:
+        print("fresh: what is not committed is not cloned", file=sys.stderr)
+    sweep(options.place)
+    folder = Path(tempfile.mkdtemp(f".{os.getpid()}", PREFIX, options.place))
+    times: list[Time] = []
+    try:
+        seconds = make_root(folder)
+        print(f"fresh: Debian 12 in {seconds:.0f} s", file=sys.stderr)
+        for person in options.people:
+            times += visit(folder, person, options)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        print(f"\n{table(times)}")
+    kept = ROOT / "build" / "fresh.json"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text(json.dumps([asdict(it) for it in times], indent=1))
+    return max((it.status for it in times), default=1)
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main(sys.argv[1:]))
+    except KdynoError as problem:
+        raise SystemExit(f"fresh: {problem}") from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
