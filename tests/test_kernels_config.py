@@ -6,16 +6,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from held import held
 from hypothesis import given
 from hypothesis import strategies as st
 from toy_kernel import FILES, Toy, variant
 
 from kdyno import sandbox
 from kdyno.errors import BuildError, UsageError
+from kdyno.experiment import loader
 from kdyno.experiment.model import ConfigFragment, Experiment, Variant
 from kdyno.kernels.build import configure
 from kdyno.kernels.config import Wish, parse_line, unmet, wishes
 from kdyno.lab.builder import Recipes, build_all
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.paths import data_root
+from kdyno.suites.catalogue import load
 
 needs_gcc = pytest.mark.needs("gcc")
 
@@ -157,3 +162,34 @@ def test_a_baseline_that_does_not_build_ends_it_all(toy: Toy) -> None:
     recipes = Recipes({one.name: toy.recipe(one) for one in variants}, {})
     with pytest.raises(BuildError, match=r"variant 'stock' did not build"):
         build_all(_experiment(*variants), recipes, toy.cache, sandboxed=toy.sandboxed)
+
+
+def parsed(text: str, folder: Path) -> Experiment:
+    return loader.parse(text, "x.toml", folder, vocabulary(load()))
+
+
+def test_bench_is_the_same_under_uml_as_when_it_was_one_file() -> None:
+    """The lines are in every image's name: a kernel built before is still the same kernel."""
+    shipped = data_root() / "experiments" / "simd-memcpy.toml"
+    stock = loader.load(shipped, vocabulary(load())).variants[0]
+    assert [fragment.origin for fragment in stock.config] == ["bench.config", "bench.uml.config"]
+    lines = "".join(f"{wish.line}\n" for wish in wishes(stock.config))
+    held(Path(__file__).parent / "golden" / "bench-uml.config.txt", lines)
+
+
+def test_a_fragment_brings_what_its_machine_needs_besides(tmp_path: Path) -> None:
+    (tmp_path / "mine.config").write_text("CONFIG_EXPERT=y\n")
+    (tmp_path / "mine.uml.config").write_text("CONFIG_HOSTFS=y\n")
+    (tmp_path / "mine.qemu.config").write_text("CONFIG_PVH=y\n")
+    text = (
+        'name = "x"\nquestion = "Is it?"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
+        'config = ["mine"{}]\n[variant.stock]\n[measure]\ncalibrate = true\n'
+        '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
+    )
+    (only,) = parsed(text.format(""), tmp_path).variants
+    assert [(it.origin, it.lines) for it in only.config] == [
+        ("mine.config", ("CONFIG_EXPERT=y",)),
+        ("mine.uml.config", ("CONFIG_HOSTFS=y",)),
+    ]
+    with pytest.raises(UsageError, match=r"contradicts 'CONFIG_HOSTFS=y' \(from mine\.uml\.config"):
+        parsed(text.format(', "CONFIG_HOSTFS=n"'), tmp_path)

@@ -112,6 +112,8 @@ def _fragments() -> list[dict[str, Any]]:
 
     rows = []
     for path in sorted((data_root() / "kernel" / "config").glob("*.config")):
+        if "." in path.stem:  # comes by itself with the one that it is named after
+            continue
         comments = [
             line.lstrip("# ").removeprefix("help: ")
             for line in path.read_text(encoding="utf-8").splitlines()

@@ -34,24 +34,26 @@ def fragments(
     entries: Iterable[tuple[KeyPath, str]],
     folder: Path,
     fragment_dirs: Iterable[Path],
+    machine: str,
     mistakes: Mistakes,
 ) -> tuple[ConfigFragment, ...]:
-    """One fragment for each of the entries of a ``config`` key, looked up in the experiment's
-    ``folder`` and then in ``fragment_dirs``. Two that contradict each other are a mistake."""
+    """The fragments that the entries of a ``config`` key name, looked up in the experiment's
+    ``folder`` and then in ``fragment_dirs``. Beside NAME.config may lie NAME.MACHINE.config: what
+    kernels for that kind of machine need besides. Two that contradict each other are a mistake."""
     found: list[ConfigFragment] = []
     dirs = [folder, *fragment_dirs]
     for path, entry in entries:
         line = normal_line(entry)
-        fragment: ConfigFragment | None = None
+        named: list[ConfigFragment] = []
         if line is not None:
-            fragment = ConfigFragment(spelled(path), (line,))
+            named = [ConfigFragment(spelled(path), (line,))]
         elif _is_meant_as_line(entry):
             mistakes.add(
                 path, f"{quoted(entry)} is no configuration line: {_LINE_RULE}", found=entry
             )
         else:
-            fragment = _from_file(path, entry, dirs, mistakes)
-        if fragment is not None:
+            named = _from_files(path, entry, dirs, machine, mistakes)
+        for fragment in named:
             found.append(fragment)
             if text := contradiction(found):
                 mistakes.add(path, text, found=entry)
@@ -85,13 +87,13 @@ def _is_meant_as_line(entry: str) -> bool:
     return "=" in entry or entry.startswith("#") or entry.upper().startswith("CONFIG_")
 
 
-def _from_file(
-    path: KeyPath, entry: str, dirs: list[Path], mistakes: Mistakes
-) -> ConfigFragment | None:
+def _from_files(
+    path: KeyPath, entry: str, dirs: list[Path], machine: str, mistakes: Mistakes
+) -> list[ConfigFragment]:
     candidates = [folder / name for folder in dirs for name in (f"{entry}.config", entry)]
     file = next((candidate for candidate in candidates if is_file(candidate)), None)
     if file is None:
-        names = sorted({f.stem for folder in dirs for f in _configs(folder)})
+        names = sorted({f.stem for folder in dirs for f in _configs(folder) if "." not in f.stem})
         hint = nearest(entry.removesuffix(".config"), names)
         meant = f". Did you mean {quoted(hint)}?" if hint else ""
         mistakes.add(
@@ -101,7 +103,14 @@ def _from_file(
             + f" Fragments: {', '.join(names) or 'none'}; or write CONFIG_X=y",
             found=entry,
         )
-        return None
+        return []
+    besides = file.with_name(f"{file.stem}.{machine}.config")
+    files = [file, *([besides] if file.suffix == ".config" and is_file(besides) else [])]
+    read = (_from_file(path, entry, it, mistakes) for it in files)
+    return [fragment for fragment in read if fragment is not None]
+
+
+def _from_file(path: KeyPath, entry: str, file: Path, mistakes: Mistakes) -> ConfigFragment | None:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
             mistakes.add(path, f"{file.name} is larger than 1 MB, so it is no fragment")

@@ -54,17 +54,21 @@ def read_layer(
     path: KeyPath,
     folder: Path,
     vocabulary: Vocabulary,
+    machine: str,
     mistakes: Mistakes,
     keys: tuple[str, ...] = KERNEL_KEYS,
 ) -> Layer:
-    """The layer in ``data``; files are looked for in the experiment's ``folder``."""
+    """The layer in ``data``; files are looked for in the experiment's ``folder``, and fragments
+    bring what kernels for this kind of ``machine`` need besides."""
     table = Table(data, path, mistakes, keys)
     flags, file_flags = _cflags(table)
     return Layer(
         path=path,
         source=_source(table, folder, vocabulary),
         arch=table.word("arch", vocabulary.archs, "") or None,
-        config=fragments(table.texts("config"), folder, vocabulary.fragment_dirs, mistakes),
+        config=fragments(
+            table.texts("config"), folder, vocabulary.fragment_dirs, machine, mistakes
+        ),
         patches=_patches(table, folder, vocabulary),
         cflags=flags,
         file_cflags=file_flags,

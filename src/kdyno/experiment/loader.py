@@ -136,9 +136,11 @@ def _variants(
 ) -> tuple[tuple[Variant, ...], CaseFactors]:
     """The cross of all factors of kernels, and the factors of cases."""
     shared = top.raw("kernel") if "kernel" in top else {}
-    kernel = read_layer(shared, ("kernel",), folder, vocabulary, mistakes)
+    kernel = read_layer(shared, ("kernel",), folder, vocabulary, machine, mistakes)
     explicit = {
-        name: read_layer(data, ("variant", name), folder, vocabulary, mistakes, VARIANT_KEYS)
+        name: read_layer(
+            data, ("variant", name), folder, vocabulary, machine, mistakes, VARIANT_KEYS
+        )
         for name, data in top.table("variant").items()
     }
     factors: dict[str, dict[str, Layer]] = {}
@@ -159,7 +161,9 @@ def _variants(
             }
             continue
         factors[factor] = {
-            level: read_layer(data, (*path, level), folder, vocabulary, mistakes, LEVEL_KEYS)
+            level: read_layer(
+                data, (*path, level), folder, vocabulary, machine, mistakes, LEVEL_KEYS
+            )
             for level, data in levels.items()
         }
     if machine == HOST:
