@@ -97,6 +97,10 @@ END
 # Debian has no package of it. Its module needs any Go since 1.15.
 install_benchstat() {
     [ ! -x .venv/bin/benchstat ] || return 0
+    command -v go >/dev/null || {
+        say "no go, so no benchstat: its test will fail"
+        return 0
+    }
     say "benchstat"
     GOBIN="$PWD/.venv/bin" GOMODCACHE="$PWD/build/go/modules" GOCACHE="$PWD/build/go/cache" \
         GOFLAGS="-modcacherw" go install "$benchstat" 2>build/go.log || {
