@@ -23,6 +23,7 @@ PACKAGES: Mapping[str, str] = {
     "bc": "bc",
     "benchstat": "",
     "bison": "bison",
+    "bzip2": "bzip2",
     "chromium": "chromium-headless-shell",
     "clang": "clang",
     "compare.py": "libbenchmark-tools",

@@ -88,8 +88,7 @@ def test_sources_that_cannot_be_are_refused(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["tar", "tar.xz", "tar.gz", "tar.bz2", "tar.zst"])
 def test_tar(tmp_path: Path, tree: Path, cache: Path, suffix: str) -> None:
-    if suffix == "tar.zst":
-        need("zstd")
+    need(*{"tar.zst": ["zstd"], "tar.bz2": ["bzip2"]}.get(suffix, []))
     file = make_tar(tree, tmp_path / f"x.{suffix}")
     found = got(f"tar:{file}", cache)
     assert found.version == "7.3.4"
