@@ -37,6 +37,7 @@ PACKAGES: Mapping[str, str] = {
     "hyperfine": "hyperfine",
     "mkfs.ext4": "e2fsprogs",
     "nm": "binutils",
+    "perf": "linux-perf",
     "setpriv": "util-linux",
     "taskset": "util-linux",
     "Xvfb": "xvfb",

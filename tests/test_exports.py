@@ -160,7 +160,6 @@ def test_junit_fails_where_the_gate_does(name: str) -> None:
 
 
 def test_parquet_has_every_score(evidence: Evidence) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     import io
 
     from pyarrow import parquet

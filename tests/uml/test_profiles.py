@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import EXPERIMENT, kdyno
+from needed import need
 
 from kdyno.errors import ToolError
 from kdyno.kernels.image import Image
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.uml
 
 
 def require_perf() -> None:
+    need("perf")
     try:
         perf.ability()
     except ToolError as problem:
