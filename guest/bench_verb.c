@@ -105,14 +105,19 @@ int verb_bench(int argc, char **argv) {
 
 // The same job as in a guest, without mounts and power: for the host as a machine, and for tests.
 int verb_job(int argc, char **argv) {
-    double fd = 1;
+    double fd = 1, orders = -1;
     struct job job;
     char error[512];
-    if (argc != 1 && (argc != 3 || strcmp(argv[1], "--fd") || !number(argv[2], 1, 1 << 20, &fd)))
-        return usage("job wants a file and perhaps --fd N", "");
+    bool good = argc == 1 || argc == 3 || argc == 5;
+    for (int at = 1; good && at + 1 < argc; at += 2)
+        good = number(argv[at + 1], 0, 1 << 20,
+                      !strcmp(argv[at], "--fd") ? &fd : &orders) &&
+               (!strcmp(argv[at], "--fd") || !strcmp(argv[at], "--orders"));
+    if (!good)
+        return usage("job wants a file, perhaps --fd N and --orders N", "");
     int own = fcntl((int)fd, F_DUPFD_CLOEXEC, 3);
     if (own < 0)
-        return usage("that descriptor is not open: --fd ", argv[2]);
+        return usage("the descriptor of --fd is not open", "");
     char *text = job_read(argv[0], error, sizeof error);
     if (!text || !job_parse(&job, text)) {
         fprintf(stderr, "kdyno-guest: %s\n", text ? job.error : error);
@@ -120,7 +125,9 @@ int verb_job(int argc, char **argv) {
     }
     if (fd > 1)
         close((int)fd);
-    channel_open(own, job.nonce);
+    if (job.turns && orders < 0)
+        return usage("a job with turns wants --orders N", "");
+    channel_open(own, (int)orders, job.nonce);
     explicit_bzero(job.nonce, sizeof job.nonce);
     return session_run(&job, NULL) ? 0 : 1;
 }

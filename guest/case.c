@@ -33,7 +33,7 @@ void case_prepare(void) {
 }
 
 static _Noreturn void child(const struct case_spec *spec, const struct bench *bench, int wire,
-                            void (*in_child)(void)) {
+                            int orders, void (*in_child)(void)) {
     setsid();
     if (in_child)
         in_child();
@@ -47,17 +47,22 @@ static _Noreturn void child(const struct case_spec *spec, const struct bench *be
     if (null >= 0)
         dup2(null, 0);
     dup2(2, 1); // records may be going to stdout
-    if (wire != 3)
-        dup2(wire, 3);
-    fcntl(3, F_SETFD, FD_CLOEXEC);
-    if (close_range(4, ~0u, 0))
-        for (int fd = 4; fd < 1024; fd++)
+    // Both out of the way first: either may be where the other belongs.
+    wire = fcntl(wire, F_DUPFD, ORDERS_FD + 1);
+    orders = orders < 0 ? null : fcntl(orders, F_DUPFD, ORDERS_FD + 1);
+    dup3(wire, WIRE_FD, O_CLOEXEC);
+    dup3(orders, ORDERS_FD, O_CLOEXEC);
+    if (close_range(ORDERS_FD + 1, ~0u, 0))
+        for (int fd = ORDERS_FD + 1; fd < 1024; fd++)
             close(fd);
     if (refused) {
-        wire_send(3, WIRE_FAIL, refused, strlen(refused));
+        wire_send(WIRE_FD, WIRE_FAIL, refused, strlen(refused));
         _exit(1);
     }
-    harness_run(bench, spec->argc, spec->argv, spec->plan, 3);
+    struct plan plan = spec->plan;
+    if (orders != null)
+        plan = (struct plan){.turns = true};
+    harness_run(bench, spec->argc, spec->argv, plan);
 }
 
 // Every child that is over: fills in `status` for the case's own process.
@@ -112,39 +117,71 @@ static void judge(struct case_outcome *outcome, const struct case_spec *spec, bo
         snprintf(reason, size, "%s", said->text);
     } else if (said->garbled) {
         snprintf(reason, size, "what the case's process wrote makes no sense");
-    } else if (!said->done || !said->rep_count || WEXITSTATUS(status)) {
+    } else if (!said->done || (!said->rep_count && !said->ready) || WEXITSTATUS(status)) {
         snprintf(reason, size, "exited with status %d without a result", WEXITSTATUS(status));
     } else {
         outcome->kind = CASE_SAMPLE;
     }
 }
 
-void case_run(const struct case_spec *spec, void (*in_child)(void), struct case_outcome *outcome) {
+// Forks the case; with `orders` for turns. False with the reason.
+static bool start(const struct case_spec *spec, void (*in_child)(void), bool turns,
+                  struct case_process *process, struct case_outcome *outcome) {
     memset(outcome, 0, sizeof *outcome);
     outcome->kind = CASE_ERROR;
     const struct bench *bench = bench_find(spec->bench);
     if (!bench) {
         snprintf(outcome->reason, sizeof outcome->reason,
                  "no benchmark %s in this guest program: kdyno-guest list names them", spec->bench);
-        return;
+        return false;
     }
-    int pipes[2];
-    pid_t pid = -1;
-    if (pipe2(pipes, O_CLOEXEC) || (pid = fork()) < 0) {
+    int said[2], told[2] = {-1, -1};
+    if (pipe2(said, O_CLOEXEC) || (turns && pipe2(told, O_CLOEXEC)) ||
+        (process->pid = fork()) < 0) {
         snprintf(outcome->reason, sizeof outcome->reason, "cannot start a process: %s",
                  strerror(errno));
+        return false;
+    }
+    if (!process->pid) {
+        close(said[0]);
+        close(told[1]);
+        child(spec, bench, said[1], told[0], in_child);
+    }
+    close(said[1]);
+    close(told[0]);
+    fcntl(said[0], F_SETFL, O_NONBLOCK);
+    process->from = said[0];
+    process->orders = told[1];
+    return true;
+}
+
+void case_run(const struct case_spec *spec, void (*in_child)(void), struct case_outcome *outcome) {
+    struct case_process process;
+    if (!start(spec, in_child, false, &process, outcome))
         return;
-    }
-    if (!pid) {
-        close(pipes[0]);
-        child(spec, bench, pipes[1], in_child);
-    }
-    close(pipes[1]);
-    fcntl(pipes[0], F_SETFL, O_NONBLOCK);
     int status = 0;
-    bool ended = follow(pid, pipes[0], spec->timeout_s, &outcome->said, &status);
-    bool cleared = leftovers_clear(pid, !ended);
-    close(pipes[0]);
+    bool ended = follow(process.pid, process.from, spec->timeout_s, &outcome->said, &status);
+    case_close(&process, spec, ended, status, outcome);
+}
+
+bool case_open(const struct case_spec *spec, void (*in_child)(void), struct case_process *process,
+               struct case_outcome *outcome) {
+    return start(spec, in_child, true, process, outcome);
+}
+
+bool case_follow(const struct case_process *process, struct case_outcome *outcome, int *status) {
+    bool ended = false;
+    reap(process->pid, &ended, status);
+    wire_read(&outcome->said, process->from);
+    return ended;
+}
+
+void case_close(const struct case_process *process, const struct case_spec *spec, bool ended,
+                int status, struct case_outcome *outcome) {
+    bool cleared = leftovers_clear(process->pid, !ended);
+    close(process->from);
+    if (process->orders >= 0)
+        close(process->orders);
     judge(outcome, spec, ended, status);
     if (!cleared) {
         outcome->kind = CASE_ERROR;

@@ -14,15 +14,20 @@
 static char line[6 * WIRE_NOTE_BYTES_MAX + 48 * WIRE_REPS_MAX + 8 * WIRE_TEXT_MAX];
 static struct json json;
 static struct {
-    int fd;
+    int fd, orders;
     char nonce[NONCE_LENGTH + 1];
     uint64_t seq;
-} channel = {.fd = -1};
+} channel = {.fd = -1, .orders = -1};
 
-void channel_open(int fd, const char *nonce) {
+void channel_open(int fd, int orders, const char *nonce) {
     channel.fd = fd;
+    channel.orders = orders;
     channel.seq = 0;
     memcpy(channel.nonce, nonce, sizeof channel.nonce);
+}
+
+int channel_orders(void) {
+    return channel.orders;
 }
 
 struct json *channel_record(const char *type) {
@@ -67,6 +72,8 @@ void channel_say(const char *type, long index, const char *reason) {
 
 void channel_forget(void) {
     close(channel.fd);
+    if (channel.orders >= 0 && channel.orders != channel.fd)
+        close(channel.orders);
     explicit_bzero(&channel, sizeof channel);
-    channel.fd = -1;
+    channel.fd = channel.orders = -1;
 }

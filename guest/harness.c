@@ -17,7 +17,6 @@
 enum { REPS_LEAST = 5, REPS_MOST = 256, PARTS = 8 };
 static const uint64_t rep_least_ns = 1000000; // below that the clock and its reading show
 
-static int wire = -1;
 static bool in_guest, untimed;
 
 void harness_enter_guest(void) {
@@ -38,7 +37,7 @@ static _Noreturn void say_last(enum wire_type type, int status, const char *form
     char text[WIRE_TEXT_MAX];
     int length = vsnprintf(text, sizeof text, format, values);
     size_t kept = length < 0 ? 0 : (size_t)length;
-    wire_send(wire, type, text, kept < sizeof text ? kept : sizeof text - 1);
+    wire_send(WIRE_FD, type, text, kept < sizeof text ? kept : sizeof text - 1);
     _exit(status);
 }
 
@@ -63,7 +62,7 @@ void bench_note(const char *key, const void *bytes, size_t length) {
         length = WIRE_NOTE_BYTES_MAX;
     memcpy(payload, key, prefix);
     memcpy(payload + prefix, bytes, length);
-    wire_send(wire, WIRE_NOTE, payload, prefix + length);
+    wire_send(WIRE_FD, WIRE_NOTE, payload, prefix + length);
 }
 
 uint64_t bench_number(const char *text, const char *what, uint64_t least, uint64_t most) {
@@ -127,7 +126,7 @@ static void report(uint64_t operations, uint64_t ns) {
         bench_fail("a repetition of %" PRIu64 " operations took only %" PRIu64
                    " ns, and less than 1 ms cannot be timed: ask for more operations or seconds",
                    rep.operations, rep.ns);
-    if (!wire_send(wire, WIRE_REP, &rep, sizeof rep))
+    if (!wire_send(WIRE_FD, WIRE_REP, &rep, sizeof rep))
         _exit(1);
 }
 
@@ -153,16 +152,37 @@ static void measure_seconds(const struct bench *bench, double seconds, uint64_t 
 }
 
 static void measure_operations(const struct bench *bench, uint64_t operations) {
-    uint64_t left = operations, reps = operations < REPS_LEAST ? operations : REPS_LEAST;
-    for (; reps; reps--) {
-        uint64_t share = left / reps;
-        report(share, timed(bench, share));
+    struct wire_rep reps[REPS_LEAST];
+    uint64_t left = operations, count = operations < REPS_LEAST ? operations : REPS_LEAST;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t share = left / (count - i);
+        reps[i] = (struct wire_rep){share, timed(bench, share)};
         left -= share;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        report(reps[i].operations, reps[i].ns);
+}
+
+// Turn by turn, as long as there are orders. Between two turns this process sleeps.
+static void take_turns(const struct bench *bench) {
+    struct order order;
+    wire_send(WIRE_FD, WIRE_READY, NULL, 0);
+    for (ssize_t got; (got = read(ORDERS_FD, &order, sizeof order));) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got != sizeof order)
+            bench_fail("an order was cut off");
+        if (order.lead)
+            bench->body(order.lead);
+        struct wire_rep rep = {order.operations, 0};
+        if (order.operations)
+            rep.ns = timed(bench, order.operations);
+        if (!wire_send(WIRE_FD, WIRE_REP, &rep, sizeof rep))
+            _exit(1);
     }
 }
 
-void harness_run(const struct bench *bench, int argc, char **argv, struct plan plan, int wire_fd) {
-    wire = wire_fd;
+void harness_run(const struct bench *bench, int argc, char **argv, struct plan plan) {
     const char *why_not = bench->supported ? bench->supported() : NULL;
     if (why_not)
         bench_skip("%s", why_not);
@@ -174,11 +194,13 @@ void harness_run(const struct bench *bench, int argc, char **argv, struct plan p
     uint64_t start = clock_ns(), operations = 0;
     if (plan.operations)
         bench->body(plan.operations < 10 ? 1 : plan.operations / 10);
-    else
+    else if (!plan.turns)
         operations = calibrate(bench, plan.seconds);
     struct wire_figures before = cpu();
     before.calibration_ns = clock_ns() - start;
-    if (plan.operations)
+    if (plan.turns)
+        take_turns(bench);
+    else if (plan.operations)
         measure_operations(bench, plan.operations);
     else
         measure_seconds(bench, plan.seconds, operations);
@@ -188,7 +210,7 @@ void harness_run(const struct bench *bench, int argc, char **argv, struct plan p
         bench->cleanup();
     struct wire_figures figures = {after.user_ns - before.user_ns, after.sys_ns - before.sys_ns,
                                    before.calibration_ns};
-    wire_send(wire, WIRE_FIGURES, &figures, sizeof figures);
-    wire_send(wire, WIRE_DONE, NULL, 0);
+    wire_send(WIRE_FD, WIRE_FIGURES, &figures, sizeof figures);
+    wire_send(WIRE_FD, WIRE_DONE, NULL, 0);
     _exit(0);
 }

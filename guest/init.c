@@ -115,7 +115,7 @@ static void remove_job(const char *path) {
 }
 
 static int open_channel(void) {
-    int fd = open(channel_path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    int fd = open(channel_path, O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         die(channel_path, "no results channel: the command line needs con1=fd:N");
     struct termios mode;
@@ -194,7 +194,7 @@ int verb_init(int argc, char **argv) {
         die("no job", error);
     remove_job(path);
     bool good = job_parse(&job, text);
-    channel_open(fd, job.nonce);
+    channel_open(fd, fd, job.nonce);
     explicit_bzero(job.nonce, sizeof job.nonce);
     if (!good) {
         channel_say("fatal", -1, job.error);

@@ -139,6 +139,8 @@ static bool take_line(struct reading *in, char *line) {
         return refuse(in, "the nonce must come before %.40s", line);
     if (!strcmp(line, "end"))
         return in->ended = true;
+    if (!strcmp(line, "turns"))
+        return in->job->turns = true;
     if (!strcmp(line, "sysctl"))
         return take_sysctl(in, value);
     if (!strcmp(line, "case"))

@@ -16,6 +16,7 @@ struct job {
     size_t sysctl_count;
     struct case_spec *cases;
     size_t case_count;
+    bool turns;      // wait for orders instead of running every case
     char error[256]; // after job_parse returned false
 };
 

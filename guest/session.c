@@ -12,6 +12,7 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "turns.h"
 
 enum { PROTOCOL = 1 };
 
@@ -100,7 +101,9 @@ bool session_run(const struct job *job, void (*tidy)(void)) {
             return false;
         }
     case_prepare();
-    for (size_t i = 0; i < job->case_count; i++) {
+    if (job->turns && !turns_serve(job, run_case, tidy, &inside_ns))
+        return false;
+    for (size_t i = 0; !job->turns && i < job->case_count; i++) {
         uint64_t start = clock_ns();
         if (!run_case(job, i))
             return false;

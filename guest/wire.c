@@ -80,6 +80,9 @@ static void take(struct wire_reader *reader, uint32_t type, const unsigned char 
     case WIRE_DONE:
         reader->done = true;
         return;
+    case WIRE_READY:
+        reader->ready = true;
+        return;
     }
     reader->garbled = true;
 }

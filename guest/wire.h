@@ -16,7 +16,15 @@ enum {
     WIRE_NOTE_BYTES_MAX = 64 * 1024, // of all notes together
 };
 
-enum wire_type { WIRE_REP = 1, WIRE_FIGURES, WIRE_NOTE, WIRE_SKIP, WIRE_FAIL, WIRE_DONE };
+enum wire_type {
+    WIRE_REP = 1,
+    WIRE_FIGURES,
+    WIRE_NOTE,
+    WIRE_SKIP,
+    WIRE_FAIL,
+    WIRE_DONE,
+    WIRE_READY, // set up, and waits for its first turn
+};
 
 struct wire_rep {
     uint64_t operations;
@@ -44,7 +52,7 @@ struct wire_reader {
     char note_bytes[WIRE_NOTE_BYTES_MAX];
     size_t note_used;
     char text[WIRE_TEXT_MAX]; // of WIRE_SKIP or WIRE_FAIL
-    bool skipped, failed, done, garbled;
+    bool ready, skipped, failed, done, garbled;
     unsigned char buffer[WIRE_NOTE_BYTES_MAX + 256];
     size_t buffered;
 };

@@ -20,8 +20,7 @@ VOCABULARY = Vocabulary(
     suites={"unixbench": ("pipe", "context1", "fscopy-256", "fscopy-1024"), "simd": ("fill",)},
     routines=("avx512", "fsrm"),
     fragment_dirs=(DATA / "fragments",),
-    machines=("uml", "qemu", "host"),
-    archs=("um", "um32", "x86_64"),
+    machines={"uml": ("um", "um32"), "qemu": ("x86_64",), "host": ()},
 )
 VALID = ("valid-cross", "minimal")
 

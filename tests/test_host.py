@@ -16,10 +16,10 @@ from earlier_run import as_0_1_0
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
-from kdyno.lab import benches, booting, execution
+from kdyno.lab import benches, execution
 from kdyno.lab.execution import Options, execute, resume
 from kdyno.lab.vocabulary import vocabulary
-from kdyno.machines import disk
+from kdyno.machines import disk, host_machine
 from kdyno.machines.cpus import place
 from kdyno.machines.host import HostJob, Running, running, work_off
 from kdyno.report.terminal import text
@@ -205,7 +205,7 @@ def test_what_the_host_cannot_do_is_refused(more: str, words: str) -> None:
 @pytest.fixture
 def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
     program = make()
-    for module in (benches, booting):
+    for module in (benches, host_machine):
         monkeypatch.setattr(module, "guest_program", lambda _cache, _bits: program)
     monkeypatch.setattr("kdyno.lab.equipment._found", lambda _need, _programs: True)
     # Another kdyno that measures on this machine is nothing to wait for here.
@@ -245,7 +245,7 @@ def test_a_host_run_is_not_resumed_under_another_kernel(
 ) -> None:
     run, _ = execute(experiment(), load(), options)
     other = Running("6.0-other", "#1", "quiet", "", "")
-    monkeypatch.setattr(benches, "running", lambda: other)
+    monkeypatch.setattr(host_machine, "running", lambda: other)
     with pytest.raises(UsageError, match="another kernel, or another command line"):
         resume(run.path, experiment(), load(), options)
 

@@ -141,9 +141,9 @@ def measured(
     from kdyno.cli.scoring import after_table, with_scores
     from kdyno.cli.watching import watching
     from kdyno.experiment.overrides import apply
-    from kdyno.experiment.running import HOST
     from kdyno.lab.execution import Options, execute, resume
     from kdyno.lab.profiling import require as require_profile
+    from kdyno.machines.kinds import KINDS
     from kdyno.paths import cache_root
     from kdyno.report import gate
     from kdyno.report import scoring as scored
@@ -163,7 +163,7 @@ def measured(
     asked = apply(overrides, asked)
     consent(asked, yes or resumed is not None)
     gate.check(rules, *_watchable(asked))
-    gate.check_compares(rules, asked.machine.kind != HOST or asked.measure.calibrate)
+    gate.check_compares(rules, KINDS[asked.machine.kind].builds or asked.measure.calibrate)
     scored.check(scoring, {use.name for use in asked.suites}, suites)
     profiled = asked.measure.profile != "none" and not overrides.only_baseline
     if profiled:

@@ -29,7 +29,7 @@ from kdyno.experiment.layer import Layer, read_layer
 from kdyno.experiment.mistakes import Mistakes, nearest, quoted, refuse
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.position import Positions
-from kdyno.experiment.running import HOST, running
+from kdyno.experiment.running import running
 from kdyno.experiment.sections import read_machine, read_measure, read_suites
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
@@ -86,9 +86,10 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
     found, of_cases = _variants(top, folder, vocabulary, machine.kind, mistakes)
     suites = read_suites(data.get("suite", []), vocabulary, mistakes)
     suites = expanded(suites, of_cases, vocabulary, mistakes)
-    alone = measure.calibrate or machine.kind == HOST
+    boots = vocabulary.machines.get(machine.kind, ())
+    alone = measure.calibrate or not boots
     baseline = _baseline(top, found, alone, mistakes)
-    _check_archs(found, machine.kind, mistakes)
+    _check_archs(found, machine.kind, vocabulary, mistakes)
     skip = top.flag("skip-unsupported")
     mistakes.raise_any()
     return Experiment(
@@ -166,9 +167,10 @@ def _variants(
             )
             for level, data in levels.items()
         }
-    if machine == HOST:
-        return running(kernel, explicit, factors, mistakes), of_cases
-    default_arch = "um" if machine == "uml" or "x86_64" not in vocabulary.archs else "x86_64"
+    boots = vocabulary.machines.get(machine)
+    if boots == ():
+        return running(machine, kernel, explicit, factors, mistakes), of_cases
+    default_arch = (boots or vocabulary.archs)[0]
     return crossed(kernel, explicit, factors, default_arch, mistakes), of_cases
 
 
@@ -202,15 +204,21 @@ def _baseline(top: Table, found: tuple[Variant, ...], alone: bool, mistakes: Mis
     return baseline
 
 
-def _check_archs(found: tuple[Variant, ...], machine: str, mistakes: Mistakes) -> None:
+def _check_archs(
+    found: tuple[Variant, ...], machine: str, vocabulary: Vocabulary, mistakes: Mistakes
+) -> None:
+    boots = vocabulary.machines.get(machine)
+    if not boots:
+        return
+    pairs = "; ".join(
+        f"{' and '.join(archs)} with {kind}" for kind, archs in vocabulary.machines.items() if archs
+    )
     for variant in found:
-        if machine == HOST:
-            continue
-        if variant.arch.startswith("um") != (machine == "uml"):
+        if variant.arch not in boots:
             mistakes.add(
                 ("machine", "kind"),
                 f"a kernel of arch {quoted(variant.arch)} (variant {variant.name}) does not boot "
-                f"on the machine {quoted(machine)}: um and um32 go with uml, others with the rest",
+                f"on the machine {quoted(machine)}: {pairs}",
             )
 
 

@@ -10,29 +10,32 @@ from kdyno.experiment.layer import Layer
 from kdyno.experiment.mistakes import Mistakes, quoted
 from kdyno.experiment.model import Variant
 
-HOST = "host"
-"""The kind of machine that boots nothing."""
 RUNNING = "running"
 """Name of its one variant."""
 
 
 def running(
+    machine: str,
     kernel: Layer,
     explicit: Mapping[str, Layer],
     factors: Mapping[str, object],
     mistakes: Mistakes,
 ) -> tuple[Variant, ...]:
-    """[kernel] and [variant.running] may name a source, for cases that compile one."""
+    """For the kind of machine called ``machine``, which boots nothing.
+
+    [kernel] and [variant.running] may name a source, for cases that compile one.
+    """
     for name in explicit:
         if name != RUNNING:
             mistakes.add(
                 ("variant", name),
-                f"on the machine {quoted(HOST)} there is one variant, {quoted(RUNNING)}: the "
+                f"on the machine {quoted(machine)} there is one variant, {quoted(RUNNING)}: the "
                 "kernel that runs. Run the file under each kernel, then `kdyno compare RUN RUN`",
             )
     for name in factors:
         mistakes.add(
-            ("factor", name), f"the machine {quoted(HOST)} builds no kernels: no factor of kernels"
+            ("factor", name),
+            f"the machine {quoted(machine)} builds no kernels: no factor of kernels",
         )
     layers = [kernel, *(layer for name, layer in explicit.items() if name == RUNNING)]
     for layer in layers:
@@ -40,7 +43,7 @@ def running(
             if key != "source" and getattr(layer, key):
                 mistakes.add(
                     (*layer.path, key),
-                    f"the machine {quoted(HOST)} runs the kernel as it is: leave {key} out",
+                    f"the machine {quoted(machine)} runs the kernel as it is: leave {key} out",
                 )
     sources = [layer.source for layer in layers if layer.source]
-    return (Variant(name=RUNNING, source=sources[-1] if sources else "", arch=HOST),)
+    return (Variant(name=RUNNING, source=sources[-1] if sources else "", arch=machine),)

@@ -23,7 +23,7 @@ _PROFILES = ("none", "perf", "gprof")
 def read_machine(data: object, vocabulary: Vocabulary, mistakes: Mistakes) -> Machine:
     table = Table(data, ("machine",), mistakes, TABLES["machine"])
     return Machine(
-        kind=table.word("kind", vocabulary.machines, Machine.kind),
+        kind=table.word("kind", tuple(vocabulary.machines), Machine.kind),
         cpus=table.integer("cpus", Machine.cpus, 1, 1024),
         memory_bytes=table.memory("memory", Machine.memory_bytes, _SMALLEST_MEMORY_BYTES),
         timeout_s=table.number("timeout", 0.0, 7 * 86_400, "seconds") or None,

@@ -29,8 +29,14 @@ class Vocabulary:
     """Where ``NAME.config`` is looked up after the experiment's own folder."""
     patch_dirs: tuple[Path, ...] = ()
     """Where a patch is looked up after the experiment's own folder."""
-    machines: tuple[str, ...] = ("uml",)
-    archs: tuple[str, ...] = ("um", "um32")
+    machines: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"uml": ("um", "um32")})
+    """Kind of machine → architectures that it boots, its default first. None: it boots nothing,
+    and its one variant is the kernel that runs."""
     source_kinds: tuple[str, ...] = ("debian", "path", "tar", "git", "kernel.org")
     check_source: Callable[[str], object] | None = None
     """Called with each source, paths resolved; raises UsageError for one that cannot be."""
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """Of all machines."""
+        return tuple(dict.fromkeys(arch for archs in self.machines.values() for arch in archs))

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.running import HOST
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Progress, fetch
 from kdyno.kernels.source import parse as parse_source
@@ -16,9 +15,9 @@ from kdyno.lab.booting import Bench
 from kdyno.lab.builder import Recipes
 from kdyno.lab.equipment import equip
 from kdyno.machines.cpus import place
-from kdyno.machines.host import HOST_PLACES, running
+from kdyno.machines.kinds import KINDS
+from kdyno.machines.machine import Setup
 from kdyno.machines.program import guest_program
-from kdyno.machines.uml import GUEST_PLACES
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.selection import cases_of, jobs_of
 
@@ -29,73 +28,67 @@ def tree_of(experiment: Experiment, recipes: Recipes) -> Path | None:
     return recipe.tree.path if recipe is not None else None
 
 
-def host_bench(
+def tree_for_cases(
+    experiment: Experiment, suites: Catalogue, cache: Path, progress: Progress
+) -> Path | None:
+    """Where no kernel is built: the source that a case compiles, fetched only for that."""
+    source = experiment.variants[0].source
+    if not source or not any(case.tree for case in cases_of(experiment, suites)):
+        return None
+    return fetch(parse_source(source), cache, progress).path
+
+
+def bench_of(
     experiment: Experiment,
     suites: Catalogue,
-    cache: Path,
-    sandboxed: bool,
-    progress: Progress,
-    told: Callable[[str], None],
-) -> Bench:
-    """For the running kernel; fetches a source only when a case compiles one."""
-    cases = cases_of(experiment, suites)
-    variants = {variant.name: variant for variant in experiment.variants}
-    if experiment.measure.calibrate:
-        variants[plan.copy_name(experiment.baseline)] = variants[experiment.baseline]
-    tree = None
-    if any(case.tree for case in cases) and (source := experiment.variants[0].source):
-        tree = fetch(parse_source(source), cache, progress).path
-    places = HOST_PLACES if sandboxed else None
-    return Bench(
-        experiment=experiment,
-        images={},
-        variants=variants,
-        cases=cases,
-        jobs=jobs_of(experiment, suites),
-        placement=place(experiment.cpus),
-        cache=cache,
-        sandboxed=sandboxed,
-        mode=HOST,
-        equipment=equip(cases, guest_program(cache, 64), tree, cache, places, told),
-        running=running(),
-    )
-
-
-def digests(bench: Bench) -> dict[str, str]:
-    """Variant → digest of the kernel that it boots."""
-    if bench.running is not None:
-        return dict.fromkeys(bench.variants, bench.running.digest)
-    return {name: image.digest for name, image in bench.images.items()}
-
-
-def uml_bench(
-    experiment: Experiment,
-    suites: Catalogue,
-    images: dict[str, Image],
+    images: Mapping[str, Image],
     tree: Path | None,
     cache: Path,
     sandboxed: bool,
     told: Callable[[str], None],
 ) -> Bench:
-    """For kernels that were built; the baseline's copy is added where it is to be booted."""
-    variants = {variant.name: variant for variant in experiment.variants if variant.name in images}
+    """Ready to boot. The baseline's copy is added where it is to be booted.
+
+    images: of every variant that was built; empty for a machine that boots nothing.
+    """
+    kind = KINDS[experiment.machine.kind]
+    variants = {
+        variant.name: variant
+        for variant in experiment.variants
+        if variant.name in images or not kind.builds
+    }
+    images = dict(images)
     if experiment.measure.calibrate:
         copy = plan.copy_name(experiment.baseline)
         variants[copy] = variants[experiment.baseline]
-        images[copy] = images[experiment.baseline]
-    for image in images.values():
-        guest_program(cache, image.word_bits)
+        if kind.builds:
+            images[copy] = images[experiment.baseline]
+    placement = place(experiment.cpus)
+    machine = kind.make(
+        Setup(
+            variants=variants,
+            images=images,
+            placement=placement,
+            memory_bytes=experiment.machine.memory_bytes,
+            timeout_s=experiment.machine.timeout_s,
+            cpus=experiment.machine.cpus,
+            cache=cache,
+            sandboxed=sandboxed,
+        )
+    )
     cases = cases_of(experiment, suites)
-    places = GUEST_PLACES if sandboxed else None
     return Bench(
         experiment=experiment,
-        images=images,
+        machine=machine,
         variants=variants,
         cases=cases,
         jobs=jobs_of(experiment, suites),
-        placement=place(experiment.cpus),
-        cache=cache,
-        sandboxed=sandboxed,
-        mode="seccomp",
-        equipment=equip(cases, guest_program(cache, 64), tree, cache, places, told),
+        placement=placement,
+        equipment=equip(cases, guest_program(cache, 64), tree, cache, machine.places, told),
+        images=images,
     )
+
+
+def digests(bench: Bench) -> dict[str, str]:
+    """Variant → digest of the kernel that it boots."""
+    return {name: bench.machine.identity(name) for name in bench.variants}

@@ -11,15 +11,14 @@ from pathlib import Path
 from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Variant
-from kdyno.experiment.running import HOST
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.source import Progress
-from kdyno.lab.benches import tree_of, uml_bench
-from kdyno.lab.booting import Bench, request
+from kdyno.lab.benches import bench_of, tree_of
+from kdyno.lab.booting import Bench, boot, plan_of
 from kdyno.lab.builder import build_all, check
 from kdyno.lab.sampling import samples_of
-from kdyno.machines.uml import boot
+from kdyno.machines.kinds import KINDS
 from kdyno.memcpy.dump import FILE, MOST_LISTED, WORD, Counted, read_dump
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import Catalogue
@@ -72,10 +71,9 @@ def counting_experiment(experiment: Experiment, name: str | None = None) -> Expe
 
     UsageError for machines and kernels in which copies cannot be counted.
     """
-    if experiment.machine.kind == HOST:
+    if why_not := KINDS[experiment.machine.kind].can.change:
         raise UsageError(
-            f"{experiment.name}: its machine is the host, whose kernel kdyno does not change; "
-            'copies are counted in a kernel of kind = "uml"'
+            f'{experiment.name}: {why_not}; copies are counted in a kernel of kind = "uml"'
         )
     named = {variant.name: variant for variant in experiment.variants}
     wanted = name or experiment.baseline
@@ -115,10 +113,10 @@ def build_counting(experiment: Experiment, suites: Catalogue, options: Options) 
     name = experiment.baseline
     if name not in built.images:
         raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
-    return uml_bench(
+    return bench_of(
         experiment,
         suites,
-        dict(built.images),
+        built.images,
         tree_of(experiment, recipes),
         options.cache,
         options.sandboxed,
@@ -131,23 +129,17 @@ def count(bench: Bench, options: Options) -> Counting:
     if not 0 <= options.listed <= MOST_LISTED:
         raise UsageError(f"a list of {options.listed} copies: at most {MOST_LISTED} are kept")
     name = bench.experiment.baseline
-    asked = request(bench, name)
+    plan = plan_of(bench, name)
     begun: list[str] = []
 
     def listener(case: str) -> None:
         begun.append(case)
-        options.began(case, len(begun), len(asked.job.cases))
+        options.began(case, len(begun), len(plan.job.cases))
 
     with tempfile.TemporaryDirectory(prefix="kdyno-copies-") as folder:
         left = Path(folder) / FILE
-        outcome = boot(
-            replace(
-                asked,
-                cmdline=f"{asked.cmdline} {WORD}={options.listed}",
-                left=((FILE, left),),
-            ),
-            listener,
-        )
+        asked = replace(plan, cmdline=f"{WORD}={options.listed}", left=((FILE, left),))
+        outcome = boot(bench, asked, listener)
         content = left.read_bytes() if left.is_file() else b""
     if outcome.host.status != "ok":
         raise ToolError(

@@ -14,20 +14,19 @@ from kdyno import __version__, sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
-from kdyno.experiment.running import HOST
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import BuildProgress
 from kdyno.lab import plan
 from kdyno.lab.asking import asked_of
-from kdyno.lab.benches import digests, host_bench, tree_of, uml_bench
+from kdyno.lab.benches import bench_of, digests, tree_for_cases, tree_of
 from kdyno.lab.booting import Bench, info
 from kdyno.lab.builder import Built, Recipes, build_all, check
 from kdyno.lab.measuring import Loop, Past, Status
-from kdyno.lab.trial import mode_flags, mode_of
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring, place
+from kdyno.machines.kinds import KINDS
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import MachineInfo, Manifest
@@ -73,8 +72,8 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         sandbox.require()
     place(experiment.cpus)
     cases_of(experiment, suites)
-    if experiment.machine.kind == HOST:
-        return _start(_host_bench(experiment, suites, options), {}, Recipes({}, {}), options)
+    if not KINDS[experiment.machine.kind].builds:
+        return _start(_unbuilt(experiment, suites, options), {}, Recipes({}, {}), options)
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
     if not experiment.measure.calibrate and len(recipes.of) < 2:
         raise UsageError(
@@ -82,7 +81,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
             f"({'; '.join(f'{name}: {why}' for name, why in recipes.skipped.items())})"
         )
     built = built_of(experiment, recipes, options)
-    bench = _uml_bench(experiment, suites, built.images, recipes, options)
+    bench = _bench(experiment, suites, built.images, tree_of(experiment, recipes), options)
     return _start(bench, built.failed, recipes, options)
 
 
@@ -135,8 +134,8 @@ def resume(
     if options.sandboxed:
         sandbox.require()
     manifest = open_run(path).manifest()
-    if experiment.machine.kind == HOST:
-        bench = _host_bench(experiment, suites, options)
+    if not KINDS[experiment.machine.kind].builds:
+        bench = _unbuilt(experiment, suites, options)
         if manifest.images != digests(bench):
             raise UsageError(
                 f"{path}: another kernel, or another command line, was running when the run "
@@ -156,7 +155,7 @@ def resume(
         recipes.skipped,
     )
     built = built_of(experiment, wanted, options)
-    bench = _uml_bench(experiment, suites, built.images, recipes, options)
+    bench = _bench(experiment, suites, built.images, tree_of(experiment, recipes), options)
     return _go_on(path, bench, manifest, options)
 
 
@@ -173,42 +172,31 @@ def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tu
         return _measure(bench, manifest, writer, past, options)
 
 
-def _uml_bench(
+def _bench(
     experiment: Experiment,
     suites: Catalogue,
     images: Mapping[str, Image],
-    recipes: Recipes,
+    tree: Path | None,
     options: Options,
 ) -> Bench:
-    tree = tree_of(experiment, recipes)
-    return uml_bench(
-        experiment,
-        suites,
-        dict(images),
-        tree,
-        options.cache,
-        options.sandboxed,
-        options.listener.told,
-    )
+    told = options.listener.told
+    return bench_of(experiment, suites, images, tree, options.cache, options.sandboxed, told)
 
 
-def _host_bench(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
-    fetching = options.listener.fetching
-    return host_bench(
-        experiment, suites, options.cache, options.sandboxed, fetching, options.listener.told
-    )
+def _unbuilt(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
+    """For a machine that boots nothing."""
+    tree = tree_for_cases(experiment, suites, options.cache, options.listener.fetching)
+    return _bench(experiment, suites, {}, tree, options)
 
 
 def _save_images(writer: RunWriter, recipes: Recipes, bench: Bench) -> None:
     for name in bench.variants:
-        if bench.running is not None:
-            writer.save_image(name, dict(bench.running.to_json()))
-            continue
-        source = name if name in recipes.of else bench.experiment.baseline
-        again = f"kdyno build {bench.experiment.path or 'experiment.toml'} --variant {source}"
-        image = bench.images[name]
-        facts_of = {"digest": image.digest, "build_again": again, **image.build}
-        writer.save_image(name, facts_of)
+        described = bench.machine.described(name)
+        if name in bench.images:
+            source = name if name in recipes.of else bench.experiment.baseline
+            again = f"kdyno build {bench.experiment.path or 'experiment.toml'} --variant {source}"
+            described = {"build_again": again, **described}
+        writer.save_image(name, described)
 
 
 def _measure(
@@ -223,9 +211,8 @@ def _measure(
     with measuring(what, wait=options.wait, tell=options.listener.told):
         os.sched_setaffinity(0, bench.placement.own)
         try:
-            if bench.running is None:
-                bench = dataclasses.replace(bench, mode=mode_of(bench, options.listener.told))
-                manifest = _probed(manifest, mode_flags(bench))
+            bench.machine.probe(options.listener.told)
+            manifest = _probed(manifest, bench.machine.caveats())
             question = Question.of(manifest)
             loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
             try:

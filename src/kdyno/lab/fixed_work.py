@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kdyno.errors import ToolError
-from kdyno.lab.booting import Bench, request
+from kdyno.lab.booting import Bench, boot, plan_of
 from kdyno.lab.sampling import samples_of
-from kdyno.machines.uml import boot
 from kdyno.suites.job import CaseJob
 
 _SLOWEST = 20.0
@@ -36,8 +35,7 @@ def calibrated(
         for job in bench.runnable
     )
     name = bench.experiment.baseline
-    asked = request(bench, name)
-    outcome = boot(replace(asked, job=replace(asked.job, cases=jobs)))
+    outcome = boot(bench, plan_of(bench, name, jobs))
     if outcome.host.status != "ok":
         raise ToolError(
             f"{name}: the boot that says how much work a profile is failed: "

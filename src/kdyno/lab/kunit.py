@@ -14,9 +14,10 @@ from kdyno.kernels.routine import Routine, list_routines
 from kdyno.kernels.source import Progress
 from kdyno.lab.builder import build_all, check
 from kdyno.lab.vocabulary import vocabulary
-from kdyno.machines.cpus import first, place
-from kdyno.machines.program import guest_program
-from kdyno.machines.uml import UmlBoot, boot, supports_seccomp
+from kdyno.machines.cpus import place
+from kdyno.machines.kinds import KINDS
+from kdyno.machines.machine import Plan, Setup
+from kdyno.machines.session import run_to_end
 from kdyno.memcpy.kunit import KunitReport, parse_ktap
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import Job
@@ -50,21 +51,22 @@ def kernel_tests(
     built = build_all(experiment, recipes, cache, sandboxed=sandboxed, report=report)
     if _VARIANT not in built.images:
         raise ToolError("; ".join(built.failed.values()) or "there is no kernel to test")
-    image = built.images[_VARIANT]
-    outcome = boot(
-        UmlBoot(
-            kernel=image.kernel,
-            program=guest_program(cache, image.word_bits),
-            job=Job(()),
-            placement=first(place(1)),
+    machine = KINDS[experiment.machine.kind].make(
+        Setup(
+            variants={it.name: it for it in experiment.variants},
+            images=built.images,
+            placement=place(1),
             memory_bytes=_MEMORY_BYTES,
-            # What the tests say is logged as information, which "quiet" hides.
-            cmdline="loglevel=7",
-            mode="seccomp" if supports_seccomp(image.kernel) else "ptrace",
+            timeout_s=_LIMIT_S,
+            cpus=1,
+            cache=cache,
             sandboxed=sandboxed,
-            limit_s=_LIMIT_S,
         )
     )
+    # What the tests say is logged as information, which "quiet" hides.
+    session = machine.open(Plan(_VARIANT, Job(), cmdline="loglevel=7"))
+    outcome = run_to_end(session, machine.clock)
+    machine.close()
     return parse_ktap(outcome.console.decode("utf-8", "replace"))
 
 

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kdyno.errors import ToolError
-from kdyno.machines.uml import Outcome, UmlBoot, boot
+from kdyno.machines.machine import Machine, Plan
+from kdyno.machines.session import Outcome, run_to_end
 from kdyno.profiles import gmon, perf, sampled
 from kdyno.profiles.symbols import Symbols, symbols_of
 from kdyno.profiles.table import STACKS_MOST, Profile, ProfiledBoot, Stack
-from kdyno.suites.record import Sample
+from kdyno.suites.record import Done, Sample
 
 GPROF_EVENT = "profil, 100 Hz"
 _GMON = "gmon.out"
@@ -48,15 +49,18 @@ class Profiler:
             variant, self.method, self.event, image, dict(operations), (), (), self.notes
         )
 
-    def boot(self, asked: UmlBoot, so_far: Profile, block: int) -> Profile:
+    def boot(self, machine: Machine, plan: Plan, so_far: Profile, block: int) -> Profile:
         """``so_far`` with one more boot; ToolError with the reason when the boot failed."""
         with tempfile.TemporaryDirectory(prefix="kdyno-profile-") as name:
             if self.method == "gprof":
-                return self._gprof(asked, so_far, block, Path(name) / _GMON)
-            return self._perf(asked, so_far, block, Path(name) / "perf.data")
+                return self._gprof(machine, plan, so_far, block, Path(name) / _GMON)
+            return self._perf(machine, plan, so_far, block, Path(name) / "perf.data")
 
-    def _gprof(self, asked: UmlBoot, so_far: Profile, block: int, file: Path) -> Profile:
-        outcome = boot(dataclasses.replace(asked, left=((_GMON, file),)))
+    def _gprof(
+        self, machine: Machine, plan: Plan, so_far: Profile, block: int, file: Path
+    ) -> Profile:
+        session = machine.open(dataclasses.replace(plan, left=((_GMON, file),)))
+        outcome = run_to_end(session, machine.clock)
         cpu_s = _done(outcome)
         data = file.read_bytes() if file.is_file() else b""
         if not data:
@@ -64,20 +68,24 @@ class Profiler:
                 "gmon.out is missing: the kernel did not reach its clean end, where it writes it. "
                 f"Its last words: {_last_words(outcome)}"
             )
-        found = gmon.functions(gmon.parse(data), self._of(asked.kernel))
+        found = gmon.functions(gmon.parse(data), self._of(machine.programs(plan.variant).kernel))
         return _added(so_far, ProfiledBoot(block, cpu_s, found), ())
 
-    def _perf(self, asked: UmlBoot, so_far: Profile, block: int, file: Path) -> Profile:
+    def _perf(
+        self, machine: Machine, plan: Plan, so_far: Profile, block: int, file: Path
+    ) -> Profile:
         beside = tuple(perf.record(file, self.event))
-        outcome = boot(dataclasses.replace(asked, beside=beside))
+        session = machine.open(dataclasses.replace(plan, beside=beside))
+        outcome = run_to_end(session, machine.clock)
         cpu_s = _done(outcome)
         samples = perf.script(file)
         weight = sum(it.weight for it in samples if isinstance(it, perf.Sample))
         if not weight:
             raise ToolError("perf recorded no sample")
         each_s = 1e-9 if self.event == perf.SOFTWARE else (cpu_s or 0.0) / weight
+        programs = machine.programs(plan.variant)
         reader = sampled.Reader(
-            self._of(asked.kernel), self._of(asked.program), self._frame_pointers
+            self._of(programs.kernel), self._of(programs.guest), self._frame_pointers
         )
         found = sampled.attribute(samples, reader, each_s)
         return _added(so_far, ProfiledBoot(block, cpu_s, found.functions), found.stacks)
@@ -94,7 +102,7 @@ def _done(outcome: Outcome) -> float | None:
     if host.status != "ok":
         raise ToolError(f"{host.reason}: {host.text}")
     for result in outcome.transcript.results:
-        if not isinstance(result, Sample):
+        if not isinstance(result, Sample | Done):
             raise ToolError(f"case {result.case} of the job did not do its work: {result.reason}")
     if host.user_s is None or host.sys_s is None:
         return None

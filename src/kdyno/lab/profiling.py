@@ -16,15 +16,15 @@ from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.image import Image
 from kdyno.lab import fixed_work, siblings
-from kdyno.lab.benches import tree_of, uml_bench
-from kdyno.lab.booting import Bench, info, request
+from kdyno.lab.benches import bench_of, tree_of
+from kdyno.lab.booting import Bench, info, plan_of
 from kdyno.lab.builder import Recipes, check
 from kdyno.lab.execution import Options, built_of
 from kdyno.lab.plan import block_order, new_seed
 from kdyno.lab.profiled import Profiler
-from kdyno.lab.trial import mode_of
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring
+from kdyno.machines.kinds import KINDS
 from kdyno.profiles import perf
 from kdyno.profiles.stored import stored_profiles
 from kdyno.profiles.table import FOLDER, Profile, to_json
@@ -76,11 +76,8 @@ def require(experiment: Experiment, method: str) -> None:
     if method not in METHODS:
         raise UsageError(f"--method {method}: there are {' and '.join(METHODS)}")
     kind = experiment.machine.kind
-    if kind != "uml":
-        raise UsageError(
-            f"a profile tells the kernel of a uml machine from the host's; [machine] kind is "
-            f"{kind!r}. `perf record -a` on that machine shows its kernel"
-        )
+    if why_not := KINDS[kind].can.profile:
+        raise UsageError(f"[machine] kind is {kind!r}: {why_not}")
     if method == "perf":
         perf.ability()
         return
@@ -109,13 +106,13 @@ def profile(
         profiled, measure=dataclasses.replace(profiled.measure, calibrate=False)
     )
     told = options.listener.told
-    bench = uml_bench(alone, suites, images, tree, options.cache, options.sandboxed, told)
+    bench = bench_of(alone, suites, images, tree, options.cache, options.sandboxed, told)
     everything = os.sched_getaffinity(0)
     what = f"the profile of {writer.run.name}"
     with measuring(what, wait=options.wait, tell=told):
         os.sched_setaffinity(0, bench.placement.own)
         try:
-            bench = dataclasses.replace(bench, mode=mode_of(bench, told))
+            bench.machine.probe(told)
             return _blocks(writer, manifest.seed, bench, asked, told, show)
         finally:
             os.sched_setaffinity(0, everything)
@@ -191,7 +188,7 @@ def _blocks(
     for name in bench.variants:
         found.setdefault(
             name,
-            profiler.empty(name, bench.images[name].digest, operations),
+            profiler.empty(name, bench.machine.identity(name), operations),
         )
     todo = [
         (block, name)
@@ -217,11 +214,10 @@ def _one(
     told: Callable[[str], None],
 ) -> Profile:
     """``so_far`` and one more boot; a boot that fails is tried again, at most twice."""
-    asked = request(bench, name)
-    asked = dataclasses.replace(asked, job=dataclasses.replace(asked.job, cases=jobs))
+    plan = plan_of(bench, name, jobs)
     for attempt in range(_ATTEMPTS):
         try:
-            return profiler.boot(asked, so_far, block)
+            return profiler.boot(bench.machine, plan, so_far, block)
         except ToolError as problem:
             if attempt + 1 == _ATTEMPTS:
                 raise ToolError(
@@ -244,7 +240,7 @@ def _earlier(
         fits = (
             found.method == profiler.method
             and found.event == profiler.event
-            and found.image == bench.images[name].digest
+            and found.image == bench.machine.identity(name)
             and set(found.operations) <= wanted
         )
         if fits:

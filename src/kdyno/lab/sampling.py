@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from kdyno.store.boot import BootFlag, Sample
@@ -17,12 +18,25 @@ OUTPUT_KEPT = 4096
 _LOOSE = ("stdout", "stderr")
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """What one guest did of a case, round by round."""
+
+    way: Literal["turns", "frozen"]
+    turns: tuple[tuple[int, int], ...]
+    """(operations, ns). The same index in every guest of a group is the same round."""
+
+
 def samples_of(
-    cases: Sequence[Case], said: Transcript, lacking: Sequence[str] = ()
+    cases: Sequence[Case],
+    said: Transcript,
+    lacking: Sequence[str] = (),
+    rounds: Mapping[int, Rounds] | None = None,
 ) -> tuple[Sample, ...]:
     """A score, or why there is none, for every case that was begun or cannot run here.
 
     ``lacking``: for each case why it was left out of the job; empty where it was not.
+    ``rounds``: what cases that took turns did in them, by their place in the job.
     """
     samples = []
     number = 0
@@ -31,9 +45,16 @@ def samples_of(
             samples.append(_without(case, "skip", lacking[at]))
             continue
         result = said.result(number)
+        took = (rounds or {}).get(number)
         number += 1
         if isinstance(result, record.Sample):
-            samples.append(_sample(case, result))
+            samples.append(_sample(case, result, result.reps))
+        elif isinstance(result, record.Done):
+            if took is None or not took.turns:
+                samples.append(_without(case, "error", "not one of its turns was answered"))
+            else:
+                sample = _sample(case, result, took.turns)
+                samples.append(sample.model_copy(update={"interleave": took.way}))
         elif result is not None:  # a case that was never begun has none; the boot says why
             status: Literal["skip", "error"] = "error"
             if isinstance(result, record.Skip):
@@ -56,14 +77,16 @@ def load_flags(samples: Sequence[Sample]) -> tuple[BootFlag, ...]:
     return tuple(flags)
 
 
-def _sample(case: Case, said: record.Sample) -> Sample:
+def _sample(
+    case: Case, said: record.Sample | record.Done, reps: tuple[tuple[int, int], ...]
+) -> Sample:
     extra: dict[str, float | bool | str | None] = {}
     for name, text in said.extra.items():
         extra[name] = text[-OUTPUT_KEPT:] if name in _LOOSE else _number_or_text(text)
     output = said.extra.get("stdout", "")
     try:
         if case.figure is None:
-            score = score_of(case, said.reps)
+            score = score_of(case, reps)
             extra.update(figure.also(case, output))
         else:
             reading = figure.read(case, output)
@@ -75,7 +98,7 @@ def _sample(case: Case, said: record.Sample) -> Sample:
         suite=case.suite,
         case=case.name,
         score=score,
-        reps=said.reps,
+        reps=reps,
         user_ns=said.user_ns,
         sys_ns=said.sys_ns,
         extra=extra,

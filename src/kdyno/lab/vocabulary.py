@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kdyno.experiment.running import HOST
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.kernels import cpu
-from kdyno.kernels.arch import ARCHS
 from kdyno.kernels.routine import FUNCTIONS, find_by_stem, list_routines
-from kdyno.kernels.source import KINDS, parse
+from kdyno.kernels.source import KINDS as SOURCES
+from kdyno.kernels.source import parse
+from kdyno.machines.kinds import KINDS
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.cell import open_settings
@@ -34,8 +34,7 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
         runs_here=lambda name: not cpu.missing(find_by_stem(name).requires),
         fragment_dirs=(kernel / "config",),
         patch_dirs=(kernel / "patches",),
-        machines=("uml", HOST),
-        archs=tuple(ARCHS),
-        source_kinds=tuple(KINDS),
+        machines={kind.name: kind.archs for kind in KINDS.values()},
+        source_kinds=tuple(SOURCES),
         check_source=parse,
     )

@@ -8,24 +8,20 @@ import hashlib
 import os
 import secrets
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kdyno.errors import UsageError
 from kdyno.machines import diagnosis, disk, facts
 from kdyno.machines.cpus import Placement
 from kdyno.machines.diagnosis import Diagnosis
-from kdyno.machines.listening import (
-    ENVIRONMENT,
-    JOB_MOST_BYTES,
-    Listening,
-    Outcome,
-    listen,
-    record_of,
-)
-from kdyno.machines.pump import Ended, run
+from kdyno.machines.events import Events
+from kdyno.machines.listening import ENVIRONMENT, JOB_MOST_BYTES, Listening, listen, record_of
+from kdyno.machines.pipes import Ended
+from kdyno.machines.process import Command, Pipes, ProcessSession
+from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.sandbox import Sandbox
 from kdyno.suites.job import Job, in_place, render
 from kdyno.suites.protocol import Transcript
@@ -107,8 +103,16 @@ def running(root: Path = Path("/")) -> Running:
     return Running(name.release, name.version, cmdline, config, origin)
 
 
-def work_off(request: HostJob, listener: Callable[[str], None] = lambda _case: None) -> Outcome:
+def work_off(request: HostJob, listener: Listener = lambda _case: None) -> Outcome:
     """Run the job once and give the record; whatever its cases do, this returns."""
+    with Events() as events:
+        return run_to_end(start(request, events, listener), events)
+
+
+def start(
+    request: HostJob, events: Events, listener: Listener = lambda _case: None
+) -> ProcessSession:
+    """A job that begins. UsageError for what kdyno does not do to the machine it runs on."""
     if request.job.sysctl:
         raise UsageError(
             "sysctl: kdyno does not change the settings of the machine it runs on; set them "
@@ -121,18 +125,38 @@ def work_off(request: HostJob, listener: Callable[[str], None] = lambda _case: N
         root = ""
         if not request.sandboxed:
             root = closing.enter_context(tempfile.TemporaryDirectory(prefix="kdyno-host-"))
-        places = _places(request, root, folder)
         nonce = secrets.token_hex(16)
-        job = in_place(request.job, places)
+        job = in_place(request.job, _places(request, root, folder))
+        text = render(job, nonce).encode()
+        if len(text) > JOB_MOST_BYTES:
+            raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
         guest = listen(job, nonce, request.limit_s, listener)
         before = facts.look(request.placement.guest)
-        argv, ended = _run(request, render(job, nonce).encode(), guest, root, folder)
-        after = facts.look(request.placement.guest)
+        return ProcessSession(
+            events,
+            guest,
+            start=partial(_command, request, text, root, folder),
+            conclude=partial(_conclude, request, guest, before),
+            cpus=request.placement.guest,
+            closing=closing.pop_all(),
+        )
+    raise AssertionError("not reached")
+
+
+def _conclude(
+    request: HostJob,
+    guest: Listening,
+    before: facts.Moment,
+    ended: Ended,
+    argv: tuple[str, ...],
+) -> Outcome:
+    cpus = request.placement.guest
+    after = facts.look(cpus)
     console = guest.console.content()
     said = guest.reader.finish()
     text = diagnosis.readable(console)
     found = _diagnosis(ended, said, text, sandboxed=request.sandboxed)
-    host = record_of(guest, said, ended, before, after, request.placement.guest, text, found, [])
+    host = record_of(guest, said, ended, before, after, cpus, text, found, [])
     return Outcome(host, said, console, argv)
 
 
@@ -144,48 +168,32 @@ def _places(request: HostJob, root: str, folder: Path | None) -> dict[str, str]:
     return {**HOST_PLACES, "dir": root, "disk": str(folder or root), **names}
 
 
-def _run(
-    request: HostJob, job: bytes, guest: Listening, root: str, folder: Path | None
-) -> tuple[tuple[str, ...], Ended]:
-    if len(job) > JOB_MOST_BYTES:
-        raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
-    console_in, console_out = os.pipe()
-    results_in, results_out = os.pipe()
-    report_in, report_out = os.pipe()
+def _command(request: HostJob, job: bytes, root: str, folder: Path | None, pipes: Pipes) -> Command:
+    program, file = (_PROGRAM, _JOB) if request.sandboxed else (str(request.program), f"{root}/job")
+    argv = [
+        *(program, "supervise", "--report-fd", str(pipes.report), "--"),
+        *(program, "job", file, "--fd", str(pipes.results)),
+    ]
+    environment = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+    if not request.sandboxed:
+        Path(file).write_bytes(job)
+        environment |= {"HOME": root, "TMPDIR": root, "KDYNO_DIR": root}
+        return Command(tuple(argv), (), environment)
     job_in, job_out = os.pipe()
     os.write(job_out, job)
     os.close(job_out)
-    program, file = (_PROGRAM, _JOB) if request.sandboxed else (str(request.program), f"{root}/job")
-    argv = [
-        *(program, "supervise", "--report-fd", str(report_out), "--"),
-        *(program, "job", file, "--fd", str(results_out)),
-    ]
-    environment = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb"}
-    if request.sandboxed:
-        argv = Sandbox(
-            read_only=(
-                (request.program, _PROGRAM),
-                *((path, f"{_SHARED}/{name}") for path, name in request.shared),
-            ),
-            writable=((folder, f"{_SHARED}/disk"),) if folder is not None else (),
-            files=((job_in, _JOB),),
-            tmp_bytes=max(request.tmp_bytes, _SMALLEST_TMP_BYTES),
-            as_pid_1=True,
-            hidden=(Path("/run"),),
-        ).argv(argv)
-    else:
-        Path(file).write_bytes(job)
-        environment |= {"HOME": root, "TMPDIR": root, "KDYNO_DIR": root}
-    ended = run(
-        argv,
-        streams=guest.streams(console_in, results_in, report_in),
-        pass_fds=(console_out, results_out, report_out, job_in),
-        watch=guest.watch,
-        cpus=request.placement.guest,
-        output=console_out,
-        environment=environment,
-    )
-    return tuple(argv), ended
+    argv = Sandbox(
+        read_only=(
+            (request.program, _PROGRAM),
+            *((path, f"{_SHARED}/{name}") for path, name in request.shared),
+        ),
+        writable=((folder, f"{_SHARED}/disk"),) if folder is not None else (),
+        files=((job_in, _JOB),),
+        tmp_bytes=max(request.tmp_bytes, _SMALLEST_TMP_BYTES),
+        as_pid_1=True,
+        hidden=(Path("/run"),),
+    ).argv(argv)
+    return Command(tuple(argv), (job_in,), environment)
 
 
 def _diagnosis(ended: Ended, said: Transcript, text: str, *, sandboxed: bool) -> Diagnosis | None:

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kdyno.machines import diagnosis, facts
-from kdyno.machines.pump import Ended, Gathered, Stream, Watch
+from kdyno.machines.pipes import Ended, Gathered, Stream
+from kdyno.machines.session import Listener
+from kdyno.machines.watch import Watch
 from kdyno.store.boot import BootFlag, BootHost
 from kdyno.suites.job import Job
 from kdyno.suites.protocol import Reader, Transcript
-from kdyno.suites.record import Begin
+from kdyno.suites.record import Begin, Record
 
 CONSOLE_MOST_BYTES = 16 << 20
 RESULTS_MOST_BYTES = 16 << 20
@@ -27,16 +30,6 @@ JOB_MOST_BYTES = 1 << 16
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a boot: the host's record, what the guest said, its console, the command."""
-
-    host: BootHost
-    transcript: Transcript
-    console: bytes
-    command: tuple[str, ...]
-
-
 @dataclass
 class Listening:
     """What the guest said so far, and what follows for how long it may go on."""
@@ -44,7 +37,9 @@ class Listening:
     job: Job
     reader: Reader
     watch: Watch
-    listener: Callable[[str], None]
+    listener: Listener
+    said: list[Record] = field(default_factory=list)
+    """What nobody has asked for yet."""
     console: Gathered = field(default_factory=Gathered)
     report: bytearray = field(default_factory=bytearray)
     greeted: Callable[[], None] = lambda: None
@@ -59,12 +54,15 @@ class Listening:
                 self.first_s = now
                 self.greeted()
             self.last_s = now
+            self.said.append(record)
             if isinstance(record, Begin):
                 case = self.job.cases[record.case]
-                self.watch.allow(case.timeout_s + GRACE_S)
                 self.listener(case.case)
+                if not self.job.turns:
+                    self.watch.allow(case.timeout_s + GRACE_S)
             else:
-                self.watch.allow(GRACE_S)
+                # Whoever gives orders says how long each may take.
+                self.watch.allow(math.inf if self.job.turns else GRACE_S)
 
     def streams(self, console: int, results: int, report: int) -> dict[int, Stream]:
         """The three pipes from the machine, by their descriptors."""
@@ -75,11 +73,10 @@ class Listening:
         }
 
 
-def listen(
-    job: Job, nonce: str, limit_s: float | None, listener: Callable[[str], None]
-) -> Listening:
+def listen(job: Job, nonce: str, limit_s: float | None, listener: Listener) -> Listening:
     """Ready for a job that is about to start; ``limit_s`` None follows from its cases."""
-    watch = Watch(limit_s or FIRST_WORD_S + 2 * GRACE_S + sum(it.timeout_s for it in job.cases))
+    followed_s = FIRST_WORD_S + 2 * GRACE_S + sum(it.timeout_s for it in job.cases)
+    watch = Watch(limit_s or (math.inf if job.turns else followed_s))
     watch.allow(FIRST_WORD_S)
     return Listening(job, Reader(nonce, len(job.cases)), watch, listener)
 

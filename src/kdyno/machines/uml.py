@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,19 +15,15 @@ from pathlib import Path
 from kdyno.errors import UsageError
 from kdyno.machines import diagnosis, disk, facts
 from kdyno.machines.cpus import Placement
-from kdyno.machines.listening import (
-    ENVIRONMENT,
-    JOB_MOST_BYTES,
-    Listening,
-    Outcome,
-    listen,
-    record_of,
-)
-from kdyno.machines.pump import Ended, run
+from kdyno.machines.events import Events
+from kdyno.machines.listening import ENVIRONMENT, JOB_MOST_BYTES, Listening, listen, record_of
+from kdyno.machines.pipes import Ended
+from kdyno.machines.process import Command, Pipes, ProcessSession
+from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.sandbox import Sandbox
 from kdyno.suites.job import Job, in_place, render
 
-__all__ = ["Outcome", "UmlBoot", "boot", "kernel_command", "supports_seccomp"]
+__all__ = ["Outcome", "UmlBoot", "boot", "kernel_command", "start", "supports_seccomp"]
 
 WORK_BYTES = 256 << 20
 """Size of the one folder that a guest can write to on the host's side; it is in memory."""
@@ -80,24 +75,55 @@ def supports_seccomp(kernel: Path) -> bool:
     return b"seccomp=<on/auto/off>" in kernel.read_bytes()
 
 
-def boot(request: UmlBoot, listener: Callable[[str], None] = lambda _case: None) -> Outcome:
-    """Boot once and give the record; whatever the guest does, this returns.
+def boot(request: UmlBoot, listener: Listener = lambda _case: None) -> Outcome:
+    """Boot once, let the guest work its job off, and give the record; whatever it does.
 
     Raises only for what is not the guest's fault (no bwrap, no descriptors, Ctrl-C).
     """
+    with Events() as events:
+        return run_to_end(start(request, events, listener), events)
+
+
+def start(
+    request: UmlBoot, events: Events, listener: Listener = lambda _case: None
+) -> ProcessSession:
+    """A guest that boots. ToolError and UsageError as ``boot``."""
     with ExitStack() as closing:
         disk_file = None
         if request.disk_bytes:
             disk_file = closing.enter_context(disk.image(request.disk_parent, request.disk_bytes))
+        folder = None
+        if not request.sandboxed:
+            folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="kdyno-boot-"))
         nonce = secrets.token_hex(16)
         job = in_place(request.job, GUEST_PLACES)
+        text = render(job, nonce).encode()
+        if len(text) > JOB_MOST_BYTES:
+            raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
         guest = listen(job, nonce, request.limit_s, listener)
         if disk_file is not None:
             # Its init has mounted it: from here on a kdyno that is killed leaves nothing behind.
             guest.greeted = partial(disk_file.unlink, missing_ok=True)
         before = facts.look(request.placement.guest)
-        argv, ended = _run(request, render(job, nonce).encode(), guest, disk_file)
-        after = facts.look(request.placement.guest)
+        return ProcessSession(
+            events,
+            guest,
+            start=partial(_command, request, text, disk_file, folder),
+            conclude=partial(_conclude, request, guest, before),
+            cpus=request.placement.guest,
+            closing=closing.pop_all(),
+        )
+    raise AssertionError("not reached")
+
+
+def _conclude(
+    request: UmlBoot,
+    guest: Listening,
+    before: facts.Moment,
+    ended: Ended,
+    argv: tuple[str, ...],
+) -> Outcome:
+    after = facts.look(request.placement.guest)
     console = guest.console.content()
     said = guest.reader.finish()
     text = diagnosis.readable(console)
@@ -128,76 +154,62 @@ class _Places:
 _INSIDE = _Places(_KERNEL, _PROGRAM, _JOB, "/tmp")
 
 
-def _run(
-    request: UmlBoot, job: bytes, guest: Listening, disk_file: Path | None
-) -> tuple[tuple[str, ...], Ended]:
-    if len(job) > JOB_MOST_BYTES:
-        raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
-    with ExitStack() as closing:
-        console_in, console_out = os.pipe()
-        results_in, results_out = os.pipe()
-        report_in, report_out = os.pipe()
+def _command(
+    request: UmlBoot, job: bytes, disk_file: Path | None, folder: str | None, pipes: Pipes
+) -> Command:
+    outputs = [
+        (name, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        for name, path in request.left
+    ]
+    places = _INSIDE
+    if folder is not None:
+        places = _Places(str(request.kernel), str(request.program), f"{folder}/kdyno.job", folder)
+        Path(places.job).write_bytes(job)
+        (Path(folder) / "shared").mkdir()
+        for path, name in request.shared:
+            (Path(folder) / "shared" / name).symlink_to(path)
+    argv = [
+        *(places.program, "supervise", "--report-fd", str(pipes.report)),
+        # UML wants them so, and would look for itself in /proc to start anew with them.
+        *("--addresses", "fixed"),
+        *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
+        "--",
+        *kernel_command(request, places, pipes, disk_file),
+    ]
+    descriptors = [to for _, to in outputs]
+    if folder is None:
         job_in, job_out = os.pipe()
         os.write(job_out, job)
         os.close(job_out)
-        if request.sandboxed:
-            places = _INSIDE
-        else:
-            folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="kdyno-boot-"))
-            places = _Places(
-                str(request.kernel), str(request.program), f"{folder}/kdyno.job", folder
-            )
-            Path(places.job).write_bytes(job)
-            (Path(folder) / "shared").mkdir()
-            for path, name in request.shared:
-                (Path(folder) / "shared" / name).symlink_to(path)
-        outputs = [
-            (name, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-            for name, path in request.left
-        ]
-        argv = [
-            *(places.program, "supervise", "--report-fd", str(report_out)),
-            # UML wants them so, and would look for itself in /proc to start anew with them.
-            *("--addresses", "fixed"),
-            *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
-            "--",
-            *kernel_command(request, places, results_out, disk_file),
-        ]
-        if request.sandboxed:
-            argv = Sandbox(
-                read_only=(
-                    (request.kernel, _KERNEL),
-                    (request.program, _PROGRAM),
-                    (_CPUINFO, str(_CPUINFO)),
-                    *((path, f"/tmp/shared/{name}") for path, name in request.shared),
-                ),
-                writable=((disk_file, _DISK),) if disk_file is not None else (),
-                files=((job_in, _JOB),),
-                tmp_bytes=WORK_BYTES,
-                # A little more than the guest's memory: UML rounds up.
-                memory_bytes=request.memory_bytes + (64 << 20),
-                as_pid_1=True,
-                # The guest's root shows what the kernel's own process sees: in /proc that would
-                # be this very process, and its memory.
-                hidden=(Path("/run"), Path("/proc"), Path("/sys")),
-            ).argv(argv)
-        elif request.left:
-            argv = ["env", "-C", places.work, *argv]
-        argv = [*request.beside, *argv]
-        ended = run(
-            argv,
-            streams=guest.streams(console_in, results_in, report_in),
-            pass_fds=(console_out, results_out, report_out, job_in, *(to for _, to in outputs)),
-            watch=guest.watch,
-            cpus=request.placement.guest,
-            output=console_out,
-            environment={**ENVIRONMENT, "HOME": places.work, "TMPDIR": "/dev/shm"},
-        )
-    return tuple(argv), ended
+        descriptors.append(job_in)
+        argv = Sandbox(
+            read_only=(
+                (request.kernel, _KERNEL),
+                (request.program, _PROGRAM),
+                (_CPUINFO, str(_CPUINFO)),
+                *((path, f"/tmp/shared/{name}") for path, name in request.shared),
+            ),
+            writable=((disk_file, _DISK),) if disk_file is not None else (),
+            files=((job_in, _JOB),),
+            tmp_bytes=WORK_BYTES,
+            # A little more than the guest's memory: UML rounds up.
+            memory_bytes=request.memory_bytes + (64 << 20),
+            as_pid_1=True,
+            # The guest's root shows what the kernel's own process sees: in /proc that would
+            # be this very process, and its memory.
+            hidden=(Path("/run"), Path("/proc"), Path("/sys")),
+        ).argv(argv)
+    elif request.left:
+        argv = ["env", "-C", places.work, *argv]
+    return Command(
+        argv=(*request.beside, *argv),
+        pass_fds=tuple(descriptors),
+        environment={**ENVIRONMENT, "HOME": places.work, "TMPDIR": "/dev/shm"},
+    )
 
 
 def kernel_command(
-    request: UmlBoot, places: _Places, results_fd: int, disk_file: Path | None = None
+    request: UmlBoot, places: _Places, pipes: Pipes, disk_file: Path | None = None
 ) -> list[str]:
     """The kernel's own command line."""
     own = request.cmdline.split()
@@ -205,12 +217,13 @@ def kernel_command(
         if not _CMDLINE_WORD.match(word):
             raise UsageError(f"cmdline: {word!r} is not a printable word")
     cpus = len(request.placement.guest)
+    orders = f"fd:{pipes.orders}" if request.job.turns else "null"
     return [
         places.kernel,
         f"mem={request.memory_bytes >> 20}M",
         *([f"ncpus={cpus}"] if cpus > 1 else []),
         *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"),
-        *("con=null", "con0=null,fd:1", f"con1=null,fd:{results_fd}"),
+        *("con=null", "con0=null,fd:1", f"con1={orders},fd:{pipes.results}"),
         *(f"uml_dir={places.work}/", "umid=kdyno"),
         *(["seccomp=on"] if request.mode == "seccomp" else []),
         *([f"ubd0={_DISK if request.sandboxed else disk_file}"] if disk_file is not None else []),

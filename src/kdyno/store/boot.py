@@ -39,6 +39,9 @@ class Sample(Record):
     """(operations, ns) of every repetition."""
     user_ns: Count | None = None
     sys_ns: Count | None = None
+    interleave: Literal["", "turns", "frozen"] = ""
+    """How it alternated with the other variants of its block. Where it took turns, ``reps`` are the
+    rounds: the same index in every boot of the block is the same round."""
     text: Text = ""
     """Why there is no score."""
     extra: dict[Name, Fact] = Field(default_factory=dict, max_length=1000)

@@ -39,6 +39,8 @@ class Job:
 
     cases: tuple[CaseJob, ...] = ()
     sysctl: tuple[tuple[str, str], ...] = ()
+    turns: bool = False
+    """The guest waits for orders instead of running one case after the other."""
 
 
 def in_place(job: Job, places: Mapping[str, str]) -> Job:
@@ -105,6 +107,8 @@ def render(job: Job, nonce: str) -> str:
         if not 1 <= len(value.encode()) <= 255:
             raise UsageError(f"sysctl {name}: the value must have 1 to 255 bytes")
         lines.append(f"sysctl {name} {value}")
+    if job.turns:
+        lines.append("turns")
     for index, case in enumerate(job.cases):
         lines += _case_lines(index, case)
     text = "\n".join([*lines, "end", ""])

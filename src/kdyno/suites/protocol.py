@@ -17,17 +17,22 @@ from kdyno.suites.record import (
     Begin,
     Bye,
     CaseError,
+    Done,
     Fatal,
     Hello,
     Nonsense,
+    Ready,
     Record,
     Sample,
     Skip,
+    Turn,
     decode,
     read,
 )
 
 LINE_BYTES_MAX = 1 << 20
+Result = Sample | Done | CaseError | Skip
+"""What ends a case."""
 ANOMALIES_KEPT = 10
 
 
@@ -38,7 +43,7 @@ class Transcript:
     cases: int
     hello: Hello | None = None
     begun: tuple[Begin, ...] = ()
-    results: tuple[Sample | CaseError | Skip, ...] = ()
+    results: tuple[Result, ...] = ()
     """At most one of each case, in the order of the job."""
     fatal: str | None = None
     bye: Bye | None = None
@@ -46,7 +51,7 @@ class Transcript:
     anomaly_texts: tuple[str, ...] = ()
     """The first few of them."""
 
-    def result(self, case: int) -> Sample | CaseError | Skip | None:
+    def result(self, case: int) -> Result | None:
         """What came of the case with this index; None: nothing did."""
         return next((result for result in self.results if result.case == case), None)
 
@@ -75,7 +80,7 @@ class Reader:
         self._seq = -1
         self._hello: Hello | None = None
         self._begun: list[Begin] = []
-        self._results: list[Sample | CaseError | Skip] = []
+        self._results: list[Result] = []
         self._fatal: str | None = None
         self._bye: Bye | None = None
         self._anomalies = 0
@@ -184,7 +189,7 @@ class Reader:
             self._begun.append(record)
         elif record.case != open_case:
             raise Nonsense(f"a result of case {record.case}, which is not running")
-        else:
+        elif not isinstance(record, Ready | Turn):
             self._results.append(record)
 
     def _ended(self, case: int) -> bool:

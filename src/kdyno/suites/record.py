@@ -55,6 +55,36 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Ready:
+    """A case that takes turns is set up and waits for its first."""
+
+    kind: ClassVar[Literal["ready"]] = "ready"
+    case: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of the case that is running."""
+
+    kind: ClassVar[Literal["turn"]] = "turn"
+    case: int
+    operations: int
+    ns: int
+    """By the guest's clock; 0 for a turn without operations."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end of a case that took turns."""
+
+    kind: ClassVar[Literal["done"]] = "done"
+    case: int
+    user_ns: int
+    sys_ns: int
+    extra: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class CaseError:
     kind: ClassVar[Literal["error"]] = "error"
     case: int
@@ -84,7 +114,7 @@ class Bye:
     """Time inside cases, of the whole boot."""
 
 
-Record = Hello | Begin | Sample | CaseError | Skip | Fatal | Bye
+Record = Hello | Begin | Ready | Turn | Done | Sample | CaseError | Skip | Fatal | Bye
 
 
 def clean(text: str, limit: int = TEXT_MAX) -> str:
@@ -195,6 +225,13 @@ def read(data: dict[str, Any], cases: int) -> Record:
             fields.whole("mono_ns"),
             fields.extra(),
         )
+    if kind == "ready":
+        return Ready(case())
+    if kind == "turn":
+        operations = fields.whole("operations", 0, OPERATIONS_MAX)
+        return Turn(case(), operations, fields.whole("ns", 1 if operations else 0))
+    if kind == "done":
+        return Done(case(), fields.whole("user_ns"), fields.whole("sys_ns"), fields.extra())
     if kind == "error":
         return CaseError(case(), fields.text("reason"))
     if kind == "skip":

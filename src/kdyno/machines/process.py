@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""A guest that is a process of this machine: its pipes, its deadlines, its end."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kdyno.machines.events import Events
+from kdyno.machines.listening import Listening
+from kdyno.machines.pipes import READ_BYTES, Ended, Stream
+from kdyno.machines.session import Outcome
+from kdyno.suites.record import Record
+
+
+@dataclass(frozen=True)
+class Pipes:
+    """The guest's ends of the pipes, which it is started with."""
+
+    console: int
+    results: int
+    report: int
+    orders: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """How a guest is started."""
+
+    argv: tuple[str, ...]
+    pass_fds: tuple[int, ...]
+    """Beside those of the pipes; closed here once the process has them."""
+    environment: Mapping[str, str]
+
+
+Start = Callable[[Pipes], Command]
+Conclude = Callable[[Ended, tuple[str, ...]], Outcome]
+
+
+class ProcessSession:
+    """A process pinned to its CPUs, and the four pipes to it."""
+
+    def __init__(
+        self,
+        events: Events,
+        guest: Listening,
+        start: Start,
+        conclude: Conclude,
+        cpus: frozenset[int],
+        closing: ExitStack,
+    ) -> None:
+        """closing: what is to be undone when the guest is gone, whatever happens."""
+        self._events, self._guest, self._conclude = events, guest, conclude
+        self._closing = closing
+        self._pids: tuple[int, ...] = ()
+        self._paused = False
+        self.ended = False
+        self._streams: dict[int, Stream] = {}
+        try:
+            self._start(start, cpus)
+        except BaseException:
+            closing.close()
+            raise
+
+    def _start(self, start: Start, cpus: frozenset[int]) -> None:
+        console_in, console_out = os.pipe()
+        results_in, results_out = os.pipe()
+        report_in, report_out = os.pipe()
+        orders_in, orders_out = os.pipe()
+        own = (console_in, results_in, report_in, orders_out)
+        theirs = [console_out, results_out, report_out, orders_in]
+        self._began_s = time.monotonic()
+        try:
+            command = start(Pipes(console_out, results_out, report_out, orders_in))
+            theirs += command.pass_fds
+            self._argv = command.argv
+            self._process = _spawn(command, tuple(theirs), cpus, console_out)
+        except BaseException:
+            for descriptor in own:
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        self._orders = orders_out
+        os.set_blocking(orders_out, False)
+        self._child = os.pidfd_open(self._process.pid)
+        self._events.add(self._child, self._over)
+        self._streams = self._guest.streams(console_in, results_in, report_in)
+        for descriptor in self._streams:
+            os.set_blocking(descriptor, False)
+            self._events.add(descriptor, partial(self._read, descriptor))
+        self._events.watch(self)
+
+    def send(self, order: str, limit_s: float = math.inf) -> None:
+        self._guest.watch.allow(limit_s)
+        with suppress(BrokenPipeError, BlockingIOError):
+            os.write(self._orders, order.encode() + b"\n")
+
+    def records(self) -> list[Record]:
+        said = self._guest.said
+        if not said:
+            return said
+        self._guest.said = []
+        return said
+
+    def due_s(self) -> float:
+        return self._guest.watch.due_s()
+
+    def overdue(self) -> None:
+        self._stop("timeout")
+
+    def pause(self) -> None:
+        if self._paused or self.ended:
+            return
+        if not self._pids:
+            self._pids = _kernel_groups(self._process.pid)
+        self._paused = True
+        self._guest.watch.pause()
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._signal(signal.SIGCONT)
+            self._guest.watch.resume()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for group in self._pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+
+    def _read(self, descriptor: int, drain: bool = False) -> bool:
+        """False when there is no more to read, now (``drain``) or ever."""
+        stream = self._streams[descriptor]
+        try:
+            data = os.read(descriptor, READ_BYTES)
+        except BlockingIOError:
+            return not drain
+        except OSError:
+            data = b""
+        if not data:
+            self._events.remove(descriptor)
+            return False
+        stream.seen += len(data)
+        stream.take(data)
+        if stream.seen > stream.most_bytes:
+            self._stop(stream.too_many)
+        return True
+
+    def _over(self) -> None:
+        for descriptor in self._streams:  # what was still in the pipes
+            while not self._guest.watch.stop and self._read(descriptor, drain=True):
+                pass
+        self._end()
+
+    def _stop(self, why: str) -> None:
+        self._guest.watch.stop = self._guest.watch.stop or why
+        self._end()
+
+    def _end(self) -> None:
+        """No process of it is left, and nobody waits for it any more."""
+        if self.ended:
+            return
+        self.ended = True
+        self._events.forget(self)
+        for descriptor in (*self._streams, self._child):
+            self._events.remove(descriptor)
+        _kill(self._process)
+        self._wall_s = time.monotonic() - self._began_s
+        for descriptor in (*self._streams, self._child, self._orders):
+            os.close(descriptor)
+
+    def close(self) -> Outcome:
+        if not self.ended:
+            self._stop("closed")
+        with self._closing:
+            ended = Ended(self._process.returncode, self._guest.watch.stop, self._wall_s)
+            return self._conclude(ended, self._argv)
+
+
+def _spawn(
+    command: Command, descriptors: Sequence[int], cpus: frozenset[int], output: int
+) -> subprocess.Popen[bytes]:
+    # A child inherits its parent's CPUs: moving this thread for a moment is far cheaper than
+    # running Python code in the child (preexec_fn forces a slow fork).
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        return subprocess.Popen(
+            list(command.argv),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=tuple(descriptors),
+            env=dict(command.environment),
+            start_new_session=True,
+        )
+    finally:
+        os.sched_setaffinity(0, own)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    # In the sandbox all dies with its first process. Without it nothing but this does it; a group
+    # that was stopped dies of SIGKILL all the same.
+    groups = [process.pid, *_kernel_groups(process.pid)]
+    gone = process.poll() is not None
+    for group in groups:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+    if not gone:
+        process.wait()
+
+
+def _kernel_groups(pid: int) -> tuple[int, ...]:
+    """The process group that the guest's kernel and its stubs are in: the innermost one.
+
+    Around it are the sandbox and the supervisor, which must go on running: it is they who see to
+    it that nothing is left when kdyno is killed.
+    """
+    group, level = 0, [pid]
+    while level := [child for one in level for child in _children(one)]:
+        for child in level:
+            with suppress(ProcessLookupError):
+                if os.getpgid(child) == child:
+                    group = child
+    return (group,) if group else ()
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, task.read_text().split())
+    return found

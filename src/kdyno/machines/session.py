@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""A guest that is alive: it is sent orders, gives records, can be paused, is closed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kdyno.store.boot import BootHost
+from kdyno.suites.protocol import Transcript
+from kdyno.suites.record import Record
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a boot: the host's record, what the guest said, its console, the command."""
+
+    host: BootHost
+    transcript: Transcript
+    console: bytes
+    command: tuple[str, ...]
+
+
+class Session(Protocol):
+    """A guest from its start to its end. Everything about it happens in ``Clock.wait``."""
+
+    @property
+    def ended(self) -> bool:
+        """It is over, by its own doing or by kdyno's. ``close`` says how."""
+
+    def send(self, order: str, limit_s: float = math.inf) -> None:
+        """One order of guest/turns.h, to be answered within ``limit_s`` seconds of running.
+
+        Only to guests whose job has ``turns``. A guest that is gone takes no notice.
+        """
+
+    def records(self) -> list[Record]:
+        """What it said since the last call, in order; already checked."""
+
+    def pause(self) -> None:
+        """Stop every process of the guest; its deadline stands still. Once is enough."""
+
+    def resume(self) -> None:
+        """Let it go on."""
+
+    def close(self) -> Outcome:
+        """End it if it is still alive, leave nothing of it behind, say what came of it."""
+
+
+class Clock(Protocol):
+    """Time as a machine's sessions see it: the host's, or one that a test made up."""
+
+    def now_s(self) -> float: ...
+
+    def wait(self, until_s: float = math.inf) -> None:
+        """Until a session says something or ends, or it is ``until_s``."""
+
+
+def run_to_end(session: Session, clock: Clock) -> Outcome:
+    """For a guest that works its whole job off by itself."""
+    try:
+        while not session.ended:
+            clock.wait()
+    except BaseException:
+        session.close()
+        raise
+    return session.close()
+
+
+Listener = Callable[[str], None]
+"""Told each case that begins, by its name."""

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""User Mode Linux as a machine: images that were built, booted as processes of the host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kdyno.errors import ToolError
+from kdyno.machines.caveats import CAVEATS
+from kdyno.machines.cpus import first
+from kdyno.machines.events import Events
+from kdyno.machines.machine import Can, Footprint, Plan, Programs, Setup, Told
+from kdyno.machines.process import ProcessSession
+from kdyno.machines.program import guest_program
+from kdyno.machines.session import Listener, run_to_end
+from kdyno.machines.uml import GUEST_PLACES, UmlBoot, start, supports_seccomp
+from kdyno.store.verdict import Flag
+from kdyno.suites.job import Job
+
+NAME = "uml"
+CAN = Can()
+_GUEST_OVERHEAD_BYTES = 96 << 20
+"""Beside its memory: the stub processes, the sandbox's /tmp as far as cases fill it."""
+
+
+class Uml:
+    """All boots of a run under User Mode Linux."""
+
+    can = CAN
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._mode = "seccomp"
+        self.clock = Events()
+        for image in setup.images.values():
+            guest_program(setup.cache, image.word_bits)
+
+    @property
+    def places(self) -> Mapping[str, str] | None:
+        return GUEST_PLACES if self._setup.sandboxed else None
+
+    def caveats(self) -> tuple[Flag, ...]:
+        return (*CAVEATS[NAME], *self._mode_flags())
+
+    def identity(self, variant: str) -> str:
+        return self._setup.images[variant].digest
+
+    def described(self, variant: str) -> dict[str, Any]:
+        image = self._setup.images[variant]
+        return {"digest": image.digest, **image.build}
+
+    def programs(self, variant: str) -> Programs:
+        image = self._setup.images[variant]
+        return Programs(image.kernel, guest_program(self._setup.cache, image.word_bits))
+
+    def probe(self, told: Told) -> None:
+        """How it runs user code: "seccomp" where the host allows it, else "ptrace", for all.
+
+        It also brings the images into the host's page cache, so that no variant's first measured
+        boot pays for reading its file.
+        """
+        for name in self._setup.images:
+            session = self.open(Plan(name, Job()))
+            host = run_to_end(session, self.clock).host
+            if host.status == "ok":
+                continue
+            if host.reason == "sandbox":
+                raise ToolError(f"the sandbox does not start: {host.text}")
+            if host.reason == "no-seccomp":
+                told("this host does not let UML use seccomp; all variants run in ptrace mode")
+                self._mode = "ptrace"
+                return
+            told(f"{name}: its first boot failed ({host.reason}: {host.text})")
+
+    def footprint(self) -> Footprint:
+        pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return Footprint(self._setup.memory_bytes + _GUEST_OVERHEAD_BYTES, _available() or pages)
+
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
+        setup = self._setup
+        variant, image = setup.variants[plan.variant], setup.images[plan.variant]
+        mode = "seccomp" if supports_seccomp(image.kernel) else "ptrace"
+        cpus = (variant.cpus or setup.cpus) if image.smp else 1
+        request = UmlBoot(
+            kernel=image.kernel,
+            program=guest_program(setup.cache, image.word_bits),
+            job=plan.job,
+            placement=first(setup.placement, cpus),
+            memory_bytes=setup.memory_bytes,
+            cmdline=f"{variant.cmdline} {plan.cmdline}".strip(),
+            mode=mode if self._mode == "seccomp" else self._mode,
+            sandboxed=setup.sandboxed,
+            limit_s=setup.timeout_s,
+            shared=plan.shared,
+            disk_bytes=plan.disk_bytes,
+            disk_parent=plan.disk_parent,
+            beside=plan.beside,
+            left=plan.left,
+        )
+        return start(request, self.clock, listener)
+
+    def close(self) -> None:
+        self.clock.close()
+
+    def _mode_flags(self) -> tuple[Flag, ...]:
+        """A warning where variants do not run in the same mode."""
+        if self._mode != "seccomp":
+            text = "UML ran in ptrace mode: system calls cost more than in seccomp mode"
+            return (Flag(kind="ptrace-mode", text=text),)
+        images = self._setup.images
+        old = [name for name, image in images.items() if not supports_seccomp(image.kernel)]
+        if not old:
+            return ()
+        if len(old) == len(images):
+            return (Flag(kind="ptrace-mode", text="these kernels know only UML's ptrace mode"),)
+        text = (
+            f"{', '.join(old)}: too old for UML's seccomp mode and ran in ptrace mode, the others "
+            "in seccomp mode; what crosses the system call boundary is not comparable"
+        )
+        return (Flag(kind="mixed-modes", text=text),)
+
+
+def _available() -> int | None:
+    """MemAvailable: with what the kernel would drop of its caches."""
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return None
