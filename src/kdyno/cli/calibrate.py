@@ -8,6 +8,7 @@ from kdyno.cli.run import measured
 from kdyno.cli.session import (
     Cases,
     ExperimentFile,
+    Interleave,
     Jobs,
     MaxBoots,
     MaxMinutes,
@@ -37,6 +38,7 @@ def verb(
     max_minutes: MaxMinutes = None,
     precision: Precision = None,
     seed: Seed = None,
+    interleave: Interleave = None,
     case: Cases = None,
     jobs: Jobs = None,
     runs: Runs = None,
@@ -56,6 +58,7 @@ def verb(
         seed=seed,
         calibrate=True,
         only_baseline=True,
+        interleave=interleave,
         cases=tuple(case or ()),
     )
     return measured(

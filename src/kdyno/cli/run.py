@@ -16,6 +16,7 @@ from kdyno.cli.session import (
     Cases,
     ExperimentFile,
     FailOn,
+    Interleave,
     Jobs,
     MaxBoots,
     MaxMinutes,
@@ -71,6 +72,7 @@ def verb(
     max_boots: MaxBoots = None,
     max_minutes: MaxMinutes = None,
     precision: Precision = None,
+    interleave: Interleave = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Boot a copy of the baseline as well (A/A).")
     ] = False,
@@ -98,6 +100,7 @@ def verb(
         precision=percent(precision),
         seed=seed,
         calibrate=calibrate,
+        interleave=interleave,
         variants=tuple(variant or ()),
         cases=tuple(case or ()),
     )

@@ -85,6 +85,14 @@ Precision = Annotated[
     typer.Option("--precision", help='Half-width at which measuring stops, such as "0.5%".'),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order of boots.")]
+Interleave = Annotated[
+    str | None,
+    typer.Option(
+        "--interleave",
+        metavar="auto|turns|boots",
+        help="How kernels alternate: turns of milliseconds, whole boots, or auto.",
+    ),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Go ahead with an experiment of very many kernels.")
 ]

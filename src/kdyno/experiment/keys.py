@@ -51,6 +51,7 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "profile",
             "seed",
             "calibrate",
+            "interleave",
         ),
     }
 )

@@ -84,6 +84,9 @@ class Machine:
     """Wall-clock limit per boot; None derives it from the cases' own limits."""
 
 
+INTERLEAVES = ("auto", "turns", "boots")
+
+
 @dataclass(frozen=True)
 class Measure:
     precision: float = 0.005
@@ -96,6 +99,8 @@ class Measure:
     profile: str = "none"
     seed: int | None = None
     calibrate: bool = False
+    interleave: str = "auto"
+    """How the variants of a block alternate: one of INTERLEAVES."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import Experiment, Measure, SuiteUse
+from kdyno.experiment.model import INTERLEAVES, Experiment, Measure, SuiteUse
 
 QUICK_SECONDS = 0.2
 QUICK_BOOTS = 12
@@ -30,6 +30,7 @@ class Overrides:
     precision: float | None = None
     seed: int | None = None
     calibrate: bool = False
+    interleave: str | None = None
     only_baseline: bool = False
     """Leave the other variants out (A/A alone)."""
     variants: tuple[str, ...] = ()
@@ -85,9 +86,13 @@ def _measure(overrides: Overrides, measure: Measure) -> Measure:
             "max_minutes": QUICK_MINUTES if limit is None else min(limit, QUICK_MINUTES),
             "precision": max(measure.precision, QUICK_PRECISION),
         }
-    for name in ("max_boots", "max_minutes", "precision", "seed"):
+    for name in ("max_boots", "max_minutes", "precision", "seed", "interleave"):
         if getattr(overrides, name) is not None:
             changed[name] = getattr(overrides, name)
+    if overrides.interleave not in (None, *INTERLEAVES):
+        raise UsageError(
+            f"--interleave {overrides.interleave!r}: there are {', '.join(INTERLEAVES)}"
+        )
     if overrides.calibrate:
         changed["calibrate"] = True
     measure = dataclasses.replace(measure, **changed)

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from kdyno.experiment.keys import TABLES
 from kdyno.experiment.mistakes import Mistakes, quoted, spelled
-from kdyno.experiment.model import Machine, Measure, SuiteUse
+from kdyno.experiment.model import INTERLEAVES, Machine, Measure, SuiteUse
 from kdyno.experiment.position import KeyPath
 from kdyno.experiment.table import NAME, NAME_RULE, Table
 from kdyno.experiment.vocabulary import RUN_SUITE, Vocabulary
@@ -51,6 +51,7 @@ def read_measure(data: object, mistakes: Mistakes) -> Measure:
         profile=table.word("profile", _PROFILES, Measure.profile),
         seed=None if seed < 0 else seed,
         calibrate=table.flag("calibrate"),
+        interleave=table.word("interleave", INTERLEAVES, Measure.interleave),
     )
 
 

@@ -23,6 +23,7 @@ from kdyno.lab.asking import asked_of
 from kdyno.lab.benches import bench_of, digests, tree_for_cases, tree_of
 from kdyno.lab.booting import Bench, info
 from kdyno.lab.builder import Built, Recipes, build_all, check
+from kdyno.lab.interleaving import Interleave, choose, whole_cases
 from kdyno.lab.measuring import Loop, Past, Status
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring, place
@@ -119,12 +120,24 @@ def _start(
         ),
         overrides=options.overrides.to_json(),
         cases=tuple(info(case, job) for case, job in zip(bench.cases, bench.jobs, strict=True)),
+        interleave=interleaved(bench, options.listener.told),
         **asked_of(experiment),
     )
     with create_run(options.runs, experiment.text, manifest) as writer:
         options.listener.started(writer.run.path)
         _save_images(writer, recipes, bench)
         return _measure(bench, manifest, writer, Past(), options)
+
+
+def interleaved(bench: Bench, told: Callable[[str], None]) -> Interleave:
+    """How the run's variants will alternate; people hear why where it is not by turns."""
+    choice = choose(bench, bench.experiment.measure.interleave)
+    if choice.why:
+        told(f"one whole boot after the other, not by turns: {choice.why}")
+    elif choice.way == "turns":
+        for name, why in whole_cases(bench).items():
+            told(f"{name} is measured whole, not by turns: {why}")
+    return choice.way
 
 
 def resume(

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from kdyno.judge.judging import raw_effects
 from kdyno.judge.question import Question
-from kdyno.lab import booting
+from kdyno.lab import booting, group
 from kdyno.lab.booting import Bench
+from kdyno.lab.interleaving import effort
 from kdyno.lab.plan import block_order
 from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
@@ -21,6 +22,8 @@ from kdyno.store.run import RunWriter
 from kdyno.store.samples import Gathering, Samples
 
 FAILURES_IN_A_ROW = 3
+_GROUP_S = 1.0
+"""What a group is taken to cost beside its turns before there was one."""
 
 Key = tuple[str, str, str]
 
@@ -96,7 +99,10 @@ class Loop:
         """The first block that has not booted every variant that was planned for it."""
         done = {(boot.block, boot.variant) for boot in self.boots}
         for block, order in enumerate(self.manifest.blocks):
-            if any((block, name) not in done for name in order if self._alive(name)):
+            missing = [(block, name) not in done for name in order if self._alive(name)]
+            # Guests that took turns are compared with each other: of a group that was cut off
+            # while it was written, what there is counts, and the next one begins.
+            if all(missing) if self.manifest.interleave == "turns" else any(missing):
                 return block
         return len(self.manifest.blocks)
 
@@ -104,20 +110,43 @@ class Loop:
         if block == len(self.manifest.blocks):
             order = block_order(self.manifest.seed, block, self._names())
             self._save(blocks=(*self.manifest.blocks, order))
+        if self.manifest.interleave == "turns":
+            self._group(block)
+            return
         done = {boot.variant for boot in self.boots if boot.block == block}
         for name in self.manifest.blocks[block]:
             if name not in done and self._alive(name):
                 self._boot(block, name)
 
+    def _group(self, block: int) -> None:
+        order = [name for name in self.manifest.blocks[block] if self._alive(name)]
+        spent_s = sum(boot.host.inside_s or 0.0 for boot in self.boots)
+        blocks = max(1, len({boot.block for boot in self.boots}))
+        beside_s = (self._spent_s() - spent_s) / blocks if self.boots else _GROUP_S
+        found = group.measure(
+            self.bench,
+            order,
+            f"{self.manifest.seed}:{block}",
+            first_index=self.past.next_index(),
+            block=block,
+            effort=effort(self.bench, self.question, self.samples(), beside_s),
+            show=lambda case: self.show(self._status(block, "", case)),
+        )
+        for record, console in found.boots:
+            self._keep(record, console)
+
     def _boot(self, block: int, name: str) -> None:
         index = self.past.next_index()
         self.show(self._status(block, name, ""))
-        record, console = booting.measure(self.bench, name, index=index, block=block)
+        self._keep(*booting.measure(self.bench, name, index=index, block=block))
+
+    def _keep(self, record: BootRecord, console: bytes) -> None:
         self.writer.add_boot(record, console)
         self.past.add(record)
         if not record.ok:
-            self.failures.append(f"boot {index} ({name}): {record.host.reason}: {record.host.text}")
-            self._give_up(name)
+            failed = f"boot {record.index} ({record.variant}): {record.host.reason}"
+            self.failures.append(f"{failed}: {record.host.text}")
+            self._give_up(record.variant)
 
     def _give_up(self, name: str) -> None:
         """After three failures in a row the variant is failed; the rest goes on."""
@@ -190,7 +219,9 @@ class Loop:
 
     def _spent_s(self) -> float:
         """Seconds of measuring so far, those before an interruption included."""
-        return sum(boot.host.wall_s or 0.0 for boot in self.boots)
+        alone_s = sum(boot.host.wall_s or 0.0 for boot in self.boots if not boot.host.group_s)
+        groups = {boot.block: boot.host.group_s for boot in self.boots if boot.host.group_s}
+        return alone_s + sum(groups.values())
 
     def _block_s(self) -> float:
         """Mean seconds of a block so far."""

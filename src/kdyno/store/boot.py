@@ -85,7 +85,9 @@ class BootHost(Record):
     boot_overhead_s: Seconds | None = None
     """The part of it outside the guest's own run: start, boot, power-off."""
     inside_s: Seconds | None = None
-    """The part of it inside cases, by the guest's word."""
+    """The part of it inside cases, by the guest's word; of a guest that took turns, in them."""
+    group_s: Seconds | None = None
+    """Of a guest that took turns: from the start of its group to its end."""
     guest_clock_s: Seconds | None = None
     host_clock_s: Seconds | None = None
     """The same span, from the guest's first record to its last, by either clock."""
@@ -129,6 +131,8 @@ class BootRecord(Record):
             text="" if self.ok else self.host.text,
             console_tail="" if self.ok else self.host.console_tail,
             wall_s=self.host.wall_s,
+            group_s=self.host.group_s,
+            inside_s=self.host.inside_s,
         )
         job = BootJob.model_construct(index=self.index, block=self.block, variant=self.variant)
         return BootRecord.model_construct(job=job, host=host, samples=())

@@ -93,6 +93,8 @@ class Manifest(Record):
     """Variants given up, with the reason."""
     origin: Text = ""
     """Path of the experiment file, for what it names relative to itself."""
+    interleave: Literal["boots", "turns"] = "boots"
+    """How the variants of a block alternate: one whole boot after the other, or turn by turn."""
     overrides: dict[Name, Any] = Field(default_factory=dict, max_length=100)
     """What the command line changed against the file; see experiment/overrides.py."""
     state: State = "running"

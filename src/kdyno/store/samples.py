@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,6 +29,9 @@ class Samples:
 
     scores: dict[Key, dict[int, float]] = field(default_factory=dict)
     """Key → block → score, in the case's unit."""
+    rounds: dict[Key, dict[int, array[float]]] = field(default_factory=dict)
+    """Key → block → natural logarithm of operations per nanosecond in each round of a group. The
+    same index in all variants of a block is the same round. Only where guests took turns."""
     missing: dict[Key, Counter[str]] = field(default_factory=dict)
     """Key → reason (``error: …``, ``skip: …``) → boots, for cases without a score."""
     boots: Counter[str] = field(default_factory=Counter)
@@ -72,11 +77,16 @@ class Gathering:
                 found.missing.setdefault(key, Counter())[reason[:500]] += 1
             else:
                 found.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
+                if sample.interleave:
+                    logs = array("d", (math.log(done / ns) for done, ns in sample.reps if ns))
+                    if len(logs) == len(sample.reps):
+                        found.rounds.setdefault(key, {}).setdefault(boot.block, logs)
 
     def samples(self) -> Samples:
         """So far; it shares its tables with what is gathered later."""
         return Samples(
             scores=self._found.scores,
+            rounds=self._found.rounds,
             missing=self._found.missing,
             boots=self._found.boots,
             failures=self._found.failures,

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""The order of turns, how long they are, and which cases can be measured by them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from kdyno.suites.catalogue import Case
+
+TURN_S = 0.008
+"""Aimed at. Shorter follows a restless machine better and costs more hand-overs; docs/turns.md has
+what was measured."""
+LONGEST_S = 0.025
+"""A case whose single operation takes longer is handed over in the middle of it, by freezing."""
+SLICE_S = 0.010
+"""Of a frozen turn."""
+LEAD = 0.125
+"""The unmeasured beginning of a turn, as a share of its operations: caches were someone else's."""
+LEAST, MOST = 8, 400
+"""Rounds of a case in a group."""
+
+
+def why_whole(case: Case) -> str:
+    """Why a case is not measured by turns but whole, one guest after the other; empty: it is.
+
+    A frozen guest's clock jumps, so what a program says of its own speed is not true there. What
+    is written to a disk is still being written by the host when the next guest has its turn.
+    """
+    if case.figure is not None:
+        return "its figure is what the program says, by a clock that jumps when a guest is frozen"
+    if case.disk_bytes:
+        return "its disk is the host's, which goes on writing in the others' turns"
+    if case.load:
+        return "it records the load over time"
+    return ""
+
+
+def orders(seed: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Endless rounds. After every len(names) of them each name was once at every position.
+
+    All rotations of a shuffled order, shuffled, again and again: depends on nothing but the seed.
+    """
+    generator = random.Random(seed)
+    while True:
+        order = list(names)
+        generator.shuffle(order)
+        rotations = [tuple(order[at:] + order[:at]) for at in range(len(order))]
+        generator.shuffle(rotations)
+        yield from rotations
