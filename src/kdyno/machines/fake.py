@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: MIT
+"""A machine in memory: a clock of its own, scores by a given rule, and faults to order.
+
+With it everything that measures is tested without a kernel, in milliseconds. What its guests say
+goes through the same reader as the words of real ones.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from kdyno.errors import ToolError
+from kdyno.machines.machine import Can, Footprint, Plan, Programs, Told
+from kdyno.machines.session import Listener, Outcome
+from kdyno.store.boot import BootHost
+from kdyno.store.verdict import Flag
+from kdyno.suites.protocol import Reader
+from kdyno.suites.record import Record
+
+BOOT_S = 0.2
+_NONCE = "0" * 32
+
+Rule = Callable[[str, str, float], float]
+"""(variant, case, the clock) → seconds of one operation."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a guest does instead of its work."""
+
+    kind: str
+    """boot: dies before its first word; die: in a case; silent: never answers in a case; forge:
+    says a result of its own that nobody signed; error: the case fails, the guest goes on."""
+    case: int = 0
+
+
+class FakeClock:
+    """Time passes only while somebody waits, and then at once."""
+
+    def __init__(self) -> None:
+        self._now_s = 1000.0
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self.sessions: list[FakeSession] = []
+
+    def now_s(self) -> float:
+        return self._now_s
+
+    def at(self, when_s: float, call: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (when_s, next(self._numbers), call))
+
+    def wait(self, until_s: float = math.inf) -> None:
+        """To the next thing that happens. ToolError where nothing ever would."""
+        next_s = self._queue[0][0] if self._queue else math.inf
+        due_s = min((it.due_s() for it in self.sessions if not it.ended), default=math.inf)
+        then_s = min(next_s, due_s, until_s)
+        if then_s == math.inf:
+            raise ToolError("nothing is left that could happen: somebody waits for ever")
+        self._now_s = max(self._now_s, then_s)
+        if next_s <= then_s:
+            heapq.heappop(self._queue)[2]()
+        for session in tuple(self.sessions):
+            if not session.ended and session.due_s() <= self._now_s:
+                session.stop("timeout")
+
+
+@dataclass
+class FakeMachine:
+    """faults: variant → number of its boot → what it does then; boots count from 0."""
+
+    rule: Rule
+    faults: Mapping[str, Mapping[int, Fault]] = field(default_factory=dict)
+    can: Can = field(default_factory=Can)
+    memory: Footprint = field(default_factory=lambda: Footprint(1 << 20, 1 << 40))
+    clock: FakeClock = field(default_factory=FakeClock)
+    opened: list[str] = field(default_factory=list)
+    """Variants in the order in which their guests were started."""
+
+    @property
+    def places(self) -> Mapping[str, str] | None:
+        return {}
+
+    def caveats(self) -> tuple[Flag, ...]:
+        return (Flag(kind="machine", text="made up"),)
+
+    def identity(self, variant: str) -> str:
+        return f"digest of {variant}"
+
+    def described(self, variant: str) -> dict[str, Any]:
+        return {"digest": self.identity(variant)}
+
+    def programs(self, variant: str) -> Programs:
+        raise ToolError("a made-up kernel has no symbols")
+
+    def probe(self, told: Told) -> None:
+        pass
+
+    def footprint(self) -> Footprint:
+        return self.memory
+
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> FakeSession:
+        number = self.opened.count(plan.variant)
+        self.opened.append(plan.variant)
+        fault = self.faults.get(plan.variant, {}).get(number)
+        session = FakeSession(self, plan, fault, listener)
+        self.clock.sessions.append(session)
+        return session
+
+    def close(self) -> None:
+        pass
+
+
+class FakeSession:
+    """One guest. It works on one thing at a time; what it works on stands still while paused."""
+
+    def __init__(
+        self, machine: FakeMachine, plan: Plan, fault: Fault | None, listener: Listener
+    ) -> None:
+        self._machine, self._plan, self._fault = machine, plan, fault
+        self._listener = listener
+        self._clock = machine.clock
+        self._reader = Reader(_NONCE, len(plan.job.cases))
+        self._seq = count()
+        self._said: list[Record] = []
+        self._began_s = self._clock.now_s()
+        self._due_s, self._case = math.inf, -1
+        self._work: tuple[float, Callable[[], None]] | None = None
+        self._since_s = self._began_s
+        self._paused = False
+        self._reason = ""
+        self.ended = False
+        self._busy(BOOT_S, self._hello)
+
+    def due_s(self) -> float:
+        return math.inf if self._paused else self._due_s
+
+    def send(self, order: str, limit_s: float = math.inf) -> None:
+        if self.ended:
+            return
+        self._due_s = self._clock.now_s() + limit_s
+        word, *rest = order.split()
+        numbers = [int(text) for text in rest]
+        if word == "begin":
+            self._begin(numbers[0])
+            self._busy(0.001, lambda: self._say("ready", case=self._case))
+        elif word == "turn":
+            self._turn(*numbers)
+        elif word == "end":
+            figures = {"user_ns": 1, "sys_ns": 1, "extra": {}}
+            self._busy(0.0, lambda: self._say("done", case=self._case, **figures))
+        elif word == "case":
+            self._begin(numbers[0])
+            self._whole(lambda: None)
+        elif word == "bye":
+            self._busy(0.0, self._bye)
+
+    def records(self) -> list[Record]:
+        said, self._said = self._said, []
+        return said
+
+    def pause(self) -> None:
+        if not self._paused and not self.ended:
+            self._paused = True
+            if self._work is not None:
+                left_s, call = self._work
+                self._work = (left_s - (self._clock.now_s() - self._since_s), call)
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            if self._work is not None:
+                self._busy(*self._work)
+
+    def close(self) -> Outcome:
+        if not self.ended:
+            self.stop("closed")
+        if self in self._clock.sessions:
+            self._clock.sessions.remove(self)
+        host = BootHost(
+            status="failed" if self._reason else "ok",
+            reason=self._reason,
+            text=self._reason,
+            wall_s=self._clock.now_s() - self._began_s,
+            user_s=0.0,
+            sys_s=0.0,
+        )
+        return Outcome(host, self._reader.finish(), b"made up\n", ("made-up", self._plan.variant))
+
+    def stop(self, why: str) -> None:
+        self.ended, self._reason, self._work = True, why, None
+
+    def _hello(self) -> None:
+        if self._is("boot"):
+            return self.stop("panic")
+        more = {"release": "r", "machine": "m", "word_bits": 64, "cpus": 1, "mem_kb": 1}
+        self._say("hello", protocol=1, mono_ns=self._ns(), **more)
+        if not self._plan.job.turns:
+            self._next(0)
+        return None
+
+    def _next(self, case: int) -> None:
+        if case == len(self._plan.job.cases):
+            return self._bye()
+        self._begin(case)
+        self._whole(lambda: self._next(case + 1))
+        return None
+
+    def _begin(self, case: int) -> None:
+        self._case = case
+        if not self._plan.job.turns:
+            self._due_s = self._clock.now_s() + self._plan.job.cases[case].timeout_s
+        self._listener(self._plan.job.cases[case].case)
+        self._say("begin", case=case, bench="made-up", mono_ns=self._ns())
+
+    def _turn(self, lead: int, operations: int) -> None:
+        if self._misbehaves(lambda: None):
+            return
+        each_s = self._each_s()
+        ns = max(1, round(each_s * operations * 1e9))
+        self._busy(
+            each_s * (lead + operations),
+            lambda: self._say("turn", case=self._case, operations=operations, ns=ns),
+        )
+
+    def _whole(self, then: Callable[[], None]) -> None:
+        if self._misbehaves(then):
+            return
+        job = self._plan.job.cases[self._case]
+        each_s = self._each_s()
+        operations = max(1, job.operations or int((job.seconds or 0.5) / 5 / each_s))
+
+        def done() -> None:
+            ns = max(1, round(each_s * operations * 1e9))
+            more = {"user_ns": 1, "sys_ns": 1, "calibration_ns": 1, "extra": {}}
+            reps = [[operations, ns]] * 5
+            self._say("sample", case=self._case, reps=reps, mono_ns=self._ns(), **more)
+            then()
+
+        self._busy(5 * each_s * operations, done)
+
+    def _misbehaves(self, then: Callable[[], None]) -> bool:
+        if self._is("die"):
+            self.stop("panic")
+        elif self._is("error"):
+            self._say("error", case=self._case, reason="made to fail")
+            then()
+        elif self._is("forge"):
+            forged = {"t": "turn", "n": "f" * 32, "seq": 99, "case": 0, "operations": 1, "ns": 1}
+            self._feed(forged)
+            return False
+        elif not self._is("silent"):
+            return False
+        return True
+
+    def _is(self, kind: str) -> bool:
+        fault = self._fault
+        where = kind == "boot" or (fault is not None and fault.case == self._case)
+        return fault is not None and fault.kind == kind and where
+
+    def _each_s(self) -> float:
+        case = self._plan.job.cases[self._case]
+        return self._machine.rule(self._plan.variant, case.case, self._clock.now_s())
+
+    def _bye(self) -> None:
+        self._say("bye", mono_ns=self._ns(), inside_ns=1)
+        self.ended = True
+
+    def _busy(self, seconds: float, call: Callable[[], None]) -> None:
+        """``call`` after so many seconds of running."""
+        self._work = work = (seconds, call)
+        self._since_s = self._clock.now_s()
+
+        def over() -> None:
+            # Another work, or the same after a pause, has taken its place.
+            if self._work is work and not self._paused and not self.ended:
+                self._work = None
+                call()
+
+        if not self._paused:
+            self._clock.at(self._since_s + seconds, over)
+
+    def _say(self, kind: str, **fields: object) -> None:
+        if kind != "begin":
+            self._due_s = math.inf
+        self._feed({"n": _NONCE, "seq": next(self._seq), "t": kind, **fields})
+
+    def _feed(self, record: Mapping[str, object]) -> None:
+        self._said += self._reader.feed(json.dumps(record).encode() + b"\n")
+
+    def _ns(self) -> int:
+        return round(self._clock.now_s() * 1e9)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Whole runs on the machine in memory: the loop as it is, no kernel, no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
+from kdyno.lab.booting import Bench, info
+from kdyno.lab.execution import question_of
+from kdyno.lab.measuring import Loop, Past, Status
+from kdyno.machines.cpus import place
+from kdyno.machines.fake import FakeMachine, Fault, Rule
+from kdyno.store.boot import BootRecord
+from kdyno.store.manifest import Manifest
+from kdyno.store.run import Run, create_run, open_run, write_run
+from kdyno.suites.catalogue import Case
+from kdyno.suites.job import CaseJob
+
+PIPE = Case("s", "pipe", "a pipe", "loops/s", "higher", "pipe")
+LONG = Case("s", "long", "a program", "s", "lower", "run", score="time")
+"""An operation of a tenth of a second: handed over by freezing."""
+PRINTED = Case("s", "printed", "says its own figure", "MB/s", "higher", "run", figure="([0-9.]+)")
+
+
+def steady(speeds: Mapping[str, float]) -> Rule:
+    """A variant's speed against 1; an operation is 5 µs, of ``long`` a tenth of a second."""
+
+    def each_s(variant: str, case: str, _now_s: float) -> float:
+        return (0.1 if case == "long" else 5e-6) / speeds.get(variant, 1.0)
+
+    return each_s
+
+
+def bench(
+    rule: Rule,
+    variants: Sequence[str] = ("stock", "mine", "other"),
+    cases: Sequence[Case] = (PIPE,),
+    faults: Mapping[str, Mapping[int, Fault]] | None = None,
+    lacking: tuple[str, ...] = (),
+    **measure: object,
+) -> Bench:
+    from kdyno.lab.equipment import Equipment
+
+    given: dict[str, Any] = {"max_boots": 8, "precision": 1e-9, "seed": 7, **measure}
+    given.setdefault("min_boots", given["max_boots"] + 1)  # what is made up has no spread
+    experiment = Experiment(
+        name="made-up",
+        question="Is it?",
+        baseline=variants[0],
+        variants=tuple(Variant(name, "") for name in variants),
+        suites=(SuiteUse("s", tuple(case.name for case in cases)),),
+        machine=Machine(),
+        measure=Measure(**given),
+        text="",
+    )
+    return Bench(
+        experiment=experiment,
+        machine=FakeMachine(rule, faults or {}),
+        variants={variant.name: variant for variant in experiment.variants},
+        cases=tuple(cases),
+        jobs=tuple(CaseJob(case.suite, case.name, case.bench, seconds=0.05) for case in cases),
+        placement=place(1),
+        equipment=Equipment(lacking=lacking),
+    )
+
+
+def manifest_of(made: Bench, interleave: str = "turns") -> Manifest:
+    return Manifest(
+        tool="0",
+        created="2026-01-01T00:00:00",
+        experiment=made.experiment.name,
+        baseline=made.experiment.baseline,
+        seed=made.experiment.measure.seed or 0,
+        images={name: made.machine.identity(name) for name in made.variants},
+        cases=tuple(info(case) for case in made.cases),
+        interleave=interleave,  # type: ignore[arg-type]
+    )
+
+
+def measured(
+    made: Bench, runs: Path, interleave: str = "turns", show: list[Status] | None = None
+) -> tuple[Run, str]:
+    """A new run, and why it stopped."""
+    manifest = manifest_of(made, interleave)
+    with create_run(runs, "", manifest) as writer:
+        loop = Loop(
+            made,
+            question_of(made.experiment, manifest),
+            writer,
+            manifest,
+            (show if show is not None else []).append,
+        )
+        why = loop.run()
+        return writer.run, why
+
+
+def resumed(made: Bench, run: Run) -> str:
+    """Goes on with it."""
+    manifest = open_run(run.path).manifest()
+    with write_run(run.path) as writer:
+        past = Past()
+        for boot in writer.run.boots():
+            past.add(boot)
+        question = question_of(made.experiment, manifest)
+        return Loop(made, question, writer, manifest, lambda _status: None, past).run()
+
+
+def boots_of(run: Run) -> list[BootRecord]:
+    return [boot for boot in run.boots() if isinstance(boot, BootRecord)]

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT
+"""The loop on a machine in memory: order, budgets, faults, resuming at every point."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured, resumed, steady
+
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.pairs import paired
+from kdyno.lab import measuring
+from kdyno.lab.execution import question_of
+from kdyno.lab.interleaving import choose
+from kdyno.lab.plan import block_order
+from kdyno.lab.rounds import orders
+from kdyno.machines.fake import Fault
+from kdyno.machines.machine import Can, Footprint
+from kdyno.store.run import Run
+from kdyno.store.samples import samples
+
+SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
+WAYS = ("boots", "turns")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_blocks_are_shuffled_by_the_seed_and_recorded(tmp_path: Path, way: str) -> None:
+    run, why = measured(bench(steady(SPEEDS)), tmp_path, way)
+    assert why == "max_boots = 8 reached"
+    blocks = run.manifest().blocks
+    names = ("stock", "mine", "other")
+    assert blocks == tuple(block_order(7, number, names) for number in range(8))
+    assert len(set(blocks)) > 2
+    started = [(boot.block, boot.variant) for boot in boots_of(run)]
+    assert started == [(at, name) for at, order in enumerate(blocks) for name in order]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_known_difference_is_found(tmp_path: Path, way: str) -> None:
+    made = bench(steady(SPEEDS))
+    run, _ = measured(made, tmp_path, way)
+    verdict = verdict_of(run, question_of(made.experiment, run.manifest()), "")
+    found = {effect.variant: effect for effect in verdict.effects}
+    assert found["mine"].ratio == pytest.approx(1.02, rel=1e-4)
+    assert found["other"].ratio == pytest.approx(0.97, rel=1e-4)
+    assert (found["mine"].verdict, found["other"].verdict) == ("faster", "slower")
+    assert found["mine"].baseline_value == pytest.approx(200_000, rel=1e-3)
+
+
+def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
+    """The speed of the machine halves every 50 ms and comes back: boots cannot see 1 %."""
+
+    def wild(variant: str, _case: str, now_s: float) -> float:
+        return 5e-6 * (2 if int(now_s / 0.05) % 2 else 1) / (1.01 if variant == "mine" else 1.0)
+
+    made = bench(wild, variants=("stock", "mine"), max_boots=12)
+    run, _ = measured(made, tmp_path)
+    verdict = verdict_of(run, question_of(made.experiment, run.manifest()), "")
+    (effect,) = verdict.effects
+    assert effect.verdict == "faster"
+    assert effect.ratio == pytest.approx(1.01, abs=0.003)
+
+
+def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(tmp_path: Path) -> None:
+    made = bench(steady({"stock": 1.0, "mine": 1.25}), ("stock", "mine"), (LONG,), max_boots=6)
+    run, _ = measured(made, tmp_path)
+    (boot, *_) = [boot for boot in boots_of(run) if boot.variant == "mine"]
+    (sample,) = boot.samples
+    assert sample.interleave == "frozen"
+    assert sample.score == pytest.approx(0.08, rel=1e-6)
+    assert [operations for operations, _ in sample.reps] == [1] * len(sample.reps)
+    verdict = verdict_of(run, question_of(made.experiment, run.manifest()), "")
+    assert verdict.effects[0].ratio == pytest.approx(0.8, rel=1e-6)
+    assert verdict.effects[0].verdict == "faster"
+
+
+def test_a_case_that_cannot_take_turns_is_measured_whole(tmp_path: Path) -> None:
+    made = bench(steady(SPEEDS), cases=(PIPE, PRINTED, PIPE_TOO), max_boots=2)
+    run, _ = measured(made, tmp_path)
+    for boot in boots_of(run):
+        assert [sample.interleave for sample in boot.samples] == ["turns", "", "turns"]
+        assert boot.ok
+
+
+PIPE_TOO = dataclasses.replace(PIPE, name="pipe2")
+
+
+def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
+    made = bench(steady(SPEEDS), max_boots=2)
+    run, _ = measured(made, tmp_path)
+    data = samples(run)
+    question = question_of(made.experiment, run.manifest())
+    before, after = paired(data, question.cases[0], "stock", "mine")
+    assert [b / a for a, b in zip(before, after, strict=True)] == pytest.approx([1.02] * 2, 1e-4)
+    counts = {len(boot.samples[0].reps) for boot in boots_of(run)}
+    assert len(counts) == 1 and counts.pop() >= 8
+
+
+@pytest.mark.parametrize("kind", ["boot", "die", "silent"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_guest_that_fails_leaves_the_others_their_pairs(
+    tmp_path: Path, way: str, kind: str
+) -> None:
+    made = bench(steady(SPEEDS), faults={"mine": {1: Fault(kind)}}, max_boots=4)
+    run, why = measured(made, tmp_path, way)
+    assert why == "max_boots = 4 reached"
+    boots = boots_of(run)
+    failed = [(boot.block, boot.variant) for boot in boots if not boot.ok]
+    assert failed == [(1, "mine")]
+    data = samples(run)
+    assert set(data.scores["s", "pipe", "mine"]) == {0, 2, 3}
+    assert set(data.scores["s", "pipe", "other"]) == {0, 1, 2, 3}
+    assert run.manifest().failed == {}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_three_failures_in_a_row_give_a_variant_up(tmp_path: Path, way: str) -> None:
+    faults = {"mine": {number: Fault("die") for number in (1, 2, 3)}}
+    run, _ = measured(bench(steady(SPEEDS), faults=faults, max_boots=6), tmp_path, way)
+    assert "3 boots in a row failed: panic" in run.manifest().failed["mine"]
+    assert Counter(boot.variant for boot in boots_of(run)) == {"stock": 6, "other": 6, "mine": 4}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_two_variants_that_fail_at_once(tmp_path: Path, way: str) -> None:
+    every = {number: Fault("boot") for number in range(9)}
+    made = bench(steady(SPEEDS), faults={"mine": every, "other": every})
+    run, why = measured(made, tmp_path, way)
+    assert why == "every other variant failed"
+    assert set(run.manifest().failed) == {"mine", "other"}
+    _, why = measured(bench(steady(SPEEDS), faults={"stock": every}), tmp_path, way)
+    assert why == "the baseline failed"
+
+
+def test_a_forged_turn_is_not_believed(tmp_path: Path) -> None:
+    made = bench(steady(SPEEDS), faults={"mine": {0: Fault("forge")}}, max_boots=2)
+    run, _ = measured(made, tmp_path)
+    (boot, *_) = [boot for boot in boots_of(run) if boot.variant == "mine"]
+    assert boot.samples[0].score == pytest.approx(204_000, rel=1e-3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_error_of_a_case_is_no_failed_boot(tmp_path: Path, way: str) -> None:
+    faults = {"mine": {0: Fault("error", case=0)}}
+    made = bench(steady(SPEEDS), cases=(PIPE, PIPE_TOO), faults=faults, max_boots=2)
+    run, _ = measured(made, tmp_path, way)
+    data = samples(run)
+    assert set(data.scores["s", "pipe", "mine"]) == {1}
+    assert set(data.scores["s", "pipe2", "mine"]) == {0, 1}
+    assert data.missing["s", "pipe", "mine"] == {"error: made to fail": 1}
+
+
+def test_cases_that_this_machine_lacks_are_skips(tmp_path: Path) -> None:
+    made = bench(steady(SPEEDS), cases=(PIPE, PIPE_TOO), lacking=("no fio", ""), max_boots=2)
+    for way in WAYS:
+        run, _ = measured(made, tmp_path, way)
+        for boot in boots_of(run):
+            assert [sample.status for sample in boot.samples] == ["skip", "ok"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_precision_ends_it_by_width_alone(tmp_path: Path, way: str) -> None:
+    made = bench(steady(SPEEDS), precision=0.01, min_boots=6, max_boots=50)
+    _, why = measured(made, tmp_path, way)
+    assert why == "precision reached"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_block_that_would_end_beyond_the_minutes_is_not_begun(tmp_path: Path, way: str) -> None:
+    made = bench(steady(SPEEDS), max_boots=1000, max_minutes=0.2)
+    run, why = measured(made, tmp_path, way)
+    assert why == "max_minutes = 0.2 reached"
+    boots = boots_of(run)
+    groups = {boot.block: boot.host.group_s for boot in boots}
+    if way == "turns":
+        spent_s = sum(it or math.nan for it in groups.values())
+    else:
+        spent_s = sum(boot.host.wall_s or math.nan for boot in boots)
+    assert 8 < spent_s <= 12
+
+
+class _Stop(Exception):
+    """As if kdyno were killed."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("after", range(10))
+def test_an_interrupted_run_goes_on_with_the_same_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, after: int
+) -> None:
+    whole, _ = measured(bench(steady(SPEEDS), max_boots=4), tmp_path / "whole", way)
+    made = bench(steady(SPEEDS), max_boots=4)
+    found: list[Run] = []
+    left = [after]
+    keep = measuring.Loop._keep
+
+    def stopping(self: measuring.Loop, *given: object) -> None:
+        found.append(self.writer.run)
+        if not left[0]:
+            raise _Stop
+        left[0] -= 1
+        keep(self, *given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(measuring.Loop, "_keep", stopping)
+        with pytest.raises(_Stop):
+            measured(made, tmp_path / "cut", way)
+    run = found[-1]
+    assert resumed(bench(steady(SPEEDS), max_boots=4), run) == "max_boots = 4 reached"
+    assert run.manifest().blocks == whole.manifest().blocks
+    boots = [(boot.block, boot.variant) for boot in boots_of(run)]
+    assert len(set(boots)) == len(boots)
+    expected = {(at, name) for at, order in enumerate(run.manifest().blocks) for name in order}
+    lost = expected - set(boots)
+    # A group that was cut off while it was written keeps what it has; nothing else is missing.
+    assert {block for block, _ in lost} <= ({after // 3} if way == "turns" and after % 3 else set())
+
+
+def test_positions_in_rounds_are_balanced_and_follow_from_the_seed() -> None:
+    names = ("a", "b", "c", "d")
+    made = orders("7:0:s/pipe", names)
+    first = [next(made) for _ in range(40)]
+    again = orders("7:0:s/pipe", names)
+    assert first == [next(again) for _ in range(40)]
+    assert first != [next(orders("8:0:s/pipe", names)) for _ in range(40)]
+    for position in range(4):
+        assert Counter(order[position] for order in first) == dict.fromkeys(names, 10)
+    assert len(set(first)) > 8
+
+
+def test_auto_takes_turns_wherever_it_can() -> None:
+    made = bench(steady(SPEEDS))
+    assert choose(made, "auto").way == "turns"
+    assert choose(made, "boots").way == "boots"
+    one = bench(steady(SPEEDS), variants=("stock",))
+    assert choose(one, "auto").way == "boots"
+    printed = choose(bench(steady(SPEEDS), cases=(PRINTED,)), "auto")
+    assert printed.way == "boots" and "a clock that jumps" in printed.why
+
+
+def test_what_forbids_turns_is_said() -> None:
+    from kdyno.errors import UsageError
+
+    made = bench(steady(SPEEDS))
+    made.machine.can = Can(turns="it has one guest")  # type: ignore[misc]
+    assert choose(made, "auto").why == "it has one guest"
+    made.machine.can = Can()  # type: ignore[misc]
+    made.machine.memory = Footprint(1 << 30, 2 << 30)  # type: ignore[attr-defined]
+    with pytest.raises(UsageError, match=r"3 guests .* 3\.0 GiB, and 2\.0 GiB are free"):
+        choose(made, "turns")
+    assert manifest_of(made, "boots").interleave == "boots"
