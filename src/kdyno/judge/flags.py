@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from statistics import median
 
+import numpy as np
+
+from kdyno.judge.pairs import spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import controls, noise
+from kdyno.stats.groups import machine_spread
 from kdyno.stats.verdict import Judgement
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
@@ -53,6 +59,45 @@ def moved_copies(copies: Sequence[Judged]) -> list[Flag]:
         for case, variant, judgement in copies
         if judgement.word in ("faster", "slower") and not judgement.equivalent_too
     ]
+
+
+RESTLESS = 0.03
+"""Standard deviation of a machine's own speed beyond which people should hear of it."""
+
+
+def restless(data: Samples, question: Question) -> list[Flag]:
+    """How much the machine's speed changed under guests that took turns.
+
+    What all variants of a round have in common is the machine's doing. Neither steal nor other
+    programs need to show for it: the host of a virtual machine may be busy.
+    """
+    moved: dict[str, float] = {}
+    left: list[float] = []
+    for case in question.cases:
+        groups = [
+            [np.asarray(logs) for name in question.names if (logs := _rounds(data, case, name, at))]
+            for at in range(data.blocks)
+        ]
+        seen = machine_spread([group for group in groups if len(group) >= 2])
+        if seen is not None:
+            moved[case.case] = seen
+        for variant in question.compared:
+            found = spread_of(data, question, case, variant)
+            left += [found.of_group] if found is not None else []
+    if not moved or not left or median(moved.values()) < RESTLESS:
+        return []
+    most = max(moved, key=lambda name: moved[name])
+    text = (
+        f"the machine's own speed changed by {100 * median(moved.values()):.0f} % "
+        f"(standard deviation between rounds and groups, median of the cases; {most}: "
+        f"{100 * moved[most]:.0f} %). Turns cancel that: a group's effect varied by "
+        f"{100 * median(left):.2g} %"
+    )
+    return [Flag(kind="restless-host", text=text)]
+
+
+def _rounds(data: Samples, case: CaseInfo, variant: str, block: int) -> array[float] | None:
+    return data.rounds.get((case.suite, case.case, variant), {}).get(block)
 
 
 def drifted(data: Samples, question: Question) -> list[Flag]:

@@ -9,7 +9,7 @@ from kdyno.judge import disturbance, flags
 from kdyno.judge.alone import own_spread, values_of
 from kdyno.judge.factoring import factor_table
 from kdyno.judge.flags import Judged
-from kdyno.judge.pairs import effect_of, paired
+from kdyno.judge.pairs import effect_of, paired, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.effect import PairedEffect
@@ -65,6 +65,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         *flags.moved_controls(claims),
         *flags.moved_copies(copies),
         *disturbed.flags(),
+        *flags.restless(data, question),
         *flags.drifted(data, question),
         *flags.failed_boots(data),
     )
@@ -143,6 +144,7 @@ def _effect(
         predicted_blocks=judgement.predicted_blocks,
         control=case.control,
         reason=reason or manifest.failed.get(variant),
+        spread=spread_of(data, question, case, variant),
     )
 
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from kdyno.judge.question import Question
 from kdyno.stats.effect import PairedEffect, paired_effect
-from kdyno.stats.groups import location
+from kdyno.stats.groups import location, spread
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
+from kdyno.store.verdict import RoundSpread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,3 +58,15 @@ def rounds(
 def effect_of(data: Samples, question: Question, case: CaseInfo, variant: str) -> PairedEffect:
     """The variant's raw effect on one case."""
     return paired_effect(*paired(data, case, question.baseline, variant), question.confidence)
+
+
+def spread_of(
+    data: Samples, question: Question, case: CaseInfo, variant: str
+) -> RoundSpread | None:
+    """How far rounds and groups lie apart; None where too few guests took turns."""
+    found = spread([logs for _, logs in rounds(data, case, question.baseline, variant)])
+    if found is None:
+        return None
+    return RoundSpread(
+        within=found.within, between=found.between, of_group=found.of_value, rounds=found.rounds
+    )

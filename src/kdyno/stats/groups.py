@@ -60,6 +60,25 @@ def spread(groups: Sequence[ArrayLike]) -> Spread | None:
     return Spread(within, math.sqrt(max(0.0, of_value**2 - explained)), of_value, count)
 
 
+def machine_spread(groups: Sequence[Sequence[NDArray[np.float64]]]) -> float | None:
+    """Standard deviation of what the variants of a round have in common, robust; log scale.
+
+    groups: for each group the log speeds of every variant, shape (variants, rounds). Both parts
+    together: rounds within a group, and groups among each other. None with fewer than four groups.
+    """
+    within, levels = [], []
+    for group in groups:
+        count = min(len(logs) for logs in group)
+        if count < 2:
+            continue
+        speeds = np.stack([logs[:count] - np.median(logs[:count]) for logs in group])
+        within.append(_sd(speeds.mean(axis=0)))
+        levels.append(float(np.mean([np.median(logs[:count]) for logs in group])))
+    if len(levels) < _LEAST_GROUPS:
+        return None
+    return math.hypot(float(np.median(within)), _sd(np.array(levels)))
+
+
 def best_rounds(found: Spread, group_s: float, round_s: float) -> float:
     """The number of rounds a group that gives the narrowest interval in a given time.
 

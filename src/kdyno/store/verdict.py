@@ -25,6 +25,20 @@ class Flag(BaseModel):
     case: str | None = None
 
 
+class RoundSpread(BaseModel):
+    """Two levels of variance, of an effect whose guests took turns. Of log ratios, robust."""
+
+    model_config = ConfigDict(frozen=True)
+    within: float
+    """Standard deviation of one round within its group: what the machine did meanwhile."""
+    between: float
+    """Of groups, beyond what their rounds explain: boots of one kernel differ."""
+    of_group: float
+    """Of a group's value, as it is."""
+    rounds: float
+    """Mean number of rounds in a group."""
+
+
 class Effect(BaseModel):
     """Variant ÷ baseline for one case. ``ratio`` is always value ÷ baseline_value."""
 
@@ -60,6 +74,8 @@ class Effect(BaseModel):
     """The case does not depend on the kernel (negative control)."""
     reason: str | None = None
     """Why there is no figure (failed cases)."""
+    spread: RoundSpread | None = None
+    """Only where guests took turns, in four groups or more."""
 
     @field_validator("baseline_value", "value", "ratio", "mean_ratio", "noise_floor", mode="before")
     @classmethod
