@@ -64,7 +64,7 @@ fresh: $(BIN)/kdyno
 	@$(BIN)/python -m benchmarks.fresh $(FRESH)
 
 bench: setup
-	@status=0; for it in boots site survey memcpy kernels speed; do \
+	@status=0; for it in boots site survey memcpy kernels speed turns; do \
 		$(BIN)/python -m benchmarks.$$it || status=1; \
 	done; exit $$status
 

@@ -188,7 +188,10 @@ def help_time() -> Figure:
 def inside_cases() -> list[Figure]:
     """A measuring run: the share of its wall time inside cases, and kdyno's own memory."""
     with tempfile.TemporaryDirectory() as folder:
-        quiet("run", str(EXPERIMENT), "--max-boots", "8", "--runs", folder)
+        quiet(
+            *("run", str(EXPERIMENT), "--interleave", "boots", "--max-boots", "8"),
+            *("--runs", folder),
+        )
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         (run,) = list_runs(Path(folder))
         boots = [it for it in run.boots() if isinstance(it, BootRecord)]

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: MIT
+"""What taking turns is worth, on this machine, now: ``make bench`` has it (about 45 minutes).
+
+    python -m benchmarks.turns [FIGURE ...] [--minutes M] [--runs-of-copies N] [--json FILE]
+
+Figures: cost, quiet, load, frozen, demo, five, five-load, same, copies. Boots and turns are
+measured in the same minutes on the same images: whichever has had less time is next. Half-widths
+are raw ones on the log scale, at the same seconds of measuring. Nothing else should run on the
+machine; the load of `load` and `five-load` is made here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import multiprocessing
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.speed import EXPERIMENT, Figure, finish
+from kdyno.cli.session import load
+from kdyno.errors import ToolError
+from kdyno.experiment.loader import parse
+from kdyno.experiment.model import Experiment
+from kdyno.judge.judging import raw_effects
+from kdyno.lab import booting, group
+from kdyno.lab.benches import bench_of, tree_of
+from kdyno.lab.booting import Bench, info
+from kdyno.lab.builder import build_all, check
+from kdyno.lab.execution import Options, execute, question_of
+from kdyno.lab.interleaving import effort
+from kdyno.lab.member import Member
+from kdyno.lab.plan import block_order
+from kdyno.lab.vocabulary import vocabulary
+from kdyno.machines.cpus import measuring
+from kdyno.paths import cache_root
+from kdyno.store.manifest import Manifest
+from kdyno.store.samples import Gathering
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import load as load_suites
+
+WAYS = ("boots", "turns")
+SIX = """
+name = "six"
+question = "Turns, measured"
+baseline = "stock"
+[kernel]
+source = "debian:linux-source-7.3"
+config = ["bench"]
+[variant.stock]
+%s
+[[suite]]
+name = "unixbench"
+cases = ["fscopy-256", "fscopy-1024", "fscopy-4096", "pipe", "syscall", "dhry2reg"]
+[measure]
+precision = "0.01%%"
+max_boots = 2000
+equivalent = "0.5%%"
+%s
+"""
+FROZEN = """
+name = "frozen"
+question = "Commands, frozen"
+baseline = "stock"
+[kernel]
+source = "debian:linux-source-7.3"
+config = ["bench"]
+[variant.stock]
+[[suite]]
+name = "run"
+seconds = 0.5
+command = ["sh", "-c", "for f in gcd lcm; do gcc -O1 -c -x c -o /tmp/$f.o - <<E\\nlong f(long a,\
+long b){while(b){long t=a%b;a=b;b=t;}return a;}\\nE\\ndone"]
+cases = ["make"]
+[[suite]]
+name = "run"
+seconds = 0.5
+command = ["sh", "-c", "i=0; while [ $i -lt 40 ]; do ls /usr/bin | sort -r | head -n 5 >/tmp/o; \
+i=$((i+1)); done"]
+cases = ["script"]
+[[suite]]
+name = "run"
+seconds = 0.5
+command = ["sh", "-c", "head -c 8000000 /dev/zero >/tmp/f; i=0; while [ $i -lt 40 ]; do \
+cat /tmp/f >/dev/null; i=$((i+1)); done"]
+cases = ["read"]
+[measure]
+calibrate = true
+max_boots = 2000
+"""
+
+
+def experiment_of(text: str) -> Experiment:
+    return parse(text, "benchmarks.turns", Path.cwd(), vocabulary(load_suites()))
+
+
+def bench(experiment: Experiment) -> Bench:
+    """With every kernel built."""
+    cache = cache_root()
+    recipes = check(experiment, cache, lambda _text, _part: None)
+    images = build_all(experiment, recipes, cache).images
+    tree = tree_of(experiment, recipes)
+    return bench_of(experiment, load_suites(), images, tree, cache, True, lambda _text: None)
+
+
+@contextmanager
+def restless() -> Iterator[None]:
+    """On every CPU a process that computes for 0.2 to 2 s and sleeps as long, again and again."""
+    children = [
+        multiprocessing.Process(target=_restless, args=(cpu,), daemon=True)
+        for cpu in sorted(os.sched_getaffinity(0))
+    ]
+    for child in children:
+        child.start()
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+
+
+def _restless(cpu: int) -> None:
+    os.sched_setaffinity(0, {cpu})
+    chance = random.Random(cpu)
+    while True:
+        seconds = chance.uniform(0.2, 2.0)
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            pass
+        time.sleep(seconds)
+
+
+def both_ways(made: Bench, minutes: float) -> dict[str, list[float]]:
+    """Half-widths of all effects (log scale), by way, after so many minutes of each."""
+    manifest = Manifest(
+        tool="0",
+        created="now",
+        experiment="",
+        baseline=made.experiment.baseline,
+        seed=1,
+        cases=tuple(info(case) for case in made.cases),
+    )
+    question = question_of(made.experiment, manifest)
+    names = list(made.variants)
+    gathered = {way: Gathering() for way in WAYS}
+    spent_s = dict.fromkeys(WAYS, 0.0)
+    inside_s, blocks = 0.0, dict.fromkeys(WAYS, 0)
+    while min(spent_s.values()) < minutes * 60:
+        way = min(WAYS, key=lambda it: spent_s[it])
+        block = blocks[way]
+        order = block_order(1, block, names)
+        began_s = time.monotonic()
+        if way == "turns":
+            data = gathered[way].samples()
+            beside_s = (spent_s[way] - inside_s) / block if block else 1.0
+            asked = effort(made, question, data, beside_s)
+            found = group.measure(
+                made, order, f"1:{block}", first_index=0, block=block, effort=asked
+            )
+            for record, _ in found.boots:
+                gathered[way].add(record)
+                inside_s += record.host.inside_s or 0.0
+        else:
+            for name in order:
+                gathered[way].add(booting.measure(made, name, index=0, block=block)[0])
+        blocks[way] += 1
+        spent_s[way] += time.monotonic() - began_s
+    widths = {}
+    for way in WAYS:
+        effects = raw_effects(gathered[way].samples(), question, ())
+        widths[way] = [
+            it.half_width if it.half_width is not None else math.nan for it in effects.values()
+        ]
+        print(
+            f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths "
+            + ", ".join(f"{100 * it:.2f} %" for it in widths[way]),
+            flush=True,
+        )
+    print(f"  share of the turns' wall time inside turns: {inside_s / spent_s['turns']:.3f}")
+    widths["share"] = [inside_s / spent_s["turns"]]
+    return widths
+
+
+def ratio(name: str, widths: Mapping[str, Sequence[float]], least: float) -> Figure:
+    pairs = zip(widths["boots"], widths["turns"], strict=True)
+    mean = statistics.geometric_mean([boots / turns for boots, turns in pairs])
+    return Figure(name, mean, "×", least=least, how="geometric mean over the effects")
+
+
+def cost() -> Figure:
+    """A turn of nothing, by a guest of the first image."""
+    made = bench(experiment_of(SIX % ("", "calibrate = true")))
+    plan = booting.plan_of(made, made.experiment.baseline, turns=True)
+    session = made.machine.open(plan)
+    member = Member(plan, session, made.machine.clock, booting.now())
+    from kdyno.suites import record
+
+    member.hear(record.Hello)
+    member.begin(3, 60.0)
+    if not member.ready:
+        raise ToolError(f"the guest is not ready: {session.close().host.text}")
+    took = []
+    for _ in range(2000):
+        began_s = time.monotonic()
+        member.turn(0, 0, 60.0)
+        took.append(time.monotonic() - began_s)
+    session.close()
+    micros = 1e6 * statistics.median(took)
+    return Figure("a turn of nothing", micros, "µs", most=150, how="median of 2000")
+
+
+def verdict_of(experiment: Experiment, minutes: float, seed: int | None = None) -> Verdict:
+    measure = dataclasses.replace(experiment.measure, max_minutes=minutes, seed=seed)
+    with tempfile.TemporaryDirectory() as runs:
+        options = Options(cache=cache_root(), runs=Path(runs))
+        _, verdict = execute(
+            dataclasses.replace(experiment, measure=measure), load_suites(), options
+        )
+    for effect in verdict.effects:
+        low, high = effect.ci or (math.nan, math.nan)
+        spread = effect.spread
+        print(
+            f"  {effect.variant:14} {effect.case:14} {100 * ((effect.ratio or 1) - 1):+.2f} % "
+            f"({100 * (low - 1):+.2f} … {100 * (high - 1):+.2f})  {effect.verdict}, "
+            f"{effect.blocks} groups"
+            + (
+                f"; SD within {100 * spread.within:.2f} %, between {100 * spread.between:.2f} %"
+                if spread
+                else ""
+            ),
+            flush=True,
+        )
+    return verdict
+
+
+def widths_of(verdict: Verdict) -> list[float]:
+    """Corrected half-widths, in per cent."""
+    return [
+        50 * (effect.ci[1] - effect.ci[0]) if effect.ci is not None else math.inf
+        for effect in verdict.effects
+    ]
+
+
+def two_kernels() -> Experiment:
+    return experiment_of(SIX % ('[variant.fsrm]\nmemcpy = "fsrm"', ""))
+
+
+def copies(runs: int, minutes: float) -> Figure:
+    """Runs of a kernel against itself in which anything is called faster or slower."""
+    asked = experiment_of(SIX % ("", "calibrate = true"))
+    false = 0
+    for number in range(runs):
+        verdict = verdict_of(asked, minutes, seed=number)
+        wrong = [it.case for it in verdict.effects if it.verdict in ("faster", "slower")]
+        false += bool(wrong)
+        print(f"  run {number + 1} of {runs}: {', '.join(wrong) or 'nothing'}", flush=True)
+    return Figure(f"A/A, {runs} runs: with a false verdict", false, "", most=1)
+
+
+def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure]]]:
+    demo = load(EXPERIMENT)[0]
+
+    def quiet() -> list[Figure]:
+        widths = both_ways(bench(demo), minutes)
+        return [
+            ratio("half-width, boots ÷ turns, nothing else running", widths, 5),
+            Figure("share of wall time inside turns", widths["share"][0], "", least=0.85),
+        ]
+
+    def loaded() -> list[Figure]:
+        with restless():
+            return [ratio("… beside a load", both_ways(bench(demo), minutes), 15)]
+
+    def five(name: str, most: float) -> list[Figure]:
+        widest = max(widths_of(verdict_of(two_kernels(), 5)))
+        return [Figure(name, widest, "%", most=most, how="largest of six, corrected")]
+
+    def five_load() -> list[Figure]:
+        with restless():
+            return five("five minutes, two kernels, beside a load: half-width", 0.4)
+
+    def same() -> list[Figure]:
+        verdict = verdict_of(experiment_of(SIX % ("", "calibrate = true")), 5)
+        alike = sum(it.verdict == "equivalent" or it.equivalent_too for it in verdict.effects)
+        return [Figure("A/A of five minutes: equivalent within ±0.5 %", alike, "of 6", least=6)]
+
+    def demos() -> list[Figure]:
+        middle = statistics.median(widths_of(verdict_of(demo, 2.3)))
+        return [Figure("`make demo`: median half-width, corrected", middle, "%", most=0.6)]
+
+    def frozen() -> list[Figure]:
+        widths = both_ways(bench(experiment_of(FROZEN)), minutes)
+        return [ratio("… of frozen commands", widths, 3)]
+
+    return {
+        "cost": lambda: [cost()],
+        "quiet": quiet,
+        "load": loaded,
+        "frozen": frozen,
+        "demo": demos,
+        "five": lambda: five("five minutes, two kernels: half-width", 0.25),
+        "five-load": five_load,
+        "same": same,
+        "copies": lambda: [copies(runs, 1.0)],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("figures", nargs="*")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of each way")
+    parser.add_argument("--runs-of-copies", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    known = all_figures(asked.minutes, asked.runs_of_copies)
+    wanted = asked.figures or list(known)
+    if unknown := [name for name in wanted if name not in known]:
+        parser.error(f"{', '.join(unknown)}: there are {', '.join(known)}")
+    found: list[Figure] = []
+    for name in wanted:
+        print(f"{name}:", flush=True)
+        # A run holds the machine's lock itself.
+        if name in ("cost", "quiet", "load", "frozen"):
+            with measuring("a benchmark", wait=True):
+                found += known[name]()
+        else:
+            found += known[name]()
+    return finish(found, asked.json)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
