@@ -76,8 +76,8 @@ config = ["bench"]
 [[suite]]
 name = "run"
 seconds = 0.5
-command = ["sh", "-c", "for f in gcd lcm; do gcc -O1 -c -x c -o /tmp/$f.o - <<E\\nlong f(long a,\
-long b){while(b){long t=a%b;a=b;b=t;}return a;}\\nE\\ndone"]
+command = ["sh", "-c", "for f in a b; do echo 'long f(long a,long b){while(b){long t=a%b;a=b;b=t;}\
+return a;}' | gcc -O1 -c -x c -o /tmp/$f.o -; done"]
 cases = ["make"]
 [[suite]]
 name = "run"
@@ -142,7 +142,7 @@ def both_ways(made: Bench, minutes: float) -> dict[str, list[float]]:
     manifest = Manifest(
         tool="0",
         created="now",
-        experiment="",
+        experiment=made.experiment.name,
         baseline=made.experiment.baseline,
         seed=1,
         cases=tuple(info(case) for case in made.cases),

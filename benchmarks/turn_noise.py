@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""Groups of guests that take turns on a machine that is made up, turn by turn.
+
+One machine's speed over time (a walk, and bursts in which something else takes a share of it), one
+guest after the other in it; guests differ by their own boot's state; what a turn measures is the
+machine's mean speed during that turn. Logs throughout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from kdyno.lab.rounds import orders
+from kdyno.stats.groups import location
+
+Floats = NDArray[np.float64]
+TURN_S = 0.008
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations of log speeds, unless said otherwise."""
+
+    name: str
+    turn: float = 0.01
+    """Of a turn, of its own: Student's t with 3 degrees of freedom."""
+    walk: float = 0.0
+    """Of the machine's speed after a second."""
+    bursts_per_s: float = 0.0
+    """Something else that takes 10 to 60 % of the machine for 5 ms to 10 s (log-uniform)."""
+    boot: float = 0.003
+    """Of a guest's boot: memory layout and the like."""
+    slow_boots: float = 0.0
+    """Share of guests that come up 5 % slower."""
+    disturbs: float = 0.0
+    """One guest of each group, drawn anew, makes the next turn slower by so much."""
+
+
+NOISES = (
+    Noise("quiet"),
+    Noise("drift", walk=0.05),
+    Noise("bursts of 5 ms to 10 s", bursts_per_s=0.5, walk=0.01),
+    Noise("two boot states", slow_boots=0.25),
+    Noise("a guest that disturbs the next", disturbs=0.02),
+    Noise("all of it", walk=0.05, bursts_per_s=0.5, slow_boots=0.25, disturbs=0.02),
+)
+
+
+def group_values(
+    rng: Generator, noise: Noise, groups: int, guests: int, rounds: int, effect: float = 0.0
+) -> Floats:
+    """Log ratios of every guest but the first against it, shape (guests − 1, groups).
+
+    effect: true log ratio of each of them.
+    """
+    turns = rounds * guests
+    speed = _machine(rng, noise, groups, turns)
+    places = _places(rng, guests, rounds)
+    boots = noise.boot * rng.standard_normal((groups, guests))
+    boots = boots - 0.05 * (rng.random((groups, guests)) < noise.slow_boots)
+    boots[:, 1:] += effect
+    seen = speed + noise.turn * rng.standard_t(3, (groups, turns)) / np.sqrt(3)
+    if noise.disturbs:
+        who = rng.integers(guests, size=groups)
+        after = np.roll(places, 1)[None, :] == who[:, None]
+        seen = seen - noise.disturbs * after
+    seen = seen + boots[:, places]
+    # (groups, rounds, guests): every guest's turn of every round.
+    by_guest = np.empty((groups, rounds, guests))
+    by_guest[:, np.arange(turns) // guests, places] = seen
+    ratios = by_guest[:, :, 1:] - by_guest[:, :, :1]
+    return np.array(
+        [[location(ratios[at, :, one]) for at in range(groups)] for one in range(guests - 1)]
+    )
+
+
+def _places(rng: Generator, guests: int, rounds: int) -> NDArray[np.int64]:
+    """Which guest has which turn of a group; the order that kdyno itself would take."""
+    names = [str(number) for number in range(guests)]
+    made = orders(str(rng.integers(1 << 32)), names)
+    return np.array([int(name) for _ in range(rounds) for name in next(made)])
+
+
+def _machine(rng: Generator, noise: Noise, groups: int, turns: int) -> Floats:
+    """Mean log speed during every turn, shape (groups, turns)."""
+    speed = np.zeros((groups, turns))
+    if noise.walk:
+        steps = noise.walk * TURN_S**0.5 * rng.standard_normal((groups, turns))
+        speed += steps.cumsum(axis=1)
+    if noise.bursts_per_s:
+        span_s = turns * TURN_S
+        begins = np.arange(turns) * TURN_S
+        for at in range(groups):
+            # Those that began before the group may still last.
+            count = rng.poisson(noise.bursts_per_s * (span_s + 10.0))
+            from_s = rng.uniform(-10.0, span_s, count)
+            length_s = np.exp(rng.uniform(np.log(0.005), np.log(10.0), count))
+            share = rng.uniform(0.1, 0.6, count)
+            for begin_s, long_s, part in zip(from_s, length_s, share, strict=True):
+                inside = np.minimum(begins + TURN_S, begin_s + long_s) - np.maximum(begins, begin_s)
+                speed[at] += np.log1p(-part * np.clip(inside, 0.0, TURN_S) / TURN_S)
+    return speed
+
+
+def boot_values(
+    rng: Generator, noise: Noise, groups: int, guests: int, rounds: int, effect: float = 0.0
+) -> Floats:
+    """The same machine and the same time by whole boots, one guest after the other."""
+    turns = rounds * guests
+    speed = _machine(rng, noise, groups, turns)
+    seen = speed + noise.turn * rng.standard_t(3, (groups, turns)) / np.sqrt(3)
+    medians = np.median(seen.reshape(groups, guests, rounds), axis=2)
+    order = rng.permuted(np.broadcast_to(np.arange(guests), (groups, guests)), axis=1)
+    boots = noise.boot * rng.standard_normal((groups, guests))
+    boots = boots - 0.05 * (rng.random((groups, guests)) < noise.slow_boots)
+    boots[:, 1:] += effect
+    by_guest = np.take_along_axis(medians, order, axis=1) + boots
+    return np.ascontiguousarray((by_guest[:, 1:] - by_guest[:, :1]).T)
