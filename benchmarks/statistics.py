@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Simulates kdyno's whole rule and the rules of others, and prints docs/statistics.md.
 
-python -m benchmarks.statistics --write docs/statistics.md      (about two minutes)
+python -m benchmarks.statistics --write docs/statistics.md      (about five minutes)
 python -m benchmarks.statistics --quick                         (seconds; tables only)
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from benchmarks.turn_noise import NOISES, boot_values, group_values
 from kdyno.stats import simulate, synthetic
 from kdyno.stats.rules import RULES
 
@@ -27,6 +28,7 @@ NOISE = ROOT / "tests" / "data" / "uml-aa-boots.csv"
 PROSE = Path(__file__).resolve().parent / "statistics.md.in"
 
 EFFECTS = (0.005, 0.01, 0.02, 0.05)
+TURN_EFFECTS = (0.0025, 0.005, 0.01, 0.02)
 CHUNK = 250
 """Experiments at a time: keeps the Walsh averages of 60 blocks below 40 MB."""
 
@@ -277,6 +279,68 @@ def others_table(own: Row, rows: Sequence[OtherRow]) -> str:
     return table(head, iter(cells))
 
 
+@dataclass(frozen=True)
+class TurnRow:
+    """One kind of noise: groups of guests that take turns, and whole boots in the same time."""
+
+    noise: str
+    way: str
+    alarms_per_experiment: Estimate
+    coverage: Estimate
+    lowest_coverage: float
+    half_width: float
+    power: tuple[Estimate, ...]
+
+
+def turn_rows(experiments: int, seed: int) -> Iterator[TurnRow]:
+    """Three variants in 24 groups of 25 rounds, one case; the width wanted is never reached."""
+    plan = simulate.Plan(variants=3, precision=1e-9, max_blocks=24)
+    shifts = [math.log1p(effect) for effect in TURN_EFFECTS]
+    for noise in NOISES:
+        for way, values in (("turns", group_values), ("boots", boot_values)):
+            rng = stream(seed, noise.name, way)
+            made = []
+            for start in range(0, experiments, CHUNK):
+                size = min(CHUNK, experiments - start)
+                ratios = np.stack([values(rng, noise, 24, 4, 25) for _ in range(size)])
+                made.append(simulate.measure(ratios, plan, shifts))
+            covered = np.concatenate([each.covered() for each in made])
+            alarms = np.concatenate([each.false_alarms() for each in made])
+            widths = np.concatenate([(each.hi - each.lo) / 2 for each in made])
+            yield TurnRow(
+                noise=noise.name,
+                way=way,
+                alarms_per_experiment=estimate(alarms.any(axis=1).astype(np.float64)),
+                coverage=estimate(covered.mean(axis=1)),
+                lowest_coverage=float(covered.mean(axis=0).min()),
+                half_width=float(np.median(widths)),
+                power=tuple(
+                    estimate(np.concatenate([each.found(at) for each in made]).astype(np.float64))
+                    for at in range(len(TURN_EFFECTS))
+                ),
+            )
+
+
+def turn_table(rows: Sequence[TurnRow]) -> str:
+    head = ["noise", "by", "false alarms per experiment", "coverage", "its lowest effect"]
+    head += ["half-width", *(per_cent(effect) for effect in TURN_EFFECTS)]
+    return table(
+        head,
+        (
+            [
+                row.noise,
+                row.way,
+                str(row.alarms_per_experiment),
+                str(row.coverage),
+                f"{100 * row.lowest_coverage:.1f}",
+                f"{100 * row.half_width:.2f} %",
+                *(str(each) for each in row.power),
+            ]
+            for row in rows
+        ),
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Simulate the rule behind kdyno's verdicts.")
     parser.add_argument("--quick", action="store_true", help="fewer kinds of experiment")
@@ -297,12 +361,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own = next(row for row in rows if (row.source, row.variants, row.precision) == kind)
         found = list(other_rows(name, draw, round(own.blocks[1]), asked.experiments, asked.seed))
         others.append(f"### Noise: {name}\n\n{others_table(own, found)}")
-    tables = (false_alarm_table(rows), power_table(rows), "\n\n".join(others))
+    turns = list(turn_rows(asked.experiments // (10 if asked.quick else 1), asked.seed))
+    tables = (
+        false_alarm_table(rows),
+        power_table(rows),
+        turn_table(turns),
+        "\n\n".join(others),
+    )
     if asked.quick and not asked.write:
         page = "\n\n".join(each for each in tables if each)
     else:
         page = PROSE.read_text(encoding="utf-8")
-        for mark, text in zip(("@ALARMS@", "@POWER@", "@OTHERS@"), tables, strict=True):
+        for mark, text in zip(("@ALARMS@", "@POWER@", "@TURNS@", "@OTHERS@"), tables, strict=True):
             page = page.replace(mark, text)
         page = page.replace("@SEED@", str(asked.seed)).rstrip("\n")
     if asked.write:

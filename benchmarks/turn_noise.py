@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from kdyno.lab.rounds import orders
-from kdyno.stats.groups import location
+from kdyno.stats.groups import locations
 
 Floats = NDArray[np.float64]
 TURN_S = 0.008
@@ -73,9 +73,7 @@ def group_values(
     by_guest = np.empty((groups, rounds, guests))
     by_guest[:, np.arange(turns) // guests, places] = seen
     ratios = by_guest[:, :, 1:] - by_guest[:, :, :1]
-    return np.array(
-        [[location(ratios[at, :, one]) for at in range(groups)] for one in range(guests - 1)]
-    )
+    return locations(np.moveaxis(ratios, 0, 2).transpose(1, 2, 0))
 
 
 def _places(rng: Generator, guests: int, rounds: int) -> NDArray[np.int64]:

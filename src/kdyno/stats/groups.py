@@ -26,9 +26,14 @@ def location(values: ArrayLike) -> float:
     values: shape (rounds,), at least one. Heavy tails do not move it (up to 29 % of them may be
     anything) and it wastes less than the median (Hodges & Lehmann 1963).
     """
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    upper = np.triu_indices(ordered.size)
-    return float(np.median((ordered[upper[0]] + ordered[upper[1]]) / 2))
+    return float(locations(values))
+
+
+def locations(values: ArrayLike) -> NDArray[np.float64]:
+    """``location`` along the last axis: shape (…, rounds) to (…)."""
+    given = np.asarray(values, dtype=np.float64)
+    first, second = np.triu_indices(given.shape[-1])
+    return np.asarray(np.median((given[..., first] + given[..., second]) / 2, axis=-1))
 
 
 @dataclass(frozen=True)

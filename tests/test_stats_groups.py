@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""One value a group, two levels of spread, and how many rounds are worth their time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks.turn_noise import NOISES, boot_values, group_values
+from kdyno.stats import simulate
+from kdyno.stats.groups import best_rounds, location, locations, machine_spread, spread
+
+
+def test_the_location_is_the_median_of_all_pairwise_means() -> None:
+    assert location([3.0]) == 3.0
+    assert location([1.0, 2.0]) == 1.5
+    # Walsh averages: 0, 1/2, 1, 5, 11/2, 10 and their median.
+    assert location([0.0, 1.0, 10.0]) == 3.0
+    assert locations([[1.0, 2.0], [3.0, 5.0]]).tolist() == [1.5, 4.0]
+
+
+def test_a_quarter_of_wild_rounds_hardly_moves_it() -> None:
+    rng = np.random.default_rng(1)
+    rounds = 0.02 + 0.001 * rng.standard_normal(40)
+    rounds[:10] += 0.5
+    assert location(rounds) == pytest.approx(0.02, abs=0.002)
+
+
+def test_the_two_levels_are_told_apart() -> None:
+    rng = np.random.default_rng(2)
+    groups = [0.004 * rng.standard_normal() + 0.02 * rng.standard_normal(50) for _ in range(400)]
+    found = spread(groups)
+    assert found is not None
+    assert found.within == pytest.approx(0.02, rel=0.1)
+    assert found.between == pytest.approx(0.004, rel=0.2)
+    assert found.of_value == pytest.approx(math.hypot(0.004, 0.02 * 1.023 / 50**0.5), rel=0.15)
+    assert found.rounds == 50
+    assert spread(groups[:3]) is None
+
+
+def test_the_best_number_of_rounds_is_that_of_kalibera_and_jones() -> None:
+    rng = np.random.default_rng(3)
+    found = spread(
+        [0.01 * rng.standard_normal() + 0.03 * rng.standard_normal(30) for _ in range(99)]
+    )
+    assert found is not None
+    expected = math.sqrt(0.5 / 0.032) * found.within / found.between
+    assert best_rounds(found, 0.5, 0.032) == pytest.approx(expected)
+    alike = spread([0.03 * rng.standard_normal(30) * 0 + rng.standard_normal(30)] * 5)
+    assert alike is not None and alike.between == 0
+    assert best_rounds(alike, 0.5, 0.032) == math.inf
+
+
+def test_what_guests_have_in_common_is_the_machine() -> None:
+    rng = np.random.default_rng(4)
+    groups = []
+    for _ in range(60):
+        machine = 0.1 * rng.standard_normal() + 0.05 * rng.standard_normal(40)
+        groups.append([machine + 0.001 * rng.standard_normal(40) for _ in range(3)])
+    assert machine_spread(groups) == pytest.approx(math.hypot(0.1, 0.05), rel=0.25)
+    assert machine_spread(groups[:3]) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
+def test_false_alarms_and_coverage_hold_on_made_up_machines(noise: object) -> None:
+    rng = np.random.default_rng(5)
+    plan = simulate.Plan(variants=3, precision=1e-9, max_blocks=20)
+    made = simulate.measure(
+        np.stack([group_values(rng, noise, 20, 4, 20) for _ in range(500)]),  # type: ignore[arg-type]
+        plan,
+    )
+    # 500 experiments: three standard errors beyond 5 % and below 95 %.
+    assert made.false_alarms().any(axis=1).mean() <= 0.08
+    assert made.covered().mean() >= 0.93
+
+
+@pytest.mark.slow
+def test_turns_are_narrower_than_boots_on_a_machine_that_wanders() -> None:
+    rng = np.random.default_rng(6)
+    wanders = next(noise for noise in NOISES if noise.name == "drift")
+    turns = group_values(rng, wanders, 200, 4, 20).std()
+    boots = boot_values(rng, wanders, 200, 4, 20).std()
+    assert boots / turns > 2
