@@ -30,11 +30,13 @@ from kdyno.errors import ToolError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import raw_effects
+from kdyno.judge.question import Question
 from kdyno.lab import booting, group
+from kdyno.lab.asking import asked_of
 from kdyno.lab.benches import bench_of, tree_of
 from kdyno.lab.booting import Bench, info
 from kdyno.lab.builder import build_all, check
-from kdyno.lab.execution import Options, execute, question_of
+from kdyno.lab.execution import Options, execute
 from kdyno.lab.interleaving import effort
 from kdyno.lab.member import Member
 from kdyno.lab.plan import block_order
@@ -145,9 +147,10 @@ def both_ways(made: Bench, minutes: float) -> dict[str, list[float]]:
         experiment=made.experiment.name,
         baseline=made.experiment.baseline,
         seed=1,
-        cases=tuple(info(case) for case in made.cases),
+        cases=tuple(info(case, job) for case, job in zip(made.cases, made.jobs, strict=True)),
+        **asked_of(made.experiment),
     )
-    question = question_of(made.experiment, manifest)
+    question = Question.of(manifest)
     names = list(made.variants)
     gathered = {way: Gathering() for way in WAYS}
     spent_s = dict.fromkeys(WAYS, 0.0)

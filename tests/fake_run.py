@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
+from kdyno.judge.question import Question
+from kdyno.lab.asking import asked_of
 from kdyno.lab.booting import Bench, info
-from kdyno.lab.execution import question_of
 from kdyno.lab.measuring import Loop, Past, Status
 from kdyno.machines.cpus import place
 from kdyno.machines.fake import FakeMachine, Fault, Rule
@@ -75,7 +76,8 @@ def manifest_of(made: Bench, interleave: str = "turns") -> Manifest:
         baseline=made.experiment.baseline,
         seed=made.experiment.measure.seed or 0,
         images={name: made.machine.identity(name) for name in made.variants},
-        cases=tuple(info(case) for case in made.cases),
+        cases=tuple(info(case, job) for case, job in zip(made.cases, made.jobs, strict=True)),
+        **asked_of(made.experiment),
         interleave=interleave,  # type: ignore[arg-type]
     )
 
@@ -88,7 +90,7 @@ def measured(
     with create_run(runs, "", manifest) as writer:
         loop = Loop(
             made,
-            question_of(made.experiment, manifest),
+            Question.of(manifest),
             writer,
             manifest,
             (show if show is not None else []).append,
@@ -104,7 +106,7 @@ def resumed(made: Bench, run: Run) -> str:
         past = Past()
         for boot in writer.run.boots():
             past.add(boot)
-        question = question_of(made.experiment, manifest)
+        question = Question.of(manifest)
         return Loop(made, question, writer, manifest, lambda _status: None, past).run()
 
 

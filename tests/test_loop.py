@@ -13,8 +13,8 @@ from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import paired
+from kdyno.judge.question import Question
 from kdyno.lab import measuring
-from kdyno.lab.execution import question_of
 from kdyno.lab.interleaving import choose
 from kdyno.lab.plan import block_order
 from kdyno.lab.rounds import orders
@@ -43,7 +43,7 @@ def test_blocks_are_shuffled_by_the_seed_and_recorded(tmp_path: Path, way: str) 
 def test_a_known_difference_is_found(tmp_path: Path, way: str) -> None:
     made = bench(steady(SPEEDS))
     run, _ = measured(made, tmp_path, way)
-    verdict = verdict_of(run, question_of(made.experiment, run.manifest()), "")
+    verdict = verdict_of(run, Question.of(run.manifest()), "")
     found = {effect.variant: effect for effect in verdict.effects}
     assert found["mine"].ratio == pytest.approx(1.02, rel=1e-4)
     assert found["other"].ratio == pytest.approx(0.97, rel=1e-4)
@@ -59,7 +59,7 @@ def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
 
     made = bench(wild, variants=("stock", "mine"), max_boots=12)
     run, _ = measured(made, tmp_path)
-    verdict = verdict_of(run, question_of(made.experiment, run.manifest()), "")
+    verdict = verdict_of(run, Question.of(run.manifest()), "")
     (effect,) = verdict.effects
     assert effect.verdict == "faster"
     assert effect.ratio == pytest.approx(1.01, abs=0.003)
@@ -73,7 +73,7 @@ def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(tmp_path: Path)
     assert sample.interleave == "frozen"
     assert sample.score == pytest.approx(0.08, rel=1e-6)
     assert [operations for operations, _ in sample.reps] == [1] * len(sample.reps)
-    verdict = verdict_of(run, question_of(made.experiment, run.manifest()), "")
+    verdict = verdict_of(run, Question.of(run.manifest()), "")
     assert verdict.effects[0].ratio == pytest.approx(0.8, rel=1e-6)
     assert verdict.effects[0].verdict == "faster"
 
@@ -93,7 +93,7 @@ def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
     made = bench(steady(SPEEDS), max_boots=2)
     run, _ = measured(made, tmp_path)
     data = samples(run)
-    question = question_of(made.experiment, run.manifest())
+    question = Question.of(run.manifest())
     before, after = paired(data, question.cases[0], "stock", "mine")
     assert [b / a for a, b in zip(before, after, strict=True)] == pytest.approx([1.02] * 2, 1e-4)
     counts = {len(boot.samples[0].reps) for boot in boots_of(run)}

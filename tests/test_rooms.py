@@ -69,6 +69,20 @@ def test_a_room_never_imports_one_above_it(room: str) -> None:
     assert wrong == []
 
 
+KINDS = {"uml", "uml_machine", "host", "host_machine", "fake"}
+
+
+def test_nobody_but_the_machines_knows_one_by_its_kind() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in SOURCES
+        if path.parent.name != "machines"
+        for line, name in imported(path)
+        if name.startswith("kdyno.machines.") and name.split(".")[2] in KINDS
+    ]
+    assert wrong == []
+
+
 def test_modules_outside_the_rooms_import_no_room() -> None:
     wrong = {
         f"{name}: {other}"
