@@ -110,8 +110,7 @@ int verb_job(int argc, char **argv) {
     char error[512];
     bool good = argc == 1 || argc == 3 || argc == 5;
     for (int at = 1; good && at + 1 < argc; at += 2)
-        good = number(argv[at + 1], 0, 1 << 20,
-                      !strcmp(argv[at], "--fd") ? &fd : &orders) &&
+        good = number(argv[at + 1], 0, 1 << 20, !strcmp(argv[at], "--fd") ? &fd : &orders) &&
                (!strcmp(argv[at], "--fd") || !strcmp(argv[at], "--orders"));
     if (!good)
         return usage("job wants a file, perhaps --fd N and --orders N", "");

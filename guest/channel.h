@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The channel to the host: one signed JSON line a record, and orders the other way. Only the process that runs the job holds it.
+// The channel to the host: one signed JSON line a record, and orders the other way. Only the
+// process that runs the job holds it.
 #ifndef KDYNO_CHANNEL_H
 #define KDYNO_CHANNEL_H
 

@@ -39,8 +39,9 @@ static struct json *record_of(const char *type) {
 
 static bool say_end(void) {
     bool good = serving.outcome.kind == CASE_SAMPLE;
-    struct json *record =
-        record_of(good ? "done" : serving.outcome.kind == CASE_SKIP ? "skip" : "error");
+    struct json *record = record_of(good                                ? "done"
+                                    : serving.outcome.kind == CASE_SKIP ? "skip"
+                                                                        : "error");
     if (good)
         case_write(record, &serving.outcome);
     else
@@ -103,8 +104,8 @@ static bool follow(void (*tidy)(void), uint64_t *inside_ns) {
 }
 
 // One order. `over` is set by the last one.
-static bool take(char *line, bool (*whole)(const struct job *job, size_t index),
-                 void (*tidy)(void), uint64_t *inside_ns, bool *over) {
+static bool take(char *line, bool (*whole)(const struct job *job, size_t index), void (*tidy)(void),
+                 uint64_t *inside_ns, bool *over) {
     char word[16] = "";
     uint64_t first = 0, second = 0;
     int fields = sscanf(line, "%15s %" SCNu64 " %" SCNu64, word, &first, &second);
