@@ -14,8 +14,8 @@ from kdyno.errors import UsageError
 from kdyno.experiment.keys import TABLES
 from kdyno.experiment.loader import load, parse
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, Measure, SuiteUse
-from kdyno.experiment.position import Positions
 from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.reading.position import Positions
 
 
 def parsed(text: str, folder: Path = DATA) -> Experiment:

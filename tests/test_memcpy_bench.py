@@ -174,14 +174,23 @@ def test_a_run_keeps_a_bench_and_shows_it(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda it: it.pop("ns"), "no 'ns'"),
+        (lambda it: it.pop("ns"), "ns: is missing; `kdyno memcpy bench --json FILE` writes"),
         (lambda it: it["ns"]["wide"].popitem(), "do not belong"),
         (lambda it: it["ns"]["wide"].update({GRID[0].id: [1.0]}), "do not have 8 blocks"),
-        (lambda it: it["ns"]["wide"].update({GRID[0].id: [-1.0] * 8}), "no positive number"),
-        (lambda it: it["ns"]["wide"].update({GRID[0].id: ["1"] * 8}), "is no number"),
+        (
+            lambda it: it["ns"]["wide"].update({GRID[0].id: [-1.0] * 8}),
+            r"-1\.0 should be greater than",
+        ),
+        (
+            lambda it: it["ns"]["wide"].update({GRID[0].id: ["1"] * 8}),
+            '"1", text, stands where',
+        ),
         (lambda it: it["loads"][0].update(id="L1/fixed/65/aligned"), "is 'L1/fixed/64/aligned'"),
-        (lambda it: it["contenders"][0].update(rank="king"), "is none of"),
-        (lambda it: it.update(blocks=True), "blocks is"),
+        (
+            lambda it: it["contenders"][0].update(rank="rivl"),
+            r'rank: "rivl" .* "rival"',
+        ),
+        (lambda it: it.update(blocks=True), "blocks: true, true or false, stands"),
         (lambda it: it.update(kind="copies"), 'no "kind": "memcpy-bench"'),
     ],
 )

@@ -19,7 +19,7 @@ from kdyno.paths import data_root
 ROOT = data_root()
 PACKAGE = ROOT / "src" / "kdyno"
 ROOMS = (
-    *("stats", "store", "experiment", "suites", "judge", "kernels", "machines"),
+    *("stats", "reading", "store", "experiment", "suites", "judge", "kernels", "machines"),
     *("profiles", "vectorize", "memcpy", "report", "labs", "lab", "cli"),
 )
 """From the lowest to the highest: a room imports itself and those before it."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from os.path import commonprefix
 
-from kdyno.experiment.mistakes import Mistakes, quoted
 from kdyno.experiment.model import SuiteUse
-from kdyno.experiment.position import KeyPath
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.reading.mistakes import Mistakes, quoted
+from kdyno.reading.position import KeyPath
 
 _SETTING = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _SETTING_RULE = "a setting is 1 to 40 of a-z, 0-9 and _, and begins with a letter"

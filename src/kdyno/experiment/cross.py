@@ -15,10 +15,10 @@ from typing import Any
 
 from kdyno.experiment.fragment import contradiction, layered
 from kdyno.experiment.layer import REPLACING, Layer
-from kdyno.experiment.mistakes import Mistakes, quoted, spelled
 from kdyno.experiment.model import Variant
 from kdyno.experiment.routines import OWN_MEMCPY
 from kdyno.experiment.table import NAME
+from kdyno.reading.mistakes import Mistakes, quoted, spelled
 
 MOST_VARIANTS = 10_000
 

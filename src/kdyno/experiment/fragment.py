@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from kdyno.experiment.mistakes import Mistakes, nearest, quoted, spelled
 from kdyno.experiment.model import ConfigFragment
-from kdyno.experiment.position import KeyPath
 from kdyno.experiment.table import is_file
+from kdyno.reading.mistakes import Mistakes, nearest, quoted, spelled
+from kdyno.reading.position import KeyPath
 
 _LINE = re.compile(r'CONFIG_(\w+)=(y|m|n|-?\d+|0[xX][0-9a-fA-F]+|"(?:\\.|[^"\\])*")', re.ASCII)
 _UNSET = re.compile(r"# CONFIG_(\w+) is not set", re.ASCII)

@@ -11,12 +11,12 @@ from pathlib import Path
 from kdyno.errors import UsageError
 from kdyno.experiment.fragment import fragments
 from kdyno.experiment.keys import KERNEL_KEYS
-from kdyno.experiment.mistakes import Mistakes, quoted
 from kdyno.experiment.model import ConfigFragment
-from kdyno.experiment.position import KeyPath
 from kdyno.experiment.routines import read_memcpy, read_routines
 from kdyno.experiment.table import Table, is_file
 from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.reading.mistakes import Mistakes, quoted
+from kdyno.reading.position import KeyPath
 
 REPLACING = ("source", "arch", "cflags", "compiler", "memcpy", "routines", "cpus")
 

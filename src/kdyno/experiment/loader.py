@@ -26,13 +26,13 @@ from kdyno.experiment.cross import VARIANT
 from kdyno.experiment.cross import variants as crossed
 from kdyno.experiment.keys import LEVEL_KEYS, TABLES, VARIANT_KEYS
 from kdyno.experiment.layer import Layer, read_layer
-from kdyno.experiment.mistakes import Mistakes, nearest, quoted, refuse
 from kdyno.experiment.model import Experiment, Variant
-from kdyno.experiment.position import Positions
 from kdyno.experiment.running import running
 from kdyno.experiment.sections import read_machine, read_measure, read_suites
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.reading.mistakes import Mistakes, nearest, quoted, refuse
+from kdyno.reading.position import Positions
 
 _LARGEST_BYTES = 1 << 20
 _SYNTAX_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")

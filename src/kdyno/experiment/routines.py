@@ -6,10 +6,10 @@ from __future__ import annotations
 import os.path
 from pathlib import Path
 
-from kdyno.experiment.mistakes import quoted
-from kdyno.experiment.position import KeyPath
 from kdyno.experiment.table import Table, is_file
 from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.reading.mistakes import quoted
+from kdyno.reading.position import KeyPath
 
 OWN_MEMCPY = "stock"
 """``memcpy = "stock"``: the kernel's own routine, to undo what [kernel] asks for."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from kdyno.experiment.keys import KERNEL_KEYS
 from kdyno.experiment.layer import Layer
-from kdyno.experiment.mistakes import Mistakes, quoted
 from kdyno.experiment.model import Variant
+from kdyno.reading.mistakes import Mistakes, quoted
 
 RUNNING = "running"
 """Name of its one variant."""

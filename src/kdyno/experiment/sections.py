@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from kdyno.experiment.keys import TABLES
-from kdyno.experiment.mistakes import Mistakes, quoted, spelled
 from kdyno.experiment.model import INTERLEAVES, Machine, Measure, SuiteUse
-from kdyno.experiment.position import KeyPath
 from kdyno.experiment.table import NAME, NAME_RULE, Table
 from kdyno.experiment.vocabulary import RUN_SUITE, Vocabulary
+from kdyno.reading.mistakes import Mistakes, quoted, spelled
+from kdyno.reading.position import KeyPath
 
 _SMALLEST_MEMORY_BYTES = 32 << 20
 _MOST_BOOTS = 100_000

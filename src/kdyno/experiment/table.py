@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.experiment.keys import home_of
-from kdyno.experiment.mistakes import Mistakes, quoted
-from kdyno.experiment.position import KeyPath
+from kdyno.reading.mistakes import Mistakes, quoted, stands_where
+from kdyno.reading.position import KeyPath
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,79}")
 NAME_RULE = "a name is 1 to 80 letters, digits and . _ + -, and does not begin with . + -"
@@ -51,10 +51,7 @@ class Table:
         return (*self.path, key)
 
     def wrong_type(self, path: KeyPath, found: object, wanted: str) -> None:
-        kinds = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
-        kind = kinds.get(type(found))
-        shown = f"{quoted(found)}, {kind}," if kind else quoted(found)
-        self.mistakes.add(path, f"{shown} stands where {wanted} is wanted", found=found)
+        self.mistakes.add(path, stands_where(found, wanted), found=found)
 
     def text(self, key: str, default: str = "") -> str:
         return self._text_at(self.at(key), self.raw(key), default) if key in self else default

@@ -8,14 +8,16 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
 
 from kdyno.errors import UsageError
-from kdyno.memcpy.loads import LEVELS, MODES, Load
+from kdyno.memcpy.loads import Load
+from kdyno.reading.checked import FromFile, check
 from kdyno.store.reading import content
 
 SCHEMA = 1
@@ -23,9 +25,6 @@ KIND = "memcpy-bench"
 MOST_FILE_BYTES = 256 << 20
 FOLDER, FILE = "memcpy", "bench.json"
 """Where a run keeps its bench."""
-RANKS = ("routine", "rival", "other", "bound")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -134,96 +133,94 @@ def parse_bench(given: bytes, origin: str) -> Bench:
         raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
     if not isinstance(data, dict) or data.get("kind") != KIND or data.get("schema") != SCHEMA:
         raise UsageError(f'{origin}: no "kind": "{KIND}" of schema {SCHEMA}; {way}')
-    try:
-        return _bench(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        said = f"no {problem}" if isinstance(problem, KeyError) else str(problem)
-        raise UsageError(f"{origin}: damaged: {said}; {way}") from None
-
-
-def _bench(data: dict[str, Any]) -> Bench:
-    blocks = _whole(data["blocks"], "blocks")
-    loads = tuple(_load(it) for it in _list(data["loads"], "loads"))
-    known = {it.id for it in loads}
-    entries = tuple(
-        Entry(_text(it["name"]), _text(it["help"]), _one_of(it["rank"], RANKS))
-        for it in _list(data["contenders"], "contenders")
-    )
-    ns: dict[str, dict[str, tuple[float, ...]]] = {}
-    for name, rows in data["ns"].items():
-        if name not in {it.name for it in entries} or set(rows) != known:
-            raise ValueError(f"ns of {name!r} do not belong to the contenders and loads")
-        ns[name] = {load: tuple(map(_positive, values)) for load, values in rows.items()}
-        if any(len(values) != blocks for values in ns[name].values()):
-            raise ValueError(f"ns of {name!r} do not have {blocks} blocks")
+    file = check(_File, data, origin, way=way)
+    named = ("plan", "created", "cpu", "seed", "blocks", "seconds", "ghz", "caches", "failed")
     return Bench(
-        plan=_text(data["plan"]),
-        created=_text(data["created"]),
-        cpu=_text(data["cpu"]),
-        seed=_whole(data["seed"], "seed"),
-        blocks=blocks,
-        seconds=_positive(data["seconds"]),
-        tsc_ghz=_positive(data["clock"]["tsc_ghz"]),
-        core_ghz=_positive(data["clock"]["core_ghz"]),
-        entries=entries,
-        loads=loads,
-        ns=ns,
-        ghz=_table(data["ghz"], _positive),
-        ceilings=_table(
-            data["ceilings"], lambda it: Ceiling(_positive(it["bytes_per_ns"]), _text(it["how"]))
-        ),
-        caches=_table(data["caches"], lambda it: _whole(it, "caches")),
-        failed=_table(data["failed"], _text),
-        left_out=_table(data["left_out"], _text),
-        remarks=tuple(map(_text, _list(data["remarks"], "remarks"))),
+        **{name: getattr(file, name) for name in named},
+        tsc_ghz=file.clock.tsc_ghz,
+        core_ghz=file.clock.core_ghz,
+        entries=tuple(Entry(it.name, it.help, it.rank) for it in file.contenders),
+        loads=tuple(it.load for it in file.loads),
+        ns={
+            name: {load: tuple(values) for load, values in rows.items()}
+            for name, rows in file.ns.items()
+        },
+        ceilings={level: Ceiling(it.bytes_per_ns, it.how) for level, it in file.ceilings.items()},
+        left_out=file.left_out,
+        remarks=tuple(file.remarks),
     )
 
 
-def _load(data: Mapping[str, Any]) -> Load:
-    load = Load(
-        _one_of(data["level"], LEVELS),
-        _one_of(data["mode"], MODES),
-        _whole(data["least"], "least"),
-        _whole(data["most"], "most"),
-        _text(data["alignment"]),
-        _positive(data["mean_bytes"]),
-    )
-    if load.id != data["id"]:
-        raise ValueError(f"load {data['id']!r} is {load.id!r}")
-    return load
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Whole = Annotated[int, Field(ge=0)]
 
 
-def _table(value: Any, convert: Callable[[Any], T]) -> dict[str, T]:
-    return {_text(key): convert(it) for key, it in value.items()}
+class _Part(FromFile):
+    """Later versions may write more."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
-def _list(value: Any, key: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{key} is no list")
-    return value
+class _Contender(_Part):
+    name: str
+    help: str
+    rank: Literal["routine", "rival", "other", "bound"]
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{str(value)[:40]!r} is no text")
-    return value
+class _Load(_Part):
+    id: str
+    level: Literal["L1", "L2", "L3", "memory"]
+    mode: Literal["fixed", "random", "distribution", "trace"]
+    least: Whole
+    most: Whole
+    alignment: str
+    mean_bytes: Positive
+
+    @property
+    def load(self) -> Load:
+        return Load(self.level, self.mode, self.least, self.most, self.alignment, self.mean_bytes)
+
+    @model_validator(mode="after")
+    def _is_what_it_is_called(self) -> _Load:
+        if self.load.id != self.id:
+            raise ValueError(f"load {self.id!r} is {self.load.id!r}")
+        return self
 
 
-def _one_of(value: Any, words: tuple[str, ...]) -> str:
-    if value not in words:
-        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(words)}")
-    return str(value)
+class _Ceiling(_Part):
+    bytes_per_ns: Positive
+    how: str
 
 
-def _whole(value: Any, key: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{key} is {str(value)[:40]!r}")
-    return value
+class _Clock(_Part):
+    tsc_ghz: Positive
+    core_ghz: Positive
 
 
-def _positive(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{str(value)[:40]!r} is no number")
-    if not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{value!r} is no positive number")
-    return float(value)
+class _File(_Part):
+    plan: str
+    created: str
+    cpu: str
+    seed: Whole
+    blocks: Whole
+    seconds: Positive
+    clock: _Clock
+    ceilings: dict[str, _Ceiling]
+    caches: dict[str, Whole]
+    contenders: list[_Contender]
+    failed: dict[str, str]
+    left_out: dict[str, str]
+    remarks: list[str]
+    loads: list[_Load]
+    ghz: dict[str, Positive]
+    ns: dict[str, dict[str, list[Positive]]]
+
+    @model_validator(mode="after")
+    def _times_are_of_contenders_and_loads(self) -> _File:
+        known, names = {it.id for it in self.loads}, {it.name for it in self.contenders}
+        for name, rows in self.ns.items():
+            if name not in names or set(rows) != known:
+                raise ValueError(f"ns of {name!r} do not belong to the contenders and loads")
+            if any(len(values) != self.blocks for values in rows.values()):
+                raise ValueError(f"ns of {name!r} do not have {self.blocks} blocks")
+        return self

@@ -11,11 +11,15 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, Field
+
 from kdyno.errors import UsageError
 from kdyno.paths import data_root
+from kdyno.reading.checked import FromFile, check
 from kdyno.store.article import ARM, Cell, Check, Published, Table, Today
 
 PREFIX = "published:"
@@ -49,11 +53,13 @@ def load(name: str) -> Published:
 def load_file(path: Path) -> Published:
     """UsageError names the file and the key."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise UsageError(f"{path}: cannot be read: {problem}") from None
+    file = check(_File, data, str(path), text)
     try:
-        return _published(path.stem, data)
+        return _published(path.stem, data, file)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
         raise UsageError(f"{path}: {problem!r}: is no published table that kdyno knows") from None
 
@@ -62,15 +68,77 @@ def _folder() -> Path:
     return data_root() / "published"
 
 
-def _published(name: str, data: Mapping[str, Any]) -> Published:
-    tables = tuple(_tables(data))
+Level = str | int | float
+"""As the article prints it."""
+
+
+class _Check(FromFile):
+    """A ``[[check]]``. See docs/comparing.md for its keys."""
+
+    text: str
+    figure: str
+    table: str = ""
+    min: float | None = None
+    max: float | None = None
+    where: dict[str, Level | list[Level]] = Field(default_factory=dict)
+    factor: str = ""
+    start: Level = Field(default="", alias="from")
+    end: Level = Field(default="", alias="to")
+    value: bool | None = None
+    """None: levels without a factor to compare along mean the printed numbers."""
+    share: float = 1.0
+    partial: bool = False
+    note: str = ""
+
+    def check(self) -> Check:
+        where = {
+            name: tuple(map(str, it)) if isinstance(it, list) else (str(it),)
+            for name, it in self.where.items()
+        }
+        value = bool(where) and not self.factor if self.value is None else self.value
+        named = ("text", "table", "figure", "factor", "share", "partial", "note")
+        return Check(
+            **{name: getattr(self, name) for name in named},
+            low=self.min,
+            high=self.max,
+            where=where,
+            start=str(self.start),
+            end=str(self.end),
+            value=value,
+        )
+
+
+class _Today(FromFile):
+    suite: str
+    cases: dict[str, str] = Field(default_factory=dict)
+    figure: str | None = None
+    levels: dict[str, dict[str, str]] = Field(default_factory=dict)
+
+
+class _File(FromFile):
+    """What all of the files have; the tables stand beside it under names of their own."""
+
+    model_config = ConfigDict(extra="allow")
+    title: str
+    system: str = ""
+    check: list[_Check] = Field(default_factory=list)
+    today: dict[str, _Today] = Field(default_factory=dict)
+
+
+def _published(name: str, data: Mapping[str, Any], file: _File) -> Published:
+    tables = tuple(
+        replace(it, today=Today(**file.today[it.name].model_dump()))
+        if it.name in file.today
+        else it
+        for it in _tables(data)
+    )
     if not tables:
         raise ValueError("no table")
-    checks = tuple(_checks(data, tables))
-    for check in checks:
-        if check.table and check.table not in {table.name for table in tables}:
-            raise ValueError(f"check {check.text!r}: no table {check.table!r}")
-    return Published(name, data["title"], data.get("system", ""), tables, checks)
+    checks = tuple(_checks(data, tables, [it.check() for it in file.check]))
+    for each in checks:
+        if each.table and each.table not in {table.name for table in tables}:
+            raise ValueError(f"check {each.text!r}: no table {each.table!r}")
+    return Published(name, file.title, file.system, tables, checks)
 
 
 def _tables(data: Mapping[str, Any]) -> list[Table]:
@@ -122,7 +190,6 @@ def _arms(
         mean=own.get("published") == "mean",
         spread="spread" in own,
         units=own.get("units", data.get("units", {})),
-        today=_today(data, name),
     )
 
 
@@ -170,20 +237,15 @@ def _rows(data: Mapping[str, Any]) -> list[Table]:
                 mean=data.get("published") == "mean",
                 spread="spread" in data,
                 units={c: "s" for c in columns if c.endswith("_s")},
-                today=_today(data, name),
             )
         )
     return found
 
 
-def _today(data: Mapping[str, Any], name: str) -> Today | None:
-    found = data.get("today", {}).get(name)
-    return Today(**found) if found else None
-
-
-def _checks(data: Mapping[str, Any], tables: tuple[Table, ...]) -> list[Check]:
+def _checks(
+    data: Mapping[str, Any], tables: tuple[Table, ...], written: list[Check]
+) -> list[Check]:
     stated = data.get("claims", [])
-    written = [_check(it) for it in data.get("check", [])]
     covered = {check.text for check in written}
     found = []
     for claim in stated if isinstance(stated, list) else []:
@@ -196,32 +258,3 @@ def _checks(data: Mapping[str, Any], tables: tuple[Table, ...]) -> list[Check]:
         if claim["text"] not in covered:
             found.append(Check(claim["text"], table, figure, claim.get("min"), claim.get("max")))
     return [*found, *written]
-
-
-def _check(data: Mapping[str, Any]) -> Check:
-    where = {
-        name: tuple(map(str, it)) if isinstance(it, list) else (str(it),)
-        for name, it in data.get("where", {}).items()
-    }
-    known = {
-        "text", "table", "figure", "min", "max", "where", "factor", "from", "to", "value", "share",
-        "partial", "note",
-    }  # fmt: skip
-    if unknown := set(data) - known:
-        raise ValueError(f"check: unknown keys {sorted(unknown)}")
-    return Check(
-        text=data["text"],
-        table=data.get("table", ""),
-        figure=data["figure"],
-        low=data.get("min"),
-        high=data.get("max"),
-        where=where,
-        factor=data.get("factor", ""),
-        start=str(data.get("from", "")),
-        end=str(data.get("to", "")),
-        # Levels without a factor to compare along: the printed numbers are meant.
-        value=bool(data.get("value", "where" in data and "factor" not in data)),
-        share=float(data.get("share", 1.0)),
-        partial=bool(data.get("partial", False)),
-        note=data.get("note", ""),
-    )

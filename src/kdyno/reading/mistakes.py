@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The mistakes found in one experiment file, each with its place, told all at once."""
+"""The mistakes found in one file, each with its place, told all at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from kdyno.errors import UsageError
-from kdyno.experiment.position import KeyPath, Positions
+from kdyno.reading.position import KeyPath, Positions
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHOWN_CHARACTERS = 60
@@ -52,13 +52,14 @@ class Mistakes:
     def any(self) -> bool:
         return bool(self._found)
 
-    def raise_any(self) -> None:
-        """UsageError with every mistake, in the file's order; nothing when there is none."""
+    def raise_any(self, way: str = "") -> None:
+        """UsageError with every mistake, in the file's order; nothing when there is none.
+        ``way``: how to get a file that is right."""
         if self._found:
-            refuse(self._origin, self._found)
+            refuse(self._origin, self._found, way)
 
 
-def refuse(origin: str, found: list[tuple[int, str]]) -> NoReturn:
+def refuse(origin: str, found: list[tuple[int, str]], way: str = "") -> NoReturn:
     """UsageError for (line or 0, text) pairs."""
     lines = [
         f"{origin}:{line}: {_cut(text)}" if line else f"{origin}: {_cut(text)}"
@@ -67,9 +68,11 @@ def refuse(origin: str, found: list[tuple[int, str]]) -> NoReturn:
     if len(lines) > _SHOWN_MISTAKES:
         more = len(lines) - _SHOWN_MISTAKES
         lines = [*lines[:_SHOWN_MISTAKES], f"{origin}: … and {more} more mistakes"]
+    end = f"; {way}" if way else ""
     if len(lines) == 1:
-        raise UsageError(lines[0])
-    raise UsageError(f"{origin}: {len(found)} mistakes\n" + "\n".join(f"  {x}" for x in lines))
+        raise UsageError(f"{lines[0]}{end}")
+    listed = "\n".join(f"  {x}" for x in lines)
+    raise UsageError(f"{origin}: {len(found)} mistakes{end}\n{listed}")
 
 
 def _cut(text: str) -> str:
@@ -81,6 +84,14 @@ def nearest(word: str, allowed: Iterable[str]) -> str | None:
     folded = {entry.lower(): entry for entry in allowed}
     close = difflib.get_close_matches(word.lower()[:200], folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else None
+
+
+def stands_where(found: object, wanted: str) -> str:
+    """``7, an integer, stands where text is wanted``."""
+    kinds = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+    kind = kinds.get(type(found))
+    shown = f"{quoted(found)}, {kind}," if kind else quoted(found)
+    return f"{shown} stands where {wanted} is wanted"
 
 
 def spelled(path: KeyPath) -> str:
