@@ -11,6 +11,12 @@
 
 #include "clock.h"
 
+static bool alone;
+
+void leftovers_alone(void) {
+    alone = true;
+}
+
 // Orphans that left the group can be found only by their new parent, which is this process.
 static void kill_adopted(void) {
     char path[64], list[4096];
@@ -33,7 +39,7 @@ static bool clear(pid_t group, bool alive, const sigset_t *child) {
         kill(-group, SIGKILL);
         if (alive)
             kill(group, SIGKILL); // it may not have got as far as a group of its own
-        if (getpid() == 1)
+        if (alone || getpid() == 1)
             kill(-1, SIGKILL);
         else
             kill_adopted();

@@ -18,7 +18,7 @@ static const char help[] =
     "                                       orders of a job with turns come from fd N\n"
     "  kdyno-guest init                     guest mode; only as process 1 of a booted kernel\n"
     "  kdyno-guest supervise --report-fd N [--fsize BYTES] [--addresses fixed]\n"
-    "                        [--output NAME:FD]... -- COMMAND\n"
+    "                        [--alone yes] [--output NAME:FD]... -- COMMAND\n"
     "                                       run a command, leave nothing of it behind, and\n"
     "                                       report its status and CPU time\n"
     "\n"

@@ -26,7 +26,7 @@ enum { OUTPUTS_MAX = 16, OUTPUT_BYTES_MAX = 64 << 20 };
 struct order {
     int report_fd;
     rlim_t fsize;
-    bool fixed_addresses;
+    bool fixed_addresses, alone;
     struct {
         const char *name;
         int fd;
@@ -63,6 +63,8 @@ static bool read_order(struct order *order, int argc, char **argv) {
             order->fsize = (rlim_t)value;
         } else if (!strcmp(argv[at], "--addresses") && !strcmp(text, "fixed")) {
             order->fixed_addresses = true;
+        } else if (!strcmp(argv[at], "--alone") && !strcmp(text, "yes")) {
+            order->alone = true;
         } else if (!strcmp(argv[at], "--output") && order->output_count < OUTPUTS_MAX) {
             char *colon = strrchr(text, ':');
             if (!colon || !whole(colon + 1, 1 << 20, &value))
@@ -151,9 +153,16 @@ int verb_supervise(int argc, char **argv) {
     if (!read_order(&order, argc, argv)) {
         fprintf(stderr,
                 "kdyno-guest: supervise wants --report-fd N [--fsize BYTES] "
-                "[--output NAME:FD]... -- COMMAND\n");
+                "[--addresses fixed] [--alone yes] [--output NAME:FD]... -- COMMAND\n");
         return EXIT_USAGE;
     }
+    // Whatever was said: where others came before, "all processes" would be the machine's.
+    if (order.alone && getpid() > 2) {
+        fprintf(stderr, "kdyno-guest: --alone is for the first or second process of a sandbox\n");
+        return EXIT_USAGE;
+    }
+    if (order.alone)
+        leftovers_alone();
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     signal(SIGPIPE, SIG_IGN);
     sigset_t both, before;

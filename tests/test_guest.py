@@ -338,6 +338,26 @@ def test_supervise_fixes_addresses_where_it_may(program: Path, tmp_path: Path) -
     assert fixed == int((tmp_path / "as").read_text(), 16) | (0x40000 if may else 0)
 
 
+def test_supervise_needs_no_proc_where_it_is_alone(program: Path, tmp_path: Path) -> None:
+    """As the first and as the second process of a sandbox; an orphan has left the group."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("apt-get install bubblewrap")
+    inside = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev"]
+    inside += ["--tmpfs", "/proc", "--tmpfs", "/tmp", "--ro-bind", str(program), "/tmp/guest"]
+    # Only who is reaped counts: an orphan, in a session of its own, of 9 MB.
+    orphan = "x=$(yes | head -c 9000000); : > /tmp/grown; exec 1>&-; read y <&3"
+    script = f"mkfifo /tmp/never; setsid sh -c '{orphan}' 3<>/tmp/never & "
+    script += "until [ -e /tmp/grown ]; do :; done; exit 5"
+    words = ("supervise", "--report-fd", "1", "--alone", "yes", "--", "sh", "-c")
+    for more in (["--as-pid-1"], []):
+        done = call(Path(inside[0]), *inside[1:], *more, "--", "/tmp/guest", *words, script)
+        report = json.loads(done.stdout)
+        assert report["status"] == 5 and report["maxrss_kb"] > 9_000, (report, done.stderr)
+    outside = call(program, *words, "exit 5")
+    assert (outside.returncode, outside.stdout) == (2, "")
+    assert "first or second process" in outside.stderr
+
+
 def test_supervise_forwards_sigterm(program: Path, tmp_path: Path) -> None:
     report, sender = os.pipe()
     process = subprocess.Popen(

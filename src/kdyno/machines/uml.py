@@ -172,6 +172,7 @@ def _command(
         *(places.program, "supervise", "--report-fd", str(pipes.report)),
         # UML wants them so, and would look for itself in /proc to start anew with them.
         *("--addresses", "fixed"),
+        *(["--alone", "yes"] if request.sandboxed else []),
         *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
         "--",
         *kernel_command(request, places, pipes, disk_file),
