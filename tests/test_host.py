@@ -21,7 +21,8 @@ from kdyno.lab.execution import Options, execute, resume
 from kdyno.lab.vocabulary import vocabulary
 from kdyno.machines import disk, host_machine
 from kdyno.machines.cpus import place
-from kdyno.machines.host import HostJob, Running, running, work_off
+from kdyno.machines.events import Events
+from kdyno.machines.host import HostJob, Running, running, start, work_off
 from kdyno.report.terminal import text
 from kdyno.store.boot import BootRecord
 from kdyno.store.earlier import whole_manifest
@@ -87,6 +88,17 @@ def test_a_job_is_worked_off_and_recorded(make: Make) -> None:
     assert outcome.host.user_s == 0.001 and outcome.host.sys_s == 0.002
     assert outcome.host.inside_s == 0.001
     assert outcome.host.flags == ()
+
+
+def test_a_guest_that_is_gone_takes_no_notice_of_orders(make: Make) -> None:
+    with Events() as events:
+        session = start(host_job(make()), events)
+        while not session.ended:
+            events.wait()
+        session.send("turn 0 1", 1.0)
+        session.pause()
+        session.resume()
+        assert session.close().host.status == "ok"
 
 
 def test_places_and_disk_are_given_and_gone_afterwards(make: Make, tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ class ProcessSession:
         self._events.watch(self)
 
     def send(self, order: str, limit_s: float = math.inf) -> None:
+        if self.ended:
+            return
         self._guest.watch.allow(limit_s)
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(self._orders, order.encode() + b"\n")
