@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -187,37 +188,50 @@ class _Stop(Exception):
     """As if kdyno were killed."""
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("after", range(10))
+@pytest.mark.parametrize(
+    ("way", "after"), [*(("boots", n) for n in range(10)), ("turns", 0), ("turns", 2)]
+)
 def test_an_interrupted_run_goes_on_with_the_same_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, after: int
 ) -> None:
     whole, _ = measured(bench(steady(SPEEDS), max_boots=4), tmp_path / "whole", way)
-    made = bench(steady(SPEEDS), max_boots=4)
+    run = cut_off(tmp_path / "cut", monkeypatch, way, after)
+    assert resumed(bench(steady(SPEEDS), max_boots=4), run) == "max_boots = 4 reached"
+    assert run.manifest().blocks == whole.manifest().blocks
+    boots = [(boot.block, boot.variant) for boot in boots_of(run)]
+    assert boots == [(at, name) for at, order in enumerate(run.manifest().blocks) for name in order]
+
+
+def cut_off(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str, after: int) -> Run:
+    """A run that was ended when it was about to write for the ``after``-th time."""
     found: list[Run] = []
     left = [after]
     keep = measuring.Loop._keep
 
-    def stopping(self: measuring.Loop, *given: object) -> None:
+    def stopping(self: measuring.Loop, boots: object) -> None:
         found.append(self.writer.run)
         if not left[0]:
             raise _Stop
         left[0] -= 1
-        keep(self, *given)  # type: ignore[arg-type]
+        keep(self, boots)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patched:
         patched.setattr(measuring.Loop, "_keep", stopping)
         with pytest.raises(_Stop):
-            measured(made, tmp_path / "cut", way)
-    run = found[-1]
+            measured(bench(steady(SPEEDS), max_boots=4), folder, way)
+    return found[-1]
+
+
+def test_of_a_group_that_was_cut_off_while_it_was_written_the_rest_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = cut_off(tmp_path, monkeypatch, "turns", 2)
+    lost = boots_of(run)[-1]
+    shutil.rmtree(run.path / "boots" / lost.folder_name)
     assert resumed(bench(steady(SPEEDS), max_boots=4), run) == "max_boots = 4 reached"
-    assert run.manifest().blocks == whole.manifest().blocks
-    boots = [(boot.block, boot.variant) for boot in boots_of(run)]
-    assert len(set(boots)) == len(boots)
-    expected = {(at, name) for at, order in enumerate(run.manifest().blocks) for name in order}
-    lost = expected - set(boots)
-    # A group that was cut off while it was written keeps what it has; nothing else is missing.
-    assert {block for block, _ in lost} <= ({after // 3} if way == "turns" and after % 3 else set())
+    boots = {(boot.block, boot.variant) for boot in boots_of(run)}
+    every = {(at, name) for at, order in enumerate(run.manifest().blocks) for name in order}
+    assert every - boots == {(1, lost.variant)}
 
 
 def test_positions_in_rounds_are_balanced_and_follow_from_the_seed() -> None:

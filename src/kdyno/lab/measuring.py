@@ -132,21 +132,21 @@ class Loop:
             effort=effort(self.bench, self.question, self.samples(), beside_s),
             show=lambda case: self.show(self._status(block, "", case)),
         )
-        for record, console in found.boots:
-            self._keep(record, console)
+        self._keep(found.boots)
 
     def _boot(self, block: int, name: str) -> None:
         index = self.past.next_index()
         self.show(self._status(block, name, ""))
-        self._keep(*booting.measure(self.bench, name, index=index, block=block))
+        self._keep([booting.measure(self.bench, name, index=index, block=block)])
 
-    def _keep(self, record: BootRecord, console: bytes) -> None:
-        self.writer.add_boot(record, console)
-        self.past.add(record)
-        if not record.ok:
-            failed = f"boot {record.index} ({record.variant}): {record.host.reason}"
-            self.failures.append(f"{failed}: {record.host.text}")
-            self._give_up(record.variant)
+    def _keep(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
+        self.writer.add_boots(boots)
+        for record, _ in boots:
+            self.past.add(record)
+            if not record.ok:
+                failed = f"boot {record.index} ({record.variant}): {record.host.reason}"
+                self.failures.append(f"{failed}: {record.host.text}")
+                self._give_up(record.variant)
 
     def _give_up(self, name: str) -> None:
         """After three failures in a row the variant is failed; the rest goes on."""

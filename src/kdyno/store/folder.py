@@ -132,18 +132,31 @@ class Folder:
 
     def write_folder(self, name: str, files: Mapping[str, bytes]) -> None:
         """A folder with these files, in one step. It must not exist yet."""
-        aside = f"{TEMPORARY}{secrets.token_hex(6)}"
-        with _told(self.path / name):
+        self.write_folders({name: files})
+
+    def write_folders(self, folders: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Several, each in one step, and these steps right after each other, when all is written.
+
+        Only who is killed within those few microseconds leaves some of them and not the others.
+        """
+        asides: dict[str, str] = {}
+        with _told(self.path / next(iter(folders), "")):
             try:
-                os.mkdir(aside, 0o777, dir_fd=self._descriptor)
-                with self.folder(aside) as inside:
-                    for file_name, data in files.items():
-                        inside._put(file_name, data)
-                    os.fsync(inside._descriptor)
-                os.rename(aside, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+                for name, files in folders.items():
+                    aside = f"{TEMPORARY}{secrets.token_hex(6)}"
+                    os.mkdir(aside, 0o777, dir_fd=self._descriptor)
+                    asides[aside] = name
+                    with self.folder(aside) as inside:
+                        for file_name, data in files.items():
+                            inside._put(file_name, data)
+                        os.fsync(inside._descriptor)
+                for aside, name in list(asides.items()):
+                    os.rename(aside, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+                    del asides[aside]
                 os.fsync(self._descriptor)
             except BaseException:
-                self.remove(aside)
+                for aside in asides:
+                    self.remove(aside)
                 raise
 
     def remove_leftovers(self) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -181,7 +181,11 @@ class RunWriter:
 
     def add_boot(self, boot: BootRecord, console: bytes) -> None:
         """The boot's folder, whole or absent."""
-        self._boots.write_folder(boot.folder_name, boot.files(console))
+        self.add_boots([(boot, console)])
+
+    def add_boots(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
+        """Those of a group: each whole or absent, and all of them in one go."""
+        self._boots.write_folders({it.folder_name: it.files(console) for it, console in boots})
 
 
 def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWriter:
