@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Host side: runs a command (the UML process), leaves nothing of it behind, and reports the CPU
 // time of everything it started. UML's user space lives in processes of its own, which may outlive
-// the one that was started: whoever reaps them has their time. So this is the first process of the
-// sandbox (bwrap --as-pid-1), or adopts orphans.
+// the one that was started: whoever reaps them has their time. So this adopts orphans.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

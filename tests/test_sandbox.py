@@ -15,7 +15,8 @@ import pytest
 from kdyno import sandbox
 from kdyno.command import capture, kill_session, require, shown, stream
 from kdyno.errors import ToolError
-from kdyno.sandbox import Sandbox
+from kdyno.sandbox import Sandbox, hand_over
+from kdyno.views import BUILD, GUEST, HOST, View
 
 needs_sandbox = pytest.mark.needs("sandbox")
 
@@ -37,14 +38,33 @@ def inside(box: Sandbox, script: str, *, pass_fds: tuple[int, ...] = ()) -> str:
 
 def test_the_command_line_says_what_is_shared() -> None:
     box = Sandbox(
-        read_only=((Path("/a"), "/tmp/a"),), writable=((Path("/b"), "/tmp/b"),), chdir="/tmp/b"
+        BUILD,
+        read_only=((Path("/a"), "/tmp/a/b"),),
+        writable=((Path("/b"), "/tmp/a/b/c"),),
+        chdir="/tmp/a/b",
     )
-    line = box.argv(["make", "-j2"])
-    assert line[:2] == ["bwrap", "--unshare-all"] and "--die-with-parent" in line
-    assert line[line.index("--tmpfs") + 1] == "/tmp"
-    at = line.index("/tmp/a")
-    assert line[at - 2 : at + 4] == ["--ro-bind", "/a", "/tmp/a", "--bind", "/b", "/tmp/b"]
-    assert line[-5:] == ["--chdir", "/tmp/b", "--", "make", "-j2"]
+    line = box.argv(["make", "-j2"], dropping=False)
+    assert line[0] == "bwrap" and {"--unshare-user", "--unshare-net"} < set(line)
+    assert line[line.index("--cap-drop") + 1] == "ALL" and "--cap-add" not in line
+    assert "setpriv" not in line
+    at = line.index("/tmp/a/b")
+    assert line[at - 6 : at + 4] == [
+        *("--dir", "/tmp", "--dir", "/tmp/a"),
+        *("--ro-bind", "/a", "/tmp/a/b", "--bind", "/b", "/tmp/a/b/c"),
+    ]
+    assert line[at + 4 : at + 6] == ["--remount-ro", "/"]
+    assert line[-9:-5] == ["--chdir", "/tmp/a/b", "--", "prlimit"]
+    assert line[-3:] == ["--", "make", "-j2"]
+
+
+def test_the_command_line_of_root_leaves_root_behind() -> None:
+    line = Sandbox(GUEST).argv(["true"], dropping=True)
+    kept = [line[at + 1] for at, word in enumerate(line) if word == "--cap-add"]
+    assert line[line.index("--cap-drop") + 1] == "ALL" and kept == ["CAP_SETUID", "CAP_SETGID"]
+    assert "--unshare-user" not in line
+    after = line[line.index("setpriv") :]
+    assert after[1:4] == [f"--reuid={GUEST.uid}", f"--regid={GUEST.uid}", "--clear-groups"]
+    assert after[-2:] == ["--", "true"]
 
 
 @needs_sandbox
@@ -53,7 +73,8 @@ def test_only_what_is_named_can_be_written(tmp_path: Path) -> None:
     for folder in (given, mine, other):
         folder.mkdir()
         (folder / "file").write_text(folder.name)
-    box = Sandbox(read_only=((given, "/tmp/given"),), writable=((mine, "/tmp/mine"),))
+    hand_over(mine, BUILD)
+    box = Sandbox(BUILD, read_only=((given, "/tmp/given"),), writable=((mine, "/tmp/mine"),))
     said = inside(
         box,
         "cat /tmp/given/file; echo ' seen'; echo x > /tmp/mine/new; echo x > /tmp/lost;"
@@ -69,18 +90,17 @@ def test_only_what_is_named_can_be_written(tmp_path: Path) -> None:
 @needs_sandbox
 def test_a_process_inside_is_alone_and_without_network() -> None:
     # The loopback interface exists and carries no address of the host's.
-    said = inside(Sandbox(), "ls /proc | grep -c '^[0-9]'; tail -n +3 /proc/net/dev | wc -l")
+    said = inside(Sandbox(BUILD), "ls /proc | grep -c '^[0-9]'; tail -n +3 /proc/net/dev | wc -l")
     processes, interfaces = map(int, said.split())
     assert processes <= 6
     assert interfaces <= 1
-    assert inside(Sandbox(as_pid_1=True), "echo $$") == "1"
-    assert inside(Sandbox(), "echo $HOME $TMPDIR $PWD") == "/tmp /tmp /tmp"
+    assert inside(Sandbox(BUILD), "echo $HOME $TMPDIR $PWD") == "/tmp /tmp /tmp"
 
 
 @needs_sandbox
-def test_hidden_folders_look_empty_and_tmp_has_its_size(tmp_path: Path) -> None:
-    box = Sandbox(hidden=(Path("/usr/share"),), tmp_bytes=1 << 20)
-    assert inside(box, "ls -A /usr/share | wc -l") == "0"
+def test_homes_and_services_look_empty_and_tmp_has_its_size() -> None:
+    box = Sandbox(BUILD, tmp_bytes=1 << 20)
+    assert inside(box, "ls -A /home /root /run /var/lib | grep -v : | tr -d '\\n'") == ""
     said = inside(box, "head -c 3000000 /dev/zero > /tmp/big 2>/dev/null; wc -c < /tmp/big")
     assert int(said) <= 1 << 20
 
@@ -91,18 +111,20 @@ def test_a_descriptor_becomes_a_file() -> None:
     os.write(writing, b"content")
     os.close(writing)
     try:
-        box = Sandbox(files=((reading, "/tmp/job.json"),))
+        box = Sandbox(HOST, files=((reading, "/tmp/job.json"),))
         assert inside(box, "cat /tmp/job.json", pass_fds=(reading,)) == "content"
     finally:
         os.close(reading)
 
 
 @needs_sandbox
-def test_what_runs_inside_dies_with_its_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("view", [BUILD, GUEST], ids=lambda view: view.name)
+def test_what_runs_inside_dies_with_its_parent(tmp_path: Path, view: View) -> None:
     for name in ("born", "dies"):
         os.mkfifo(tmp_path / name)
+    hand_over(tmp_path, view)
     # The one writer of `dies` is inside: the fifo ends when that process does.
-    box = Sandbox(writable=((tmp_path, "/tmp/meet"),))
+    box = Sandbox(view, writable=((tmp_path, "/tmp/meet"),))
     script = "exec 3> /tmp/meet/dies; echo x > /tmp/meet/born; read x < /tmp/meet/born"
     code = f"import subprocess; subprocess.run({box.argv(['sh', '-c', script])!r})"
     parent = subprocess.Popen([sys.executable, "-c", code])

@@ -3,19 +3,19 @@
 
 An experiment, a source and a run may come from anybody, and such a tool obeys what it reads (a
 repository's settings), is chosen by it (a compiler) or may have a defect that it reaches. Inside
-it sees the host's files at their own paths, read-only, writes where it is told to, and has no
-network.
+it sees what it is told to read, at its own path, writes where it is told to, and has no network.
 """
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kdyno import sandbox
+from kdyno.views import TOOL, around
 
-_HIDDEN = (Path("/run"),)
 _PRIVATE = Path("/tmp")
 """Of the sandbox's own: what lies here on the host is seen inside only where it is named."""
 
@@ -36,10 +36,13 @@ def confined(
     """
     if sandbox.unusable() is not None:
         return list(command)
+    for path in writes:
+        sandbox.hand_over(path.resolve(), TOOL, again=True)
+    program = Path(shutil.which(command[0]) or command[0])
     box = sandbox.Sandbox(
-        read_only=tuple(_places(reads)),
+        TOOL,
+        read_only=(*around(program), *_places(reads)),
         writable=tuple(_places(writes)),
-        hidden=_HIDDEN,
         chdir=str(folder.absolute()) if folder is not None else "/tmp",
     )
     return box.argv(list(command))

@@ -39,7 +39,7 @@ def verb(
         list[str],
         typer.Argument(
             metavar="-- COMMAND...",
-            help="Any command line; it runs in this folder and sees all files, but read-only.",
+            help="Any command line; it runs in this folder, which it sees read-only.",
         ),
     ],
     kernel: Annotated[

@@ -33,6 +33,7 @@ from kdyno.kernels.progress import (
 from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.trunk import Start
 from kdyno.kernels.view import BUILD_OBJECTS, BUILD_SOURCE, flatten, lay
+from kdyno.views import BUILD, around
 
 LEAST_FREE_BYTES = 700_000_000
 # A build that failed with less than this free failed for lack of space, whatever it says.
@@ -249,10 +250,12 @@ class _Wrapper:
         }
         (job.cache / "ccache").mkdir(parents=True, exist_ok=True)
         if job.sandboxed:
+            sandbox.hand_over(job.obj, BUILD)
+            sandbox.hand_over(job.cache / "ccache", BUILD)
             box = sandbox.Sandbox(
-                read_only=self._mounts,
+                BUILD,
+                read_only=(*around(Path(job.recipe.compiler.path)), *self._mounts),
                 writable=((job.obj, BUILD_OBJECTS), (job.cache / "ccache", "/tmp/kdyno/ccache")),
-                hidden=(Path("/run"),),
                 chdir=BUILD_OBJECTS,
             )
             command = box.argv(command)

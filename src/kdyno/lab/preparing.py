@@ -13,11 +13,10 @@ from pathlib import Path
 from kdyno.command import stream
 from kdyno.errors import ToolError
 from kdyno.machines.listening import ENVIRONMENT
-from kdyno.sandbox import Sandbox
+from kdyno.sandbox import Sandbox, hand_over
 from kdyno.suites.catalogue import Case
 from kdyno.suites.wrapping import in_words
-
-_TMP_BYTES = 1 << 30
+from kdyno.views import PREPARE, named
 
 
 def prepare(
@@ -43,11 +42,11 @@ def prepare(
         aside = folder.parent / f".{folder.name}.{os.getpid()}"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
+        hand_over(aside, PREPARE)
         argv = Sandbox(
-            read_only=tuple((path, places[name]) for path, name in shared),
+            PREPARE,
+            read_only=(*named(command), *((path, places[name]) for path, name in shared)),
             writable=((aside, places["prepared"]),),
-            tmp_bytes=_TMP_BYTES,
-            hidden=(Path("/run"),),
         ).argv(list(command))
         lines: list[str] = []
         log = folder.parent / f"{folder.name}.log"

@@ -22,12 +22,12 @@ from kdyno.machines.listening import ENVIRONMENT, JOB_MOST_BYTES, Listening, lis
 from kdyno.machines.pipes import Ended
 from kdyno.machines.process import Command, Pipes, ProcessSession
 from kdyno.machines.session import Listener, Outcome, run_to_end
-from kdyno.sandbox import Sandbox
+from kdyno.sandbox import Sandbox, hand_over
 from kdyno.suites.job import Job, in_place, render
 from kdyno.suites.protocol import Transcript
+from kdyno.views import HOST, named
 
 _PROGRAM, _JOB, _SHARED = "/tmp/kdyno-guest", "/tmp/kdyno.job", "/tmp/shared"
-_SMALLEST_TMP_BYTES = 256 << 20
 HOST_PLACES = {
     "dir": "/tmp",
     **{name: f"{_SHARED}/{name}" for name in ("disk", "tree", "programs", "prepared")},
@@ -171,7 +171,9 @@ def _places(request: HostJob, root: str, folder: Path | None) -> dict[str, str]:
 def _command(request: HostJob, job: bytes, root: str, folder: Path | None, pipes: Pipes) -> Command:
     program, file = (_PROGRAM, _JOB) if request.sandboxed else (str(request.program), f"{root}/job")
     argv = [
-        *(program, "supervise", "--report-fd", str(pipes.report), "--"),
+        *(program, "supervise", "--report-fd", str(pipes.report)),
+        *(["--alone", "yes"] if request.sandboxed else []),
+        "--",
         *(program, "job", file, "--fd", str(pipes.results)),
     ]
     environment = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb"}
@@ -182,16 +184,18 @@ def _command(request: HostJob, job: bytes, root: str, folder: Path | None, pipes
     job_in, job_out = os.pipe()
     os.write(job_out, job)
     os.close(job_out)
+    if folder is not None:
+        hand_over(folder, HOST)
     argv = Sandbox(
+        HOST,
         read_only=(
+            *named(*(case.args for case in request.job.cases)),
             (request.program, _PROGRAM),
             *((path, f"{_SHARED}/{name}") for path, name in request.shared),
         ),
         writable=((folder, f"{_SHARED}/disk"),) if folder is not None else (),
         files=((job_in, _JOB),),
-        tmp_bytes=max(request.tmp_bytes, _SMALLEST_TMP_BYTES),
-        as_pid_1=True,
-        hidden=(Path("/run"),),
+        tmp_bytes=max(request.tmp_bytes, HOST.tmp_bytes or 0),
     ).argv(argv)
     return Command(tuple(argv), (job_in,), environment)
 

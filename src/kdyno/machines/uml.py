@@ -20,13 +20,11 @@ from kdyno.machines.listening import ENVIRONMENT, JOB_MOST_BYTES, Listening, lis
 from kdyno.machines.pipes import Ended
 from kdyno.machines.process import Command, Pipes, ProcessSession
 from kdyno.machines.session import Listener, Outcome, run_to_end
-from kdyno.sandbox import Sandbox
+from kdyno.sandbox import Sandbox, hand_over
 from kdyno.suites.job import Job, in_place, render
+from kdyno.views import GUEST, named
 
 __all__ = ["Outcome", "UmlBoot", "boot", "kernel_command", "start", "supports_seccomp"]
-
-WORK_BYTES = 256 << 20
-"""Size of the one folder that a guest can write to on the host's side; it is in memory."""
 
 # The same places in every boot of every variant: what a program's path and environment look
 # like moves its stack, and with it its speed (Mytkowicz et al., ASPLOS 2009).
@@ -183,8 +181,12 @@ def _command(
         os.write(job_out, job)
         os.close(job_out)
         descriptors.append(job_in)
+        if disk_file is not None:
+            hand_over(disk_file, GUEST)
         argv = Sandbox(
+            GUEST,
             read_only=(
+                *named(*(case.args for case in request.job.cases)),
                 (request.kernel, _KERNEL),
                 (request.program, _PROGRAM),
                 (_CPUINFO, str(_CPUINFO)),
@@ -192,13 +194,8 @@ def _command(
             ),
             writable=((disk_file, _DISK),) if disk_file is not None else (),
             files=((job_in, _JOB),),
-            tmp_bytes=WORK_BYTES,
             # A little more than the guest's memory: UML rounds up.
             memory_bytes=request.memory_bytes + (64 << 20),
-            as_pid_1=True,
-            # The guest's root shows what the kernel's own process sees: in /proc that would
-            # be this very process, and its memory.
-            hidden=(Path("/run"), Path("/proc"), Path("/sys")),
         ).argv(argv)
     elif request.left:
         argv = ["env", "-C", places.work, *argv]
