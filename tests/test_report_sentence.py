@@ -35,6 +35,7 @@ def said(*effects: Effect, **more: Any) -> str:
 UP = [one(f"c{n}", 1 + n / 100, "faster") for n in range(1, 6)]
 SAME = [one(f"e{n}", 1.0, "equivalent") for n in range(1, 6)]
 OPEN = one("open", 1.01, "inconclusive", predicted_blocks=85)
+FAR = one("open", 1.02, "inconclusive", variant="yours", predicted_blocks=4511)
 TIME: dict[str, Any] = {"better": "lower", "unit": "s"}
 EACH = "; 20 boots of each."
 
@@ -80,6 +81,42 @@ TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
     (
         [one("pipe", 1.0, "inconclusive", ci=None, blocks=1)], {"boots": {"stock": 1, "mine": 1}},
         "mine is undecided against stock: 1 block is too few, 6 are the least; 1 boot of each.",
+    ),
+    (  # all that is undecided is one clause, behind what is known
+        [UP[0], OPEN], {},
+        "mine is faster than stock in c1 by 1.00 % (95 % interval 0.60 to 1.40 %); open is "
+        "undecided (about 85 blocks would settle it)" + EACH,
+    ),
+    (
+        [UP[1], OPEN, one("c2", 1.07, "faster", variant="yours"), FAR], {},
+        "mine is faster than stock in c2 by 2.00 %; yours is faster than stock in c2 by 7.00 %; "
+        "2 of 4 effects are undecided (about 4511 blocks would settle them)" + EACH,
+    ),
+    (  # and a variant of which nothing is known has none of its own
+        [OPEN, one("o2", 1.0, "inconclusive"), one("open", 1.07, "faster", variant="yours")], {},
+        "yours is faster than stock in open by 7.00 %; 2 of 3 effects are undecided, among them "
+        "all of mine (about 85 blocks would settle some of them)" + EACH,
+    ),
+    (
+        [OPEN, one("open", 0.98, "slower", variant="yours")], {},
+        "yours is slower than stock in open by 2.00 %; mine in open is undecided (about 85 blocks "
+        "would settle it)" + EACH,
+    ),
+    (
+        [OPEN, FAR], {},
+        "mine and yours are undecided against stock in open (about 4511 blocks would settle them)"
+        + EACH,
+    ),
+    (
+        [one("c", 1.0, "inconclusive", variant=f"v{n}") for n in range(6)], {},
+        "v0, v1, v2 and 3 more are undecided against stock in c" + EACH,
+    ),
+    (
+        [*(one("c", 1.0, "equivalent", variant=f"v{n}") for n in range(4)),
+         *(one("c", 1.0, "inconclusive", variant=f"w{n}") for n in range(3))], {},
+        "Of 7 variants against stock, none is seen to be faster or slower, 4 are equivalent "
+        "everywhere within ±1 % (v0; v1; v2; v3); 3 of 7 effects are undecided, among them all of "
+        "w0, w1 and w2" + EACH,
     ),
     (
         [one("make", 0.9, "faster", **TIME)], {},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The answer to the experiment's question, in one sentence."""
+"""The answer to the experiment's question, in one sentence: what is known first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
     ("faster", lambda it: it.verdict == "faster" and not it.equivalent_too),
     ("slower", lambda it: it.verdict == "slower" and not it.equivalent_too),
     ("equivalent", lambda it: it.verdict == "equivalent" or it.equivalent_too),
-    ("undecided", lambda it: it.verdict == "inconclusive"),
     ("without a figure", lambda it: it.verdict == "failed"),
 )
 _AGAINST = {"faster": "than", "slower": "than", "equivalent": "to"}
@@ -38,10 +37,12 @@ def answer(verdict: Verdict) -> str:
     all_groups = groups(verdict)
     tested = [group for group in all_groups if not group.is_copy and group.tested]
     parts = []
-    if len(tested) > _SHOWN_VARIANTS:
+    known = [group for group in tested if not all(map(_is_open, group.tested))]
+    if len(tested) > _SHOWN_VARIANTS and known:
         parts.append(_overview(tested, baseline, verdict))
     else:
-        parts += _clauses(tested, baseline, verdict)
+        parts += _clauses(known, baseline, verdict)
+    parts += _open(tested, verdict) if known else _all_open(tested, baseline, verdict)
     shown = {group.variant for group in tested}
     for variant, reason in verdict.failed.items():
         left = " before it was done" if variant in shown else ""
@@ -69,13 +70,6 @@ def _clauses(tested: Sequence[Group], baseline: str, verdict: Verdict) -> list[s
 def _said(group: Group, baseline: str, verdict: Verdict) -> str:
     effects = group.tested
     parts: list[str] = []
-    if all(it.verdict == "inconclusive" and it.ci is None for it in effects):
-        blocks = max(it.blocks for it in effects)
-        least = f", {_LEAST_BLOCKS} are the least" if blocks < _LEAST_BLOCKS else ""
-        return (
-            f"undecided against {baseline}: {figures.count(blocks, 'block')} "
-            f"{'is' if blocks == 1 else 'are'} too few{least}"
-        )
     for word, belongs in _KINDS:
         members = [it for it in effects if belongs(it)]
         if not members:
@@ -95,23 +89,57 @@ def _said(group: Group, baseline: str, verdict: Verdict) -> str:
     return ", ".join(parts)
 
 
+def _is_open(it: Effect) -> bool:
+    return it.verdict == "inconclusive"
+
+
+def _open(tested: Sequence[Group], verdict: Verdict) -> list[str]:
+    """All that is undecided in one clause, if anything is; it stands behind what is known."""
+    found = [it for group in tested for it in group.tested if _is_open(it)]
+    if not found:
+        return []
+    settled = _settled(found)
+    if len(found) == 1:
+        who = f"{plain.short(found[0].variant)} in " if len(tested) > 1 else ""
+        return [f"{who}{_case(found[0], verdict)} is undecided{settled}"]
+    number = sum(len(group.tested) for group in tested)
+    whole = [plain.short(group.variant) for group in tested if all(map(_is_open, group.tested))]
+    among = f", among them all of {_list(_short(whole))}" if whole else ""
+    return [f"{len(found)} of {number} effects are undecided{among}{settled}"]
+
+
+def _all_open(tested: Sequence[Group], baseline: str, verdict: Verdict) -> list[str]:
+    """The same where nothing else is known."""
+    found = [it for group in tested for it in group.tested]
+    if not found:
+        return []
+    names = [plain.short(group.variant) for group in tested]
+    said = (
+        f"{_list(_short(names))} {'is' if len(names) == 1 else 'are'} undecided against {baseline}"
+    )
+    if all(it.ci is None for it in found):
+        blocks = max(it.blocks for it in found)
+        least = f", {_LEAST_BLOCKS} are the least" if blocks < _LEAST_BLOCKS else ""
+        few = f"{figures.count(blocks, 'block')} {'is' if blocks == 1 else 'are'} too few"
+        return [f"{said}: {few}{least}"]
+    cases = list({(it.suite, it.case): it for it in found}.values())
+    return [f"{said} {_place(cases, cases, verdict)}{_settled(found)}"]
+
+
+def _settled(found: Sequence[Effect]) -> str:
+    needed = [it.predicted_blocks for it in found if it.predicted_blocks]
+    if not needed:
+        return ""
+    what = "it" if len(found) == 1 else "them" if len(needed) == len(found) else "some of them"
+    return f" (about {max(needed)} blocks would settle {what})"
+
+
 def _where(
     word: str, members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdict
 ) -> str:
     place = _place(members, effects, verdict)
     if word in ("faster", "slower"):
         return _sizes(members, effects, verdict)
-    if word == "undecided":
-        needed = [it.predicted_blocks for it in members if it.predicted_blocks]
-        if needed:
-            settled = (
-                "it"
-                if len(members) == 1
-                else "them"
-                if len(needed) == len(members)
-                else ("some of them")
-            )
-            return f"{place} (about {max(needed)} blocks would settle {settled})"
     if word == "equivalent":
         tiny = [it for it in members if it.verdict in ("faster", "slower")]
         if len(members) == len(tiny) == 1:
@@ -218,8 +246,8 @@ def _overview(tested: Sequence[Group], baseline: str, verdict: Verdict) -> str:
             f"{len(same)} {'is' if len(same) == 1 else 'are'} equivalent everywhere within {band} "
             f"({'; '.join(_short(shown))})"
         )
-    if len(rest) > len(same):
-        parts.append(f"{len(rest) - len(same)} undecided")
+    if len(rest) == len(tested) > len(same):
+        parts.insert(0, "none is seen to be faster or slower")
     return f"Of {len(tested)} variants against {baseline}, {', '.join(parts)}"
 
 
