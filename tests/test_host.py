@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import os
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,18 +16,20 @@ from earlier_run import as_0_1_0
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
-from kdyno.lab import benches, execution
+from kdyno.lab import benches
 from kdyno.lab.execution import Options, execute, resume
 from kdyno.lab.vocabulary import vocabulary
 from kdyno.machines import disk, host_machine
-from kdyno.machines.cpus import place
+from kdyno.machines.cpus import measuring, place
 from kdyno.machines.events import Events
 from kdyno.machines.host import HostJob, Running, running, start, work_off
 from kdyno.report.terminal import text
 from kdyno.store.boot import BootRecord
 from kdyno.store.earlier import whole_manifest
+from kdyno.store.index import entries
 from kdyno.store.manifest import Asked
-from kdyno.store.run import Damaged
+from kdyno.store.run import Damaged, RunWriter, list_runs
+from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
 
@@ -221,7 +223,8 @@ def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opti
         monkeypatch.setattr(module, "guest_program", lambda _cache, _bits: program)
     monkeypatch.setattr("kdyno.lab.equipment._found", lambda _need, _programs: True)
     # Another kdyno that measures on this machine is nothing to wait for here.
-    monkeypatch.setattr(execution, "measuring", lambda *_a, **_k: nullcontext())
+    lock = f"\0kdyno-test-{os.getpid()}-{tmp_path.name}"
+    monkeypatch.setattr("kdyno.machines.cpus._LOCK", lock)
     return Options(cache=tmp_path / "cache", runs=tmp_path / "runs", sandboxed=False)
 
 
@@ -296,3 +299,34 @@ def test_a_run_says_what_was_asked_and_of_which_work(
     earlier = whole_manifest(run)
     assert (earlier.machine, earlier.asked) == (today.machine, today.asked)
     assert [case.work for case in earlier.cases] == [today.cases[0].work, ""]
+
+
+def test_a_run_that_is_refused_the_machine_leaves_nothing(options: Options) -> None:
+    refused = dataclasses.replace(options, wait=False)
+    with (
+        measuring("this test", wait=False),
+        pytest.raises(ToolError, match="leave out --no-wait to have the run of own wait"),
+    ):
+        execute(experiment(), load(), refused)
+    assert list_runs(options.runs) == ()
+    assert execute(experiment(), load(), refused)[0].manifest().state == "finished"
+
+
+def test_a_run_is_finished_only_once_its_verdict_is_there(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(_writer: RunWriter, _verdict: Verdict) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(RunWriter, "save_verdict", killed)
+        execute(experiment(), load(), options)
+    (run,) = list_runs(options.runs)
+    assert run.manifest().state == "running" and run.verdict() is None
+    assert [entry.state for entry in entries(options.runs)] == ["interrupted"]
+    again, verdict = resume(run.path, experiment(), load(), options)
+    assert again.manifest().state == "finished" and again.verdict() == verdict
+    assert verdict.boots == {"running": 3}

@@ -161,6 +161,7 @@ def test_two_runs_do_not_measure_at_once(built: Built, tmp_path: Path) -> None:
         )
     assert f"process {os.getpid()}" in done.stderr
     assert "is measuring on this machine" in done.stderr
+    assert list_runs(tmp_path) == ()
 
 
 def test_damage_in_a_run_folder_is_told_and_the_rest_is_read(built: Built, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,7 +123,11 @@ def _start(
         interleave=interleaved(bench, options.listener.told),
         **asked_of(experiment),
     )
-    with create_run(options.runs, experiment.text, manifest) as writer:
+    # The machine first: a run that is refused, or given up while it waits, leaves no folder.
+    with (
+        _machine(f"the run of {experiment.name}", options),
+        create_run(options.runs, experiment.text, manifest) as writer,
+    ):
         options.listener.started(writer.run.path)
         _save_images(writer, recipes, bench)
         return _measure(bench, manifest, writer, Past(), options)
@@ -172,7 +177,7 @@ def resume(
 
 
 def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tuple[Run, Verdict]:
-    with write_run(path) as writer:
+    with _machine(f"the run {path.name}", options), write_run(path) as writer:
         past = Past(taken=writer.run.taken_indices())
         for boot in writer.run.boots():
             if isinstance(boot, BootRecord):
@@ -218,26 +223,24 @@ def _measure(
     past: Past,
     options: Options,
 ) -> tuple[Run, Verdict]:
-    what = f"the run {writer.run.name}"
     everything = os.sched_getaffinity(0)
-    with measuring(what, wait=options.wait, tell=options.listener.told):
-        os.sched_setaffinity(0, bench.placement.own)
+    os.sched_setaffinity(0, bench.placement.own)
+    try:
+        bench.machine.probe(options.listener.told)
+        manifest = _probed(manifest, bench.machine.caveats())
+        question = Question.of(manifest)
+        loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
         try:
-            bench.machine.probe(options.listener.told)
-            manifest = _probed(manifest, bench.machine.caveats())
-            question = Question.of(manifest)
-            loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
-            try:
-                stopped = loop.run()
-            except BaseException as problem:
-                _end(writer, loop.manifest, "interrupted", _why(problem))
-                raise
-        finally:
-            os.sched_setaffinity(0, everything)
-    failed = stopped.endswith("failed")
-    _end(writer, loop.manifest, "failed" if failed else "finished", stopped)
+            stopped = loop.run()
+        except BaseException as problem:
+            _end(writer, loop.manifest, "interrupted", _why(problem))
+            raise
+    finally:
+        os.sched_setaffinity(0, everything)
     verdict = worded(verdict_of(writer.run, question, stopped), loop.manifest)
+    # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)
+    _end(writer, loop.manifest, "failed" if stopped.endswith("failed") else "finished", stopped)
     return writer.run, verdict
 
 
@@ -246,6 +249,11 @@ def _probed(manifest: Manifest, flags: tuple[Flag, ...]) -> Manifest:
     machine = manifest.machine or MachineInfo()
     caveats = tuple(dict.fromkeys((*machine.caveats, *flags)))
     return manifest.model_copy(update={"machine": machine.model_copy(update={"caveats": caveats})})
+
+
+def _machine(what: str, options: Options) -> AbstractContextManager[None]:
+    """This machine for ``what`` alone; waits for it, or ToolError, as the options say."""
+    return measuring(what, wait=options.wait, tell=options.listener.told)
 
 
 def _why(problem: BaseException) -> str:

@@ -121,6 +121,9 @@ def profile(
 def begin(experiment: Experiment, suites: Catalogue, options: Options, overrides: Overrides) -> Run:
     """A new run that has boots of neither kind yet; `kdyno run --resume` would measure it."""
     cases = cases_of(experiment, suites)
+    if not options.wait:
+        with measuring("the profile", wait=False):
+            pass  # refused now, before there is a run, rather than with its folder made
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
     seed = experiment.measure.seed if experiment.measure.seed is not None else new_seed()
     manifest = Manifest(
