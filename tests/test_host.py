@@ -28,7 +28,7 @@ from kdyno.store.boot import BootRecord
 from kdyno.store.earlier import whole_manifest
 from kdyno.store.index import entries
 from kdyno.store.manifest import Asked
-from kdyno.store.run import Damaged, RunWriter, list_runs
+from kdyno.store.run import Damaged, RunWriter, list_runs, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
@@ -330,3 +330,15 @@ def test_a_run_is_finished_only_once_its_verdict_is_there(
     again, verdict = resume(run.path, experiment(), load(), options)
     assert again.manifest().state == "finished" and again.verdict() == verdict
     assert verdict.boots == {"running": 3}
+
+
+def test_a_run_outside_the_sandbox_says_so_for_good(options: Options) -> None:
+    run, verdict = execute(experiment(), load(), options)
+    said = [flag.text for flag in verdict.flags if flag.kind == "no-sandbox"]
+    assert len(said) == 1 and "--no-sandbox" in said[0]
+    # A run that was begun inside, and had one boot outside when it was taken up again.
+    with write_run(run.path) as writer:
+        host = {**run.manifest().host, "sandbox": True}
+        writer.save_manifest(run.manifest().model_copy(update={"host": host}))
+    _, verdict = resume(run.path, experiment(), load(), options)
+    assert [flag.text for flag in verdict.flags if flag.kind == "no-sandbox"] == said

@@ -62,6 +62,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     ]
     beware = (
         *question.caveats,
+        *flags.outside_sandbox(manifest),
         *flags.moved_controls(claims),
         *flags.moved_copies(copies),
         *disturbed.flags(),

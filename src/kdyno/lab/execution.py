@@ -183,8 +183,12 @@ def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tu
             if isinstance(boot, BootRecord):
                 past.add(boot)
         seen = manifest.machine.caveats if manifest.machine else ()
+        # One boot outside the sandbox is enough for the whole run to be called so.
+        sandboxed = options.sandboxed and manifest.host.get("sandbox") is not False
         begun = {**asked_of(bench.experiment), "state": "running", "stopped": ""}
+        begun["host"] = {**manifest.host, "sandbox": sandboxed}
         manifest = _probed(manifest.model_copy(update=begun), seen)
+        writer.save_manifest(manifest)
         options.listener.started(path)
         return _measure(bench, manifest, writer, past, options)
 
