@@ -88,7 +88,9 @@ import sys
 
 from kdyno.cli.main import main
 
-sys.exit(main())
+# As pip writes it. The guard matters: worker processes import this file again.
+if __name__ == "__main__":
+    sys.exit(main())
 END
     chmod +x .venv/bin/kdyno
     echo "$wanted" >"$stamp"
