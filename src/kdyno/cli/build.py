@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from kdyno.cli.output import Json, check_writable, write_json
-from kdyno.cli.session import ExperimentFile, Jobs, NoSandbox, Refresh, Variants, load, say
+from kdyno.cli.output import Json, check_writable, say, show, write_json
+from kdyno.cli.session import ExperimentFile, Jobs, NoSandbox, Refresh, Variants, load
 
 NAME = "build"
 EXAMPLES = (
@@ -55,7 +55,7 @@ def verb(
         write_json({"images": images, "failed": dict(built.failed)}, json)
     if json != "-":
         for name, image in built.images.items():
-            print(f"{name}\t{image.kernel}")
+            show(f"{name}\t{image.kernel}")
         for name, why in built.failed.items():
             say(f"{name}: {why}")
     real = [name for name, why in built.failed.items() if not why.startswith("skipped")]

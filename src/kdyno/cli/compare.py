@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, write, write_json
-from kdyno.cli.session import Runs, runs_folder, say
+from kdyno.cli.output import Json, check_writable, say, write, write_json, write_json_text
+from kdyno.cli.session import Runs, runs_folder
 
 NAME = "compare"
 EXAMPLES = (
@@ -46,7 +46,7 @@ def verb(
     from kdyno.errors import UsageError
     from kdyno.judge.comparing import compare
     from kdyno.report.exporters import exporter
-    from kdyno.report.terminal import show
+    from kdyno.report.terminal import show as show_verdict
     from kdyno.report.wording import worded
     from kdyno.store.published import PREFIX
     from kdyno.store.resolve import resolve
@@ -66,14 +66,15 @@ def verb(
     found = [open_run(path) for path in paths]
     verdict = worded(compare(found, common=common, variant=variant))
     if json is not None:
-        write(verdict.to_json(), json)
+        write_json_text(verdict.to_json(), json)
     if chosen is not None:
         exported = chosen.export(verdict)
-        write(exported, output or "-")
+        put = write_json_text if chosen.name == "json" else write
+        put(exported, output or "-")
         if output:
             say(f"written: {output}")
     elif json != "-":
-        show(verdict)
+        show_verdict(verdict)
     return 0
 
 

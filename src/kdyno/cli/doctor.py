@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kdyno.cli.output import Json, check_writable, write_json
+from kdyno.cli.output import Json, check_writable, show, write_json
 
 NAME = "doctor"
 EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json -"
@@ -37,13 +37,13 @@ def verb(json: Json = None) -> int:
         for finding in findings:
             word = "ok" if finding.ok else ("MISSING" if finding.need.required else "missing")
             why = "" if finding.ok else f": {finding.problem}"
-            print(f"{word:8} {finding.need.name:18} {finding.need.purpose}{why}")
+            show(f"{word:8} {finding.need.name:18} {finding.need.purpose}{why}")
         if line is not None:
-            print(f"\nTo install what is missing: {line}")
+            show(f"\nTo install what is missing: {line}")
             if (suites := suites_line(findings, this_family())) is not None:
-                print(f"For the suites alone: {suites}")
+                show(f"For the suites alone: {suites}")
         elif any(not finding.ok for finding in findings):
-            print("\nInstall what is missing by your distribution's own tool.")
+            show("\nInstall what is missing by your distribution's own tool.")
         else:
-            print("\nNothing is missing.")
+            show("\nNothing is missing.")
     return 1 if bad else 0

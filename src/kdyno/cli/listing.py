@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, write_json
+from kdyno.cli.output import Json, check_writable, show, write_json
 from kdyno.cli.session import Runs
+from kdyno.report import plain
 
 NAME = "list"
 EXAMPLES = "Examples: kdyno list | kdyno list runs | kdyno list cases --json -"
@@ -49,12 +50,13 @@ def verb(
     if json != "-":
         for kind, rows in found.items():
             if what is None:
-                print(f"{kind}:")
+                show(f"{kind}:")
             for row in rows:
-                name, *rest = (str(value) for value in row.values() if value not in ("", None))
-                print(f"  {name:28} {'  '.join(rest)}".rstrip())
+                words = [str(value) for value in row.values() if value not in ("", None)]
+                name, *rest = map(plain.sentence, words)
+                show(f"  {name:28} {'  '.join(rest)}".rstrip())
             if not rows:
-                print("  none")
+                show("  none")
     return 0
 
 

@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import redirect_stderr
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -28,6 +29,7 @@ from kdyno.cli import (
     try_,
     vectorize,
 )
+from kdyno.cli.output import say, show
 from kdyno.errors import Interrupted, KdynoError
 
 INTERRUPTED = Interrupted.exit_status
@@ -48,7 +50,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"kdyno {__version__}")
+        show(f"kdyno {__version__}")
         raise typer.Exit
 
 
@@ -117,6 +119,16 @@ def _lose_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
+def _say_usage(problem: typer.TyperException) -> None:
+    """typer's own words on a wrong command line, which quote what was typed."""
+    said = io.StringIO()
+    with redirect_stderr(said):
+        if (tell := getattr(problem, "show", None)) is not None:
+            tell()
+    if text := said.getvalue().rstrip("\n"):
+        say(text)
+
+
 def main() -> int:
     """Run one verb; the exit status."""
     _prepare_streams()
@@ -125,14 +137,13 @@ def main() -> int:
         status = app(prog_name="kdyno", standalone_mode=False)
         sys.stdout.flush()
         if status == INTERRUPTED:  # typer's own answer to Ctrl-C, without a word
-            print("kdyno: interrupted", file=sys.stderr)
+            say("kdyno: interrupted")
         return int(status or 0)
     except typer.TyperException as problem:
-        if (show := getattr(problem, "show", None)) is not None:
-            show()
+        _say_usage(problem)
         return 2
     except (KeyboardInterrupt, typer.Abort, Interrupted):
-        print("kdyno: interrupted", file=sys.stderr)
+        say("kdyno: interrupted")
         return INTERRUPTED
     except SystemExit as end:
         # typer ends with 1 when the reader of our output is gone.
@@ -140,7 +151,7 @@ def main() -> int:
             raise
         return 0
     except KdynoError as problem:
-        print(f"kdyno: {problem}", file=sys.stderr)
+        say(f"kdyno: {problem}")
         return problem.exit_status
     except BrokenPipeError:
         # The reader of our output is gone (`kdyno list | head`): that is no error of ours.
@@ -150,5 +161,5 @@ def main() -> int:
         if problem.errno == errno.ENOSPC and not problem.filename:
             _lose_output()
         where = f"{problem.filename}: " if problem.filename else ""
-        print(f"kdyno: {where}{problem.strerror or problem}", file=sys.stderr)
+        say(f"kdyno: {where}{problem.strerror or problem}")
         return 1

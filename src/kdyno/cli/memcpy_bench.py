@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, write, write_json
-from kdyno.cli.session import NoSandbox, NoWait, Runs, say, stored_run, where
+from kdyno.cli.output import Json, check_writable, say, show, write, write_json
+from kdyno.cli.session import NoSandbox, NoWait, Runs, stored_run, where
 
 if TYPE_CHECKING:
     from kdyno.memcpy.bench import Material
@@ -169,7 +169,7 @@ def _material(plan: Plan, distribution: Path | None, trace: Path | None) -> Mate
 
 def timed(names: list[str], material: Material, tree: Path | None, seed: int, wait: bool) -> Bench:
     """Gather, check and time; progress on stderr."""
-    from kdyno.cli.watching import _Line
+    from kdyno.cli.output import Line
     from kdyno.machines.cpus import measuring, place
     from kdyno.memcpy.bench import Progress, measure
     from kdyno.memcpy.racing import checked, gather, require_some, tree_at_hand
@@ -178,7 +178,7 @@ def timed(names: list[str], material: Material, tree: Path | None, seed: int, wa
 
     cache = cache_root()
     tree = tree if tree is not None else tree_at_hand(cache)
-    line = _Line()
+    line = Line()
 
     def tell(step: Progress) -> None:
         left = f", about {duration(step.left_s)} left" if step.left_s is not None else ""
@@ -219,7 +219,7 @@ def _give(
     if "-" in (json, csv):
         return
     if figures:
-        print(benchtable.figures_text(found), end="")
+        show(benchtable.figures_text(found), end="")
     else:
         benchtable.show(found)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, write_json
+from kdyno.cli.output import Json, check_writable, show, write_json
 from kdyno.cli.session import NoSandbox
 
 NAME = "check"
@@ -44,7 +44,7 @@ def verb(
 ) -> int:
     """Check that memory routines copy right, touch nothing else and leave the CPU as it was."""
     from kdyno import sandbox
-    from kdyno.cli.session import say
+    from kdyno.cli.output import say
     from kdyno.kernels import cpu
     from kdyno.kernels.routine import FUNCTIONS, Routine, find_by_stem, list_routines
     from kdyno.memcpy.checking import check
@@ -106,13 +106,13 @@ def _in_kernels(
                 row["why"] += [f"in the kernel: {line}" for line in said.problems]
             if json != "-":
                 watch.end()
-                print(f"{one.function:10} {one.name:28} kernel: {said.summary}")
+                show(f"{one.function:10} {one.name:28} kernel: {said.summary}")
     finally:
         watch.end()
 
 
 def _print(row: dict[str, Any]) -> None:
     cases = f"{row['cases']:,} cases" if row.get("cases") else ""
-    print(f"{row['function']:10} {row['routine']:28} {row['state']:8} {cases}".rstrip())
+    show(f"{row['function']:10} {row['routine']:28} {row['state']:8} {cases}".rstrip())
     for line in row["why"]:
-        print(f"{'':12}{line}")
+        show(f"{'':12}{line}")

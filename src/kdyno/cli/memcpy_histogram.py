@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, write, write_json
-from kdyno.cli.session import Jobs, NoSandbox, Refresh, say
+from kdyno.cli.output import Json, check_writable, say, write, write_json
+from kdyno.cli.session import Jobs, NoSandbox, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kdyno.cli.memcpy_bench import BenchSeed, Tree
-from kdyno.cli.output import Json, check_writable, write_json
-from kdyno.cli.session import MaxMinutes, NoSandbox, NoWait, Runs, runs_folder, say
+from kdyno.cli.output import Json, check_writable, say, write_json
+from kdyno.cli.session import MaxMinutes, NoSandbox, NoWait, Runs, runs_folder
 
 if TYPE_CHECKING:
     from kdyno.memcpy.bench import Material
@@ -156,7 +156,7 @@ def _tuned(
     output: Path | None,
     wait: bool,
 ) -> Tuned:
-    from kdyno.cli.watching import _Line
+    from kdyno.cli.output import Line
     from kdyno.machines.cpus import measuring, place
     from kdyno.memcpy.racing import tree_at_hand
     from kdyno.memcpy.tuned import tune
@@ -164,7 +164,7 @@ def _tuned(
     from kdyno.report.progress import duration
 
     cache = cache_root()
-    line = _Line()
+    line = Line()
 
     def step(text: str, left_s: float | None) -> None:
         left = f", about {duration(left_s)} left" if left_s is not None else ""

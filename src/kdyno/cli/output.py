@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Where data goes: stdout for people, or a file in JSON for programs."""
+"""Where everything goes that kdyno says: the one place that prints, and it prints safely.
+
+Names and texts come from experiments, run folders, kernels and guests. Whatever is in them, no
+control character, escape sequence or change of the writing's direction reaches a terminal.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +19,72 @@ from typing import Annotated
 import typer
 
 from kdyno.errors import UsageError
+from kdyno.report import plain
 
 Json = Annotated[
     str | None,
     typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is stdout."),
 ]
+
+
+_LINE_LIMIT = 4000
+"""Characters of one printed line; the longest honest ones are commands of a build."""
+_LINE_EVERY_S = 20.0
+_REDRAW_EVERY_S = 0.2
+# What JSON allows inside a string and a terminal may obey: it means the same as an escape.
+_NOT_IN_JSON = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
+
+
+def safe(text: str) -> str:
+    """The text, line by line, without what a terminal would obey; very long lines cut."""
+    return "\n".join(
+        plain.line(line if len(line) <= _LINE_LIMIT else f"{line[:_LINE_LIMIT]}…")
+        for line in text.split("\n")
+    )
+
+
+def say(text: str) -> None:
+    """A line or several for people, on stderr."""
+    print(safe(text), file=sys.stderr, flush=True)
+
+
+def show(text: str, end: str = "\n") -> None:
+    """What was asked for, to be read by people, on stdout."""
+    print(safe(text), end=end)
+
+
+class Line:
+    """One line on stderr that is drawn over itself on a terminal, and now and then elsewhere."""
+
+    def __init__(self) -> None:
+        self._tty = sys.stderr.isatty()
+        self._last_s = 0.0
+        self._drawn = False
+
+    def show(self, text: str, *, force: bool = False) -> None:
+        now = time.monotonic()
+        every = _REDRAW_EVERY_S if self._tty else _LINE_EVERY_S
+        if not force and now - self._last_s < every:
+            return
+        self._last_s = now
+        if self._tty:
+            import shutil
+
+            width = shutil.get_terminal_size().columns - 1
+            shown = plain.sentence(text)[:width]
+            print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)
+            self._drawn = True
+        else:
+            say(plain.sentence(text))
+
+    def end(self, text: str = "") -> None:
+        if self._drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._drawn = False
+        if text:
+            say(plain.sentence(text))
 
 
 def check_writable(file: str | None, option: str = "--json") -> None:
@@ -40,9 +107,13 @@ def check_writable(file: str | None, option: str = "--json") -> None:
 
 
 def write(content: str | bytes, file: str) -> None:
-    """To the file, or to stdout for ``-``. Text is UTF-8 in both, whatever the locale is."""
+    """To the file, or to stdout for ``-``. Text is UTF-8 in both, whatever the locale is, and
+    goes to a terminal without what that would obey."""
     if isinstance(content, str):
-        content = (content if content.endswith("\n") else content + "\n").encode()
+        content = content if content.endswith("\n") else content + "\n"
+        if file == "-" and sys.stdout.isatty():
+            content = safe(content)
+        content = content.encode("utf-8", "replace")
     if file == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
@@ -55,7 +126,14 @@ def write_json(value: object, file: str) -> None:
     """Any JSON value to the file, or to stdout for ``-``."""
     import json
 
-    write(json.dumps(value, indent=1, ensure_ascii=False), file)
+    write_json_text(json.dumps(value, indent=1, ensure_ascii=False), file)
+
+
+def write_json_text(text: str | bytes, file: str) -> None:
+    """The same for what is JSON already. A name that is no UTF-8 is kept as Python reads it."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    write(_NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text), file)
 
 
 @contextmanager

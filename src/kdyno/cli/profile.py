@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kdyno.cli.completion import run_names
-from kdyno.cli.output import Json, check_writable, write, write_json
+from kdyno.cli.output import Json, check_writable, say, write, write_json
 from kdyno.cli.session import (
     Cases,
     Jobs,
@@ -22,7 +22,6 @@ from kdyno.cli.session import (
     load,
     load_stored,
     runs_folder,
-    say,
     stored_run,
     where,
 )

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from kdyno.cli.completion import chart_names, format_names, run_names
-from kdyno.cli.output import Json, check_writable, kept_status, write
-from kdyno.cli.session import FailOn, Runs, Scoring, runs_folder, say, stored_run, where
+from kdyno.cli.output import Json, check_writable, kept_status, say, show, write, write_json_text
+from kdyno.cli.session import FailOn, Runs, Scoring, runs_folder, stored_run, where
 
 NAME = "report"
 EXAMPLES = (
@@ -68,7 +68,8 @@ def verb(
     from kdyno.report import drawings, gate
     from kdyno.report.evidence import Evidence, gather
     from kdyno.report.exporters import exporter, exporter_for
-    from kdyno.report.terminal import show, show_dots
+    from kdyno.report.terminal import show as show_verdict
+    from kdyno.report.terminal import show_dots
 
     if all_:
         given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
@@ -106,7 +107,7 @@ def verb(
     status = gate.exit_status(verdict, fail_on) if fail_on else 0
     with kept_status(status):
         if json is not None:
-            write(with_scores(found, verdict.to_json(), scoring, "json"), json)
+            write_json_text(with_scores(found, verdict.to_json(), scoring, "json"), json)
         if chosen is not None:
             whole = chosen.needs_run or chart is not None
             subject = gather(found, verdict) if whole else Evidence(verdict)
@@ -114,12 +115,13 @@ def verb(
                 exported = drawings.picture(chart, subject, chosen.name)
             else:
                 exported = with_scores(found, chosen.export(subject), scoring, chosen.name)
-            write(exported, output or "-")
+            put = write_json_text if chosen.name == "json" else write
+            put(exported, output or "-")
             if output:
                 say(f"written: {output}")
         elif chart is not None:
             show_dots(verdict)
         elif json != "-":
-            show(verdict)
-            sys.stdout.write(after_table(found, verdict, scoring))
+            show_verdict(verdict)
+            show(after_table(found, verdict, scoring), end="")
     return status

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kdyno.cli.completion import run_names
-from kdyno.cli.output import Json, check_writable, kept_status, write
+from kdyno.cli.output import Json, check_writable, kept_status, say, show, write_json_text
 from kdyno.cli.session import (
     Cases,
     ExperimentFile,
@@ -36,7 +35,6 @@ from kdyno.cli.session import (
     load_stored,
     percent,
     runs_folder,
-    say,
     where,
 )
 from kdyno.errors import Interrupted, KdynoError, UsageError
@@ -150,7 +148,7 @@ def measured(
     from kdyno.paths import cache_root
     from kdyno.report import gate
     from kdyno.report import scoring as scored
-    from kdyno.report.terminal import show
+    from kdyno.report.terminal import show as show_verdict
 
     check_writable(json)
     rules = gate.parse(fail_on)
@@ -201,11 +199,10 @@ def measured(
     status = gate.exit_status(verdict, fail_on)
     with kept_status(status):
         if json is not None:
-            write(with_scores(run, verdict.to_json(), scoring, "json"), json)
+            write_json_text(with_scores(run, verdict.to_json(), scoring, "json"), json)
         if json != "-":
-            show(verdict)
-        sys.stdout.write(after_table(run, verdict, scoring))
-        sys.stdout.flush()
+            show_verdict(verdict)
+            show(after_table(run, verdict, scoring), end="")
     say(f"\nrun folder: {run.path}")
     say(f"again, as Markdown: kdyno report {run.name}{where(run.path.parent)} -f markdown")
     if profiled:

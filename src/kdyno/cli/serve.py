@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, write_json
-from kdyno.cli.session import Runs, runs_folder, say
+from kdyno.cli.output import Json, check_writable, say, write_json
+from kdyno.cli.session import Runs, runs_folder
 
 NAME = "serve"
 EXAMPLES = "Examples: kdyno serve | kdyno serve --port 8500 | kdyno serve --runs DIR --full"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kdyno.cli.completion import case_names, experiment_files, variant_names
+from kdyno.cli.output import safe
 
 if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
@@ -106,11 +107,6 @@ Scoring = Annotated[
 ]
 
 
-def say(text: str) -> None:
-    """A line for people, on stderr."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def runs_folder(given: Path | None) -> Path:
     """--runs, else where runs live."""
     from kdyno.paths import runs_root
@@ -194,4 +190,4 @@ def consent(experiment: Experiment, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{asked}. Drop a factor or name variants by --variant; or say --yes")
-    typer.confirm(f"{asked}. Go ahead?", abort=True, err=True)
+    typer.confirm(f"{safe(asked)}. Go ahead?", abort=True, err=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kdyno.cli.output import write_json
-from kdyno.cli.session import say
+from kdyno.cli.output import say, write_json
 
 
 def write_site(runs: Path, output: str | None, full: bool, json: str | None) -> int:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kdyno.cli.output import Line
 from kdyno.report.progress import EffectProgress, Progress, ProgressState, duration
 
 if TYPE_CHECKING:
@@ -19,47 +19,14 @@ if TYPE_CHECKING:
     from kdyno.lab.measuring import Status
     from kdyno.lab.profiling import Status as ProfileStatus
 
-_LINE_EVERY_S = 20.0
-_REDRAW_EVERY_S = 0.2
 _QUIET_S = 2.0
-
-
-class _Line:
-    """One line that is drawn over itself on a terminal, and now and then elsewhere."""
-
-    def __init__(self) -> None:
-        self._tty = sys.stderr.isatty()
-        self._last_s = 0.0
-        self._drawn = False
-
-    def show(self, text: str, *, force: bool = False) -> None:
-        now = time.monotonic()
-        every = _REDRAW_EVERY_S if self._tty else _LINE_EVERY_S
-        if not force and now - self._last_s < every:
-            return
-        self._last_s = now
-        if self._tty:
-            import shutil
-
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r\x1b[K{text[:width]}", end="", file=sys.stderr, flush=True)
-            self._drawn = True
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def end(self, text: str = "") -> None:
-        if self._drawn:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._drawn = False
-        if text:
-            print(text, file=sys.stderr, flush=True)
 
 
 class Building:
     """Fetching and building, one line."""
 
     def __init__(self) -> None:
-        self._line = _Line()
+        self._line = Line()
         self._began_s = time.monotonic()
         self._phase = ""
 
@@ -92,7 +59,7 @@ class Building:
 @contextmanager
 def profile_line() -> Iterator[Callable[[ProfileStatus], None]]:
     """Progress of profiled boots, one line."""
-    line = _Line()
+    line = Line()
 
     def show(status: ProfileStatus) -> None:
         left = f", about {duration(status.left_s)} left" if status.left_s is not None else ""
@@ -110,7 +77,7 @@ def profile_line() -> Iterator[Callable[[ProfileStatus], None]]:
 @contextmanager
 def site_line() -> Iterator[Callable[[int, int], None]]:
     """Reports of a site made so far, one line, once it takes longer than two seconds."""
-    line = _Line()
+    line = Line()
     began_s = time.monotonic()
 
     def show(done: int, whole: int) -> None:

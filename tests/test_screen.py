@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: MIT
+"""Whatever names and texts are, nothing that a terminal obeys comes out of kdyno."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import EXPERIMENT, Kdyno, Said, effect, experiment_file, kdyno, stored, verdict
+
+from kdyno.cli import output
+from kdyno.errors import ToolError
+from kdyno.paths import data_root
+from kdyno.store.manifest import CaseInfo
+from kdyno.store.run import open_run, write_run
+from kdyno.store.verdict import Flag
+
+__all__ = ["kdyno"]
+
+EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b1m\u202etxt\x08\x07\x00\r\u2028end"
+"""A title, two colours, the writing turned round, a bell, a line that is written over."""
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+PRINTERS = {"print", "typer.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write"}
+
+
+def clean(said: Said) -> str:
+    both = said.out + said.err
+    assert UNSAFE.findall(both) == [], both
+    assert "Traceback" not in both
+    return both
+
+
+def test_one_place_prints() -> None:
+    package = data_root() / "src" / "kdyno"
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in PRINTERS
+    }
+    # The progress display draws itself; every text in it goes through report/plain.py.
+    assert found == {"cli/output.py", "report/progress.py"}
+
+
+@pytest.fixture(autouse=True)
+def guest_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched or built: where that would begin, a guest says its worst."""
+
+    def refused(*_words: object, **_more: object) -> None:
+        raise ToolError(f"the guest said: {EVIL}\n{EVIL}")
+
+    for module in ("lab.builder", "lab.execution", "lab.profiling"):
+        monkeypatch.setattr(f"kdyno.{module}.check", refused)
+    monkeypatch.setattr("kdyno.kernels.source.fetch", refused)
+    monkeypatch.setattr("kdyno.machines.program.guest_program", refused)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run in which everything that may hold text holds the worst."""
+    names = {"variant": f"mine{EVIL}", "unit": f"loops{EVIL}", "suite": f"unixbench{EVIL}"}
+    bad = effect(f"pipe{EVIL}", "faster", 1.05, **names)
+    lost = effect("lost", "failed", 1.0, reason=EVIL, ci=None, **names)
+    judged = verdict(
+        bad,
+        lost,
+        experiment=f"tiny{EVIL}",
+        question=EVIL,
+        answer=EVIL,
+        stopped=EVIL,
+        baseline=f"stock{EVIL}",
+        boots={f"stock{EVIL}": 12, f"mine{EVIL}": 12},
+        failed={f"other{EVIL}": f"three boots failed | console: {EVIL}"},
+        flags=(Flag(kind=f"evil{EVIL}", text=EVIL, variant=EVIL, suite=EVIL, case=EVIL),),
+    )
+    path = stored(tmp_path / "runs", judged)
+    with write_run(path) as writer:
+        case = CaseInfo(suite=f"unixbench{EVIL}", case=f"pipe{EVIL}", unit="s", better="lower")
+        told = {"experiment": EVIL, "baseline": f"stock{EVIL}", "cases": (case,), "stopped": EVIL}
+        writer.save_manifest(open_run(path).manifest().model_copy(update=told))
+    named = path.with_name(f"{path.name}-\x1b[31m\x07evil\n")
+    path.rename(named)
+    return named
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list", "runs"),
+        ("report", "last"),
+        ("report", "last", "--chart", "effects"),
+        ("report", "last", "--scoring", "kdyno"),
+        *(("report", "last", "-f", name) for name in ("markdown", "csv", "json", "junit", "svg")),
+        *(("report", "last", "-f", name) for name in ("html", "benchstat", "googlebench")),
+        ("report", "last", "-f", "hyperfine"),
+        ("report", "last", "--json", "-"),
+        ("report", "last", "--fail-on", f"slower:{EVIL[:5]}"),
+        ("list", "runs", "--json", "-"),
+        ("compare", "last", "last"),
+        ("compare", "published:athlon64x2", "last"),
+        ("profile", "last", "--show"),
+        ("profile", "last"),
+        ("run", "--resume", "last"),
+        ("memcpy", "histogram", "last"),
+        ("vectorize", "--profile", "last", "--variant", EVIL.replace("\0", "")),
+    ],
+    ids=" ".join,
+)
+def test_a_hostile_run(kdyno: Kdyno, run: Path, words: tuple[str, ...]) -> None:
+    said = kdyno(*words)
+    assert said.out or said.err
+    clean(said)
+
+
+def test_json_says_the_same_in_other_letters(kdyno: Kdyno, run: Path, tmp_path: Path) -> None:
+    (row,) = json.loads(kdyno("list", "runs", "--json", "-").out)["runs"]
+    assert row["run"] == run.name
+    data = json.loads(kdyno("report", "last", "--json", "-").out)
+    assert data == json.loads((run / "verdict.json").read_text())
+    kdyno("report", "last", "--json", tmp_path / "out.json")
+    assert json.loads((tmp_path / "out.json").read_text()) == data
+
+
+def test_a_folder_whose_name_is_no_utf8(kdyno: Kdyno, tmp_path: Path) -> None:
+    path = stored(tmp_path / "runs", verdict(effect("pipe", "faster", 1.05)))
+    name = os.fsdecode(b"2026-\xff\xfe-run")
+    path.rename(path.with_name(name))
+    said = kdyno("list", "runs", "--json", "-")
+    assert json.loads(said.out)["runs"][0]["run"] == name and said.out.isascii()
+    assert "2026-" in clean(kdyno("list", "runs"))
+    for words in (("report", name), ("report", "last", "-f", "html"), ("run", "--resume", name)):
+        clean(kdyno(*words))
+    for format in ("html", "md", "csv", "junit.xml", "svg"):
+        done = kdyno("report", "last", "-o", tmp_path / f"out.{format}")
+        assert done.status == 0, clean(done)
+    done = kdyno("report", "--all", "-o", tmp_path / "site")
+    assert done.status == 0, clean(done)
+
+
+HOSTILE_TOML = (
+    'name = "x\\u001b[31m\\u202e"\n',
+    '"\\u001b[31m\\u0007key" = 1\n',
+    EXPERIMENT.replace('"tiny"', '"tiny\\u001b]0;x\\u0007"').replace("pipe", "\\u001b[31m"),
+    EXPERIMENT.replace("[variant.mine]", '[variant."\\u001b[31m\\u202e"]'),
+    EXPERIMENT.replace("-O3", "\\u009b31m\\u202e"),
+    EXPERIMENT.replace("debian:linux-source-7.3", "path:/\\u001b[31m\\u202e"),
+    EXPERIMENT.replace('baseline = "stock"', 'baseline = "\\u001b[31m"'),
+    EXPERIMENT + '[machine]\nkind = "\\u001b[31m"\n',
+    EXPERIMENT + "bad \x1b[31m = \x07\n",
+    EXPERIMENT + '[variant.p]\npatches = ["\\u001b[31m.patch"]\n',
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE_TOML, ids=range(len(HOSTILE_TOML)))
+@pytest.mark.parametrize("verb", ["build", "run", "calibrate", "profile"])
+def test_a_hostile_experiment(kdyno: Kdyno, tmp_path: Path, verb: str, text: str) -> None:
+    said = kdyno(verb, experiment_file(tmp_path, text))
+    assert said.status in (1, 2)
+    assert "kdyno: " in clean(said)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("\x1b[31mverb",),
+        ("list", "\x1b[31m\u202e"),
+        ("run", "--\x1b[31m"),
+        ("run", "/nowhere/\x1b[31m.toml"),
+        ("run", "--precision", "\x1b[31m"),
+        ("try", "-k", "\x1b[31m", "--", "true"),
+        ("report", "\x1b[31m"),
+        ("report", "last", "-f", "\x1b[31m"),
+        ("compare", "published:\x1b[31m"),
+        ("serve", "--bind", "\x1b[31m"),
+        ("serve", "--runs", "/nowhere/\x1b[31m"),
+        ("vectorize", "\x1b[31m"),
+        ("doctor", "--json", "/nowhere/\x1b[31m"),
+        ("memcpy", "check", "\x1b[31m"),
+        ("memcpy", "generate", "--name", "\x1b[31m"),
+        ("memcpy", "tune", "--copies", "\x1b[31m"),
+        ("memcpy", "bench", "--copies", "\x1b[31m"),
+        ("memcpy", "histogram", "\x1b[31m"),
+    ],
+    ids=lambda words: " ".join(words).encode("unicode_escape").decode(),
+)
+def test_a_hostile_command_line(kdyno: Kdyno, words: tuple[str, ...]) -> None:
+    said = kdyno(*words)
+    assert said.status in (1, 2)
+    clean(said)
+
+
+def test_a_line_that_is_drawn_over_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = output.Line()
+    line.show(f"building {EVIL}", force=True)
+    line.end(EVIL)
+    output.say(EVIL)
+    output.show(f"a\tb\n  {EVIL}")
+    said = capsys.readouterr()
+    assert UNSAFE.findall(said.out + said.err) == []
+    assert said.out == "a\tb\n  redtxt  end\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    line = output.Line()
+    line.show(EVIL, force=True)
+    line.end()
+    assert capsys.readouterr().err == "\r\x1b[Kredtxt end\r\x1b[K"
+
+
+def test_a_very_long_line_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say("k" * 100_000)
+    assert len(capsys.readouterr().err) == 4002
+
+
+def test_an_export_to_a_terminal_is_as_safe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output.write(EVIL, "-")
+    assert capsys.readouterr().out == f"{EVIL}\n"  # a program reads it: as it is
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    output.write(EVIL, "-")
+    assert capsys.readouterr().out == "redtxt  end\n"
+
+
+def test_the_list_of_a_boot_that_died(kdyno: Kdyno, tmp_path: Path) -> None:
+    """A run that was interrupted by what a guest said last."""
+    path = stored(tmp_path / "runs", None, state="interrupted")
+    with write_run(path) as writer:
+        told = {"stopped": f"interrupted: {EVIL}"}
+        writer.save_manifest(open_run(path).manifest().model_copy(update=told))
+    assert "interrupted: redtxt end" in clean(kdyno("list", "runs"))
+    shutil.rmtree(path / "boots")
+    (path / "manifest.json").write_text(f'{{"{EVIL.encode("unicode_escape").decode()}": ')
+    assert "damaged" in clean(kdyno("list", "runs"))
+    clean(kdyno("report", "last"))
