@@ -25,7 +25,7 @@ from kdyno.suites.job import CaseJob
 
 _CALIBRATING = 12
 """Turns that may go into finding out how many operations a turn has."""
-_WARM = 2
+_WARM = 1
 """Rounds of a case that are not measured."""
 
 
@@ -163,7 +163,7 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
         for name, ns in took.items():
             if number >= warm:
                 taken[name].append((size.operations, ns))
-                by_name[name].ran_s += ns / 1e9
+                by_name[name].ran_s += ns / 1e9 * (1 + size.lead / size.operations)
         if len([member for member in ready if member.ready and not member.lost]) < 1:
             break
     for member in ready:

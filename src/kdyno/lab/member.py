@@ -33,7 +33,7 @@ class Member:
     ready: bool = False
     """The case that was begun waits for turns."""
     ran_s: float = 0.0
-    """Time in its timed turns."""
+    """Time in its turns, lead-ins included; not in those that only warm up or calibrate."""
     _heard: deque[Record] = field(default_factory=deque)
 
     @property
