@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""Groups of real guests: what turns give, and what is left when one of them dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import KDYNO, uml_processes
+from real_kernels import EXPERIMENT
+
+from kdyno.cli.session import load
+from kdyno.lab import group
+from kdyno.lab.benches import bench_of
+from kdyno.lab.booting import Bench
+from kdyno.lab.builder import Built
+from kdyno.lab.group import Effort, Measured
+from kdyno.machines.machine import Plan
+from kdyno.machines.process import ProcessSession, _kernel_groups
+from kdyno.paths import cache_root
+
+pytestmark = pytest.mark.uml
+NAMES = ("stock", "slow-umask")
+SHORT = Effort({("unixbench", case): 0.08 for case in ("syscall", "pipe", "fscopy-4096")})
+LOOP = "i=0; while [ $i -lt 3000 ]; do cat /proc/version >/dev/null; i=$((i+1)); done"
+
+
+@pytest.fixture
+def bench(built: Built) -> Bench:
+    experiment, suites = load(EXPERIMENT)
+    return bench_of(experiment, suites, built.images, None, cache_root(), True, lambda _text: None)
+
+
+def measured(bench: Bench, show: object = None) -> Measured:
+    said = show if callable(show) else lambda _case: None
+    return group.measure(bench, NAMES, "1:0", first_index=0, block=0, effort=SHORT, show=said)
+
+
+def test_all_guests_of_a_group_do_the_same_rounds(bench: Bench) -> None:
+    found = measured(bench)
+    boots = [record for record, _ in found.boots]
+    assert [boot.variant for boot in boots] == list(NAMES)
+    for boot in boots:
+        assert boot.ok, boot.host
+        assert [sample.interleave for sample in boot.samples] == ["turns"] * 3
+        assert boot.host.group_s == found.wall_s
+    for ours, theirs in zip(boots[0].samples, boots[1].samples, strict=True):
+        assert [done for done, _ in ours.reps] == [done for done, _ in theirs.reps]
+        assert len(ours.reps) >= 8
+    assert uml_processes() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_guest_that_dies_or_stops_in_a_group_leaves_the_other_its_figures(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    opened: list[ProcessSession] = []
+    plain = bench.machine.open
+
+    def remember(plan: Plan) -> object:
+        opened.append(plain(plan))  # type: ignore[arg-type]
+        return opened[-1]
+
+    def strike(case: str) -> None:
+        if case == "pipe":
+            (one,) = _kernel_groups(opened[1]._process.pid)
+            os.killpg(one, number)
+
+    monkeypatch.setattr(bench.machine, "open", remember)
+    # A guest that is stopped by somebody else does not answer, and is given up.
+    monkeypatch.setattr("kdyno.lab.member.WORD_S", 2.0)
+    short = tuple(job.__class__(**{**vars(job), "timeout_s": 2.0}) for job in bench.jobs)
+    bench = Bench(**{**vars(bench), "jobs": short})
+    found = measured(bench, strike)
+    (whole, _), (lost, _) = found.boots
+    assert whole.ok and [sample.status for sample in whole.samples] == ["ok"] * 3
+    assert not lost.ok
+    assert lost.host.reason in ("no-result", "timeout")
+    assert uml_processes() == []
+
+
+def test_a_kdyno_that_is_killed_leaves_no_stopped_guest(built: Built, tmp_path: Path) -> None:
+    line = [*KDYNO, "try", "--max-boots", "6", "-k", "stock", "--", "sh", "-c", LOOP]
+    process = subprocess.Popen(
+        line,
+        env={**os.environ, "KDYNO_RUNS": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while process.poll() is None and not any(map(stopped, uml_processes())):
+            os.sched_yield()
+        assert process.poll() is None, process.communicate()
+    finally:
+        process.kill()
+        process.communicate()
+    while uml_processes():
+        os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
+    assert uml_processes() == []
+
+
+def stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
