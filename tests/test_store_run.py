@@ -183,7 +183,8 @@ def test_a_full_disk_leaves_nothing_half_written(
         with monkeypatch.context() as patch:
             patch.setattr(os, call, full)
             with pytest.raises(
-                ToolError, match=r"boots/0006-stock: not written, there is no space"
+                ToolError,
+                match=r"boots/0006-stock: not written, no space left in \S*boots \(",
             ):
                 writer.add_boot(boot(6, 3, "stock", 9.0), b"x")
             if call != "mkdir":

@@ -30,7 +30,10 @@ def disks(owner: int | None = None) -> list[Path]:
 
     Those of others that live, from another checkout for example, are none of ours.
     """
-    files = [(file, file.parent.suffix[1:]) for file in (cache_root() / "disks").glob("boot-*/*")]
+    files = [
+        (file, (file.parents[1] / ".held").read_text().strip())
+        for file in (cache_root() / "disks").glob("kdyno-boot-*/in/*")
+    ]
     if owner is not None:
         return [file for file, pid in files if pid == str(owner)]
     return [file for file, pid in files if not Path(f"/proc/{pid}").exists()]

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from contextlib import redirect_stderr
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -31,6 +32,7 @@ from kdyno.cli import (
 )
 from kdyno.cli.output import say, show
 from kdyno.errors import Interrupted, KdynoError
+from kdyno.whole import NO_SPACE, no_space
 
 INTERRUPTED = Interrupted.exit_status
 
@@ -161,5 +163,7 @@ def main() -> int:
         if problem.errno == errno.ENOSPC and not problem.filename:
             _lose_output()
         where = f"{problem.filename}: " if problem.filename else ""
-        say(f"kdyno: {where}{problem.strerror or problem}")
+        full = bool(problem.filename) and problem.errno in NO_SPACE
+        told = no_space(Path(os.fsdecode(problem.filename))) if full else problem.strerror
+        say(f"kdyno: {where}{told or problem}")
         return 1

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kdyno import whole
 from kdyno.cli.memcpy_bench import BenchSeed, Tree
-from kdyno.cli.output import Json, check_writable, say, write_json
+from kdyno.cli.output import Json, check_writable, say, write, write_json
 from kdyno.cli.session import MaxMinutes, NoSandbox, NoWait, Runs, runs_folder
 
 if TYPE_CHECKING:
@@ -103,12 +104,12 @@ def verb(
         raise UsageError("this CPU can run no shape with these --registers")
     tuned = _tuned(material, shapes, known, tree, seed, minutes, output, wait=not no_wait)
     if output is not None:
-        output.write_text(tuned.text, encoding="utf-8")
+        write(tuned.text, str(output))
         say(f"written: {output}; in an experiment: memcpy = {output.name!r} beside it")
     measured = None
     if verify and output is not None:
         plan = output.with_suffix(".toml")
-        plan.write_text(experiment_text(output, source, tuple(case or ())), encoding="utf-8")
+        write(experiment_text(output, source, tuple(case or ())), str(plan))
         say(f"written: {plan}")
         measured = _measured(plan, max_minutes, runs_folder(runs), not no_sandbox, not no_wait)
     if json is not None:
@@ -193,14 +194,12 @@ def _measured(
     plan: Path, max_minutes: float | None, runs: Path, sandboxed: bool, wait: bool
 ) -> Verdict:
     """The verdict of the experiment that compares stock and tuned."""
-    import tempfile
-
     from kdyno.cli.run import measured
     from kdyno.experiment.overrides import Overrides
     from kdyno.store.verdict import Verdict
 
-    with tempfile.TemporaryDirectory() as folder:
-        kept = Path(folder) / "verdict.json"
+    with whole.scratch("verify") as folder:
+        kept = folder / "verdict.json"
         measured(
             plan,
             None,

@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.report import plain
 
@@ -92,23 +93,19 @@ def check_writable(file: str | None, option: str = "--json") -> None:
     if file is None or file == "-":
         return
     path = Path(file)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise UsageError(f"{option} {file}: not a file in a folder that exists")
-    if path.exists() and not path.is_file():
-        return  # opening and closing a pipe would tell its reader that all is said
-    new = not path.exists()
     try:
-        with path.open("a"):
-            pass
-        if new:
-            path.unlink()
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise UsageError(f"{option} {file}: not a file in a folder that exists")
+        whole.check(path)
     except OSError as problem:
         raise UsageError(f"{option} {file}: {problem.strerror}") from problem
 
 
 def write(content: str | bytes, file: str) -> None:
-    """To the file, or to stdout for ``-``. Text is UTF-8 in both, whatever the locale is, and
-    goes to a terminal without what that would obey."""
+    """To stdout for ``-``, else to the file, which is then whole or as it was.
+
+    Text is UTF-8 in both, whatever the locale is; a terminal gets it without what it would obey.
+    """
     if isinstance(content, str):
         content = content if content.endswith("\n") else content + "\n"
         if file == "-" and sys.stdout.isatty():
@@ -119,7 +116,7 @@ def write(content: str | bytes, file: str) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:
-        Path(file).write_bytes(content)
+        whole.write(Path(file), content)
 
 
 def write_json(value: object, file: str) -> None:

@@ -7,12 +7,10 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kdyno import sandbox
+from kdyno import sandbox, whole
 from kdyno.command import capture, require, shown, stream
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.kernels import image as images
@@ -110,14 +108,14 @@ def build(
     with images.building(cache, recipe.digest, waiting):
         if (found := images.find(cache, recipe)) and has(found, extract):
             return found
+        whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
         images.need_space(cache, LEAST_FREE_BYTES)
-        images.remove_stale_work(cache)
         start = (
             Start(None, frozenset(), frozenset(), False)
             if from_scratch
             else trunks.choose(cache, extract.compiled_by(recipe) if extract else recipe)
         )
-        with _workplace(cache, recipe) as work:
+        with whole.scratch("build", cache / "work") as work:
             count = jobs or os.cpu_count() or 1
             job = _Build(name, recipe, cache, work, start, sandboxed, count, report, extract)
             try:
@@ -141,9 +139,10 @@ def configure(
     if _saved_config(cache, recipe).is_file() or images.find(cache, recipe):
         return
     _require_tools(sandboxed)
+    whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
     images.need_space(cache, LEAST_FREE_BYTES)
     start = Start(None, frozenset(), frozenset(), False)
-    with _workplace(cache, recipe) as work:
+    with whole.scratch("build", cache / "work") as work:
         job = _Build(name, recipe, cache, work, start, sandboxed, 1, report)
         job.obj.mkdir()
         try:
@@ -160,17 +159,6 @@ def _require_tools(sandboxed: bool) -> None:
 
 def _saved_config(cache: Path, recipe: Recipe) -> Path:
     return cache / "configs" / f"{recipe.config_digest}.config"
-
-
-@contextmanager
-def _workplace(cache: Path, recipe: Recipe) -> Iterator[Path]:
-    work = cache / "work" / f"{recipe.digest}.{os.getpid()}"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _run(job: _Build) -> Image:
@@ -289,9 +277,7 @@ def _configure(job: _Build, wrap: _Wrapper) -> None:
             f"variant {job.name!r}: {explain_unmet(lost, job.recipe.tree.path, job.recipe.changes)}"
         )
     saved.parent.mkdir(parents=True, exist_ok=True)
-    aside = saved.with_suffix(f".{os.getpid()}")
-    aside.write_text(text, encoding="utf-8")
-    aside.rename(saved)
+    whole.write(saved, text.encode())
 
 
 def _expected_total(job: _Build) -> int | None:

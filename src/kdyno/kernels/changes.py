@@ -12,11 +12,11 @@ import difflib
 import hashlib
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from kdyno import whole
 from kdyno.command import capture, require
 from kdyno.confined import confined
 from kdyno.errors import UsageError
@@ -112,8 +112,7 @@ def of_variant(
     placed: path in the tree → text that replaces it (a memory routine). file_cflags: (source
     file, flags) pairs, appended to the Makefile of the file's folder as CFLAGS_x.o.
     """
-    with tempfile.TemporaryDirectory(prefix="kdyno-patch-") as name:
-        scratch = Path(name)
+    with whole.scratch("patch") as scratch:
         touched: set[str] = set()
         for patch in patches:
             touched |= _apply(tree, patch, scratch, touched)

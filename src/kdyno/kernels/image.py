@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kdyno import whole
 from kdyno.errors import ToolError
 from kdyno.kernels.recipe import Recipe, image_folder
 
@@ -62,33 +63,12 @@ def find(cache: Path, recipe: Recipe) -> Image | None:
 @contextmanager
 def building(cache: Path, digest: str, waiting: Callable[[str], None]) -> Iterator[None]:
     """Hold the image's lock: one process builds, the others wait and find it built."""
-    import fcntl
 
-    folder = cache / "images"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f".{digest}.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            who = lock.read().strip() or "another kdyno"
-            waiting(f"{who} is building the same image; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.seek(0)
-        lock.truncate()
-        lock.write(f"process {os.getpid()}")
-        lock.flush()
+    def told(who: str) -> None:
+        waiting(f"{who} is building the same image; waiting for it")
+
+    with whole.locked(cache / "images" / f".{digest}.lock", told):
         yield
-
-
-def remove_stale_work(cache: Path) -> None:
-    """Delete the work folders of builds that were killed (their process is gone)."""
-    import shutil
-
-    for folder in (cache / "work").glob("*.*"):
-        pid = folder.name.rpartition(".")[2]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def need_space(cache: Path, least_bytes: int) -> None:

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kdyno import sandbox
+from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels.image import Image
@@ -136,8 +135,8 @@ def count(bench: Bench, options: Options) -> Counting:
         begun.append(case)
         options.began(case, len(begun), len(plan.job.cases))
 
-    with tempfile.TemporaryDirectory(prefix="kdyno-copies-") as folder:
-        left = Path(folder) / FILE
+    with whole.scratch("copies") as folder:
+        left = folder / FILE
         asked = replace(plan, cmdline=f"{WORD}={options.listed}", left=((FILE, left),))
         outcome = boot(bench, asked, listener)
         content = left.read_bytes() if left.is_file() else b""

@@ -8,9 +8,8 @@ import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from kdyno import sandbox
+from kdyno import sandbox, whole
 from kdyno.command import capture
 from kdyno.lab.need import INSTALL, Finding, Need, packages, program
 from kdyno.lab.suite_programs import SUITE_NEEDS
@@ -23,8 +22,8 @@ def _links(*flags: str) -> Callable[[], str | None]:
     def missing() -> str | None:
         if shutil.which("gcc") is None:
             return "no gcc on PATH"
-        with TemporaryDirectory(prefix="kdyno-doctor-") as name:
-            source = Path(name) / "main.c"
+        with whole.scratch("doctor") as name:
+            source = name / "main.c"
             source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n')
             done = capture(["gcc", *flags, "-o", f"{name}/main", str(source)])
             return None if done.status == 0 else f"gcc {' '.join(flags)} cannot link a program"

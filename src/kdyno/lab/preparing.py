@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.command import stream
 from kdyno.errors import ToolError
 from kdyno.machines.listening import ENVIRONMENT
@@ -33,30 +31,36 @@ def prepare(
     """
     command = in_words(case.prepare, places)
     folder = cache / "prepared" / _digest(command, shared)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / ".lock").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with whole.locked(folder.parent / ".lock"):
         if folder.is_dir():
             return folder
         told(f"preparing {case.suite} once")
-        aside = folder.parent / f".{folder.name}.{os.getpid()}"
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        hand_over(aside, PREPARE)
-        argv = Sandbox(
-            PREPARE,
-            read_only=(*named(command), *((path, places[name]) for path, name in shared)),
-            writable=((aside, places["prepared"]),),
-        ).argv(list(command))
-        lines: list[str] = []
-        log = folder.parent / f"{folder.name}.log"
-        status = stream(argv, log=log, line=lines.append, env=ENVIRONMENT)
-        if status != 0:
-            shutil.rmtree(aside, ignore_errors=True)
-            last = " / ".join(lines[-4:])
-            raise ToolError(f"{case.suite}: preparing it failed: {last}. All of it: {log}")
-        aside.rename(folder)
+        with whole.folder(folder) as aside:
+            _fill(case, command, shared, places, folder, aside)
     return folder
+
+
+def _fill(
+    case: Case,
+    command: tuple[str, ...],
+    shared: tuple[tuple[Path, str], ...],
+    places: Mapping[str, str],
+    folder: Path,
+    aside: Path,
+) -> None:
+    """Runs the command with ``aside`` to write into; its log lies beside ``folder``."""
+    hand_over(aside, PREPARE)
+    argv = Sandbox(
+        PREPARE,
+        read_only=(*named(command), *((path, places[name]) for path, name in shared)),
+        writable=((aside, places["prepared"]),),
+    ).argv(list(command))
+    lines: list[str] = []
+    log = folder.parent / f"{folder.name}.log"
+    status = stream(argv, log=log, line=lines.append, env=ENVIRONMENT)
+    if status != 0:
+        last = " / ".join(lines[-4:])
+        raise ToolError(f"{case.suite}: preparing it failed: {last}. All of it: {log}")
 
 
 def _digest(command: tuple[str, ...], shared: tuple[tuple[Path, str], ...]) -> str:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.errors import ToolError
 from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Outcome, run_to_end
@@ -51,10 +51,10 @@ class Profiler:
 
     def boot(self, machine: Machine, plan: Plan, so_far: Profile, block: int) -> Profile:
         """``so_far`` with one more boot; ToolError with the reason when the boot failed."""
-        with tempfile.TemporaryDirectory(prefix="kdyno-profile-") as name:
+        with whole.scratch("profile") as name:
             if self.method == "gprof":
-                return self._gprof(machine, plan, so_far, block, Path(name) / _GMON)
-            return self._perf(machine, plan, so_far, block, Path(name) / "perf.data")
+                return self._gprof(machine, plan, so_far, block, name / _GMON)
+            return self._perf(machine, plan, so_far, block, name / "perf.data")
 
     def _gprof(
         self, machine: Machine, plan: Plan, so_far: Profile, block: int, file: Path

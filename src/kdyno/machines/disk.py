@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.command import capture, require
 from kdyno.errors import ToolError
 
@@ -47,7 +46,7 @@ def image(parent: Path, size_bytes: int) -> Iterator[Path]:
 def folder(parent: Path, size_bytes: int) -> Iterator[Path]:
     """An empty folder on the file system of ``parent``, which must have the room."""
     parent.mkdir(parents=True, exist_ok=True)
-    remove_stale(parent)
+    whole.sweep(parent)  # before it is asked whether there is room
     free_bytes = shutil.disk_usage(parent).free
     if free_bytes < size_bytes + SPARE_BYTES:
         raise ToolError(
@@ -55,19 +54,8 @@ def folder(parent: Path, size_bytes: int) -> Iterator[Path]:
             f"{SPARE_BYTES / 1e9:.1f} GB to spare are needed. Free some, or point KDYNO_CACHE to "
             "a larger file system"
         )
-    made = Path(tempfile.mkdtemp(prefix="boot-", suffix=f".{os.getpid()}", dir=parent))
-    try:
+    with whole.scratch("boot", parent) as made:
         yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def remove_stale(parent: Path) -> None:
-    """Delete what kdyno processes that were killed have left."""
-    for left in parent.glob("boot-*.*"):
-        pid = left.name.rpartition(".")[2]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _mkfs() -> str:

@@ -7,12 +7,12 @@ import gzip
 import hashlib
 import os
 import secrets
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.machines import diagnosis, disk, facts
 from kdyno.machines.cpus import Placement
@@ -124,7 +124,7 @@ def start(
             folder = closing.enter_context(disk.folder(request.disk_parent, request.disk_bytes))
         root = ""
         if not request.sandboxed:
-            root = closing.enter_context(tempfile.TemporaryDirectory(prefix="kdyno-host-"))
+            root = str(closing.enter_context(whole.scratch("host")))
         nonce = secrets.token_hex(16)
         job = in_place(request.job, _places(request, root, folder))
         text = render(job, nonce).encode()

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shutil
 from functools import cache
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.command import capture, require
 from kdyno.errors import ToolError
 from kdyno.kernels.compiler import identify
@@ -73,16 +72,11 @@ def _libraries(source: Path) -> str:
 
 
 def _compile(source: Path, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / ".lock").open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with whole.locked(folder.parent / ".lock"):
         if folder.is_dir():
             return
-        aside = folder.parent / f".{folder.name}.{os.getpid()}"
-        shutil.rmtree(aside, ignore_errors=True)
         make = require("make", "to build the guest program")
-        done = capture([make, "-C", str(source), f"OUT={aside}", "-j2"])
-        if done.status != 0:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise ToolError(f"the guest program did not build:\n{done.output.strip()[-2000:]}")
-        aside.rename(folder)
+        with whole.folder(folder) as aside:
+            done = capture([make, "-C", str(source), f"OUT={aside}", "-j2"])
+            if done.status != 0:
+                raise ToolError(f"the guest program did not build:\n{done.output.strip()[-2000:]}")

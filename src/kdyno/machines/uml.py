@@ -6,12 +6,12 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.machines import diagnosis, disk, facts
 from kdyno.machines.cpus import Placement
@@ -92,7 +92,7 @@ def start(
             disk_file = closing.enter_context(disk.image(request.disk_parent, request.disk_bytes))
         folder = None
         if not request.sandboxed:
-            folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="kdyno-boot-"))
+            folder = str(closing.enter_context(whole.scratch("boot")))
         nonce = secrets.token_hex(16)
         job = in_place(request.job, GUEST_PLACES)
         text = render(job, nonce).encode()

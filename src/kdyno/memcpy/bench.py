@@ -8,7 +8,6 @@ changes slowly meets all alike. Blocks are what intervals are made of.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.cpu import this_cpu
 from kdyno.memcpy import replay
@@ -126,9 +126,9 @@ def measure(
             raise ToolError("; ".join(f"{name}: {why}" for name, why in got.failed.items()))
         count = len(racing) * len(plan.loads)
         steps = _Steps(tell, plan, block, count, began_s)
-        with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
-            tasks = tasks_of(racing, material, known, seed + block, Path(folder))
-            placed = rack(racing, seed + block, Path(folder), cache_root)
+        with whole.scratch("bench") as folder:
+            tasks = tasks_of(racing, material, known, seed + block, folder)
+            placed = rack(racing, seed + block, folder, cache_root)
             outcome = timer(program, placed, cpu, tasks, steps)
         _collect(got, outcome, racing, plan)
         block += 1

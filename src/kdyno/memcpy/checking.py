@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kdyno import whole
 from kdyno.command import capture, require
 from kdyno.confined import confined, plain_status
 from kdyno.errors import ToolError, UsageError
@@ -65,15 +64,13 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
     if found := _read(record, routine):
         return found
     made = assembled(text, str(routine.path), cache_root, routine=True)
-    with tempfile.TemporaryDirectory(prefix="kdyno-check-") as folder:
-        program = _linked(routine, made, Path(folder))
+    with whole.scratch("check") as folder:
+        program = _linked(routine, made, folder)
         began_s = time.monotonic()
         status, output = _run(program, routine.function, mode)
         checked = judge(routine, mode, status, output, time.monotonic() - began_s)
     record.parent.mkdir(parents=True, exist_ok=True)
-    aside = record.with_suffix(f".{os.getpid()}")
-    aside.write_text(json.dumps({"schema": SCHEMA, **asdict(checked)}), "utf-8")
-    aside.rename(record)
+    whole.write(record, json.dumps({"schema": SCHEMA, **asdict(checked)}).encode())
     return checked
 
 

@@ -9,14 +9,12 @@ machine or from a hand: every number of it is checked before anything is timed w
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.store.reading import content
 
@@ -156,21 +154,9 @@ def write_distribution(copies: Distribution, path: Path) -> None:
 
 
 def write_whole(content: bytes, path: Path) -> None:
-    """Write aside and rename. UsageError names the path and the system's reason."""
+    """UsageError names the path and the system's reason."""
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.absolute().parent)
-        aside = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            mask = os.umask(0)
-            os.umask(mask)
-            aside.chmod(0o666 & ~mask)
-            aside.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                aside.unlink()
-            raise
+        whole.write(path, content)
     except OSError as problem:
         raise UsageError(f"{path}: cannot be written: {problem.strerror}") from problem
 

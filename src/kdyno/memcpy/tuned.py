@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.errors import ToolError
 from kdyno.kernels.routine import parse_routine
 from kdyno.memcpy.bench import Material
@@ -53,9 +53,9 @@ def tune(
     name: the routine's; its shape's unless told. ToolError when the winner fails its full check.
     """
     (load,) = material.plan.loads
-    with tempfile.TemporaryDirectory(prefix="kdyno-tune-") as folder:
+    with whole.scratch("tune") as folder:
         clock = _Clock(tell, seconds)
-        workshop = Workshop(Path(folder), cache_root, thin(cache_root), told=clock.checking)
+        workshop = Workshop(folder, cache_root, thin(cache_root), told=clock.checking)
         rivals = gather((), tree, cache_root, checked)
         beside = [it for it in rivals.contenders if it.rank != "bound"]
         workshop.contenders |= {it.name: it for it in beside}
@@ -71,7 +71,7 @@ def tune(
         )
         shape = parse_shape(choice.best)
         text = emitted(shape, name or shape.name)
-        _check(text, Path(folder) / f"{name or shape.name}.S", cache_root)
+        _check(text, folder / f"{name or shape.name}.S", cache_root)
     best = choice.finalists[choice.best]
     ratios = {
         other: paired_effect(ns, best)

@@ -8,12 +8,12 @@ UML kernel and of the guest program are looked up here (symbols.py); perf names 
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.command import capture, require, shown
 from kdyno.errors import ToolError
 
@@ -79,8 +79,8 @@ def ability() -> Ability:
     event = "cycles" if _counts(perf) else SOFTWARE
     if event == SOFTWARE:
         notes.append("this machine has no hardware counters for perf: sampled by cpu-clock")
-    with tempfile.TemporaryDirectory(prefix="kdyno-perf-") as folder:
-        data = Path(folder) / "perf.data"
+    with whole.scratch("perf") as folder:
+        data = folder / "perf.data"
         done = capture([*record(data, event, perf=perf), "true"])
         if done.status != 0:
             raise ToolError(_refused(done.output))

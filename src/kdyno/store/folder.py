@@ -19,11 +19,10 @@ from pathlib import Path
 from types import TracebackType
 
 from kdyno.errors import ToolError
+from kdyno.whole import NO_SPACE, no_space
 
 TEMPORARY = ".tmp-"
 """Prefix of what is being written. Readers skip it; the next writer removes it."""
-
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Folder:
@@ -219,9 +218,9 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_SPACE:
+        if error.errno in NO_SPACE:
             raise ToolError(
-                f"{path}: not written, there is no space left ({error.strerror}). "
+                f"{path}: not written, {no_space(path)}. "
                 "Nothing half-written was kept: free some space, then go on with --resume"
             ) from error
         # O_DIRECTORY on a link says ENOTDIR, O_NOFOLLOW alone ELOOP.

@@ -8,10 +8,8 @@ tree a source became.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree
 from kdyno.kernels.sources import manifest
@@ -27,7 +26,6 @@ KERNEL_TREE_BYTES = 2_000_000_000
 """What a whole kernel tree takes on disk (7.3: 1.7 GB in 96,000 files)."""
 
 _PARTIAL = ".partial-"
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MAKEFILE_LINES = 40
 
 
@@ -37,7 +35,7 @@ def disk_errors(where: Path, needed_bytes: int = KERNEL_TREE_BYTES) -> Iterator[
     try:
         yield
     except OSError as problem:
-        if problem.errno in _DISK_FULL:
+        if problem.errno in whole.NO_SPACE:
             raise no_space(where, needed_bytes) from problem
         raise ToolError(
             f"cannot write or read {problem.filename or where}: {problem.strerror}. "
@@ -67,19 +65,8 @@ def require_space(where: Path, needed_bytes: int) -> None:
 @contextmanager
 def locked(cache: Path, key: str, progress: Progress) -> Iterator[None]:
     """Hold the lock ``key``; while another process has it, say so once and wait."""
-    folder = cache / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / key).open("a+b") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read(32).decode("ascii", "replace").strip()
-            progress(f"waiting: another kdyno (process {holder or '?'}) is fetching {key}", None)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n".encode())
-        lock.flush()
+    file = cache / "locks" / key
+    with whole.locked(file, lambda who: progress(f"waiting: {who} is fetching {key}", None)):
         yield
 
 
@@ -202,11 +189,9 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write aside, then rename: the file is whole or absent."""
+    """The file is whole or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(json.dumps(data, indent=1), encoding="utf-8")
-    aside.replace(path)
+    whole.write(path, json.dumps(data, indent=1).encode())
 
 
 def _existing(path: Path) -> Path:

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 
 MARKER = ".kdyno-site"
@@ -41,23 +39,15 @@ def prepare(folder: Path) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """One builder at a time; the next waits."""
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with whole.locked(folder / ".lock"):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def write(path: Path, text: str) -> None:
     """Replaces the file in one step, so that a browser never sees half of it."""
-    aside = path.with_name(f".tmp-{secrets.token_hex(6)}")
     try:
-        aside.write_text(text, encoding="utf-8", errors="replace")
-        aside.replace(path)
+        whole.write(path, text.encode("utf-8", "replace"))
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
         if path.name == ".probe":
             raise
         raise ToolError(f"{path}: {error.strerror}") from error

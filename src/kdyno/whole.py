@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""Files and folders that are whole or absent, whenever this process is killed.
+
+What is written comes into being under another name and is renamed. What is only needed for a while
+is held by a lock that dies with its process: whoever comes next tells by it what the dead have
+left, and removes that. A run's own folder, which is not trusted, is written by store/folder.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from kdyno.errors import ToolError
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The system's words for a disk, or somebody's share of it, that is full."""
+
+_ASIDE = ".kdyno-"
+_SCRATCH = "kdyno-"
+_HELD = ".held"
+_NAME_LIMIT = 100
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replaces the file in one step, through a link; a pipe or a device is written to.
+
+    ToolError for a full disk, with how much is free; any other OSError as the system gives it. A
+    file in a folder that takes no new ones is written where it is: there is no other way.
+    """
+    target = path.resolve()
+    with space(target, len(data)):
+        try:
+            seen = target.stat() if target.exists() else None
+            if seen is not None and not stat.S_ISREG(seen.st_mode):
+                target.write_bytes(data)
+                return
+            aside, descriptor = _aside(target)
+        except PermissionError:
+            if not os.access(target, os.W_OK):
+                raise
+            target.write_bytes(data)
+            return
+        try:
+            if seen is not None:
+                with suppress(OSError):
+                    os.fchown(descriptor, seen.st_uid, seen.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(seen.st_mode))
+            _put(descriptor, data)
+            aside.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                aside.unlink()
+            raise
+        finally:
+            os.close(descriptor)
+        _settle(target.parent)
+
+
+def check(path: Path) -> None:
+    """Raises now the OSError that ``write`` would: nothing is changed."""
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        return  # opening and closing a pipe would tell its reader that all is said
+    try:
+        aside, descriptor = _aside(target)
+    except PermissionError:
+        if not os.access(target, os.W_OK):
+            raise
+        return
+    os.close(descriptor)
+    aside.unlink()
+
+
+@contextmanager
+def folder(place: Path) -> Iterator[Path]:
+    """An empty folder beside ``place``, which gets that name at the end; gone on an exception.
+
+    Whoever fills it holds a lock of his own: ``place`` must not exist yet.
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with scratch("new", place.parent) as made:
+        ready = made / "ready"
+        ready.mkdir()
+        yield ready
+        ready.rename(place)
+        _settle(place.parent)
+
+
+@contextmanager
+def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
+    """An empty folder for a while, in ``parent`` or where temporary files go.
+
+    Those that killed processes of this user left there are removed first.
+    """
+    if parent is None:
+        parent = Path(tempfile.gettempdir())
+    else:
+        parent.mkdir(parents=True, exist_ok=True)
+    _sweep_once(parent)
+    outer = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{kind}-", dir=parent))
+    lock = None
+    try:
+        # Held before it has its name, so that no one ever sees it unheld while we live.
+        lock = os.open(outer / ".new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):  # a full disk is told where it matters
+            os.write(lock, b"%d\n" % os.getpid())  # for people: the lock is what counts
+        (outer / ".new").rename(outer / _HELD)
+        (outer / "in").mkdir()
+        yield outer / "in"
+    finally:
+        _remove(outer)
+        if lock is not None:
+            os.close(lock)
+
+
+def sweep(parent: Path) -> None:
+    """Removes the folders of ``scratch`` that nobody holds any more."""
+    for outer in parent.glob(f"{_SCRATCH}*"):
+        with suppress(OSError):
+            seen = outer.lstat()
+            if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
+                continue
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(outer / _HELD, flags)  # without it the folder is none of ours
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(outer)
+            finally:
+                os.close(descriptor)
+
+
+@contextmanager
+def locked(file: Path, waiting: Callable[[str], None] = lambda _holder: None) -> Iterator[None]:
+    """Hold the lock ``file``. While another has it, say once who (``process 12``) and wait."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            holder = lock.read(32).decode("ascii", "replace").strip()
+            waiting(f"process {holder}" if holder.isdigit() else "another kdyno")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):  # the number only serves the message
+            lock.truncate(0)
+            lock.write(b"%d\n" % os.getpid())
+            lock.flush()
+        yield
+
+
+@contextmanager
+def space(path: Path, needed_bytes: int | None = None) -> Iterator[None]:
+    """A full disk at ``path`` becomes a ToolError that says which and how much."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno not in NO_SPACE:
+            raise
+        raise ToolError(f"{path}: not written: {no_space(path, needed_bytes)}") from problem
+
+
+def no_space(path: Path, needed_bytes: int | None = None) -> str:
+    """What a person has to know of a full disk: which folder, how much is free and needed."""
+    there = path if path.is_dir() else path.parent
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    try:
+        free = _amount(shutil.disk_usage(there).free)
+    except OSError:
+        free = "nothing"
+    needed = f", about {_amount(needed_bytes)} needed" if needed_bytes is not None else ""
+    return f"no space left in {there} ({free} free{needed}, or a quota or limit is reached)"
+
+
+def _amount(size_bytes: int) -> str:
+    if size_bytes < 1_000_000:
+        return f"{size_bytes / 1e3:,.0f} kB"
+    return f"{size_bytes / 1e6:,.0f} MB"
+
+
+def _aside(target: Path) -> tuple[Path, int]:
+    """A new file beside ``target``, held by its lock; those of the dead are removed."""
+    begin = f"{_ASIDE}{os.fsdecode(os.fsencode(target.name)[:_NAME_LIMIT])}-"
+    for left in target.parent.iterdir():  # no glob: the name may hold any character
+        if left.name.startswith(begin):
+            _remove_unheld(left)
+    while True:
+        aside = target.parent / f"{begin}{secrets.token_hex(6)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(aside, flags, 0o666)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:  # else one that swept came between
+            return aside, descriptor
+        os.close(descriptor)
+
+
+def _remove_unheld(path: Path) -> None:
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+        finally:
+            os.close(descriptor)
+
+
+def _put(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    os.fsync(descriptor)
+
+
+def _settle(parent: Path) -> None:
+    """The new name, on the disk as well; some file systems cannot."""
+    with suppress(OSError):
+        descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove(outer: Path) -> None:
+    """The content first: while any of it is there, the lock's file tells whose it is."""
+    shutil.rmtree(outer / "in", ignore_errors=True)
+    shutil.rmtree(outer, ignore_errors=True)
+
+
+@cache
+def _sweep_once(parent: Path) -> None:
+    sweep(parent)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""Whole or absent: a full disk, a kill at any moment, and what the dead have left."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from command_line import effect, stored, verdict
+
+from kdyno import whole
+from kdyno.errors import ToolError
+
+HOLDER = """
+import sys
+from pathlib import Path
+from kdyno import whole
+
+with whole.scratch("test", Path(sys.argv[1])) as folder:
+    (folder / "big").write_text("x")
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def swept_by_nobody_yet() -> None:
+    whole._sweep_once.cache_clear()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    whole.write(file, b"new")
+    assert file.stat().st_mode & 0o777 == 0o644 & ~_umask()
+    file.chmod(0o640)
+    whole.write(file, b"newer")
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"newer", 0o640)
+    (tmp_path / "link").symlink_to(file)
+    whole.write(tmp_path / "link", b"through")
+    assert (tmp_path / "link").is_symlink() and file.read_bytes() == b"through"
+    assert names(tmp_path) == ["link", "report.html"]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_full_disk_leaves_the_old_file_and_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text("old")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    told = rf"report\.html: not written: no space left in {tmp_path} \(.* MB free, about 5 MB"
+    with monkeypatch.context() as patched, pytest.raises(ToolError, match=told):
+        patched.setattr(os, call, full)
+        whole.write(file, b"x" * 5_000_000)
+    assert (names(tmp_path), file.read_text()) == (["report.html"], "old")
+
+
+def test_a_real_limit_while_the_command_exports(tmp_path: Path) -> None:
+    """4 KB of a new report once stood in an old one's place."""
+    stored(tmp_path / "runs", verdict(*(effect(f"case-{n}", "faster", 1.05) for n in range(40))))
+    out = tmp_path / "out.csv"
+    out.write_text("old")
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from kdyno.cli.main import main; sys.exit(main())"
+    )
+    for words in (("-f", "csv", "-o", out), ("--json", out)):
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", code, "report", "last", *words],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "KDYNO_RUNS": str(tmp_path / "runs")},
+        )
+        assert done.returncode == 1 and "Traceback" not in done.stderr
+        assert f"{out}: not written: no space left in {tmp_path} (" in done.stderr
+        assert (names(tmp_path), out.read_text()) == (["out.csv", "runs"], "old")
+
+
+def test_pipes_and_devices_are_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    whole.check(pipe)
+    whole.write(pipe, b"said")
+    assert os.read(reader, 10) == b"said"
+    os.close(reader)
+    whole.write(Path("/dev/null"), b"x")
+    assert pipe.is_fifo() and Path("/dev/null").is_char_device()
+
+
+def test_what_could_not_be_written_is_known_before(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    whole.check(file)
+    assert names(tmp_path) == []
+    with pytest.raises(OSError, match="No such file"):
+        whole.check(tmp_path / "nowhere" / "file")
+    long = tmp_path / ("é" * 127)
+    whole.check(long)
+    whole.write(long, b"x")
+    assert long.read_bytes() == b"x"
+    with pytest.raises(OSError, match="too long"):
+        whole.write(tmp_path / ("é" * 128), b"x")
+    assert names(tmp_path) == [long.name]
+
+
+def test_what_a_killed_writer_left_goes_and_what_a_living_one_holds_stays(tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    living, descriptor = whole._aside(file)
+    (tmp_path / f"{living.name[:-6]}killed").write_bytes(b"half")
+    whole.write(file, b"x")
+    assert names(tmp_path) == [living.name, "report"]
+    os.close(descriptor)
+    whole.write(file, b"y")
+    assert names(tmp_path) == ["report"]
+
+
+def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    with whole.folder(tmp_path / "a" / "made") as inside:
+        (inside / "x").write_text("x")
+        assert not (tmp_path / "a" / "made").exists()
+    assert names(tmp_path / "a") == ["made"] and names(tmp_path / "a" / "made") == ["x"]
+    with pytest.raises(KeyError), whole.folder(tmp_path / "b") as inside:
+        (inside / "x").write_text("x")
+        raise KeyError
+    assert names(tmp_path) == ["a"]
+
+
+def holder(folder: Path) -> tuple[subprocess.Popen[str], Path]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_the_next_one_sweeps_what_the_killed_one_left(tmp_path: Path) -> None:
+    living, kept = holder(tmp_path)
+    killed, left = holder(tmp_path)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert (left / "big").exists()
+    with whole.scratch("other", tmp_path) as mine:
+        assert mine.is_dir() and not left.parent.exists() and (kept / "big").exists()
+        whole.sweep(tmp_path)  # one's own stay as well
+        assert mine.is_dir()
+    living.communicate("")
+    assert names(tmp_path) == []
+
+
+def test_what_is_not_ours_is_not_swept(tmp_path: Path) -> None:
+    """A person's own folder may begin with the same word."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("x")
+    (tmp_path / "kdyno-boot-notes").mkdir()
+    (tmp_path / "kdyno-boot-notes" / "thesis").write_text("x")
+    (tmp_path / "kdyno-file").write_text("x")
+    (tmp_path / "kdyno-link").symlink_to(outside)
+    (outside / ".held").write_text("")
+    other = tmp_path / "kdyno-boot-other"
+    other.mkdir()
+    (other / ".held").symlink_to(outside / "precious")
+    before = names(tmp_path)
+    whole.sweep(tmp_path)
+    assert names(tmp_path) == before and (outside / "precious").exists()
+    if os.geteuid() == 0:
+        (other / ".held").unlink()
+        (other / ".held").write_text("")
+        os.chown(other, 65534, 65534)
+        whole.sweep(tmp_path)
+        assert other.exists()  # another user's
+
+
+def test_a_lock_is_waited_for_and_its_holder_named(tmp_path: Path) -> None:
+    said: list[str] = []
+    with whole.locked(tmp_path / "locks" / "a"):
+        code = (
+            "import sys; from pathlib import Path; from kdyno import whole\n"
+            "with whole.locked(Path(sys.argv[1]), lambda who: print(who, flush=True)):\n"
+            "    print('mine', flush=True)"
+        )
+        other = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "locks" / "a")],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert other.stdout is not None
+        said.append(other.stdout.readline())
+    said += other.communicate()[0].splitlines(keepends=True)
+    assert said == [f"process {os.getpid()}\n", "mine\n"]
+
+
+def test_temporary_files_go_where_they_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with whole.scratch("boot") as folder:
+        assert folder.parent.parent == tmp_path and folder.parent.name.startswith("kdyno-boot-")
+        assert folder.parent.stat().st_mode & 0o777 == 0o700
+    assert names(tmp_path) == []
