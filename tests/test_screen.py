@@ -105,10 +105,7 @@ def run(tmp_path: Path) -> Path:
         ("compare", "last", "last"),
         ("compare", "published:athlon64x2", "last"),
         ("profile", "last", "--show"),
-        ("profile", "last"),
         ("run", "--resume", "last"),
-        ("memcpy", "histogram", "last"),
-        ("vectorize", "--profile", "last", "--variant", EVIL.replace("\0", "")),
     ],
     ids=" ".join,
 )
