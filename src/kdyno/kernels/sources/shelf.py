@@ -66,7 +66,12 @@ def require_space(where: Path, needed_bytes: int) -> None:
 def locked(cache: Path, key: str, progress: Progress) -> Iterator[None]:
     """Hold the lock ``key``; while another process has it, say so once and wait."""
     file = cache / "locks" / key
-    with whole.locked(file, lambda who: progress(f"waiting: {who} is fetching {key}", None)):
+
+    def waiting(holder: str) -> None:
+        who = f"another kdyno ({holder})" if holder.startswith("process") else holder
+        progress(f"waiting: {who} is fetching {key}", None)
+
+    with whole.locked(file, waiting):
         yield
 
 
