@@ -11,7 +11,7 @@ import pytest
 from kdyno.stats import simulate, synthetic
 from kdyno.stats.effect import PairedEffect, effect_of_differences
 from kdyno.stats.stopping import enough, is_look, minimum_blocks
-from kdyno.stats.verdict import EffectInput, judge
+from kdyno.stats.verdict import Claim, judge
 
 
 def effect(half_width: float, n: int, ratio: float = 1.0) -> PairedEffect:
@@ -87,12 +87,12 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
         assert outcome.blocks[index] == blocks
         assert [each.lo for each in raw] == pytest.approx(list(np.exp(outcome.lo[index])))
         ones = np.ones(blocks)
-        judged = judge([EffectInput(ones, np.exp(e[:blocks]), "higher") for e in experiment])
+        judged = judge([Claim.of_scores(ones, np.exp(e[:blocks]), "higher") for e in experiment])
         moved = [each.word in ("faster", "slower") for each in judged]
         assert moved == list(outcome.false_alarms()[index])
         shifted = experiment[:, :blocks].copy()
         shifted[index % len(shifted)] += shift
-        judged = judge([EffectInput(ones, np.exp(each), "higher") for each in shifted])
+        judged = judge([Claim.of_scores(ones, np.exp(each), "higher") for each in shifted])
         found = judged[index % len(shifted)].word == "faster"
         assert found == outcome.found(0)[index]
 

@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kdyno import __version__
 from kdyno.errors import UsageError
 from kdyno.stats.holm import step_levels
 from kdyno.stats.unpaired import FEWEST_RUNS, UnpairedEffect, between_runs, within_runs
@@ -22,6 +23,8 @@ from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, Flag, Verdict
 
+RULE = "runs-welch-holm/1"
+"""See ``stats.verdict.RULE``; runs as samples, Welch's interval, Holm's correction."""
 _SHOWN = 6
 
 
@@ -73,6 +76,8 @@ def compare(
         boots={arm.label: sum(run.boots for run in arm.runs) for arm in arms},
         flags=tuple(_flags(arms, effects, verdicts, left_out)),
         effects=effects,
+        tool=__version__,
+        rule=RULE,
     )
 
 

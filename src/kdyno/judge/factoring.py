@@ -10,6 +10,7 @@ from kdyno.experiment.cross import VARIANT
 from kdyno.judge.pairs import scores
 from kdyno.judge.question import Question
 from kdyno.stats.factorial import Cell, FactorJudgement, Outcome, analyse, blocks, missing
+from kdyno.stats.signedrank import Floats
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorEffect, FactorTable
@@ -73,11 +74,11 @@ def _crossed(data: Samples, question: Question) -> list[_Crossed]:
         factors = {**_varying(list(mine.values())), **_varying(of_cases)}
         if len(factors) < 2:
             continue
-        cells: dict[Cell, list[float]] = {}
+        cells: dict[Cell, Floats] = {}
         for variant, case in product(variants, cases):
             levels = {**mine[variant], **case.levels}
             cell = tuple(factors[factor].index(levels[factor]) for factor in factors)
-            cells[cell] = scores(data, case, variant)
+            cells[cell] = scores(data, question, case, variant)
         kernels = frozenset(i for i, factor in enumerate(factors) if factor not in cases[0].levels)
         outcome = Outcome(tuple(map(len, factors.values())), cells, cases[0].better, kernels)
         found.append(_Crossed(cases[0], name, factors, outcome))

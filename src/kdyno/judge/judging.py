@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kdyno import __version__
 from kdyno.judge import disturbance, flags
 from kdyno.judge.alone import own_spread, values_of
 from kdyno.judge.factoring import factor_table
 from kdyno.judge.flags import Judged
-from kdyno.judge.pairs import effect_of, paired, spread_of
+from kdyno.judge.pairs import effect_of, log_ratios, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.effect import PairedEffect
-from kdyno.stats.verdict import EffectInput, Judgement, judge
+from kdyno.stats.verdict import RULE, Claim, Judgement, judge
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
@@ -85,6 +86,8 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         copy_of_baseline=question.copy,
         values=() if question.compared else values_of(data, question),
         factors=factor_table(data, question),
+        tool=__version__,
+        rule=RULE,
     )
 
 
@@ -95,12 +98,15 @@ def _judged(
     floors: Floors,
 ) -> list[Judged]:
     pairs = [(case, variant) for variant in variants for case in question.cases]
-    inputs = []
-    for case, variant in pairs:
-        before, after = paired(data, case, question.baseline, variant)
-        floor = floors.get((case.suite, case.case))
-        inputs.append(EffectInput(before, after, case.better, floor))
-    judged = judge(inputs, question.equivalent, 1.0 - question.confidence)
+    given = [
+        Claim(
+            log_ratios(data, question, case, variant),
+            case.better,
+            floors.get((case.suite, case.case)),
+        )
+        for case, variant in pairs
+    ]
+    judged = judge(given, question.equivalent, 1.0 - question.confidence)
     return [(case, variant, each) for (case, variant), each in zip(pairs, judged, strict=True)]
 
 

@@ -1,49 +1,50 @@
 # SPDX-License-Identifier: MIT
-"""Blocks as pairs: the one place where the values that are compared within a block come from."""
+"""The one place where the values that are compared within a block come from.
+
+A block of whole boots has one score for each variant, and the ratio of two is computed here. Where
+variants took turns the group's own ratio, a robust location of its rounds' ratios, goes before the
+scores.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kdyno.judge.question import Question
-from kdyno.stats.effect import PairedEffect, paired_effect
+from kdyno.stats.effect import PairedEffect, effect_of_differences
 from kdyno.stats.groups import location, spread
+from kdyno.stats.signedrank import Floats
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import RoundSpread
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+
+def log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
+    """log(variant ÷ baseline) in every block that has it: shape (n,), all finite."""
+    found = _log_scores(data, case, variant) - _log_scores(data, case, question.baseline)
+    for block, ratios in rounds(data, case, question.baseline, variant):
+        found[block] = location(ratios)
+    return np.asarray(found[np.isfinite(found)], dtype=np.float64)
 
 
-def scores(data: Samples, case: CaseInfo, variant: str) -> list[float]:
-    """One score for each block of the run, in the case's unit; NaN where there is none."""
-    found = data.scores.get((case.suite, case.case, variant), {})
-    return [found.get(block, math.nan) for block in range(data.blocks)]
+def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
+    """One score for each block of the run, in the case's unit; NaN where there is none.
 
-
-def paired(
-    data: Samples, case: CaseInfo, baseline: str, variant: str
-) -> tuple[list[float], list[float]]:
-    """Values of both arms, one per block; NaN where a boot or its case failed.
-
-    In a block of whole boots these are the scores. Where both took turns the second is such that
-    their ratio is the group's: a robust location of the rounds' ratios.
+    Where both took turns it is the baseline's score times the group's ratio.
     """
-    before, after = scores(data, case, baseline), scores(data, case, variant)
-    for block, found in rounds(data, case, baseline, variant):
-        before[block] = before[block] if before[block] > 0 else math.nan
-        after[block] = before[block] * math.exp(location(found))
-    return before, after
+    found = _log_scores(data, case, variant)
+    baseline = _log_scores(data, case, question.baseline)
+    for block, ratios in rounds(data, case, question.baseline, variant):
+        found[block] = baseline[block] + location(ratios)
+    return np.exp(found)
 
 
 def rounds(
     data: Samples, case: CaseInfo, baseline: str, variant: str
-) -> Iterator[tuple[int, NDArray[np.float64]]]:
+) -> Iterator[tuple[int, Floats]]:
     """(block, log ratio of the scores in each round), of the blocks in which both took turns."""
     sign = 1.0 if case.better == "higher" else -1.0  # a time goes down where a rate goes up
     ours = data.rounds.get((case.suite, case.case, variant), {})
@@ -57,7 +58,7 @@ def rounds(
 
 def effect_of(data: Samples, question: Question, case: CaseInfo, variant: str) -> PairedEffect:
     """The variant's raw effect on one case."""
-    return paired_effect(*paired(data, case, question.baseline, variant), question.confidence)
+    return effect_of_differences(log_ratios(data, question, case, variant), question.confidence)
 
 
 def spread_of(
@@ -70,3 +71,11 @@ def spread_of(
     return RoundSpread(
         within=found.within, between=found.between, of_group=found.of_value, rounds=found.rounds
     )
+
+
+def _log_scores(data: Samples, case: CaseInfo, variant: str) -> Floats:
+    """Shape (blocks,), NaN where there is no score."""
+    found = np.full(data.blocks, np.nan)
+    for block, score in data.scores.get((case.suite, case.case, variant), {}).items():
+        found[block] = math.log(score)
+    return found

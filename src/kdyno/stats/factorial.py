@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .signedrank import Floats
-from .verdict import Better, EffectInput, Judgement, judge_differences
+from .verdict import Better, Claim, Judgement, judge
 
 Cell = tuple[int, ...]
 """The number of each factor's level; 0 is the reference."""
@@ -148,8 +148,8 @@ def analyse(
             found, strata, lost = differences(outcome, contrast)
             if strata:
                 rows.append((index, contrast, found, strata, lost))
-    inputs = [EffectInput((), (), outcomes[index].better) for index, *_ in rows]
-    judged = judge_differences([row[2] for row in rows], inputs, equivalent, alpha)
+    claims = [Claim(found, outcomes[index].better) for index, _contrast, found, *_ in rows]
+    judged = judge(claims, equivalent, alpha)
     result: list[list[FactorJudgement]] = [[] for _ in outcomes]
     for (index, contrast, _found, strata, lost), judgement in zip(rows, judged, strict=True):
         result[index].append(FactorJudgement(contrast, judgement, strata, lost))

@@ -23,15 +23,32 @@ HOPELESS_BLOCKS = 100_000
 """A prediction beyond this is no advice; it becomes None."""
 
 
-@dataclass(frozen=True)
-class EffectInput:
-    """Scores of one case, paired by block: one per block and arm, NaN for a failed boot."""
+RULE = "hl-signedrank-holm/1"
+"""Name of this rule, kept with every verdict: Hodges and Lehmann's estimate, the signed-rank
+interval, Holm's correction at 0.95 alpha. The number grows when a verdict could come out otherwise
+from the same samples."""
 
-    baseline: ArrayLike
-    variant: ArrayLike
+
+@dataclass(frozen=True)
+class Claim:
+    """One effect that is to be judged."""
+
+    log_ratios: Floats
+    """Shape (n,), all finite: log of variant ÷ baseline in every block that has it."""
     better: Better
     noise_floor: float | None = None
     """From ``noise.noise_floor`` of the run's A/A copy for this case, if there is one."""
+
+    @classmethod
+    def of_scores(
+        cls,
+        baseline: ArrayLike,
+        variant: ArrayLike,
+        better: Better,
+        noise_floor: float | None = None,
+    ) -> Claim:
+        """From one score per block and arm, paired by position; NaN for a failed boot."""
+        return cls(log_differences(baseline, variant), better, noise_floor)
 
 
 @dataclass(frozen=True)
@@ -55,7 +72,7 @@ class Judgement:
 
 
 def judge(
-    effects: Sequence[EffectInput], equivalent: float = 0.01, alpha: float = 0.05
+    claims: Sequence[Claim], equivalent: float = 0.01, alpha: float = 0.05
 ) -> list[Judgement]:
     """Judgements in the order of the effects of one run, negative controls included.
 
@@ -65,42 +82,28 @@ def judge(
     its band is 1/(1+e) … 1+e, so it is the same from either side. An A/A copy is a yardstick,
     not a claim: leave it out.
     """
-    differences = [log_differences(each.baseline, each.variant) for each in effects]
-    return judge_differences(differences, effects, equivalent, alpha)
-
-
-def judge_differences(
-    differences: Sequence[Floats],
-    effects: Sequence[EffectInput],
-    equivalent: float = 0.01,
-    alpha: float = 0.05,
-) -> list[Judgement]:
-    """The same from within-block log ratios, one array (n,) for each effect, all finite.
-
-    Of ``effects`` only the direction and the noise floor are used.
-    """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
     if equivalent < 0.0:
         raise ValueError(f"equivalent must not be negative, not {equivalent}")
-    raw = [effect_of_differences(each, 1.0 - alpha) for each in differences]
+    raw = [effect_of_differences(each.log_ratios, 1.0 - alpha) for each in claims]
     tested = [index for index, effect in enumerate(raw) if effect.p_value is not None]
     p_values = [effect.p_value for effect in raw if effect.p_value is not None]
     levels = dict(zip(tested, step_levels(p_values, family_alpha(alpha)), strict=True))
     return [
-        _judgement(each, differences[index], raw[index], levels.get(index), equivalent, alpha)
-        for index, each in enumerate(effects)
+        _judgement(each, raw[index], levels.get(index), equivalent, alpha)
+        for index, each in enumerate(claims)
     ]
 
 
 def _judgement(
-    given: EffectInput,
-    differences: Floats,
+    given: Claim,
     raw: PairedEffect,
     level: float | None,
     equivalent: float,
     alpha: float,
 ) -> Judgement:
+    differences = given.log_ratios
     lo = hi = None
     if level is not None:
         corrected = effect_of_differences(differences, 1.0 - level)

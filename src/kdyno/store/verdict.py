@@ -180,13 +180,22 @@ class Verdict(BaseModel):
     """Only for a run that compares nothing."""
     factors: FactorTable | None = None
     """Main effects and interactions, when the experiment crosses factors."""
+    tool: str = ""
+    """Version of the kdyno that judged; empty: 0.1.0, which did not say so."""
+    rule: str = ""
+    """Name and version of the statistics behind the words; empty: ``hl-signedrank-holm/1``, the
+    only rule of 0.1.0."""
+
+    def to_data(self) -> dict[str, Any]:
+        """As JSON values; ``schema_`` is called ``schema``."""
+        data = self.model_dump(mode="json")
+        return {"schema": data.pop("schema_"), **data}
 
     def to_json(self) -> str:
-        """The file's text; ``schema_`` is written as ``schema``."""
+        """The file's text."""
         import json
 
-        data = self.model_dump(mode="json")
-        text = json.dumps({"schema": data.pop("schema_"), **data}, indent=1, ensure_ascii=False)
+        text = json.dumps(self.to_data(), indent=1, ensure_ascii=False)
         # A reason may quote a console that was no UTF-8; lone surrogates cannot be written.
         return text.encode("utf-8", "replace").decode()
 
@@ -210,12 +219,12 @@ class Verdict(BaseModel):
             where = ".".join(str(part)[:60] for part in first["loc"])
             raise UsageError(
                 f"{path}: is no verdict: {where + ': ' if where else ''}{first['msg']}. "
-                "`kdyno run --resume RUN` judges its boots again"
+                "`kdyno judge RUN` judges its boots again"
             ) from None
         except (ValueError, RecursionError) as error:
             raise UsageError(
                 f"{path}: is no verdict: {str(error)[:200]}. "
-                "`kdyno run --resume RUN` judges its boots again"
+                "`kdyno judge RUN` judges its boots again"
             ) from None
         if verdict.schema_ != 1:
             which = "a later kdyno" if verdict.schema_ > 1 else "no kdyno that was released"
