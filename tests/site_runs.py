@@ -16,7 +16,7 @@ from kdyno.judge.question import Question
 from kdyno.machines.caveats import CAVEATS
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Run, create_run
 
 CASES = (
@@ -59,6 +59,9 @@ def small(
         host={**MACHINE, "cpu_model": cpu},
         images={name: f"{name}-{version}" for name in names},
         cases=tuple(cases),
+        machine=MachineInfo(caveats=CAVEATS["uml"]),
+        variants={name: VariantInfo() for name in names},
+        asked=Asked(question=question),
         blocks=(names,) * blocks,
         state="finished",
         stopped="max_boots",
@@ -82,19 +85,7 @@ def small(
             about = BootJob(index=index, block=index // 2, variant=name, job=job)
             boot = BootRecord(job=about, host=BootHost(status="ok"), samples=samples)
             writer.add_boot(boot, b"")
-        asked = Question(
-            experiment=experiment,
-            text=question,
-            baseline="stock",
-            variants=("mine",),
-            copy=None,
-            cases=tuple(cases),
-            confidence=0.95,
-            equivalent=0.01,
-            precision=0.005,
-            caveats=CAVEATS["uml"],
-        )
-        writer.save_verdict(worded(verdict_of(writer.run, asked, "max_boots")))
+        writer.save_verdict(worded(verdict_of(writer.run, Question.of(manifest), "max_boots")))
         return writer.run
 
 

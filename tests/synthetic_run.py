@@ -17,7 +17,7 @@ from kdyno.judge.question import Question
 from kdyno.machines.caveats import CAVEATS
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Run, create_run
 
 HOSTILE = (
@@ -90,6 +90,9 @@ def make(runs: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch | None = None
         host={"cpu_model": "A <b>CPU</b>", "cpus": 2.0, "memory_bytes": 2.0**34, "kvm": "no"},
         images=dict.fromkeys(names, "0" * 32),
         cases=shape.cases,
+        machine=MachineInfo(caveats=CAVEATS["uml"]),
+        variants={name: VariantInfo() for name in names if name != shape.copy},
+        asked=Asked(question=shape.question, copy_of_baseline=shape.copy),
         blocks=orders,
         overrides={"quick": True, "variants": ["mine"], "precision": 0.01},
         state="finished",
@@ -113,19 +116,7 @@ def make(runs: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch | None = None
             for variant in order:
                 writer.add_boot(_boot(shape, index, block, variant, random), b"")
                 index += 1
-        question = Question(
-            experiment=shape.experiment,
-            text=shape.question,
-            baseline=shape.baseline,
-            variants=tuple(shape.variants),
-            copy=shape.copy,
-            cases=shape.cases,
-            confidence=0.95,
-            equivalent=0.01,
-            precision=0.005,
-            caveats=CAVEATS["uml"],
-        )
-        writer.save_verdict(worded(verdict_of(writer.run, question, "max_boots")))
+        writer.save_verdict(worded(verdict_of(writer.run, Question.of(manifest), "max_boots")))
         return writer.run
 
 

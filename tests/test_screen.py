@@ -102,6 +102,7 @@ def run(tmp_path: Path) -> Path:
         ("report", "last", "--json", "-"),
         ("report", "last", "--fail-on", f"slower:{EVIL[:5]}"),
         ("list", "runs", "--json", "-"),
+        ("judge", "last"),
         ("compare", "last", "last"),
         ("compare", "published:athlon64x2", "last"),
         ("profile", "last", "--show"),

@@ -128,7 +128,7 @@ def where(runs: Path) -> str:
     return "" if runs == runs_root() else f" --runs {shlex.quote(str(runs))}"
 
 
-def percent(text: str | None) -> float | None:
+def percent(text: str | None, option: str = "--precision") -> float | None:
     """A fraction from "0.5%" or 0.005."""
     from kdyno.errors import UsageError
 
@@ -139,7 +139,7 @@ def percent(text: str | None) -> float | None:
     except ValueError:
         value = 0.0
     if not 0 < value < 1:
-        raise UsageError(f'--precision {text!r}: give a share such as "0.5%" or 0.005')
+        raise UsageError(f'{option} {text!r}: give a share such as "0.5%" or 0.005')
     return value
 
 

@@ -66,8 +66,10 @@ def _experiment(run: Run) -> dict[str, Any]:
 
 
 def _first_verdict(run: Run) -> Verdict | None:
+    """As 0.1.0 wrote it; a later judgement may have been asked for other thresholds."""
     with suppress(KdynoError):
-        return run.verdict()
+        found = run.first_verdict() or run.verdict()
+        return found if found is not None and not found.tool else None
     return None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.lock import LOCK, Lock, is_held
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kdyno.store.verdict import Verdict
 
 EXPERIMENT, MANIFEST, VERDICT = "experiment.toml", "manifest.json", "verdict.json"
+FIRST_VERDICT = "first-verdict.json"
+"""What verdict.json said before the run was judged again."""
 BOOTS, IMAGES = "boots", "images"
 
 _LIMIT_BYTES = 64 << 20
@@ -64,13 +66,20 @@ class Run:
             return parse(Manifest, folder.read(MANIFEST, _LIMIT_BYTES), self.path / MANIFEST)
 
     def verdict(self) -> Verdict | None:
-        """None before the first judgement."""
+        """The newest; None before the first judgement."""
+        return self._verdict(VERDICT)
+
+    def first_verdict(self) -> Verdict | None:
+        """The one of the measurement itself, where the run was judged again since; else None."""
+        return self._verdict(FIRST_VERDICT)
+
+    def _verdict(self, name: str) -> Verdict | None:
         from kdyno.store.verdict import Verdict
 
         with Folder.open(self.path) as folder:
-            if not folder.has(VERDICT):
+            if not folder.has(name):
                 return None
-            return Verdict.from_bytes(folder.read(VERDICT, _LIMIT_BYTES), self.path / VERDICT)
+            return Verdict.from_bytes(folder.read(name, _LIMIT_BYTES), self.path / name)
 
     def image(self, variant: str) -> dict[str, Any]:
         """How the variant's image was built, as ``RunWriter.save_image`` got it."""
@@ -161,6 +170,18 @@ class RunWriter:
         self._folder.write(MANIFEST, _json(manifest))
 
     def save_verdict(self, verdict: Verdict) -> None:
+        """Of a measurement that has just ended: what was judged before is gone."""
+        self._folder.remove(FIRST_VERDICT)
+        self._folder.write(VERDICT, verdict.to_json().encode() + b"\n")
+
+    def save_later_verdict(self, verdict: Verdict) -> None:
+        """Of boots that were judged before; the first verdict stays beside it, byte for byte."""
+        try:
+            judged = self.run.verdict() is not None
+        except KdynoError:  # what cannot be read is not worth keeping
+            judged = False
+        if judged and not self._folder.has(FIRST_VERDICT):
+            self._folder.write(FIRST_VERDICT, self._folder.read(VERDICT, _LIMIT_BYTES))
         self._folder.write(VERDICT, verdict.to_json().encode() + b"\n")
 
     def save_image(self, variant: str, facts: Mapping[str, Any]) -> None:

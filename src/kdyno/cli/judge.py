@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""kdyno judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kdyno.cli.completion import run_names
+from kdyno.cli.output import (
+    Json,
+    check_writable,
+    kept_status,
+    say,
+    show,
+    write_json,
+    write_json_text,
+)
+from kdyno.cli.session import FailOn, Runs, percent, stored_run
+
+if TYPE_CHECKING:
+    from kdyno.judge.again import Otherwise
+    from kdyno.report.gate import Rule
+    from kdyno.store.manifest import Manifest
+    from kdyno.store.run import Run
+    from kdyno.store.verdict import Verdict
+
+NAME = "judge"
+EXAMPLES = (
+    "Examples: kdyno judge last | kdyno judge 3f2a 81bc | "
+    "kdyno judge last --equivalent 2% --confidence 99% | "
+    "kdyno judge last --fail-on slower --json -"
+)
+LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
+
+
+def verb(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="Runs: path, name, or last.", autocompletion=run_names
+        ),
+    ],
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", metavar="SHARE", help='Half-width wanted, such as "0.5%".'),
+    ] = None,
+    equivalent: Annotated[
+        str | None,
+        typer.Option(
+            "--equivalent", metavar="SHARE", help='A difference below this does not matter: "1%".'
+        ),
+    ] = None,
+    confidence: Annotated[
+        str | None,
+        typer.Option("--confidence", metavar="SHARE", help='Of the intervals, such as "99%".'),
+    ] = None,
+    fail_on: FailOn = None,
+    runs: Runs = None,
+    json: Json = None,
+) -> int:
+    """Judge stored runs again, by today's rule; the first verdict stays beside the new one."""
+    from kdyno.errors import KdynoError, UsageError
+    from kdyno.judge.again import Otherwise
+    from kdyno.report import gate
+
+    check_writable(json)
+    rules = gate.parse(fail_on or [])
+    otherwise = Otherwise(
+        confidence=percent(confidence, "--confidence"),
+        equivalent=percent(equivalent, "--equivalent"),
+        precision=percent(precision),
+    )
+    asked = otherwise.confidence
+    if asked is not None and not LEAST_CONFIDENCE <= asked <= MOST_CONFIDENCE:
+        raise UsageError(f'--confidence {confidence!r}: allowed is "50%" to "99.99%"')
+    found = [stored_run(word, runs) for word in what]
+    judged: list[_Judged] = []
+    statuses = {0}
+    for run in found:
+        try:
+            judged.append(_judge(run, otherwise, rules))
+        except KdynoError as problem:
+            if len(found) == 1:
+                raise
+            say(f"kdyno: {problem}")
+            statuses.add(problem.exit_status)
+            continue
+        if fail_on:
+            statuses.add(gate.exit_status(judged[-1].verdict, fail_on))
+    order = (gate.SLOWER, gate.FAILED, UsageError.exit_status, gate.INCONCLUSIVE, 0)
+    status = next(each for each in order if each in statuses)
+    with kept_status(status):
+        if json is not None and len(found) == 1:
+            write_json_text(judged[0].verdict.to_json(), json)
+        elif json is not None:
+            data = [{"run": it.run.name, "verdict": it.verdict.to_data()} for it in judged]
+            write_json(data, json)
+        for it in judged if json != "-" else []:
+            _show(it)
+    return status
+
+
+@dataclass(frozen=True)
+class _Judged:
+    run: Run
+    verdict: Verdict
+    before: Verdict | None
+    """The first verdict; None where there was none that can be read."""
+    manifest: Manifest
+
+
+def _judge(run: Run, otherwise: Otherwise, rules: tuple[Rule, ...]) -> _Judged:
+    """Judge one run and keep its verdict."""
+    from kdyno.errors import KdynoError, UsageError
+    from kdyno.judge.again import judge_again
+    from kdyno.report import gate
+    from kdyno.report.wording import worded
+    from kdyno.store.run import write_run
+
+    if run.is_being_written():
+        raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
+    verdict, manifest = judge_again(run, otherwise)
+    verdict = worded(verdict, manifest)
+    gate.check_verdict(rules, verdict)
+    before = None
+    try:
+        before = run.first_verdict() or run.verdict()
+    except KdynoError as problem:
+        say(f"kdyno: {problem}")
+    with write_run(run.path) as writer:
+        writer.save_later_verdict(verdict)
+    return _Judged(run, verdict, before, manifest)
+
+
+def _show(it: _Judged) -> None:
+    from kdyno.report import rejudged
+    from kdyno.report.terminal import show as show_verdict
+
+    show_verdict(it.verdict)
+    lines = ["", f"run {it.run.name}", *rejudged.lines(it.before, it.verdict, it.manifest), ""]
+    show("\n".join(lines), end="")
