@@ -13,7 +13,7 @@ import pytest
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.machines.caveats import CAVEATS
+from kdyno.machines.uml_machine import CAVEAT
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
@@ -59,7 +59,7 @@ def small(
         host={**MACHINE, "cpu_model": cpu},
         images={name: f"{name}-{version}" for name in names},
         cases=tuple(cases),
-        machine=MachineInfo(caveats=CAVEATS["uml"]),
+        machine=MachineInfo(caveats=(CAVEAT,)),
         variants={name: VariantInfo() for name in names},
         asked=Asked(question=question),
         blocks=(names,) * blocks,

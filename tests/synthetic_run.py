@@ -14,7 +14,7 @@ import pytest
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.machines.caveats import CAVEATS
+from kdyno.machines.uml_machine import CAVEAT
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
@@ -90,7 +90,7 @@ def make(runs: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch | None = None
         host={"cpu_model": "A <b>CPU</b>", "cpus": 2.0, "memory_bytes": 2.0**34, "kvm": "no"},
         images=dict.fromkeys(names, "0" * 32),
         cases=shape.cases,
-        machine=MachineInfo(caveats=CAVEATS["uml"]),
+        machine=MachineInfo(caveats=(CAVEAT,)),
         variants={name: VariantInfo() for name in names if name != shape.copy},
         asked=Asked(question=shape.question, copy_of_baseline=shape.copy),
         blocks=orders,

@@ -19,6 +19,7 @@ from kdyno.lab.asking import asked_of
 from kdyno.lab.booting import info
 from kdyno.lab.plan import copy_name
 from kdyno.lab.vocabulary import vocabulary
+from kdyno.machines.uml_machine import CAVEAT
 from kdyno.report.site.series import series_of
 from kdyno.report.site.summary import summarize
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
@@ -59,6 +60,9 @@ def test_every_shipped_experiment_is_read_back(
         cases=tuple(map(info, cases, jobs)), overrides=overrides.to_json(),
         **asked_of(experiment),
     )  # fmt: skip
+    assert manifest.machine
+    machine = manifest.machine.model_copy(update={"caveats": (CAVEAT,)})
+    manifest = manifest.model_copy(update={"machine": machine})
     job = render(Job(jobs), "0" * 32)
     boot = BootRecord(
         job=BootJob(index=0, block=0, variant=names[0], job=job), host=BootHost(status="ok")

@@ -7,7 +7,6 @@ from typing import Any
 
 from kdyno.experiment.model import Experiment
 from kdyno.lab.plan import copy_name
-from kdyno.machines.caveats import CAVEATS
 from kdyno.store.manifest import Asked, MachineInfo, VariantInfo
 
 
@@ -26,13 +25,9 @@ def asked_of(experiment: Experiment) -> dict[str, Any]:
 
 
 def machine_of(experiment: Experiment) -> MachineInfo:
+    """Without its caveats, which the machine itself says once it was probed."""
     machine = experiment.machine
-    return MachineInfo(
-        kind=machine.kind,
-        memory_bytes=machine.memory_bytes,
-        cpus=machine.cpus,
-        caveats=CAVEATS[machine.kind],
-    )
+    return MachineInfo(kind=machine.kind, memory_bytes=machine.memory_bytes, cpus=machine.cpus)
 
 
 def question_of(experiment: Experiment) -> Asked:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kdyno.errors import ToolError
-from kdyno.machines.caveats import CAVEATS
 from kdyno.machines.events import Events
 from kdyno.machines.host import HOST_PLACES, HostJob, running, start
 from kdyno.machines.machine import Can, Footprint, Plan, Programs, Setup, Told
@@ -17,6 +16,11 @@ from kdyno.machines.session import Listener
 from kdyno.store.verdict import Flag
 
 NAME = "host"
+CAVEAT = Flag(
+    kind="not-rebooted",
+    text="every repetition ran on one and the same boot of the host's kernel: the spread between "
+    "boots is not in these intervals",
+)
 _ONE = "the host runs one kernel, and it is never rebooted"
 CAN = Can(
     turns=_ONE,
@@ -43,7 +47,7 @@ class Host:
         return HOST_PLACES if self._setup.sandboxed else None
 
     def caveats(self) -> tuple[Flag, ...]:
-        return CAVEATS[NAME]
+        return (CAVEAT,)
 
     def identity(self, variant: str) -> str:
         return self._running.digest

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.errors import ToolError
-from kdyno.machines.caveats import CAVEATS
 from kdyno.machines.cpus import first
 from kdyno.machines.events import Events
 from kdyno.machines.machine import Can, Footprint, Plan, Programs, Setup, Told
@@ -22,6 +21,11 @@ from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
 
 NAME = "uml"
+CAVEAT = Flag(
+    kind="machine",
+    text="measured under User Mode Linux: comparisons of kernel code carry over, absolute figures "
+    "and the cost of entering the kernel do not",
+)
 CAN = Can()
 _GUEST_OVERHEAD_BYTES = 96 << 20
 """Beside its memory: the stub processes, the sandbox's /tmp as far as cases fill it."""
@@ -44,7 +48,7 @@ class Uml:
         return GUEST_PLACES if self._setup.sandboxed else None
 
     def caveats(self) -> tuple[Flag, ...]:
-        return (*CAVEATS[NAME], *self._mode_flags())
+        return (CAVEAT, *self._mode_flags())
 
     def identity(self, variant: str) -> str:
         return self._setup.images[variant].digest
