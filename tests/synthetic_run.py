@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ class Shape:
     """Indices of boots that panic."""
     question: str = "Is it faster?"
     experiment: str = "synthetic"
+    rounds: int = 0
+    """Of a group, in every case; 0: whole boots."""
 
 
 def case(number: int, suite: str = "unixbench", **more: object) -> CaseInfo:
@@ -95,6 +98,7 @@ def make(runs: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch | None = None
         asked=Asked(question=shape.question, copy_of_baseline=shape.copy),
         blocks=orders,
         overrides={"quick": True, "variants": ["mine"], "precision": 0.01},
+        interleave="turns" if shape.rounds else "boots",
         state="finished",
         stopped="max_boots",
     )
@@ -137,7 +141,11 @@ def _boot(
             started_at=started.isoformat(timespec="milliseconds"),
         ),
         host=host,
-        samples=_samples(shape, variant, disturbed, random) if good else (),
+        samples=()
+        if not good
+        else _turns(shape, block, variant, random)
+        if shape.rounds
+        else _samples(shape, variant, disturbed, random),
     )
 
 
@@ -164,3 +172,32 @@ def _samples(
         )
         for it, score in zip(shape.cases, scores, strict=True)
     )
+
+
+def _turns(
+    shape: Shape, block: int, variant: str, random: np.random.Generator
+) -> tuple[Sample, ...]:
+    """The machine runs at half its speed for a while, in the same rounds for all of a block."""
+    found = []
+    for number, it in enumerate(shape.cases):
+        machine = np.random.default_rng((block, number))
+        start = int(machine.integers(shape.rounds // 2))
+        slow = np.zeros(shape.rounds)
+        slow[start : start + shape.rounds // 3] = -0.7 if (block, number) == (2, 1) else -0.2
+        effect = 1.0 if it.control else shape.variants.get(variant, 1.0)
+        sign = 1.0 if it.better == "higher" else -1.0
+        boot = random.normal(0.0, 0.002)
+        noise = boot + random.normal(0.0, 0.005, shape.rounds)
+        logs = math.log(1e-3) + sign * math.log(effect) + slow + noise
+        ns = 8000.0 / np.exp(logs)
+        rate = float(np.median(1e9 * np.exp(logs)))
+        found.append(
+            Sample(
+                suite=it.suite,
+                case=it.case,
+                score=rate if it.better == "higher" else 1.0 / rate,
+                reps=tuple((8000.0, float(each)) for each in ns),
+                interleave="turns",
+            )
+        )
+    return tuple(found)

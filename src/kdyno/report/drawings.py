@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kdyno.errors import UsageError
 from kdyno.report import plain
-from kdyno.report.charts import boots, effects, interaction, load, spread
+from kdyno.report.charts import boots, effects, interaction, load, rounds, spread
 from kdyno.report.charts.palette import resolved
 from kdyno.report.charts.vega import Spec, drawn, grid, layer, panel, png, stack, unchecked
 from kdyno.report.evidence import Evidence
@@ -71,6 +71,14 @@ def spread_drawing(evidence: Evidence) -> Drawing | None:
     return Drawing({**chart, "title": _heading(evidence.verdict)}, spread.told(found))
 
 
+def rounds_drawing(evidence: Evidence) -> Drawing | None:
+    found = rounds.turns(evidence)
+    if found is None:
+        return None
+    chart = rounds.rounds_chart(found, WIDTH_PX, found.title)
+    return Drawing({**chart, "title": _heading(evidence.verdict)}, found.text)
+
+
 def factors_drawing(evidence: Evidence) -> Drawing | None:
     found = list(interaction.interaction_charts(evidence.verdict))
     panels = [{**each.chart(_PAIR_PX + 90), "title": each.title} for each in found]
@@ -88,6 +96,7 @@ CHARTS: dict[str, Callable[[Evidence], Drawing | None]] = {
     "effects": effects_drawing,
     "boots": boots_drawing,
     "spread": spread_drawing,
+    "rounds": rounds_drawing,
     "factors": factors_drawing,
     "load": load_drawing,
 }

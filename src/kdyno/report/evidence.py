@@ -12,7 +12,7 @@ from kdyno.errors import ToolError
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Damaged, Run
-from kdyno.store.samples import Key
+from kdyno.store.samples import Gathering, Key, Samples
 from kdyno.store.verdict import Verdict
 
 
@@ -60,6 +60,8 @@ class Evidence:
     boots: tuple[Boot, ...] = ()
     points: Mapping[Key, tuple[Point, ...]] = field(default_factory=dict)
     """(suite, case, variant) → its scores in time order; boots that failed have none."""
+    samples: Samples = field(default_factory=Samples)
+    """As the statistics see them, with the rounds of guests that took turns."""
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Variant → the command of its first boot."""
     builds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -103,7 +105,9 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
     points: dict[Key, list[Point]] = {}
     commands: dict[str, tuple[str, ...]] = {}
     damaged: list[Damaged] = []
+    gathering = Gathering()
     for record in run.boots():
+        gathering.add(record)
         if isinstance(record, Damaged):
             damaged.append(record)
             continue
@@ -133,6 +137,7 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         run=run,
         boots=tuple(boots),
         points={key: tuple(found) for key, found in points.items()},
+        samples=gathering.samples(),
         commands=commands,
         builds=_builds(run, manifest),
         experiment_text=_text(run),

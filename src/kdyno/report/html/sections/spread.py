@@ -28,7 +28,39 @@ _COLUMNS = (
 )
 
 
+_OF_TURNS = (
+    Column("Case", lambda it: effects.case(it, "beside"), "name"),
+    Column("Kernel", lambda it: it.variant, "name"),
+    Column("Rounds in a group", lambda it: it.spread.rounds, "number", "{:.0f}".format),
+    Column("One round", lambda it: it.spread.within, "number", figures.share),
+    Column("Between groups", lambda it: it.spread.between, "number", figures.share),
+    Column("A group’s value", lambda it: it.spread.of_group, "number", figures.share),
+)
+_OF_TURNS_TIP = (
+    "Standard deviations of the ratio to the baseline. One round: within its group, what the "
+    "machine did meanwhile; more rounds help. Between groups: beyond what their rounds explain, "
+    "because boots of one kernel differ; only more groups help. A group’s value: both together."
+)
+
+
 def section(evidence: Evidence) -> Html | None:
+    """Of boots, and of rounds and groups where guests took turns."""
+    parts = [_of_boots(evidence), _of_turns(evidence)]
+    return join(parts) if any(parts) else None
+
+
+def _of_turns(evidence: Evidence) -> Html | None:
+    found = [it for it in evidence.verdict.effects if it.spread is not None]
+    if not found:
+        return None
+    facets = {"kernel": lambda it: plain.short(it.variant)}
+    title = "Spread of rounds and groups"
+    grid = Grid(_OF_TURNS, found, title, id="turns-table", facets=facets)
+    tip = tag("p", _OF_TURNS_TIP, class_="tip")
+    return join([tag("h3", title), tip, table(grid)])
+
+
+def _of_boots(evidence: Evidence) -> Html | None:
     found = [it for it in chart.spreads(evidence) if it.boots > 1]
     if not found:
         return None

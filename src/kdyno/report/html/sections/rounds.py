@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""A group's rounds: why guests take turns."""
+
+from __future__ import annotations
+
+from kdyno.report.charts.rounds import rounds_chart, turns
+from kdyno.report.charts.vega import drawn
+from kdyno.report.evidence import Evidence
+from kdyno.report.show.markup import Html, join, tag
+
+ORDER = 52
+TITLE = "Rounds"
+TIP = (
+    "The case and the group in which the machine’s speed changed most. Above: the speed of each "
+    "kernel, turn by turn. Below, on the same scale: its ratio to the baseline within each round, "
+    "and the group’s value as a straight line. What is in all lines above is the machine’s doing, "
+    "and is gone from the ratios."
+)
+SLOW = True
+
+WIDTHS_PX = {"wide": 1000, "narrow": 356}
+
+
+def section(evidence: Evidence) -> Html | None:
+    found = turns(evidence)
+    if found is None:
+        return None
+    drawings = [
+        tag("div", Html(drawn(rounds_chart(found, px), found.text)), class_=f"drawing {kind}")
+        for kind, px in WIDTHS_PX.items()
+    ]
+    said = found.text.removeprefix(f"{found.title}: ")
+    words = tag("figcaption", tag("b", tag("bdi", found.title)), tag("small", said))
+    return join([tag("figure", words, drawings)])
