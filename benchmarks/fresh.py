@@ -3,7 +3,7 @@
 
 A root of minimal Debian is made from this machine's own mirror setting, on a disk of its own: a
 file of a fixed size that is unlinked as soon as it is mounted, in namespaces that end with this
-process. So nothing is left, however it ends. The checkout's HEAD is cloned into it; certificates,
+process. So nothing runs on and no disk stays full, however it ends. The checkout's HEAD is cloned into it; certificates,
 proxies and the settings of apt, pip, uv and Go are carried in. Times go to build/fresh.json.
 
 The root is entered by pivot_root: Linux refuses user namespaces within a chroot (EPERM), and the
@@ -104,8 +104,18 @@ def carry(into: Path, paths: Iterable[Path]) -> None:
             shutil.copyfile(path, place)
 
 
-def call(*words: str | Path) -> None:
-    done = subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL)
+def apart(*words: str) -> list[str]:
+    """A command line in namespaces of its own, which end with this process, however it ends."""
+    return [
+        *("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--ipc", "--fork"),
+        *("--mount-proc", "--kill-child=KILL", "--", *words),
+    ]
+
+
+def call(*words: str | Path, **variables: str) -> None:
+    done = subprocess.run(
+        list(map(str, words)), stdin=subprocess.DEVNULL, env={**os.environ, **variables}
+    )
     if done.returncode != 0:
         raise ToolError(f"{words[0]} failed with status {done.returncode}")
 
@@ -130,15 +140,20 @@ def make_root(folder: Path) -> float:
     carry(folder / "carry", [*map(Path, FILES), *named_files(carried)])
     (folder / "carry/etc/apt/apt.conf.d").mkdir(parents=True)
     (folder / "carry/etc/apt/apt.conf.d/90machine").write_text(options)
-    (folder / "home").mkdir()
+    (folder / "carry").chmod(0o700)
+    (folder / "home").mkdir(mode=0o700)
     for name in HOME_FILES:
         if (file := Path.home() / name).is_file():
             (folder / "home" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / "home" / name)
     (folder / "apt.conf").write_text(options)
+    # What it unpacks is below the folder too; apt's own user must be able to get there.
+    folder.chmod(0o711)
+    (folder / "unpacked").mkdir(mode=0o755)
     call(
-        *("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates,sudo"),
+        *apart("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates,sudo"),
         *(f"--aptopt={folder / 'apt.conf'}", CODENAME, folder / "root.tar", *lines),
+        TMPDIR=str(folder / "unpacked"),
     )
     return time.monotonic() - began
 
@@ -159,21 +174,19 @@ def words_of(folder: Path, person: str, options: argparse.Namespace) -> list[str
         "TERM": os.environ.get("TERM", "dumb"),
     }
     lines = [f"export {name}={shlex.quote(value)}" for name, value in given.items()]
+    (folder / "variables").touch(mode=0o600)
     (folder / "variables").write_text("\n".join([*lines, ""]))
     shutil.copyfile(ROOT / "benchmarks" / WITHIN, folder / "within")
-    return [
-        *("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--ipc", "--fork"),
-        *("--kill-child=KILL", "--", "env", "-i", f"PATH={SEARCH}"),
-        *("sh", "-eu", str(ROOT / "benchmarks" / ENTER)),
+    return apart(
+        *("env", "-i", f"PATH={SEARCH}", "sh", "-eu", str(ROOT / "benchmarks" / ENTER)),
         *(str(folder), str(ROOT), person, HOMES[person], CHECKOUT),
         *(str(options.cache.resolve()) if options.cache else "", *options.targets),
-    ]
+    )
 
 
-def visit(folder: Path, person: str, options: argparse.Namespace) -> list[Time]:
-    """All steps by one person; ends early after one that fails."""
+def visit(folder: Path, person: str, options: argparse.Namespace, times: list[Time]) -> None:
+    """All steps by one person, added to ``times``; ends early after one that fails."""
     told_in, told_out = os.pipe()
-    times = []
     words = words_of(folder, person, options)
     # In a session of its own: Ctrl-C is for this process, which then ends all of it at once.
     process = subprocess.Popen(
@@ -194,7 +207,6 @@ def visit(folder: Path, person: str, options: argparse.Namespace) -> list[Time]:
         process.wait()
     if process.returncode != 0 and all(it.status == 0 for it in times):
         raise ToolError(f"the root could not be entered (status {process.returncode})")
-    return times
 
 
 def table(times: Sequence[Time]) -> str:
@@ -258,7 +270,7 @@ def main(words: Sequence[str]) -> int:
         seconds = make_root(folder)
         print(f"fresh: Debian 12 in {seconds:.0f} s", file=sys.stderr)
         for person in options.people:
-            times += visit(folder, person, options)
+            visit(folder, person, options, times)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         print(f"\n{table(times)}")
