@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -177,6 +178,7 @@ class ProcessSession:
         for descriptor in (*self._streams, self._child):
             self._events.remove(descriptor)
         _kill(self._process)
+        _wait_for_all(self._streams)
         self._wall_s = time.monotonic() - self._began_s
         for descriptor in (*self._streams, self._child, self._orders):
             os.close(descriptor)
@@ -220,6 +222,21 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(group, signal.SIGKILL)
     if not gone:
         process.wait()
+
+
+def _wait_for_all(pipes: Iterable[int], limit_s: float = 5.0) -> None:
+    """Until nobody holds the guest's ends: the kernel takes down what was killed in its own time.
+
+    The limit is for what got away where there is no sandbox.
+    """
+    held, poller = set(pipes), select.poll()
+    for descriptor in held:
+        poller.register(descriptor, 0)  # its end alone
+    until_s = time.monotonic() + limit_s
+    while held and (left_s := until_s - time.monotonic()) > 0:
+        for descriptor, _ in poller.poll(left_s * 1000):
+            poller.unregister(descriptor)
+            held.discard(descriptor)
 
 
 def _kernel_groups(pid: int) -> tuple[int, ...]:
