@@ -10,6 +10,10 @@ import pytest
 
 from kdyno.experiment.loader import load
 from kdyno.experiment.overrides import Overrides, apply
+from kdyno.kernels import foreign
+from kdyno.kernels.config import wishes
+from kdyno.kernels.routine import of_variant
+from kdyno.kernels.source import Tree
 from kdyno.lab.vocabulary import vocabulary
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.selection import cases_of, jobs_of
@@ -30,6 +34,14 @@ def test_it_loads_and_every_case_has_a_job(file: Path, quick: bool) -> None:
     assert not any(
         re.search(r"\{jobs\}", text) for job in jobs_of(experiment, SUITES) for text in job.args
     )
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_its_kernels_share_compilations_with_all_others(file: Path) -> None:
+    signed = Tree(ROOT, "digest", "signed", "7.3.4", origin="")
+    for one in load(file, vocabulary(SUITES)).variants:
+        routines = of_variant(one.memcpy, one.routines)
+        assert foreign.parts(one, signed, routines, wishes(one.config)) == set(), one.name
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

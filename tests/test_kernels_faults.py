@@ -42,7 +42,7 @@ from toy_kernel import variant
 from kdyno.kernels.build import build
 from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.source import Tree
-tree = Tree(Path(sys.argv[3]), "digest", "toy", "7.3.4")
+tree = Tree(Path(sys.argv[3]), "digest", "toy", "7.3.4", origin="")
 def report(step):
     if step.phase in ("waiting", "done"):
         print(step.phase, step.detail, flush=True)
@@ -61,14 +61,14 @@ def toy(tmp_path: Path) -> Toy:
 
 def gated(folder: Path) -> Toy:
     toy = Toy(folder, GATE, sandboxed=USABLE)
-    (toy.cache / "ccache").mkdir()
+    (toy.cache / "ccache" / "signed").mkdir(parents=True)
     gates(toy)
     return toy
 
 
 def gates(toy: Toy) -> None:
     for name in ("arrived", "go"):
-        gate = toy.cache / "ccache" / name
+        gate = toy.cache / "ccache" / "signed" / name
         gate.unlink(missing_ok=True)
         os.mkfifo(gate)
         gate.chmod(0o666)  # a build is another user where kdyno is root
@@ -82,11 +82,11 @@ def child(toy: Toy, *, user: list[str] | None = None) -> subprocess.Popen[str]:
 
 
 def arrived(toy: Toy) -> None:
-    assert (toy.cache / "ccache" / "arrived").read_text() == "here\n"
+    assert (toy.cache / "ccache" / "signed" / "arrived").read_text() == "here\n"
 
 
 def opened(toy: Toy) -> None:
-    (toy.cache / "ccache" / "go").write_text("on\n")
+    (toy.cache / "ccache" / "signed" / "go").write_text("on\n")
 
 
 @pytest.mark.parametrize("sandboxed", [pytest.param(True, marks=needs_sandbox), False])

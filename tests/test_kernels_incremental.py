@@ -12,7 +12,6 @@ from toy_kernel import FILES, OBJECTS, Toy, kept, make_source, make_tree, says, 
 
 from kdyno.experiment.model import Variant
 from kdyno.kernels import trunk as trunks
-from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.sources import manifest
 
 # Builds at one path need the sandbox.
@@ -161,7 +160,7 @@ def test_the_trunk_that_leaves_least_to_do_is_taken(own: Toy) -> None:
     edit = own.edit("far", "include/toy.h", "10", "30")
     for one in (variant(), variant("o2", cflags="-O2"), variant("far", patches=(edit,))):
         own.build(one, from_scratch=True)
-    near = recipe_of(variant("near", "CONFIG_HZ=300", patches=(edit,)), own.tree)
+    near = own.recipe(variant("near", "CONFIG_HZ=300", patches=(edit,)))
     start = trunks.choose(own.cache, near)
     assert start.objects is not None
     assert start.objects.parent.name == own.recipe(variant(patches=(edit,))).digest

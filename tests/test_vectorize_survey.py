@@ -54,7 +54,7 @@ SETS = flag_sets(("sse2", "avx2"))
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    return Toy(tmp_path_factory.mktemp("survey"), {"lib/sort.c": SORT})
+    return Toy(tmp_path_factory.mktemp("survey"), {"lib/sort.c": SORT}, trusted=False)
 
 
 @pytest.fixture(scope="module")

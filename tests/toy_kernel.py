@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from kdyno.experiment.model import ConfigFragment, Variant
@@ -279,11 +280,21 @@ def variant(name: str = "stock", *config: str, **fields: object) -> Variant:
 
 
 class Toy:
-    """A toy source with its tree in a cache of its own; ``lines`` is what builds reported."""
+    """A toy source with its tree in a cache of its own; ``lines`` is what builds reported.
+
+    trusted: source and patches count as kdyno's own, so that every build may start from every
+    other one's objects.
+    """
 
     def __init__(
-        self, folder: Path, changed: Mapping[str, str] | None = None, *, sandboxed: bool = True
+        self,
+        folder: Path,
+        changed: Mapping[str, str] | None = None,
+        *,
+        sandboxed: bool = True,
+        trusted: bool = True,
     ) -> None:
+        self.trusted = trusted
         self.folder = folder
         self.cache = folder / "cache"
         self.source = make_source(folder / "toy", changed)
@@ -301,7 +312,8 @@ class Toy:
         return self.patch(name, {path: text.replace(old, new)})
 
     def recipe(self, asked: Variant) -> Recipe:
-        return recipe_of(asked, self.tree)
+        recipe = recipe_of(asked, self.tree)
+        return replace(recipe, foreign=frozenset()) if self.trusted else recipe
 
     def build(self, asked: Variant, **options: object) -> Image:
         return self.build_recipe(self.recipe(asked), asked.name, **options)

@@ -7,12 +7,14 @@ import json
 import os
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kdyno import sandbox, whole
 from kdyno.command import capture, require, shown, stream
 from kdyno.errors import BuildError, ToolError, UsageError
+from kdyno.kernels import foreign, leavings
 from kdyno.kernels import image as images
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.changes import Changes
@@ -36,6 +38,8 @@ from kdyno.views import BUILD, around
 LEAST_FREE_BYTES = 700_000_000
 # A build that failed with less than this free failed for lack of space, whatever it says.
 FULL_BYTES = 1_000_000
+_CCACHE = "/tmp/kdyno/ccache"
+_COMPILED_KEPT_S = 30 * 24 * 3600
 # The same in every build, so that equal inputs give equal images.
 _FIXED = (
     "KBUILD_BUILD_TIMESTAMP=2020-01-01",
@@ -110,6 +114,7 @@ def build(
             return found
         whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
         images.need_space(cache, LEAST_FREE_BYTES)
+        _remove_old_compile_caches(cache)
         start = (
             Start(None, frozenset(), frozenset(), False)
             if from_scratch
@@ -136,7 +141,7 @@ def configure(
 
     Does nothing where the configuration or the image is in the cache already.
     """
-    if _saved_config(cache, recipe).is_file() or images.find(cache, recipe):
+    if _known_config(cache, recipe) or images.find(cache, recipe):
         return
     _require_tools(sandboxed)
     whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
@@ -151,14 +156,33 @@ def configure(
             raise _explained(job, problem) from problem
 
 
+def _remove_old_compile_caches(cache: Path) -> None:
+    """Those of sources that nobody built from for a month."""
+    for folder in (cache / "ccache").glob("?" * foreign.SUFFIX_LETTERS):
+        if folder.is_dir() and time.time() - folder.stat().st_mtime > _COMPILED_KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _require_tools(sandboxed: bool) -> None:
     require("make", "to build kernels")
     if sandboxed:
         sandbox.require()
 
 
-def _saved_config(cache: Path, recipe: Recipe) -> Path:
-    return cache / "configs" / f"{recipe.config_digest}.config"
+def _saved_config(cache: Path, recipe: Recipe, parts: frozenset[str] | None = None) -> Path:
+    """Of the recipe's foreign parts, or of the given ones."""
+    mark = foreign.suffix(recipe.foreign if parts is None else parts)
+    return cache / "configs" / f"{recipe.config_digest}{mark}.config"
+
+
+def _known_config(cache: Path, recipe: Recipe) -> Path | None:
+    """The final .config as this recipe's builds, or those of the source alone, left it."""
+    places = (_saved_config(cache, recipe, it) for it in _readable(recipe.foreign))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _readable(parts: frozenset[str]) -> tuple[frozenset[str], ...]:
+    return (parts, foreign.source_of(parts))
 
 
 def _run(job: _Build) -> Image:
@@ -227,23 +251,31 @@ class _Wrapper:
 
     def _exec(self, command: list[str], line: object) -> int:
         job = self._job
+        compiled, own = foreign.compile_cache(job.cache, job.recipe.foreign)
         environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "LC_ALL": "C",
             "HOME": "/tmp",
-            "CCACHE_DIR": "/tmp/kdyno/ccache" if job.sandboxed else str(job.cache / "ccache"),
+            "CCACHE_DIR": _CCACHE if job.sandboxed else str(compiled),
             "CCACHE_MAXSIZE": "2G",
             # The paths inside are the same for every build; stay clear of the user's settings.
             "CCACHE_CONFIGPATH": "/dev/null",
+            "CCACHE_TEMPDIR": "/tmp/kdyno-ccache" if job.sandboxed else str(job.work / "ccache"),
+            **({} if own else {"CCACHE_READONLY": "1", "CCACHE_NOSTATS": "1"}),
         }
-        (job.cache / "ccache").mkdir(parents=True, exist_ok=True)
+        compiled.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # a cache that others own and this user only reads
+            os.utime(compiled)
         if job.sandboxed:
             sandbox.hand_over(job.obj, BUILD)
-            sandbox.hand_over(job.cache / "ccache", BUILD)
+            shared = ((compiled, _CCACHE),)
+            if own:
+                sandbox.hand_over(compiled, BUILD)
+            around_compiler = around(Path(job.recipe.compiler.path))
             box = sandbox.Sandbox(
                 BUILD,
-                read_only=(*around(Path(job.recipe.compiler.path)), *self._mounts),
-                writable=((job.obj, BUILD_OBJECTS), (job.cache / "ccache", "/tmp/kdyno/ccache")),
+                read_only=(*around_compiler, *self._mounts, *(() if own else shared)),
+                writable=((job.obj, BUILD_OBJECTS), *(shared if own else ())),
                 chdir=BUILD_OBJECTS,
             )
             command = box.argv(command)
@@ -257,25 +289,25 @@ class _Wrapper:
 
 def _configure(job: _Build, wrap: _Wrapper) -> None:
     """Leave the final .config in the object tree, from the cache or by Kconfig."""
-    saved = _saved_config(job.cache, job.recipe)
     dotconfig = job.obj / ".config"
-    if saved.is_file():
-        text = saved.read_text(encoding="utf-8")
-        if not dotconfig.is_file() or dotconfig.read_text(encoding="utf-8") != text:
-            dotconfig.write_text(text, encoding="utf-8")
+    if known := _known_config(job.cache, job.recipe):
+        content = known.read_bytes()
+        if not dotconfig.exists() or leavings.read(dotconfig) != content:
+            leavings.write(dotconfig, content)
         return
     job.tell("configure")
     if wrap.make(["tinyconfig"]) != 0:
         raise BuildError("make tinyconfig failed")
-    with dotconfig.open("a", encoding="utf-8") as handle:
-        handle.writelines(f"{wish.line}\n" for wish in job.recipe.wishes)
+    asked = "".join(f"{wish.line}\n" for wish in job.recipe.wishes)
+    leavings.write(dotconfig, leavings.read(dotconfig) + asked.encode())
     if wrap.make(["olddefconfig"]) != 0:
         raise BuildError("make olddefconfig failed")
-    text = dotconfig.read_text(encoding="utf-8")
+    text = leavings.read_text(dotconfig)
     if lost := unmet(job.recipe.wishes, text):
         raise UsageError(
             f"variant {job.name!r}: {explain_unmet(lost, job.recipe.tree.path, job.recipe.changes)}"
         )
+    saved = _saved_config(job.cache, job.recipe)
     saved.parent.mkdir(parents=True, exist_ok=True)
     whole.write(saved, text.encode())
 
@@ -286,7 +318,7 @@ def _expected_total(job: _Build) -> int | None:
     try:
         return int((job.cache / f"objects-{job.recipe.arch.name}").read_text())
     except (OSError, ValueError):
-        text = (job.obj / ".config").read_text(encoding="utf-8")
+        text = leavings.read_text(job.obj / ".config")
         return expected_objects(text.count("=y\n"))
 
 
@@ -295,16 +327,22 @@ def _check_file_flags(job: _Build) -> None:
     for path, flags in job.recipe.file_cflags:
         source = Path(path)
         record = job.obj / source.parent / f".{source.stem}.o.cmd"
-        if not record.is_file():
-            raise BuildError(f"cflags for {path!r}: this configuration does not compile that file")
+        try:
+            said = leavings.read(record).decode("utf-8", "replace")
+        except OSError:
+            raise BuildError(
+                f"cflags for {path!r}: this configuration does not compile that file"
+            ) from None
         # Kbuild joins the words of a command line by single blanks.
-        if " ".join(flags.split()) not in " ".join(record.read_text(errors="replace").split()):
+        if " ".join(flags.split()) not in " ".join(said.split()):
             raise BuildError(
                 f"cflags for {path!r} did not reach it: another folder's Makefile compiles it"
             )
 
 
 def _install(job: _Build) -> Image:
+    for name in (job.recipe.arch.image, ".config"):
+        leavings.require_file(job.obj, name)
     full = job.start.objects is None or not job.start.same_flags
     if full:
         (job.cache / f"objects-{job.recipe.arch.name}").write_text(str(job.objects))

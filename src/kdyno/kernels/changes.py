@@ -12,6 +12,7 @@ import difflib
 import hashlib
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -169,7 +170,8 @@ def _near(tree: Path, path: str) -> str:
 
 
 def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str]:
-    text = patch.read_bytes().decode("utf-8", "surrogateescape")
+    content = patch.read_bytes()
+    text = content.decode("utf-8", "surrogateescape")
     paths = touched_paths(text, str(patch))
     for path in paths:
         original, copy = tree / path, scratch / path
@@ -183,9 +185,15 @@ def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str
         require("patch", "to apply the patches of a variant"),
         # Of one form only: another one is a script for the editor ed.
         *("-p1", "--unified", "--batch", "--forward", "--fuzz=0", "--no-backup-if-mismatch"),
-        *("-r", "-", "-d", str(scratch), "-i", str(patch.resolve())),
+        *("-r", "-", "-d", str(scratch), "-i"),
     ]
-    done = capture(confined(command, reads=[patch], writes=[scratch]))
+    # A copy, for inside is another user, who need not be able to read what this one can.
+    with tempfile.NamedTemporaryFile(prefix="kdyno-", suffix=".patch") as copied:
+        copied.write(content)
+        copied.flush()
+        Path(copied.name).chmod(0o644)
+        file = Path(copied.name)
+        done = capture(confined([*command, str(file)], reads=[file], writes=[scratch]))
     if done.status != 0:
         raise UsageError(f"patch {patch} does not apply: {_failure(done.output, paths, tree)}")
     # Before the next patch: through a link it would write outside the scratch folder.

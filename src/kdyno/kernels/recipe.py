@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Variant
 from kdyno.kernels import changes as changing
+from kdyno.kernels import foreign
 from kdyno.kernels.arch import Arch, arch
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.compiler import Compiler, identify
@@ -40,6 +41,8 @@ class Recipe:
     cflags: str
     file_cflags: tuple[tuple[str, str], ...]
     compiler: Compiler
+    foreign: frozenset[str] = frozenset(("unknown",))
+    """What code it brings along, see foreign.py; no part of the digest."""
 
     @cached_property
     def inputs(self) -> dict[str, object]:
@@ -100,17 +103,19 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
                 f"arch {chosen.name!r}, which sets it to {chosen.config[wish.option]}; "
                 "choose another arch or drop the line"
             )
+    wanted = wishes((*variant.config, own))
     return Recipe(
         tree=tree,
         arch=chosen,
-        wishes=wishes((*variant.config, own)),
+        wishes=wanted,
         changes=changing.of_variant(tree.path, patches, placed, variant.file_cflags),
         cflags=" ".join(variant.cflags.split()),
         file_cflags=variant.file_cflags,
         compiler=identify(variant.compiler),
+        foreign=foreign.parts(replace(variant, patches=patches), tree, routines, wanted),
     )
 
 
 def image_folder(cache: Path, recipe: Recipe) -> Path:
     """Where the image of ``recipe`` lies or will lie."""
-    return cache / "images" / recipe.digest
+    return cache / "images" / f"{recipe.digest}{foreign.suffix(recipe.foreign)}"

@@ -7,7 +7,7 @@ import difflib
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -39,6 +39,7 @@ _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _RELEASE = re.compile(r"[1-9]\d*\.\d+(\.\d+)?(-rc\d+)?")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCP_LIKE = re.compile(r"[^/:]+@[^/:]+:.+")
+_VERIFIED = ("debian", "kernel.org")
 _GIT_SCHEMES = ("https", "http", "ssh", "git", "file")
 _REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@^~{}+-]*")
 
@@ -69,6 +70,8 @@ class Tree:
     description: str
     version: str
     """From the Makefile, for example ``7.3.4`` or ``6.19.0-rc2``."""
+    origin: str = "unknown"
+    """Where it came from; empty for what is signed or has a published checksum."""
 
     @property
     def manifest_path(self) -> Path:
@@ -144,4 +147,11 @@ def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = 
     with disk_errors(cache):
         tree = module.resolve(spec, cache, progress, refresh)
     assert isinstance(tree, Tree)
-    return tree
+    return replace(tree, origin=_origin(spec))
+
+
+def _origin(spec: SourceSpec) -> str:
+    if spec.kind in _VERIFIED:
+        return ""
+    local = not is_url(spec.rest)
+    return f"{spec.kind}:{Path(spec.rest).expanduser().resolve() if local else spec.rest}"

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from kdyno.errors import KdynoError
 from kdyno.kernels.changes import Changes
+from kdyno.kernels.foreign import suffix
+from kdyno.kernels.leavings import disarm
 from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.sources.manifest import read as read_manifest
 from kdyno.kernels.view import differing
@@ -48,6 +50,8 @@ class _Trunk:
     cflags: str
     config: tuple[str, ...]
     changed: dict[str, str]
+    foreign: frozenset[str]
+    """Whose code had a hand in these objects, see foreign.py."""
 
 
 def choose(cache: Path, recipe: Recipe) -> Start:
@@ -55,6 +59,8 @@ def choose(cache: Path, recipe: Recipe) -> Start:
     best: tuple[int, _Trunk, set[str]] | None = None
     for trunk in _trunks(cache):
         if (trunk.arch, trunk.compiler) != (recipe.arch.name, recipe.compiler.version):
+            continue
+        if not trunk.foreign <= recipe.foreign:
             continue
         files = _different_files(trunk, recipe)
         if files is None:
@@ -77,7 +83,7 @@ def choose(cache: Path, recipe: Recipe) -> Start:
 
 def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
     """Move the object tree of a finished build into the trunks; drop the oldest ones."""
-    place = cache / "trunks" / recipe.digest
+    place = cache / "trunks" / f"{recipe.digest}{suffix(recipe.foreign)}"
     if place.exists():
         return
     record = {
@@ -88,7 +94,9 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
         "cflags": recipe.cflags,
         "config": [wish.line for wish in recipe.wishes],
         "changed": _fingerprints(recipe.changes),
+        "foreign": sorted(recipe.foreign),
     }
+    disarm(objects)
     aside = objects.parent / "trunk"
     aside.mkdir()
     objects.rename(aside / "obj")
@@ -142,6 +150,8 @@ def _trunks(cache: Path) -> Iterator[_Trunk]:
                 data["cflags"],
                 tuple(data["config"]),
                 dict(data["changed"]),
+                # Of an earlier version, which did not ask: nobody starts from it.
+                frozenset(data.get("foreign", ["unknown, before it was recorded"])),
             )
         except (OSError, ValueError, KeyError, TypeError):
             shutil.rmtree(record.parent, ignore_errors=True)

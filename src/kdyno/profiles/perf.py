@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kdyno import whole
 from kdyno.command import capture, require, shown
+from kdyno.confined import confined
 from kdyno.errors import ToolError
 
 RATE_HZ = 999
@@ -28,6 +29,7 @@ _MAPPING = re.compile(
 )
 _NUMBERS = ("start", "length", "offset")
 _FRAMES_MOST = 128
+_KALLSYMS = Path("/proc/kallsyms")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 
 
@@ -105,12 +107,21 @@ def record(data: Path, event: str, *, perf: str = "perf", rate_hz: int = RATE_HZ
 
 
 def script(data: Path) -> list[Sample | Mapping]:
-    """What a data file holds, in the order of time; ToolError when perf cannot read it."""
+    """What a data file holds, in the order of time; ToolError when perf cannot read it.
+
+    It holds names that programs in the guest gave themselves, so it is read in the sandbox.
+    """
     fields = "comm,pid,period,ip,sym,dso"
     argv = [require("perf", "for profiles"), "script", "--input", str(data), "--no-inline"]
     argv += ["--show-mmap-events"]
     argv += ["--fields", fields, "--max-stack", str(_FRAMES_MOST)]
-    done = capture(argv)
+    # Who has no rights reads zeros for the addresses of the host's kernel.
+    names = data.with_name("kallsyms")
+    names.write_bytes(_KALLSYMS.read_bytes())
+    for file in (data, names):
+        file.chmod(0o644)  # inside it is another user's; the folder is this one's alone
+    argv += ["--kallsyms", str(names)]
+    done = capture(confined(argv, reads=[data.parent]))
     if done.status != 0:
         last = done.output.strip().splitlines()[-1:] or [f"status {done.status}"]
         raise ToolError(f"perf cannot read what it recorded: {last[0]} (`{shown(argv)}`)")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno.errors import ToolError
+from kdyno.kernels import leavings
 from kdyno.kernels.compiler import Compiler
 from kdyno.kernels.extract import Extract
 from kdyno.kernels.view import BUILD_SOURCE
@@ -47,7 +48,7 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
                 file.unlink()
     records = Records(compiler, tuple(kept[name] for name in sorted(kept)))
     if source is not None:
-        write(records, tree / _LEFT)
+        leavings.write(tree / _LEFT, _packed(records))
     return records
 
 
@@ -81,14 +82,18 @@ def _with_code(tree: Path, record: ObjectRecord) -> ObjectRecord:
 
 def write(records: Records, file: Path) -> None:
     """Compressed, the same bytes for the same records."""
+    file.write_bytes(_packed(records))
+
+
+def _packed(records: Records) -> bytes:
     text = json.dumps(to_json(records), separators=(",", ":"))
-    file.write_bytes(gzip.compress(text.encode(), 6, mtime=0))
+    return gzip.compress(text.encode(), 6, mtime=0)
 
 
 def read(file: Path) -> Records:
     """ToolError names a file that is damaged, and how to get it again."""
     try:
-        return from_json(json.loads(gzip.decompress(file.read_bytes())))
+        return from_json(json.loads(gzip.decompress(leavings.read(file))))
     except (OSError, EOFError, ValueError, gzip.zlib.error) as problem:  # type: ignore[attr-defined]
         raise ToolError(
             f"{file}: this record of a build is damaged ({problem}). Delete it: the next survey "

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kdyno.errors import BuildError
+from kdyno.kernels import leavings
+
 REGISTER = {16: "xmm", 32: "ymm", 64: "zmm"}
 """Width of a vector in bytes → the registers that hold it. Narrower "vectors" are integers."""
 
@@ -74,9 +77,12 @@ def record_of(
     damage = ""
     for file in files:
         try:
-            text = file.read_bytes().decode("utf-8", "replace")
+            text = leavings.read(file).decode("utf-8", "replace")
         except OSError as problem:
             damage = f"{file.name}: {problem.strerror}"
+            continue
+        except BuildError as problem:
+            damage = str(problem)
             continue
         found, wrong = loops_of(file, text)
         loops += (replace(loop, words=loop.words[:_MOST_WORDS]) for loop in found)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""Files that a build left in its object tree, taken with care.
+
+Whatever make ran could put anything in the place of a file: a link to a file of the host, which
+kdyno outside of the sandbox would then read or write, a pipe that nobody writes into, a hole of
+terabytes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from kdyno.errors import BuildError
+
+MOST_BYTES = 1 << 28
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """The content of an ordinary file; BuildError for anything else, OSError for none."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most_bytes:
+            raise _odd(path)
+        return file.read(most_bytes + 1)
+
+
+def read_text(path: Path) -> str:
+    """The same as text; what is no UTF-8 is replaced."""
+    try:
+        return read(path).decode("utf-8", "replace")
+    except OSError as problem:
+        raise _odd(path) from problem
+
+
+def write(path: Path, content: bytes) -> None:
+    """Put a file in the place of whatever lies there."""
+    aside = path.with_name(f".{path.name}.kdyno")
+    for stale in (aside, path):
+        if stale.is_dir() and not stale.is_symlink():
+            raise _odd(stale)
+    aside.unlink(missing_ok=True)
+    with aside.open("xb") as file:
+        file.write(content)
+        owner = path.parent.stat()
+        if os.geteuid() == 0:  # the next make is another user, see views.py
+            os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+    aside.replace(path)
+
+
+def require_file(tree: Path, name: str) -> None:
+    """BuildError unless ``name`` in an object tree is an ordinary file, by no link on the way.
+
+    It loses the right to run as its owner.
+    """
+    path = tree / name
+    try:
+        found = path.lstat()
+        linked = path.resolve(strict=True) != tree.resolve() / name
+    except (OSError, RuntimeError) as problem:
+        raise _odd(path) from problem
+    if linked or not stat.S_ISREG(found.st_mode):
+        raise _odd(path)
+    path.chmod(0o755 if found.st_mode & 0o100 else 0o644)
+
+
+def disarm(tree: Path) -> None:
+    """Take from every file of an object tree the right to run as its owner."""
+    for folder, _folders, names in os.walk(tree):
+        for name in names:
+            place = Path(folder, name)
+            found = place.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_mode & (stat.S_ISUID | stat.S_ISGID):
+                place.chmod(stat.S_IMODE(found.st_mode) & 0o777)
+
+
+def _odd(path: Path) -> BuildError:
+    return BuildError(f"the build left no ordinary file in the place of {path.name}")

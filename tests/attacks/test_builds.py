@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: MIT
+"""What code that runs in a build leaves behind: it reaches no host file and no other build."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy_kernel import FILES, Toy, make_source, make_tree, says, variant
+
+from kdyno import sandbox
+from kdyno.errors import BuildError, KdynoError
+from kdyno.experiment.model import Variant
+from kdyno.kernels import leavings
+from kdyno.kernels import trunk as trunks
+from kdyno.kernels.build import configure
+from kdyno.kernels.foreign import compile_cache
+from kdyno.kernels.recipe import Recipe
+from kdyno.kernels.routine import routines_folder
+from kdyno.kernels.source import SourceSpec, Tree, _origin
+from kdyno.vectorize.collecting import extract, records_of
+
+pytestmark = [
+    pytest.mark.skipif(sandbox.unusable() is not None, reason=f"{sandbox.unusable()}"),
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc"),
+]
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Toy:
+    return Toy(tmp_path, trusted=False)
+
+
+def doing(toy: Toy, name: str, after: str) -> Variant:
+    """A variant whose patch has the build run the shell lines ``after`` when all is linked."""
+    rest = f"\t@cd $(O) && sh $(srctree)/scripts/{name}.sh\n\n.PHONY: tiny"
+    makefile = FILES["Makefile"].replace("\n.PHONY: tiny", rest)
+    assert makefile != FILES["Makefile"]
+    script = f"[ -e linux ] || exit 0\n{after}true\n"
+    texts = {"Makefile": makefile, f"scripts/{name}.sh": script}
+    return variant(name, patches=(toy.patch(name, texts),))
+
+
+def settling(toy: Toy, name: str, script: str) -> Variant:
+    """One whose patch has Kconfig's program leave what ``script`` does instead of a .config."""
+    rules = FILES["scripts/toy.mk"].replace(
+        "tinyconfig:\n\t@$(call settle,/dev/null)",
+        f"tinyconfig:\n\t@$(call settle,/dev/null); sh $(srctree)/scripts/{name}.sh",
+    )
+    assert rules != FILES["scripts/toy.mk"]
+    texts = {"scripts/toy.mk": rules, f"scripts/{name}.sh": script}
+    return variant(name, "CONFIG_HZ=250", patches=(toy.patch(name, texts),))
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    file = tmp_path / "precious"
+    file.write_text("as it was\n")
+    file.chmod(0o600)
+    return file
+
+
+def as_it_was(file: Path) -> bool:
+    return file.read_text() == "as it was\n" and file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_configuration_that_is_a_link_is_not_written_through(toy: Toy, precious: Path) -> None:
+    asked = settling(toy, "linking", f"rm .config; ln -s {precious} .config\n")
+    with pytest.raises((KdynoError, OSError)):
+        configure(toy.recipe(asked), toy.cache, name="linking")
+    with pytest.raises(KdynoError):
+        toy.build(asked)
+    assert as_it_was(precious)
+
+
+def test_a_configuration_that_is_a_pipe_stops_nobody(toy: Toy) -> None:
+    asked = settling(toy, "piping", "rm .config; mkfifo .config\n")
+    with pytest.raises(KdynoError, match=r"no ordinary file in the place of \.config"):
+        configure(toy.recipe(asked), toy.cache, name="piping")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "rm linux; ln -s {it} linux\n",
+        "rm .config; ln -s {it} .config\n",
+        "rm linux; mkfifo linux\n",
+        "rm linux; mkdir linux\n",
+    ],
+)
+def test_an_image_that_is_no_ordinary_file_is_none(toy: Toy, precious: Path, lines: str) -> None:
+    with pytest.raises(BuildError, match="no ordinary file in the place of"):
+        toy.build(doing(toy, "odd", lines.format(it=shlex.quote(str(precious)))))
+    assert as_it_was(precious)
+    assert not list((toy.cache / "images").glob("*/*"))
+
+
+def test_a_kept_configuration_is_not_written_through_a_trunks_link(
+    toy: Toy, precious: Path
+) -> None:
+    stock = toy.build(variant())
+    trunk = next(toy.cache.glob("trunks/*/obj"))
+    (trunk / ".config").unlink()
+    (trunk / ".config").symlink_to(precious)
+    shutil.rmtree(stock.folder)
+    with pytest.raises(KdynoError):
+        toy.build(variant())
+    assert as_it_was(precious)
+
+
+@pytest.mark.slow
+def test_a_record_of_loops_is_not_written_through_a_link(toy: Toy, precious: Path) -> None:
+    absent = precious.with_name("absent")
+    for place, name in ((precious, "there"), (absent, "absent")):
+        recipe = toy.recipe(doing(toy, name, f"ln -sf {place} .kdyno-loops.json.gz\n"))
+        with suppress(KdynoError):
+            toy.build_recipe(recipe, extract=extract(recipe.compiler))
+    assert as_it_was(precious) and not absent.exists()
+
+
+def test_a_dump_that_is_a_pipe_or_a_link_is_damage(tmp_path: Path, precious: Path) -> None:
+    tree = tmp_path / "obj"
+    tree.mkdir()
+    os.mkfifo(tree / "a.c.165t.vect")
+    (tree / "b.c.165t.vect").symlink_to(precious)
+    found = {it.object: it.damage for it in records_of(tree, "gcc").objects}
+    assert found.keys() == {"a.o", "b.o"} and all(found.values())
+    assert as_it_was(precious)
+
+
+def test_nothing_that_is_kept_runs_with_its_owners_rights(toy: Toy) -> None:
+    script = "cp /bin/true lib/shell; chmod 6755 lib/shell linux .config\n"
+    image = toy.build(doing(toy, "rights", script))
+    kept = [*toy.cache.glob("trunks/*/obj/lib/shell"), image.kernel, image.config]
+    assert len(kept) == 3
+    assert all(file.stat().st_mode & 0o7000 == 0 for file in kept)
+
+
+def test_an_image_behind_a_link_is_none(tmp_path: Path, precious: Path) -> None:
+    tree = tmp_path / "obj"
+    tree.mkdir()
+    (tree / "boot").symlink_to(precious.parent)
+    with pytest.raises(BuildError, match="no ordinary file in the place of precious"):
+        leavings.require_file(tree, "boot/precious")
+    assert as_it_was(precious)
+
+
+POISON = "sed -i s/.*/poisoned/ /tmp/kdyno/ccache/planted; echo x > /tmp/kdyno/ccache/mine; true\n"
+
+
+def test_a_patch_writes_into_no_shared_compile_cache(toy: Toy) -> None:
+    toy.build(variant())
+    shared, _ = compile_cache(toy.cache, toy.recipe(variant()).foreign)
+    (shared / "planted").write_text("honest")
+    toy.build(doing(toy, "writes", POISON))
+    assert (shared / "planted").read_text() == "honest"
+    assert not list(toy.cache.glob("ccache/*/mine"))
+
+
+def test_a_source_writes_only_into_a_compile_cache_of_its_own(tmp_path: Path) -> None:
+    extra = {"scripts/extra.mk": "linux: writes\nwrites:\n\t@sh $(srctree)/scripts/writes.sh\n"}
+    toy = Toy(tmp_path, {**extra, "scripts/writes.sh": POISON}, trusted=False)
+    signed = toy.cache / "ccache" / "signed"
+    signed.mkdir(parents=True)
+    (signed / "planted").write_text("honest")
+    toy.build(variant())
+    assert (signed / "planted").read_text() == "honest"
+    (mine,) = toy.cache.glob("ccache/*/mine")
+    assert mine.parent != signed
+
+
+def poisoning(toy: Toy) -> Variant:
+    """Leaves another object in the place of one whose source it does not touch."""
+    script = (
+        "echo 'int toy_sort(void) { return 666; }' > /tmp/x.c\n"
+        "gcc -c -o lib/sort.o /tmp/x.c && touch -d '2030-01-01' lib/sort.o\n"
+    )
+    return doing(toy, "poison", script)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "stock",
+        *(pytest.param(it, marks=pytest.mark.slow) for it in ("other patch", "option", "flags")),
+    ],
+)
+def test_objects_of_a_hostile_patch_are_no_start_for_others(toy: Toy, again: str) -> None:
+    toy.build(poisoning(toy))
+    assert list(toy.cache.glob("trunks/*/obj/lib/sort.o"))
+    edit = toy.edit("mine", "lib/string.c", "return __FILE__", 'return "mine"')
+    asked = {
+        "stock": variant(),
+        "other patch": variant("mine", patches=(edit,)),
+        "option": variant("hz", "CONFIG_HZ=250"),
+        "flags": variant("o2", cflags="-O2"),
+    }[again]
+    image = toy.build(asked)
+    assert not image.build["from_trunk"]
+    assert ", sort 1," in says(image)
+
+
+@pytest.mark.slow
+def test_objects_of_the_baseline_are_a_start_for_its_variants(toy: Toy) -> None:
+    toy.build(variant())
+    edit = toy.edit("mine", "lib/string.c", "return __FILE__", 'return "mine"')
+    image = toy.build(variant("mine", "CONFIG_HZ=250", patches=(edit,)))
+    assert image.build["from_trunk"]
+    assert toy.compiled == {"lib/string.o", "kernel/time.o"}
+    # And those of the patched one for its own further variants.
+    recipe = toy.recipe(variant("o2", cflags="-O2", patches=(edit,)))
+    trunks.keep(toy.cache, toy.recipe(variant("mine", patches=(edit,))), _objects(toy))
+    start = trunks.choose(toy.cache, recipe)
+    assert start.objects is not None and start.fresh == frozenset()
+
+
+def _objects(toy: Toy) -> Path:
+    folder = toy.folder / "some" / "obj"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.slow
+def test_an_image_of_one_source_is_not_taken_for_anothers(toy: Toy, tmp_path: Path) -> None:
+    # Equal content today: what the other folder held before may have left something in its caches.
+    first = toy.build(variant())
+    same = make_tree(toy.cache, make_source(tmp_path / "same"))
+    assert same.path == toy.tree.path
+    toy.tree = same
+    second = toy.build(variant())
+    assert second.digest == first.digest and second.folder != first.folder
+    assert not second.build["from_trunk"]
+
+
+@pytest.mark.slow
+def test_a_configuration_by_a_hostile_kconfig_is_not_the_baselines(toy: Toy) -> None:
+    # Only a program's source differs, which is no part of the configuration's name.
+    recipe = toy.recipe(settling(toy, "lying", "true\n"))
+    lying = replace(recipe, changes=recipe.changes.only([]))
+    stock = toy.recipe(variant("x", "CONFIG_HZ=250"))
+    assert lying.config_digest == stock.config_digest
+    saved = toy.cache / "configs"
+    configure(lying, toy.cache, name="lying")
+    (file,) = saved.iterdir()
+    file.write_text(file.read_text() + "CONFIG_POISON=y\n")
+    configure(stock, toy.cache, name="stock")
+    assert len(list(saved.iterdir())) == 2
+    assert "POISON" not in toy.build_recipe(stock).config.read_text()
+
+
+def foreign(toy: Toy, **fields: object) -> set[str]:
+    asked: Recipe = toy.recipe(variant("x", **fields))  # type: ignore[arg-type]
+    return {part.split(" ")[0] for part in asked.foreign}
+
+
+def test_what_counts_as_foreign(toy: Toy, tmp_path: Path) -> None:
+    assert foreign(toy) == {"source"}
+    toy.tree = replace(toy.tree, origin="")
+    plain = "-O3 -march=x86-64-v3 -mtune=native -fno-tree-vectorize -DX=1 -Wno-error=format -g"
+    assert foreign(toy, cflags=plain, compiler="gcc-12") == set()
+    edit = toy.edit("edit", "lib/sort.c", "steps = 1", "steps = 2")
+    assert foreign(toy, patches=(edit,)) == {"patch"}
+    assert foreign(toy, memcpy="fsrm") == set()
+    own = tmp_path / "fsrm.S"
+    own.write_text((routines_folder() / "fsrm.S").read_text())
+    assert foreign(toy, memcpy=str(own)) == {"routine"}
+    assert foreign(toy, file_cflags=(("lib/sort.c", "-include /x"),)) == {"flag"}
+    for flags in (
+        *("-fplugin=/x.so", "-B/x", "-wrapper sh", "-specs=/x", "-include /x", "@/x", "-Wl,-x"),
+        *("$(shell id)", "-DX=`id`", "-mllvm -load=/x", "-fpass-plugin=/x", "-Xclang -load"),
+        *("-fprofile-use=/x", "-fdump-tree-all", "-save-temps", "-o /x", "-DX=$(id)", "-I/x"),
+    ):
+        assert foreign(toy, cflags=flags) == {"flag"}, flags
+
+
+@pytest.mark.parametrize("value", ['"$(shell id)"', '"`id`"', '"/x y"', '"a;b"', "$(x)"])
+def test_an_option_whose_text_could_run_is_foreign(toy: Toy, value: str) -> None:
+    toy.tree = replace(toy.tree, origin="")
+    recipe = toy.recipe(variant("x", f"CONFIG_NAME={value}", "CONFIG_HZ=250", 'CONFIG_T="a-b"'))
+    assert recipe.foreign == {f"option CONFIG_NAME={value}"}
+
+
+def test_only_signed_kinds_of_source_are_trusted(tmp_path: Path) -> None:
+    assert _origin(SourceSpec("debian", "linux-source-7.3")) == ""
+    assert _origin(SourceSpec("kernel.org", "7.3.4")) == ""
+    assert _origin(SourceSpec("git", "https://e.org/x.git", "v1")) == "git:https://e.org/x.git"
+    assert _origin(SourceSpec("path", str(tmp_path))) == f"path:{tmp_path}"
+    assert Tree(tmp_path, "d", "t", "7.3.4").origin == "unknown"
