@@ -4,7 +4,8 @@
 A root of minimal Debian is made from this machine's own mirror setting, on a disk of its own: a
 file of a fixed size that is unlinked as soon as it is mounted, in namespaces that end with this
 process. So nothing runs on and no disk stays full, however it ends. The checkout's HEAD is cloned
-into it; certificates, proxies and the settings of apt, pip, uv and Go are carried in. Times go to build/fresh.json.
+into it; certificates, proxies and the settings of apt, pip, uv and Go are carried in. Times go to
+build/fresh.json.
 
 The root is entered by pivot_root: Linux refuses user namespaces within a chroot (EPERM), and the
 sandbox of an ordinary user is one.
