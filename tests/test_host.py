@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from earlier_run import as_0_1_0
 
+from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
@@ -112,7 +113,7 @@ def test_places_and_disk_are_given_and_gone_afterwards(make: Make, tmp_path: Pat
     outcome = work_off(request)
     (sample,) = outcome.transcript.results
     folder, work, programs = sample.extra["args"].split()  # type: ignore[union-attr]
-    assert Path(folder).parent == tmp_path / "disks"
+    assert Path(folder).parent.parent == tmp_path / "disks"
     assert programs == str(tmp_path)
     assert not Path(folder).exists() and not Path(work).exists()
 
@@ -150,13 +151,15 @@ def test_the_machine_s_settings_are_not_changed(make: Make) -> None:
 def test_a_disk_needs_room_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="GB free, a disk of"), disk.folder(tmp_path, 1 << 60):
         pass
-    left = tmp_path / f"boot-x.{2**22 + 7}"
-    mine = tmp_path / f"boot-y.{os.getpid()}"
-    left.mkdir()
-    mine.mkdir()
-    with disk.folder(tmp_path, 1) as folder:
-        assert folder.is_dir()
-    assert list(tmp_path.iterdir()) == [mine]
+    with whole.scratch("boot", tmp_path) as mine:
+        # Its lock is nobody's: as a kdyno that was killed leaves it.
+        left = tmp_path / "kdyno-boot-dead"
+        (left / "in").mkdir(parents=True)
+        (left / ".held").write_text("1\n")
+        with disk.folder(tmp_path, 1) as folder:
+            assert folder.is_dir()
+        assert list(tmp_path.iterdir()) == [mine.parent]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_running_kernel_is_read(tmp_path: Path) -> None:
