@@ -45,7 +45,7 @@ check: $(BIN)/kdyno
 
 # With everything installed, a test that lacks something fails. A skip is for what no installing
 # brings, such as another CPU; the last lines say which tests were skipped, and why.
-test: WHOLE = --complete --skips build/skips
+test: WHOLE = --complete --skips=build/skips
 test: forget-skips setup-tests check
 	@$(BIN)/python -m pytest -n 2 -m "slow and not uml and not browser and not tools" $(WHOLE)
 # Apart, so that no browser is alive beside a guest that is being timed.
