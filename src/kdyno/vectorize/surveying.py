@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kdyno.command import capture
+from kdyno import whole
+from kdyno.command import Finished, capture
 from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Variant
@@ -43,26 +44,30 @@ def check(base: Variant, sets: Sequence[FlagSet], tree: Tree) -> tuple[Recipe, .
 
 def refuse_unknown(compiler: Compiler, flags: FlagSet, wanted: Extract) -> None:
     """UsageError with the compiler's words where it takes these flags or its record's not."""
-    empty = ["-x", "c", "-c", "-o", "/dev/null", "/dev/null"]
-    words = flags.cflags.split()
     # Flags of an experiment can name plugins and programs.
     program = Path(compiler.path)
-    done = capture(confined([compiler.path, *words, *empty], reads=[program]))
+    with whole.scratch("flags") as folder:
+        # clang lays its record beside the object, which therefore cannot be /dev/null.
+        empty = ["-x", "c", "-c", "-o", str(folder / "empty.o"), "/dev/null"]
+
+        def tried(words: Sequence[str]) -> Finished:
+            return capture(
+                confined([compiler.path, *words, *empty], reads=[program], writes=[folder])
+            )
+
+        done = tried(flags.cflags.split())
+        # GCC names its dumps after the object, which is no file here: those are left out.
+        asked = [word for word in wanted.flags.split() if not word.startswith("-fdump")]
+        record = tried(asked) if asked and done.status == 0 else None
     if done.status != 0:
         said = "; ".join(line for line in done.output.splitlines() if "error" in line)
         raise UsageError(
             f"{compiler.name} does not take the flags of {flags.name!r} ({flags.cflags}): {said}"
         )
-    # GCC names its dumps after the object, which is no file here: those are left out.
-    asked = [word for word in wanted.flags.split() if not word.startswith("-fdump")]
-    if (
-        asked
-        and (tried := capture(confined([compiler.path, *asked, *empty], reads=[program]))).status
-        != 0
-    ):
+    if record is not None and record.status != 0:
         raise UsageError(
             f"{compiler.name} ({compiler.version}) writes no optimisation record that kdyno reads "
-            f"({wanted.flags}): {tried.output.strip()}. Take GCC 9 or clang 12, or later ones"
+            f"({wanted.flags}): {record.output.strip()}. Take GCC 9 or clang 12, or later ones"
         )
 
 
