@@ -120,6 +120,8 @@ def profile(
 
 def begin(experiment: Experiment, suites: Catalogue, options: Options, overrides: Overrides) -> Run:
     """A new run that has boots of neither kind yet; `kdyno run --resume` would measure it."""
+    if options.sandboxed:
+        sandbox.require()
     cases = cases_of(experiment, suites)
     if not options.wait:
         with measuring("the profile", wait=False):
