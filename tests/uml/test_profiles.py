@@ -14,12 +14,13 @@ from conftest import EXPERIMENT, kdyno
 from needed import need
 
 from kdyno.errors import ToolError
+from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
 from kdyno.lab.builder import Built
 from kdyno.lab.profiled import Profiler
 from kdyno.machines.cpus import place
-from kdyno.machines.program import guest_program
-from kdyno.machines.uml import UmlBoot
+from kdyno.machines.kinds import KINDS
+from kdyno.machines.machine import Plan, Setup
 from kdyno.paths import cache_root
 from kdyno.profiles import perf
 from kdyno.profiles.stored import stored_profiles
@@ -77,18 +78,31 @@ def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -
     assert "--replace" in refused.stderr
 
 
+def profiled(stock: Image, method: str, bench: str, operations: int) -> None:
+    """One profiled boot of a kernel, whatever comes of it."""
+    case = CaseJob("x", "x", bench, seconds=None, operations=operations)
+    setup = Setup(
+        variants={"stock": Variant("stock", "")},
+        images={"stock": stock},
+        placement=place(1),
+        memory_bytes=1 << 30,
+        timeout_s=None,
+        cpus=1,
+        cache=cache_root(),
+        sandboxed=True,
+    )
+    profiler = Profiler(method, False)
+    empty = profiler.empty("stock", stock.digest, {})
+    machine = KINDS["uml"].make(setup)
+    profiler.boot(machine, Plan("stock", Job((case,))), empty, 0)
+
+
 def test_a_kernel_that_leaves_no_gmon_out_is_a_failed_boot(stock: Image) -> None:
-    job = Job((CaseJob("unixbench", "syscall", "syscall", seconds=None, operations=200_000),))
-    boot = UmlBoot(stock.kernel, guest_program(cache_root(), 64), job, place(1))
-    profiler = Profiler("gprof", False)
     with pytest.raises(ToolError, match=r"gmon\.out is missing: the kernel did not reach"):
-        profiler.boot(boot, profiler.empty("stock", stock.digest, {}), 0)
+        profiled(stock, "gprof", "syscall", 200_000)
 
 
 def test_work_that_fails_is_no_profile(stock: Image) -> None:
     require_perf()
-    job = Job((CaseJob("x", "x", "fault-exit", seconds=None, operations=1000),))
-    boot = UmlBoot(stock.kernel, guest_program(cache_root(), 64), job, place(1))
-    profiler = Profiler("perf", False)
     with pytest.raises(ToolError, match="did not do its work"):
-        profiler.boot(boot, profiler.empty("stock", stock.digest, {}), 0)
+        profiled(stock, "perf", "fault-exit", 1000)
