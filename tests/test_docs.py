@@ -34,6 +34,8 @@ VERBS: dict[str, Any] = {
     **{f"{name} {of}": it for name, verb in GROUPS.items() for of, it in verb.commands.items()},
 }
 TARGET = r"\]\(([^)#\s]+)(#[^)]*)?\)"
+ANYWHERE = r"\]\(([^)#\s]*)(#[^)]*)?\)"
+"""The same, within a page too."""
 
 
 def blocks(text: str) -> Iterator[str]:
@@ -150,9 +152,19 @@ def test_every_word_and_flag_kind_is_explained() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for target, _ in re.findall(TARGET, text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    for target, place in re.findall(ANYWHERE, text):
+        if "://" in target:
+            continue
+        found = page.parent / target if target else page
+        assert found.exists(), target
+        if place:
+            assert place[1:] in anchors(found), f"{target}{place}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What a heading is linked by: its letters, digits, `_` and `-`, with `-` for a space."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
