@@ -10,8 +10,8 @@ The rules, in the order in which they are applied:
 - 11: a watched case is inconclusive, or slower inside the noise floor.
 - 0: none of it.
 
-Negative controls and the baseline's own copy count only where a rule names the control. Without
-rules the status is 0, or 1 when nothing at all was measured.
+A negative control counts only where a rule names it, the baseline's own copy never. Without rules
+the status is 0, or 1 when nothing at all was measured.
 
 Where factors are crossed, a level of a factor of kernels counts as a case does: on average and at
 each level of another factor (several cells together see what one alone does not). Interactions
