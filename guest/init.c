@@ -17,15 +17,16 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "machine.h"
 #include "rights.h"
 #include "session.h"
 #include "verbs.h"
 
-static const char channel_path[] = "/dev/tty1";
+static const struct machine *machine; // known before anything can fail
 
 static _Noreturn void power_off(void) {
     sync();
-    reboot(RB_POWER_OFF);
+    reboot(machine->ends_by);
     fprintf(stderr, "kdyno-guest: cannot power off: %s\n", strerror(errno));
     _exit(1); // the kernel panics, which ends the boot too
 }
@@ -90,41 +91,39 @@ static void tidy_environment(void) {
         setenv("KDYNO_DIR", kept, 1);
 }
 
-// kdyno.job=PATH. A word with a dot never reaches init's environment: the kernel takes it for a
-// module's parameter. It stands in /proc/cmdline all the same.
-static const char *job_path(void) {
-    static char line[4097];
+// The value of a word NAME=VALUE of the kernel's command line, or NULL. A word with a dot never
+// reaches init's environment: the kernel takes it for a module's parameter. It stands in
+// /proc/cmdline all the same.
+static char *told(const char *name) {
+    char line[4097];
     int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
     close(fd);
     line[got > 0 ? got : 0] = 0;
+    size_t length = strlen(name);
     for (char *word = strtok(line, " \n"); word; word = strtok(NULL, " \n"))
-        if (!strncmp(word, "kdyno.job=", 10))
-            return word + 10;
-    return "/tmp/kdyno.job";
-}
-
-// The root is mounted read-only as a rule; the folder of the job file may be writable behind it.
-static void remove_job(const char *path) {
-    if (!unlink(path) || errno != EROFS)
-        return;
-    if (!mount(NULL, "/", NULL, MS_REMOUNT, NULL)) {
-        unlink(path);
-        mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL);
-    }
+        if (!strncmp(word, name, length) && word[length] == '=')
+            return strdup(word + length + 1);
+    return NULL;
 }
 
 static int open_channel(void) {
-    int fd = open(channel_path, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0)
-        die(channel_path, "no results channel: the command line needs con1=fd:N");
+    const char *path = machine->channel;
+    int fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) {
+        char why[200];
+        snprintf(why, sizeof why, "no results channel: %s", machine->channel_asks);
+        die(path, why);
+    }
     struct termios mode;
-    if (tcgetattr(fd, &mode))
-        die(channel_path, strerror(errno));
-    cfmakeraw(&mode);
-    if (tcsetattr(fd, TCSANOW, &mode))
-        die(channel_path, strerror(errno));
-    unlink(channel_path); // cases have no business there
+    if (machine->channel_is_tty) {
+        if (tcgetattr(fd, &mode))
+            die(path, strerror(errno));
+        cfmakeraw(&mode);
+        if (tcsetattr(fd, TCSANOW, &mode))
+            die(path, strerror(errno));
+    }
+    unlink(path); // cases have no business there
     return fd;
 }
 
@@ -144,20 +143,17 @@ static void renew_tmp(void) {
 
 // What the host gives beside the job: programs, a kernel source, a disk. None of it is a must.
 static void mount_shared(const char *job) {
-    char from[4200];
-    const char *slash = strrchr(job, '/');
-    snprintf(from, sizeof from, "%.*s/shared", slash ? (int)(slash - job) : 0, job);
     mkdir("/run/kdyno", 0755);
-    if (mount("shared", "/run/kdyno", "hostfs", MS_RDONLY | MS_NODEV, from) && errno != ENOENT)
+    if (!machine->share(job, "/run/kdyno") && errno != ENOENT)
         fprintf(stderr, "kdyno-guest: nothing shared: %s\n", strerror(errno));
-    if (access("/dev/ubda", F_OK))
+    if (access(machine->disk, F_OK))
         return;
     mkdir("/run/disk", 0755);
-    if (mount("/dev/ubda", "/run/disk", "ext4", MS_NODEV, NULL))
+    if (mount(machine->disk, "/run/disk", "ext4", MS_NODEV, NULL))
         fprintf(stderr, "kdyno-guest: the disk cannot be mounted: %s\n", strerror(errno));
     else if (chmod("/run/disk", 01777))
         fprintf(stderr, "kdyno-guest: /run/disk: %s\n", strerror(errno));
-    unlink("/dev/ubda"); // a file system in use is not to be changed behind the kernel's back
+    unlink(machine->disk); // a file system in use is not to be changed behind the kernel's back
 }
 
 // The host's folders may hold device nodes, and their numbers would mean this kernel's devices:
@@ -178,6 +174,7 @@ int verb_init(int argc, char **argv) {
         fprintf(stderr, "kdyno-guest: init is for process 1 of a booted kernel\n");
         return EXIT_USAGE;
     }
+    machine = machine_find(NULL);
     umask(022);
     may_mount("devtmpfs", "/dev", 0, "mode=0755");
     open_console();
@@ -187,12 +184,16 @@ int verb_init(int argc, char **argv) {
     harness_enter_guest();
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 
+    const char *name = told("kdyno.machine"), *path = told("kdyno.job");
+    const struct machine *row = machine_find(name);
+    if (!row)
+        die(name, "this guest knows no such machine (guest/machine.c)");
+    machine = row;
+    path = path ? path : "/tmp/kdyno.job";
     int fd = open_channel();
-    const char *path = job_path();
-    char *text = job_read(path, error, sizeof error);
+    char *text = machine->take_job(path, fd, error, sizeof error);
     if (!text)
         die("no job", error);
-    remove_job(path);
     bool good = job_parse(&job, text);
     channel_open(fd, fd, job.nonce);
     explicit_bzero(job.nonce, sizeof job.nonce);
@@ -215,6 +216,7 @@ int verb_init(int argc, char **argv) {
     tidy_environment();
     setsid();
     session_run(&job, renew_tmp);
-    tcdrain(fd);
+    if (machine->channel_is_tty)
+        tcdrain(fd);
     power_off();
 }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "machine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <unistd.h>
+
+#include "job.h"
+
+// The root is mounted read-only as a rule; the folder of the job file may be writable behind it.
+static void remove_file(const char *path) {
+    if (!unlink(path) || errno != EROFS)
+        return;
+    if (!mount(NULL, "/", NULL, MS_REMOUNT, NULL)) {
+        unlink(path);
+        mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY, NULL);
+    }
+}
+
+static char *take_file(const char *path, int channel, char *error, size_t size) {
+    (void)channel;
+    char *text = job_read(path, error, size);
+    if (text)
+        remove_file(path);
+    return text;
+}
+
+// The host's folder beside the job file.
+static bool share_hostfs(const char *path, const char *at) {
+    char from[4200];
+    const char *slash = strrchr(path, '/');
+    snprintf(from, sizeof from, "%.*s/shared", slash ? (int)(slash - path) : 0, path);
+    return !mount("shared", at, "hostfs", MS_RDONLY | MS_NODEV, from);
+}
+
+static const struct machine machines[] = {
+    {
+        .name = "uml",
+        .take_job = take_file,
+        .channel = "/dev/tty1",
+        .channel_asks = "the command line needs con1=fd:N",
+        .channel_is_tty = true,
+        .disk = "/dev/ubda",
+        .share = share_hostfs,
+        .ends_by = RB_POWER_OFF,
+    },
+};
+
+const struct machine *machine_find(const char *name) {
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
+        if (!name || !strcmp(machines[i].name, name))
+            return &machines[i];
+    return NULL;
+}
