@@ -17,9 +17,9 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from kdyno.memcpy.goals import goals
-from kdyno.memcpy.results import read_bench
-from kdyno.report.benchtable import figures_text
+from kdyno.labs.memcpy.time.goals import goals
+from kdyno.labs.memcpy.time.results import read_bench
+from kdyno.labs.memcpy.time.tables import figures_text
 
 
 def main() -> int:

@@ -22,18 +22,18 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from kdyno.cli.session import load
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import build
 from kdyno.kernels.image import Image
-from kdyno.lab.builder import Recipes, check
 from kdyno.machines.cpus import place
 from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot, boot
+from kdyno.measure.builder import Recipes, check
 from kdyno.paths import cache_root, data_root
 from kdyno.store.boot import BootRecord
 from kdyno.store.run import list_runs
 from kdyno.suites.job import Job, render
+from kdyno.verbs.options import load
 
 EXPERIMENT = data_root() / "experiments" / "simd-memcpy.toml"
 

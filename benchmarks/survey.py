@@ -17,13 +17,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from benchmarks.speed import EXPERIMENT, Figure, timed
-from kdyno.cli.session import load
 from kdyno.experiment.model import Variant
 from kdyno.kernels.build import build
 from kdyno.kernels.source import fetch, parse
+from kdyno.labs.vectorize import builds as surveying
+from kdyno.labs.vectorize.flags import flag_set
 from kdyno.paths import cache_root
-from kdyno.vectorize import surveying
-from kdyno.vectorize.flags import flag_set
+from kdyno.verbs.options import load
 
 MOST = 1.3
 

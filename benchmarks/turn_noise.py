@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from kdyno.lab.rounds import orders
+from kdyno.measure.rounds import orders
 from kdyno.stats.groups import locations
 
 Floats = NDArray[np.float64]

@@ -25,28 +25,29 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.speed import EXPERIMENT, Figure, finish
-from kdyno.cli.session import load
 from kdyno.errors import ToolError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import raw_effects
 from kdyno.judge.question import Question
-from kdyno.lab import booting, group
-from kdyno.lab.asking import asked_of
-from kdyno.lab.benches import bench_of, tree_of
-from kdyno.lab.booting import Bench, info
-from kdyno.lab.builder import build_all, check
-from kdyno.lab.execution import Options, execute
-from kdyno.lab.interleaving import effort
-from kdyno.lab.member import Member
-from kdyno.lab.plan import block_order
-from kdyno.lab.vocabulary import vocabulary
 from kdyno.machines.cpus import measuring
+from kdyno.measure import bench as booting
+from kdyno.measure import group
+from kdyno.measure.asking import asked_of
+from kdyno.measure.bench import Bench, info
+from kdyno.measure.benches import bench_of, tree_of
+from kdyno.measure.builder import build_all, check
+from kdyno.measure.execution import Options, execute
+from kdyno.measure.interleaving import effort
+from kdyno.measure.member import Member
+from kdyno.measure.plan import block_order
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Gathering
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs.options import load
 
 WAYS = ("boots", "turns")
 SIX = """

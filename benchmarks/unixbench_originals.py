@@ -24,18 +24,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kdyno.cli.session import load
 from kdyno.kernels.build import build
-from kdyno.lab.builder import check
 from kdyno.machines.cpus import place
 from kdyno.machines.program import guest_program
 from kdyno.machines.uml import Outcome, UmlBoot, boot
+from kdyno.measure.builder import check
 from kdyno.paths import cache_root, data_root
 from kdyno.suites.catalogue import Case, case_job, find
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.job import CaseJob, Job
 from kdyno.suites.record import Sample
 from kdyno.suites.score import score_of
+from kdyno.verbs.options import load
 
 EXPERIMENT = data_root() / "experiments" / "simd-memcpy.toml"
 _PLACE = "/run/kdyno/originals"

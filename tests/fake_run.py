@@ -9,11 +9,11 @@ from typing import Any
 
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
 from kdyno.judge.question import Question
-from kdyno.lab.asking import asked_of
-from kdyno.lab.booting import Bench, info
-from kdyno.lab.measuring import Loop, Past, Status
 from kdyno.machines.cpus import place
 from kdyno.machines.fake import FakeMachine, Fault, Rule
+from kdyno.measure.asking import asked_of
+from kdyno.measure.bench import Bench, info
+from kdyno.measure.loop import Loop, Past, Status
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, create_run, open_run, write_run
@@ -43,7 +43,7 @@ def bench(
     lacking: tuple[str, ...] = (),
     **measure: object,
 ) -> Bench:
-    from kdyno.lab.equipment import Equipment
+    from kdyno.measure.equipment import Equipment
 
     given: dict[str, Any] = {"max_boots": 8, "precision": 1e-9, "seed": 7, **measure}
     given.setdefault("min_boots", given["max_boots"] + 1)  # what is made up has no spread

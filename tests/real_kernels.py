@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kdyno.lab.builder import Built
+from kdyno.measure.builder import Built
 
 EXPERIMENT = Path(__file__).parent / "uml" / "umask.toml"
 
 
 def built_kernels(file: Path = EXPERIMENT) -> Built:
     """The images of an experiment."""
-    from kdyno.cli.session import load
-    from kdyno.lab.builder import build_all, check
+    from kdyno.measure.builder import build_all, check
     from kdyno.paths import cache_root
+    from kdyno.verbs.options import load
 
     experiment, _ = load(file)
     recipes = check(experiment, cache_root(), lambda _text, _part: None)

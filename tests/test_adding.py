@@ -21,7 +21,7 @@ ROOT = data_root()
 # As the kdyno command, but for the lock: another kdyno that measures is nothing to wait for here.
 KDYNO = """
 from contextlib import nullcontext
-from kdyno.lab import execution
+from kdyno.measure import execution
 from kdyno.cli.main import main
 execution.measuring = lambda *_words, **_more: nullcontext()
 raise SystemExit(main())

@@ -16,7 +16,7 @@ import yaml
 from test_docs import parsed
 
 from kdyno.experiment.loader import parse
-from kdyno.lab.vocabulary import vocabulary
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
 
 FOLDER = Path(__file__).parent.parent / "docs" / "ci"

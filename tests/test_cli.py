@@ -17,8 +17,8 @@ from command_line import Kdyno, experiment_file, kdyno, stored, verdict
 
 from kdyno import __version__
 from kdyno.cli.main import app
-from kdyno.lab import doctor
-from kdyno.lab.doctor import NEEDS, Finding
+from kdyno.doctor import doctor
+from kdyno.doctor.doctor import NEEDS, Finding
 
 __all__ = ["kdyno"]
 

@@ -24,8 +24,8 @@ from command_line import (
 )
 
 from kdyno.errors import Interrupted, ToolError
-from kdyno.lab import builder, execution
-from kdyno.lab.execution import Options
+from kdyno.measure import builder, execution
+from kdyno.measure.execution import Options
 from kdyno.store.run import open_run
 from kdyno.store.verdict import Effect, Verdict
 
@@ -257,7 +257,7 @@ PROGRAM = """
 import signal, sys
 from pathlib import Path
 from kdyno.cli.main import main
-from kdyno.lab import execution
+from kdyno.measure import execution
 def execute(experiment, suites, options):
     options.listener.started(options.runs / "2026-01-01T0000-tiny-abcd")
     signal.pause()

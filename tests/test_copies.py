@@ -14,12 +14,9 @@ from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
-from kdyno.lab.counting import PATCH, counting_experiment
-from kdyno.lab.trying import case_experiment_text
-from kdyno.lab.vocabulary import vocabulary
-from kdyno.labs.memcpy.copies import amount, bar, parts, volume
-from kdyno.labs.memcpy.copies_chart import chart
-from kdyno.memcpy.distribution import (
+from kdyno.labs.memcpy.count.chart import chart
+from kdyno.labs.memcpy.count.counting import PATCH, counting_experiment
+from kdyno.labs.memcpy.count.distribution import (
     Distribution,
     Site,
     distribution,
@@ -28,13 +25,16 @@ from kdyno.memcpy.distribution import (
     render_distribution,
     write_distribution,
 )
-from kdyno.memcpy.dump import Counted, read_dump
-from kdyno.memcpy.shares import aligned, by_size, size_quantile
-from kdyno.memcpy.shipped import shipped_folder
-from kdyno.memcpy.sites import distribution_of, function_at, site_at
-from kdyno.memcpy.trace import Copy, parse_trace, read_trace, render_trace, write_trace
-from kdyno.memcpy.trace import distribution_of as distribution_of_trace
-from kdyno.profiles.symbols import Symbols
+from kdyno.labs.memcpy.count.dump import Counted, read_dump
+from kdyno.labs.memcpy.count.shares import aligned, by_size, size_quantile
+from kdyno.labs.memcpy.count.shipped import shipped_folder
+from kdyno.labs.memcpy.count.sites import distribution_of, function_at, site_at
+from kdyno.labs.memcpy.count.tables import amount, bar, parts, volume
+from kdyno.labs.memcpy.count.trace import Copy, parse_trace, read_trace, render_trace, write_trace
+from kdyno.labs.memcpy.count.trace import distribution_of as distribution_of_trace
+from kdyno.labs.profile.symbols import Symbols
+from kdyno.measure.commands import case_experiment_text
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.show.terminal import Screen, text
 from kdyno.suites.catalogue import load
 

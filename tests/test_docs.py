@@ -15,9 +15,9 @@ from held import held
 from pydantic import BaseModel
 
 import kdyno.cli.main
+from kdyno.doctor.doctor import INSTALL, NEEDS
 from kdyno.experiment.loader import parse
-from kdyno.lab.doctor import INSTALL, NEEDS
-from kdyno.lab.vocabulary import vocabulary
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.exporters import exporters
 from kdyno.store import verdict
 from kdyno.suites.catalogue import load
@@ -141,7 +141,7 @@ def test_every_word_and_flag_kind_is_explained() -> None:
     text = (ROOT / "docs" / "reading-a-verdict.md").read_text(encoding="utf-8")
     source = "".join(
         path.read_text(encoding="utf-8")
-        for folder in ("judge", "lab", "machines")
+        for folder in ("judge", "measure", "machines")
         for path in sorted((ROOT / "src/kdyno" / folder).glob("*.py"))
     )
     kinds = set(re.findall(r'Flag\(\s*kind="([a-z-]+)"', source))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.lab import doctor
-from kdyno.lab.doctor import INSTALL, NEEDS, Finding, family, install_line, suites_line
+from kdyno.doctor import doctor
+from kdyno.doctor.doctor import INSTALL, NEEDS, Finding, family, install_line, suites_line
 from kdyno.paths import data_root
 
 DEBIAN = """PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"
@@ -95,7 +95,7 @@ def test_names_are_said_once() -> None:
 
 def test_an_empty_path_lacks_every_program(tmp_path: Path) -> None:
     code = (
-        "from kdyno.lab.doctor import examine\n"
+        "from kdyno.doctor.doctor import examine\n"
         "for f in examine(): print(f.need.name, f.problem, sep=': ')"
     )
     said = subprocess.run(

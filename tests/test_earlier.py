@@ -15,11 +15,11 @@ from kdyno.experiment.loader import load
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.judge.comparing import compare
 from kdyno.judge.question import Question
-from kdyno.lab.asking import asked_of
-from kdyno.lab.booting import info
-from kdyno.lab.plan import copy_name
-from kdyno.lab.vocabulary import vocabulary
 from kdyno.machines.uml_machine import CAVEAT
+from kdyno.measure.asking import asked_of
+from kdyno.measure.bench import info
+from kdyno.measure.plan import copy_name
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.site.series import series_of
 from kdyno.report.site.summary import summarize
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample

@@ -12,9 +12,9 @@ from kdyno.experiment.loader import load
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.kernels import foreign
 from kdyno.kernels.config import wishes
-from kdyno.kernels.routine import of_variant
+from kdyno.kernels.routines.routine import of_variant
 from kdyno.kernels.source import Tree
-from kdyno.lab.vocabulary import vocabulary
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.selection import cases_of, jobs_of
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 from test_experiment_messages import DATA, VOCABULARY
 
-from kdyno.cli.session import consent
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides, apply
-from kdyno.lab.extent import extent, question
+from kdyno.measure.extent import extent, question
+from kdyno.verbs.options import consent
 
 
 def crossed(factors: int, key: str = 'config = ["CONFIG_X{i}=y"]', more: str = "") -> Experiment:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.lab.equipment import equip
-from kdyno.lab.sampling import OUTPUT_KEPT, load_flags, samples_of
+from kdyno.measure.equipment import equip
+from kdyno.measure.sampling import OUTPUT_KEPT, load_flags, samples_of
 from kdyno.suites import record
 from kdyno.suites.catalogue import Case, case_job, load, load_file
 from kdyno.suites.figure import NoFigure, read

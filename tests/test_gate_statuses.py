@@ -22,7 +22,7 @@ from command_line import (
 )
 
 from kdyno.errors import Interrupted, ToolError
-from kdyno.lab import execution
+from kdyno.measure import execution
 from kdyno.store.verdict import CaseValue, Verdict
 
 __all__ = ["kdyno"]

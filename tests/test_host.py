@@ -17,13 +17,13 @@ from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
-from kdyno.lab import benches
-from kdyno.lab.execution import Options, execute, resume
-from kdyno.lab.vocabulary import vocabulary
 from kdyno.machines import disk, host_machine
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.events import Events
 from kdyno.machines.host import HostJob, Running, running, start, work_off
+from kdyno.measure import benches
+from kdyno.measure.execution import Options, execute, resume
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.terminal import text
 from kdyno.store.boot import BootRecord
 from kdyno.store.earlier import whole_manifest
@@ -224,7 +224,7 @@ def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opti
     program = make()
     for module in (benches, host_machine):
         monkeypatch.setattr(module, "guest_program", lambda _cache, _bits: program)
-    monkeypatch.setattr("kdyno.lab.equipment._found", lambda _need, _programs: True)
+    monkeypatch.setattr("kdyno.measure.equipment._found", lambda _need, _programs: True)
     # Another kdyno that measures on this machine is nothing to wait for here.
     lock = f"\0kdyno-test-{os.getpid()}-{tmp_path.name}"
     monkeypatch.setattr("kdyno.machines.cpus._LOCK", lock)
@@ -285,7 +285,9 @@ def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost:
 def test_a_run_says_what_was_asked_and_of_which_work(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdyno.lab.equipment._found", lambda need, _programs: need != "hackbench")
+    monkeypatch.setattr(
+        "kdyno.measure.equipment._found", lambda need, _programs: need != "hackbench"
+    )
     run, verdict = execute(experiment(HOST + 'equivalent = "2%"\n'), load(), options)
     assert [(it.case, it.reason) for it in verdict.values] == [
         ("pipe", None),

@@ -17,8 +17,8 @@ from kdyno.experiment import loader
 from kdyno.experiment.model import ConfigFragment, Experiment, Variant
 from kdyno.kernels.build import configure
 from kdyno.kernels.config import Wish, parse_line, unmet, wishes
-from kdyno.lab.builder import Recipes, build_all
-from kdyno.lab.vocabulary import vocabulary
+from kdyno.measure.builder import Recipes, build_all
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import load
 

@@ -14,7 +14,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Variant
 from kdyno.kernels import compiler as compilers
 from kdyno.kernels.recipe import recipe_of
-from kdyno.kernels.routine import list_routines
+from kdyno.kernels.routines.routine import list_routines
 
 ROUTINE, OTHER_ROUTINE = [routine.name for routine in list_routines() if "um" in routine.archs][:2]
 

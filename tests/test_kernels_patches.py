@@ -15,7 +15,7 @@ from toy_kernel import FILES, Toy, diff, make_source
 
 from kdyno.errors import UsageError
 from kdyno.kernels.changes import Changes, of_variant, touched_paths
-from kdyno.kernels.routine import PLACE
+from kdyno.kernels.routines.routine import PLACE
 
 SORT = FILES["lib/sort.c"]
 

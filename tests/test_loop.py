@@ -15,12 +15,12 @@ from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import log_ratios
 from kdyno.judge.question import Question
-from kdyno.lab import measuring
-from kdyno.lab.interleaving import choose
-from kdyno.lab.plan import block_order
-from kdyno.lab.rounds import orders
 from kdyno.machines.fake import Fault
 from kdyno.machines.machine import Can, Footprint
+from kdyno.measure import loop as measuring
+from kdyno.measure.interleaving import choose
+from kdyno.measure.plan import block_order
+from kdyno.measure.rounds import orders
 from kdyno.store.run import Run
 from kdyno.store.samples import samples
 

@@ -20,17 +20,17 @@ from synthetic_run import Shape, case, make
 from test_docs_examples import examples
 
 from kdyno.errors import UsageError
-from kdyno.memcpy import bench as benching
-from kdyno.memcpy import judging, loads, replay
-from kdyno.memcpy.distribution import distribution
-from kdyno.memcpy.goals import goals
-from kdyno.memcpy.rack import Contender
-from kdyno.memcpy.results import Bench, Ceiling, Entry, parse_bench, read_bench, to_json
-from kdyno.memcpy.trace import Copy
-from kdyno.report import benchtable
-from kdyno.report.charts import curves
+from kdyno.kernels.routines.rack import Contender
+from kdyno.labs.memcpy.count.distribution import distribution
+from kdyno.labs.memcpy.count.trace import Copy
+from kdyno.labs.memcpy.time import bench as benching
+from kdyno.labs.memcpy.time import curves, loads, replay
+from kdyno.labs.memcpy.time import ratios as judging
+from kdyno.labs.memcpy.time import tables as benchtable
+from kdyno.labs.memcpy.time.goals import goals
+from kdyno.labs.memcpy.time.page import page
+from kdyno.labs.memcpy.time.results import Bench, Ceiling, Entry, parse_bench, read_bench, to_json
 from kdyno.report.charts.vega import unchecked
-from kdyno.report.html.benchpage import page
 
 __all__ = ["kdyno"]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.kernels import cpu
-from kdyno.kernels.routine import FUNCTIONS, Routine, find_routine, list_routines
-from kdyno.lab.builder import check as check_experiment
-from kdyno.lab.vocabulary import vocabulary
-from kdyno.memcpy import checking
+from kdyno.kernels.routines import checking
+from kdyno.kernels.routines.routine import FUNCTIONS, Routine, find_routine, list_routines
+from kdyno.measure.builder import check as check_experiment
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
 
 BROKEN = Path(__file__).parent / "routine" / "broken.S"
@@ -91,7 +91,7 @@ def test_the_answer_is_kept_for_the_same_code_only(tmp_path: Path) -> None:
 def test_a_broken_routine_is_never_built_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdyno.lab.builder.fetch", lambda *_, **__: pytest.fail("went on"))
+    monkeypatch.setattr("kdyno.measure.builder.fetch", lambda *_, **__: pytest.fail("went on"))
     text = find_routine("fsrm").path.read_text("utf-8")
     text = text.replace("(fsrm)", "(mine)").replace("requires: fsrm", "requires: sse2")
     (tmp_path / "mine.S").write_text(text.replace("rep movsb", "rep movsb\n\tmovb $0, (%rdi)"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdyno.memcpy.kunit import parse_ktap
+from kdyno.labs.memcpy.check.ktap import parse_ktap
 
 GOOD = """\
 Linux version 7.3

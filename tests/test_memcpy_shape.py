@@ -12,9 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdyno.errors import UsageError
-from kdyno.kernels.routine import FUNCTIONS, PAGES, parse_routine, routines_folder, start_of
-from kdyno.memcpy.generator import describe, generate
-from kdyno.memcpy.shape import LARGE, TAILS, WIDTHS, Shape, parse_shape
+from kdyno.kernels.routines.routine import (
+    FUNCTIONS,
+    PAGES,
+    parse_routine,
+    routines_folder,
+    start_of,
+)
+from kdyno.labs.memcpy.make.generator import describe, generate
+from kdyno.labs.memcpy.make.shape import LARGE, TAILS, WIDTHS, Shape, parse_shape
 
 _MADE = re.compile(r"generated: kdyno memcpy generate (\S+)(?: --name (\S+))? -o (\S+)$", re.M)
 GENERATED = [

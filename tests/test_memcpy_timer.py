@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
-from kdyno.kernels.routine import parse_routine
+from kdyno.kernels.routines import rack
+from kdyno.kernels.routines.routine import parse_routine
+from kdyno.labs.memcpy.time import bench as benching
+from kdyno.labs.memcpy.time import field as racing
+from kdyno.labs.memcpy.time import loads
+from kdyno.labs.memcpy.time.timer import Line, Task, figure, parse, time_all
 from kdyno.machines.cpus import place
-from kdyno.memcpy import bench as benching
-from kdyno.memcpy import loads, racing, rack
-from kdyno.memcpy.timer import Line, Task, figure, parse, time_all
 
 needs_compiler = pytest.mark.needs("gcc")
 TASKS = (

@@ -11,15 +11,15 @@ import pytest
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
-from kdyno.labs.memcpy import tuning as shown
-from kdyno.memcpy import tuning
-from kdyno.memcpy.loads import Load
-from kdyno.memcpy.prediction import given_share, predict, share_of
-from kdyno.memcpy.shape import Shape
-from kdyno.memcpy.tuned import Tuned
-from kdyno.memcpy.tuning import Round, choose, halving, plain_shapes, with_large
-from kdyno.memcpy.verifying import experiment_text
-from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot
+from kdyno.labs.memcpy.make.shape import Shape
+from kdyno.labs.memcpy.time.loads import Load
+from kdyno.labs.memcpy.tune import search as tuning
+from kdyno.labs.memcpy.tune import tables as shown
+from kdyno.labs.memcpy.tune.prediction import given_share, predict, share_of
+from kdyno.labs.memcpy.tune.result import Tuned
+from kdyno.labs.memcpy.tune.search import Round, choose, halving, plain_shapes, with_large
+from kdyno.labs.memcpy.tune.verify import experiment_text
+from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
 from kdyno.report.show import terminal
 from kdyno.stats.effect import paired_effect
 from kdyno.store.verdict import Effect, Verdict
@@ -155,8 +155,8 @@ def test_the_share_of_a_profile() -> None:
 
 def test_the_experiment_of_verify_is_one(tmp_path: Path) -> None:
     from kdyno.experiment.loader import parse
-    from kdyno.lab.vocabulary import vocabulary
-    from kdyno.memcpy.generator import generate
+    from kdyno.labs.memcpy.make.generator import generate
+    from kdyno.measure.vocabulary import vocabulary
     from kdyno.suites.catalogue import load
 
     file = tmp_path / "mine.S"

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdyno.errors import ToolError
-from kdyno.profiles import gmon
-from kdyno.profiles.symbols import Symbols, parse, symbols_of
+from kdyno.labs.profile import gmon
+from kdyno.labs.profile.symbols import Symbols, parse, symbols_of
 
 NM = """\
 0000000060000334 r __binary_start

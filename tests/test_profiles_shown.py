@@ -15,14 +15,15 @@ from test_docs_examples import examples
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse, Variant
-from kdyno.lab import profiling, siblings
-from kdyno.profiles.stored import stored_profiles
-from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot, Stack, to_json
-from kdyno.report import profile as shown
+from kdyno.labs.profile import boots as profiling
+from kdyno.labs.profile import siblings
+from kdyno.labs.profile import tables as shown
+from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot, Stack, to_json
+from kdyno.labs.profile.stored import stored_profiles
+from kdyno.labs.published.files import load as load_article
 from kdyno.report.evidence import gather
 from kdyno.report.html.page import page
 from kdyno.report.show import terminal
-from kdyno.store.published import load as load_article
 from kdyno.store.run import Run, write_run
 
 __all__ = ["kdyno"]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.profiles.differences import difference, rows, total
-from kdyno.profiles.table import (
+from kdyno.labs.profile.differences import difference, rows, total
+from kdyno.labs.profile.record import (
     FunctionTime,
     Profile,
     ProfiledBoot,

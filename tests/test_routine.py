@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kdyno.errors import UsageError
-from kdyno.kernels.routine import (
+from kdyno.kernels.routines.routine import (
     FUNCTIONS,
     OWN_PAGES,
     PAGES,

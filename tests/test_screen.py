@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from command_line import EXPERIMENT, Kdyno, Said, effect, experiment_file, kdyno, stored, verdict
 
-from kdyno.cli import output
 from kdyno.errors import ToolError
 from kdyno.paths import data_root
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import open_run, write_run
 from kdyno.store.verdict import Flag
+from kdyno.verbs import output
 
 __all__ = ["kdyno"]
 
@@ -45,7 +45,7 @@ def test_one_place_prints() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in PRINTERS
     }
     # The progress display draws itself; every text in it goes through report/plain.py.
-    assert found == {"cli/output.py", "report/progress.py"}
+    assert found == {"verbs/output.py", "report/progress.py"}
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def guest_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_words: object, **_more: object) -> None:
         raise ToolError(f"the guest said: {EVIL}\n{EVIL}")
 
-    for module in ("lab.builder", "lab.execution", "lab.profiling"):
+    for module in ("measure.builder", "measure.execution", "labs.profile.boots"):
         monkeypatch.setattr(f"kdyno.{module}.check", refused)
     monkeypatch.setattr("kdyno.kernels.source.fetch", refused)
     monkeypatch.setattr("kdyno.machines.program.guest_program", refused)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.lab import suite_programs
-from kdyno.lab.doctor import NEEDS, Finding, install_line
-from kdyno.lab.equipment import equip
-from kdyno.lab.need import INSTALL
-from kdyno.lab.suite_programs import SUITE_NEEDS
+from kdyno.doctor import suite_programs
+from kdyno.doctor.doctor import NEEDS, Finding, install_line
+from kdyno.doctor.need import INSTALL
+from kdyno.doctor.suite_programs import SUITE_NEEDS
+from kdyno.measure.equipment import equip
 from kdyno.suites.catalogue import find, load
 
 PROGRAMS = Path(__file__).parent.parent / "guest" / "programs"
@@ -70,7 +70,7 @@ def test_what_a_machine_without_them_lacks(tmp_path: Path, monkeypatch: pytest.M
 def test_either_name_of_a_program_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdyno.lab.equipment.ENVIRONMENT", {"PATH": str(tmp_path)})
+    monkeypatch.setattr("kdyno.measure.equipment.ENVIRONMENT", {"PATH": str(tmp_path)})
     suites = load()
     web, pipe = suites["apachebench"].cases[0], find(suites, "unixbench").case("pipe")
 
@@ -88,7 +88,7 @@ def test_either_name_of_a_program_is_enough(
 def test_without_any_program_every_such_case_says_what_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdyno.lab.equipment.ENVIRONMENT", {"PATH": str(tmp_path)})
+    monkeypatch.setattr("kdyno.measure.equipment.ENVIRONMENT", {"PATH": str(tmp_path)})
     suites = load()
     cases = [it for suite in suites.values() for it in suite.cases if it.program]
     native = suites["unixbench"].case("pipe")

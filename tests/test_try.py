@@ -10,8 +10,8 @@ import pytest
 from kdyno.errors import UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
-from kdyno.lab.trying import Trial, experiment_text
-from kdyno.lab.vocabulary import vocabulary
+from kdyno.measure.commands import Trial, experiment_text
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import load
 from kdyno.suites.selection import cases_of, jobs_of

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from kdyno.experiment.loader import parse
-from kdyno.lab.vocabulary import vocabulary
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
 
 DOCS = Path(__file__).parent.parent / "docs"

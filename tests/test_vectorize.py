@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.compiler import identify
-from kdyno.vectorize import clang, collecting, disassembly, gcc, surveying
-from kdyno.vectorize.flags import KNOWN, FlagSet, flag_set, flag_sets
-from kdyno.vectorize.loops import Loop, ObjectRecord, Records, from_json, to_json
-from kdyno.vectorize.reasons import OTHER, REASONS, reason_of
+from kdyno.labs.vectorize import builds as surveying
+from kdyno.labs.vectorize import clang, collecting, disassembly, gcc
+from kdyno.labs.vectorize.flags import KNOWN, FlagSet, flag_set, flag_sets
+from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records, from_json, to_json
+from kdyno.labs.vectorize.reasons import OTHER, REASONS, reason_of
 
 SOURCE = """\
 void clear(int *a, int n) { for (int i = 0; i < n; i++) a[i] = 0; }

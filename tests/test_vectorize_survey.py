@@ -17,16 +17,17 @@ from test_docs_examples import examples
 from toy_kernel import OBJECTS, Toy, variant
 
 from kdyno.kernels.extract import has
+from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
+from kdyno.labs.profile.record import to_json as profile_json
+from kdyno.labs.vectorize import builds as surveying
+from kdyno.labs.vectorize import collecting, hot, published
 from kdyno.labs.vectorize import tables as shown
+from kdyno.labs.vectorize.flags import flag_sets
+from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records
 from kdyno.labs.vectorize.page import page
-from kdyno.profiles.table import FunctionTime, Profile, ProfiledBoot
-from kdyno.profiles.table import to_json as profile_json
+from kdyno.labs.vectorize.survey import Side, Survey, survey_from_json, survey_to_json
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import of_rows
-from kdyno.vectorize import collecting, hot, published, surveying
-from kdyno.vectorize.flags import flag_sets
-from kdyno.vectorize.loops import Loop, ObjectRecord, Records
-from kdyno.vectorize.survey import Side, Survey, survey_from_json, survey_to_json
 
 __all__ = ["kdyno"]
 

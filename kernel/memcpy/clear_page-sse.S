@@ -6,7 +6,7 @@
  * arch: um
  * function: clear_page
  *
- * Change the shape or src/kdyno/memcpy/generator.py, not this file.
+ * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
 

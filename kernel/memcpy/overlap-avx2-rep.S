@@ -5,7 +5,7 @@
  * source: generated: kdyno memcpy generate avx2-128-overlap-rep-16384 --name overlap-avx2-rep -o overlap-avx2-rep.S
  * arch: um
  *
- * Change the shape or src/kdyno/memcpy/generator.py, not this file.
+ * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
 

@@ -5,7 +5,7 @@
  * source: generated: kdyno memcpy generate avx2-128-overlap --name overlap-avx2 -o overlap-avx2.S
  * arch: um
  *
- * Change the shape or src/kdyno/memcpy/generator.py, not this file.
+ * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
 

@@ -5,7 +5,7 @@
  * source: generated: kdyno memcpy generate avx512-256-overlap-small32 --name overlap-avx512 -o overlap-avx512.S
  * arch: um
  *
- * Change the shape or src/kdyno/memcpy/generator.py, not this file.
+ * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
 

@@ -5,7 +5,7 @@
  * source: generated: kdyno memcpy generate general-32-overlap --name overlap-general -o overlap-general.S
  * arch: um x86_64
  *
- * Change the shape or src/kdyno/memcpy/generator.py, not this file.
+ * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
 

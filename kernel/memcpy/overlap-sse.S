@@ -5,7 +5,7 @@
  * source: generated: kdyno memcpy generate sse-128-overlap --name overlap-sse -o overlap-sse.S
  * arch: um
  *
- * Change the shape or src/kdyno/memcpy/generator.py, not this file.
+ * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
 

@@ -5,7 +5,7 @@
  * source: generated: kdyno memcpy generate sse-1024-string --name saito-oikawa-1024 -o saito-oikawa-1024.S
  * arch: um
  *
- * Change the shape or src/kdyno/memcpy/generator.py, not this file.
+ * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
 

@@ -5,7 +5,7 @@
  * source: generated: kdyno memcpy generate sse-128-string --name saito-oikawa-128 -o saito-oikawa-128.S
  * arch: um
  *
- * Change the shape or src/kdyno/memcpy/generator.py, not this file.
+ * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
 

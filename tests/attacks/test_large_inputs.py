@@ -13,7 +13,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse as read_experiment
 from kdyno.kernels.source import fetch, parse
 from kdyno.kernels.sources import manifest
-from kdyno.lab.vocabulary import vocabulary
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
 
 HEAD = 'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "debian:linux-source-7.3"\n'

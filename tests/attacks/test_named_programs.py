@@ -19,14 +19,14 @@ from kdyno.kernels import compiler as compilers
 from kdyno.kernels import cpu
 from kdyno.kernels.changes import of_variant
 from kdyno.kernels.compiler import identify
-from kdyno.kernels.routine import find_routine
-from kdyno.memcpy.checking import check
-from kdyno.memcpy.rack import assembled, rack, routine_contender, standing, timing_program
-from kdyno.memcpy.timer import Line, Task, time_all
-from kdyno.profiles.symbols import symbols_of
-from kdyno.vectorize.disassembly import disassemble
-from kdyno.vectorize.flags import FlagSet
-from kdyno.vectorize.surveying import check as check_flags
+from kdyno.kernels.routines.checking import check
+from kdyno.kernels.routines.rack import assembled, rack, routine_contender, standing, timing_program
+from kdyno.kernels.routines.routine import find_routine
+from kdyno.labs.memcpy.time.timer import Line, Task, time_all
+from kdyno.labs.profile.symbols import symbols_of
+from kdyno.labs.vectorize.builds import check as check_flags
+from kdyno.labs.vectorize.disassembly import disassemble
+from kdyno.labs.vectorize.flags import FlagSet
 
 pytestmark = pytest.mark.skipif(
     shutil.which("gcc") is None or "sse2" not in cpu.flags(), reason="needs gcc on x86-64"

@@ -14,7 +14,7 @@ from descendants import adopt, descendants
 from real_kernels import EXPERIMENT, built_kernels
 
 from kdyno.kernels.image import Image
-from kdyno.lab.builder import Built
+from kdyno.measure.builder import Built
 
 __all__ = ["EXPERIMENT", "KDYNO", "kdyno", "uml_processes"]
 

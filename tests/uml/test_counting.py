@@ -16,10 +16,10 @@ from needed import need  # type: ignore[import-not-found]
 
 from kdyno.command import capture
 from kdyno.kernels.image import Image
+from kdyno.labs.memcpy.count.distribution import read_distribution
+from kdyno.labs.memcpy.count.dump import FILE, WORD, read_dump
+from kdyno.labs.memcpy.count.trace import Copy, read_trace
 from kdyno.machines.program import guest_program
-from kdyno.memcpy.distribution import read_distribution
-from kdyno.memcpy.dump import FILE, WORD, read_dump
-from kdyno.memcpy.trace import Copy, read_trace
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job, render
 
@@ -36,9 +36,9 @@ PASSING = (
 
 @pytest.fixture(scope="module")
 def counting() -> Image:
-    from kdyno.cli.session import load
-    from kdyno.lab.builder import build_all, check
-    from kdyno.lab.counting import counting_experiment
+    from kdyno.labs.memcpy.count.counting import counting_experiment
+    from kdyno.measure.builder import build_all, check
+    from kdyno.verbs.options import load
 
     experiment, _ = load(EXPERIMENT)
     experiment = counting_experiment(experiment, "stock")

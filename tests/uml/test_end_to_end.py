@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
 
-from kdyno.lab.builder import Built
 from kdyno.machines.cpus import measuring
+from kdyno.measure.builder import Built
 from kdyno.store.boot import BootRecord
 from kdyno.store.resolve import resolve
 from kdyno.store.run import list_runs, open_run

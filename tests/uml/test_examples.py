@@ -12,7 +12,7 @@ import pytest
 from conftest import kdyno
 from needed import need
 
-from kdyno.lab.builder import Built
+from kdyno.measure.builder import Built
 from kdyno.paths import data_root
 
 pytestmark = pytest.mark.uml

@@ -16,15 +16,15 @@ from needed import need
 from kdyno.errors import ToolError
 from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
-from kdyno.lab.builder import Built
-from kdyno.lab.profiled import Profiler
+from kdyno.labs.profile import perf
+from kdyno.labs.profile.profiler import Profiler
+from kdyno.labs.profile.record import Profile
+from kdyno.labs.profile.stored import stored_profiles
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Plan, Setup
+from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
-from kdyno.profiles import perf
-from kdyno.profiles.stored import stored_profiles
-from kdyno.profiles.table import Profile
 from kdyno.store.run import list_runs
 from kdyno.suites.job import CaseJob, Job
 

@@ -13,7 +13,7 @@ import pytest
 from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
 from needed import need
 
-from kdyno.lab.builder import Built
+from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.boot import BootRecord, Sample
 from kdyno.store.run import list_runs

@@ -12,13 +12,13 @@ import pytest
 
 from kdyno.experiment.loader import parse
 from kdyno.kernels.image import Image
-from kdyno.kernels.routine import find_routine
-from kdyno.lab.builder import build_all, check
-from kdyno.lab.kunit import kernel_tests
-from kdyno.lab.vocabulary import vocabulary
+from kdyno.kernels.routines.routine import find_routine
+from kdyno.labs.memcpy.check.kernel_tests import kernel_tests
 from kdyno.machines.cpus import first, place
 from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot, boot
+from kdyno.measure.builder import build_all, check
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job

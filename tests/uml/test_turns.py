@@ -12,15 +12,15 @@ import pytest
 from conftest import KDYNO, uml_processes
 from real_kernels import EXPERIMENT
 
-from kdyno.cli.session import load
-from kdyno.lab import group
-from kdyno.lab.benches import bench_of
-from kdyno.lab.booting import Bench
-from kdyno.lab.builder import Built
-from kdyno.lab.group import Effort, Measured
 from kdyno.machines.machine import Plan
 from kdyno.machines.process import ProcessSession, _kernel_groups
+from kdyno.measure import group
+from kdyno.measure.bench import Bench
+from kdyno.measure.benches import bench_of
+from kdyno.measure.builder import Built
+from kdyno.measure.group import Effort, Measured
 from kdyno.paths import cache_root
+from kdyno.verbs.options import load
 
 pytestmark = pytest.mark.uml
 NAMES = ("stock", "slow-umask")
@@ -71,7 +71,7 @@ def test_a_guest_that_dies_or_stops_in_a_group_leaves_the_other_its_figures(
 
     monkeypatch.setattr(bench.machine, "open", remember)
     # A guest that is stopped by somebody else does not answer, and is given up.
-    monkeypatch.setattr("kdyno.lab.member.WORD_S", 2.0)
+    monkeypatch.setattr("kdyno.measure.member.WORD_S", 2.0)
     short = tuple(job.__class__(**{**vars(job), "timeout_s": 2.0}) for job in bench.jobs)
     bench = Bench(**{**vars(bench), "jobs": short})
     found = measured(bench, strike)

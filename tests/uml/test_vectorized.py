@@ -11,10 +11,10 @@ import pytest
 from conftest import kdyno
 
 from kdyno.kernels import cpu
-from kdyno.lab.builder import Built
+from kdyno.labs.vectorize.disassembly import read, stem
+from kdyno.labs.vectorize.flags import KNOWN
+from kdyno.measure.builder import Built
 from kdyno.store.verdict import Verdict
-from kdyno.vectorize.disassembly import read, stem
-from kdyno.vectorize.flags import KNOWN
 
 pytestmark = pytest.mark.uml
 

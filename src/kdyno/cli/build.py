@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from kdyno.cli.output import Json, check_writable, say, show, write_json
-from kdyno.cli.session import ExperimentFile, Jobs, NoSandbox, Refresh, Variants, load
+from kdyno.verbs.options import ExperimentFile, Jobs, NoSandbox, Refresh, Variants, load
+from kdyno.verbs.output import Json, check_writable, say, show, write_json
 
 NAME = "build"
 EXAMPLES = (
@@ -23,10 +23,10 @@ def verb(
 ) -> int:
     """Build the kernels of an experiment; what was built before is not built again."""
     from kdyno import sandbox
-    from kdyno.cli.watching import Building
     from kdyno.experiment.overrides import Overrides, apply
-    from kdyno.lab.builder import build_all, check
+    from kdyno.measure.builder import build_all, check
     from kdyno.paths import cache_root
+    from kdyno.verbs.watching import Building
 
     check_writable(json)
     if not no_sandbox:

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from kdyno.cli.output import Json
 from kdyno.cli.run import measured
-from kdyno.cli.session import (
+from kdyno.verbs.options import (
     Cases,
     ExperimentFile,
     Interleave,
@@ -22,6 +21,7 @@ from kdyno.cli.session import (
     percent,
     runs_folder,
 )
+from kdyno.verbs.output import Json
 
 NAME = "calibrate"
 EXAMPLES = (

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, say, write, write_json, write_json_text
-from kdyno.cli.session import Runs, runs_folder
+from kdyno.verbs.options import Runs, runs_folder
+from kdyno.verbs.output import Json, check_writable, say, write, write_json, write_json_text
 
 NAME = "compare"
 EXAMPLES = (
@@ -45,10 +45,10 @@ def verb(
     """Compare runs that were not booted in turns, or a published experiment with its claims."""
     from kdyno.errors import UsageError
     from kdyno.judge.comparing import compare
+    from kdyno.labs.published.files import PREFIX
     from kdyno.report.exporters import exporter
     from kdyno.report.terminal import show as show_verdict
     from kdyno.report.wording import worded
-    from kdyno.store.published import PREFIX
     from kdyno.store.resolve import resolve
     from kdyno.store.run import open_run
 
@@ -82,8 +82,8 @@ def _article(name: str, paths: list[Path], output: str | None, json: str | None)
     from kdyno.errors import UsageError
     from kdyno.labs.published import beside
     from kdyno.labs.published import tables as shown
+    from kdyno.labs.published.files import load
     from kdyno.report.show import terminal
-    from kdyno.store.published import load
     from kdyno.store.run import open_run
 
     article = load(name)

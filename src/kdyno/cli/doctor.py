@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kdyno.cli.output import Json, check_writable, show, write_json
+from kdyno.verbs.output import Json, check_writable, show, write_json
 
 NAME = "doctor"
 EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json -"
@@ -11,7 +11,7 @@ EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json -"
 
 def verb(json: Json = None) -> int:
     """Say what this machine has and lacks for kdyno, and how the rest is installed."""
-    from kdyno.lab.doctor import examine, install_line, suites_line, this_family
+    from kdyno.doctor.doctor import examine, install_line, suites_line, this_family
 
     check_writable(json)
     findings = examine()

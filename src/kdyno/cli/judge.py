@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kdyno.cli.completion import run_names
-from kdyno.cli.output import (
+from kdyno.verbs.completion import run_names
+from kdyno.verbs.options import FailOn, Runs, percent, stored_run
+from kdyno.verbs.output import (
     Json,
     check_writable,
     kept_status,
@@ -18,7 +19,6 @@ from kdyno.cli.output import (
     write_json,
     write_json_text,
 )
-from kdyno.cli.session import FailOn, Runs, percent, stored_run
 
 if TYPE_CHECKING:
     from kdyno.judge.again import Otherwise

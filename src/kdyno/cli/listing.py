@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, show, write_json
-from kdyno.cli.session import Runs
 from kdyno.report import plain
+from kdyno.verbs.options import Runs
+from kdyno.verbs.output import Json, check_writable, show, write_json
 
 NAME = "list"
 EXAMPLES = "Examples: kdyno list | kdyno list runs | kdyno list cases --json -"
@@ -29,8 +29,8 @@ def verb(
     json: Json = None,
 ) -> int:
     """List cases, memory routines, fragments of configurations, experiments, articles or runs."""
-    from kdyno.cli.session import runs_folder
     from kdyno.errors import UsageError
+    from kdyno.verbs.options import runs_folder
 
     kinds: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "experiments": _experiments,
@@ -94,7 +94,7 @@ def _cases() -> list[dict[str, Any]]:
 
 def _routines() -> list[dict[str, Any]]:
     from kdyno.kernels import cpu
-    from kdyno.kernels.routine import FUNCTIONS, list_routines
+    from kdyno.kernels.routines.routine import FUNCTIONS, list_routines
 
     return [
         {
@@ -126,7 +126,7 @@ def _fragments() -> list[dict[str, Any]]:
 
 
 def _published() -> list[dict[str, Any]]:
-    from kdyno.store.published import PREFIX, load, names
+    from kdyno.labs.published.files import PREFIX, load, names
 
     return [{"article": f"{PREFIX}{name}", "title": load(name).title} for name in names()]
 

@@ -16,23 +16,12 @@ from typing import Annotated, NoReturn
 import typer
 
 from kdyno import __version__
-from kdyno.cli import (
-    build,
-    calibrate,
-    compare,
-    doctor,
-    judge,
-    listing,
-    memcpy,
-    profile,
-    report,
-    run,
-    serve,
-    try_,
-    vectorize,
-)
-from kdyno.cli.output import say, show
+from kdyno.cli import build, calibrate, compare, doctor, judge, listing, report, run, serve, try_
 from kdyno.errors import Interrupted, KdynoError
+from kdyno.labs.memcpy import verbs as memcpy
+from kdyno.labs.profile import verb as profile
+from kdyno.labs.vectorize import verb as vectorize
+from kdyno.verbs.output import say, show
 from kdyno.whole import NO_SPACE, no_space
 
 INTERRUPTED = Interrupted.exit_status

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from kdyno.cli.completion import chart_names, format_names, run_names
-from kdyno.cli.output import Json, check_writable, kept_status, say, show, write, write_json_text
-from kdyno.cli.session import FailOn, Runs, Scoring, runs_folder, stored_run, where
+from kdyno.verbs.completion import chart_names, format_names, run_names
+from kdyno.verbs.options import FailOn, Runs, Scoring, runs_folder, stored_run, where
+from kdyno.verbs.output import Json, check_writable, kept_status, say, show, write, write_json_text
 
 NAME = "report"
 EXAMPLES = (

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kdyno.cli.completion import run_names
-from kdyno.cli.output import Json, check_writable, kept_status, say, show, write_json_text
-from kdyno.cli.session import (
+from kdyno.errors import KdynoError, UsageError
+from kdyno.verbs.completion import run_names
+from kdyno.verbs.options import (
     Cases,
     ExperimentFile,
     FailOn,
@@ -37,7 +36,7 @@ from kdyno.cli.session import (
     runs_folder,
     where,
 )
-from kdyno.errors import Interrupted, KdynoError, UsageError
+from kdyno.verbs.output import Json, check_writable, kept_status, show, write_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,17 +137,17 @@ def measured(
 
     ``given``: an experiment, checked, in place of a file.
     """
-    from kdyno.cli.profile import after_run
     from kdyno.cli.scoring import after_table, with_scores
-    from kdyno.cli.watching import watching
     from kdyno.experiment.overrides import apply
-    from kdyno.lab.execution import Options, execute, resume
-    from kdyno.lab.profiling import require as require_profile
+    from kdyno.labs.profile.boots import require as require_profile
+    from kdyno.labs.profile.verb import after_run
     from kdyno.machines.kinds import KINDS
+    from kdyno.measure.execution import Options
     from kdyno.paths import cache_root
     from kdyno.report import gate
     from kdyno.report import scoring as scored
     from kdyno.report.terminal import show as show_verdict
+    from kdyno.verbs.watching import executed, say_where
 
     check_writable(json)
     rules = gate.parse(fail_on)
@@ -169,33 +168,16 @@ def measured(
     profiled = asked.measure.profile != "none" and not overrides.only_baseline
     if profiled:
         require_profile(asked, asked.measure.profile)
-    begun: list[Path] = []
-
-    def started(path: Path) -> None:
-        begun.append(path)
-        listener.started(path)
-
-    with watching(asked) as listener:
-        options = Options(
-            cache=cache_root(),
-            runs=runs,
-            sandboxed=sandboxed,
-            wait=wait,
-            jobs=jobs,
-            refresh=refresh,
-            overrides=overrides,
-            listener=dataclasses.replace(listener, started=started),
-        )
-        try:
-            if run_path is not None:
-                run, verdict = resume(run_path, asked, suites, options)
-            else:
-                run, verdict = execute(asked, suites, options)
-        except (KeyboardInterrupt, Interrupted):
-            if begun:
-                again = f"kdyno run --resume {begun[0].name}{where(begun[0].parent)}"
-                listener.told(f"`{again}` goes on with this run")
-            raise
+    options = Options(
+        cache=cache_root(),
+        runs=runs,
+        sandboxed=sandboxed,
+        wait=wait,
+        jobs=jobs,
+        refresh=refresh,
+        overrides=overrides,
+    )
+    run, verdict = executed(asked, suites, options, run_path)
     status = gate.exit_status(verdict, fail_on)
     with kept_status(status):
         if json is not None:
@@ -203,8 +185,7 @@ def measured(
         if json != "-":
             show_verdict(verdict)
             show(after_table(run, verdict, scoring), end="")
-    say(f"\nrun folder: {run.path}")
-    say(f"again, as Markdown: kdyno report {run.name}{where(run.path.parent)} -f markdown")
+    say_where(run)
     if profiled:
         after_run(run, asked, suites, options, shown=json != "-")
     return status

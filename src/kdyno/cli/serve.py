@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from kdyno.cli.output import Json, check_writable, say, write_json
-from kdyno.cli.session import Runs, runs_folder
+from kdyno.verbs.options import Runs, runs_folder
+from kdyno.verbs.output import Json, check_writable, say, write_json
 
 NAME = "serve"
 EXAMPLES = "Examples: kdyno serve | kdyno serve --port 8500 | kdyno serve --runs DIR --full"
@@ -37,12 +37,12 @@ def verb(
     import threading
     from hashlib import sha256
 
-    from kdyno.cli.watching import site_line
     from kdyno.errors import UsageError
     from kdyno.kernels.sources.shelf import disk_errors
     from kdyno.paths import cache_root
     from kdyno.report.site.build import build_site
     from kdyno.report.site.server import SiteServer, watch
+    from kdyno.verbs.watching import site_line
 
     check_writable(json)
     folder = runs_folder(runs)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kdyno.cli.output import say, write_json
+from kdyno.verbs.output import say, write_json
 
 
 def write_site(runs: Path, output: str | None, full: bool, json: str | None) -> int:
     """Builds it or what of it has changed."""
-    from kdyno.cli.watching import site_line
     from kdyno.errors import UsageError
     from kdyno.report.site.build import build_site
+    from kdyno.verbs.watching import site_line
 
     if not output or output == "-":
         raise UsageError("--all writes a folder of pages: name it by -o, such as -o site/")

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from kdyno.cli.output import Json, check_writable
 from kdyno.cli.run import measured
-from kdyno.cli.session import (
+from kdyno.verbs.options import (
     Jobs,
     MaxBoots,
     MaxMinutes,
@@ -24,6 +23,7 @@ from kdyno.cli.session import (
     percent,
     runs_folder,
 )
+from kdyno.verbs.output import Json, check_writable
 
 NAME = "try"
 EXAMPLES = (
@@ -85,8 +85,8 @@ def verb(
     """Time any command of yours in several kernels, without an experiment file."""
     from kdyno.experiment import loader
     from kdyno.experiment.overrides import Overrides
-    from kdyno.lab.trying import Trial, experiment_text
-    from kdyno.lab.vocabulary import vocabulary
+    from kdyno.measure.commands import Trial, experiment_text
+    from kdyno.measure.vocabulary import vocabulary
     from kdyno.suites.catalogue import load as load_suites
 
     check_writable(json)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kdyno.experiment.model import Variant
 from kdyno.kernels.config import Wish
-from kdyno.kernels.routine import Routine, flatten, patches_folder, routines_folder
+from kdyno.kernels.routines.routine import Routine, flatten, patches_folder, routines_folder
 from kdyno.kernels.source import Tree
 
 _SOURCE = "source "

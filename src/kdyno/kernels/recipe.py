@@ -17,7 +17,7 @@ from kdyno.kernels.arch import Arch, arch
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.compiler import Compiler, identify
 from kdyno.kernels.config import Wish, wishes
-from kdyno.kernels.routine import (
+from kdyno.kernels.routines.routine import (
     PAGES,
     PAGES_PATCH,
     kernel_sources,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which exporters there are: every module of this package that exports something.
+"""Which exporters there are: every module of this package and ``export.py`` of a laboratory.
 
 An exporter is one module with NAME, HELP, SUFFIX and one of
 
@@ -10,14 +10,15 @@ An exporter is one module with NAME, HELP, SUFFIX and one of
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 from dataclasses import dataclass
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import kdyno.report
 from kdyno.errors import UsageError
+from kdyno.report.brought import brought
 from kdyno.store.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class Exporter:
 def exporters() -> dict[str, Exporter]:
     """Name → exporter, by name."""
     found = {}
-    for info in pkgutil.iter_modules(kdyno.report.__path__):
-        module = importlib.import_module(f"kdyno.report.{info.name}")
+    own = [info.name for info in pkgutil.iter_modules(kdyno.report.__path__)]
+    for module in (*(import_module(f"kdyno.report.{name}") for name in own), *brought("export")):
         needs_run = hasattr(module, "export_run")
         if needs_run or hasattr(module, "export"):
             is_text = getattr(module, "IS_TEXT", True)

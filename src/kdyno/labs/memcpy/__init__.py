@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the memory-routine laboratory shows on its own: copies that were counted, a tuning."""
+"""The memory-routine laboratory: routines made, checked, timed, counted and chosen."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from kdyno.store.article import Cell, Check, Published, Table
+from kdyno.labs.published.article import Cell, Check, Published, Table
 
 
 @dataclass(frozen=True)

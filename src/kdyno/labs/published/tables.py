@@ -8,11 +8,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+from kdyno.labs.published.article import Published, Table
 from kdyno.labs.published.claims import Checked, check
 from kdyno.report import figures
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.terminal import Part
-from kdyno.store.article import Published, Table
 
 NO_SPREAD = "no spread was published: no verdict"
 

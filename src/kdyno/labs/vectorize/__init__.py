@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""A vectorisation survey, shown."""
+"""The auto-vectorisation survey: what a compiler vectorises in a whole kernel, and what not."""

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kdyno import __version__
+from kdyno.labs.vectorize.survey import Survey
 from kdyno.labs.vectorize.tables import head
 from kdyno.report import plain
 from kdyno.report.html.page import alone
 from kdyno.report.show.grid import Grid
 from kdyno.report.show.html import table
 from kdyno.report.show.markup import Content, tag
-from kdyno.vectorize.survey import Survey
 
 
 def page(survey: Survey, grids: Sequence[Grid]) -> str:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
+from kdyno.labs.vectorize.hot import Hot, HotFunction
+from kdyno.labs.vectorize.loops import Loop
+from kdyno.labs.vectorize.published import PublishedLoops, beside
+from kdyno.labs.vectorize.reasons import REASONS
+from kdyno.labs.vectorize.survey import Side, Survey
 from kdyno.report import plain
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Grid, Value, of_rows
 from kdyno.report.show.markdown import table as as_markdown
 from kdyno.report.show.terminal import Layout, Part
-from kdyno.vectorize.hot import Hot, HotFunction
-from kdyno.vectorize.loops import Loop
-from kdyno.vectorize.published import PublishedLoops, beside
-from kdyno.vectorize.reasons import REASONS
-from kdyno.vectorize.survey import Side, Survey
 
 _BY_FLAGS = {"flags": itemgetter(-1)}
 """Of tables whose last column has the flags."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts of the page: every module here, in the order of its ORDER.
+"""The parts of the page: every module here, and ``section.py`` of every laboratory; by ORDER.
 
 A section is one module with ORDER, TITLE and ``section(evidence) -> Html | None``: what stands
 below its heading, or None where there is nothing to show. It may give TIP, a sentence below the
@@ -13,10 +13,13 @@ import importlib
 import pkgutil
 from types import ModuleType
 
+from kdyno.report.brought import brought
+
 
 def modules() -> list[ModuleType]:
     found = [
         importlib.import_module(f"{__name__}.{info.name}")
         for info in pkgutil.iter_modules(__path__)
     ]
+    found += brought("section")
     return sorted(found, key=lambda each: each.ORDER)

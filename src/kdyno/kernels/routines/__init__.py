@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Memory routines: their files, what they assemble to, and whether they copy right."""

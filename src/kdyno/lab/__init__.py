@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The loop: plan blocks, build, boot, collect, stop when precise enough, judge, resume."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Routines held against what memcpy must do."""

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""The parameters by which memory routines differ, and how a shape is written as a name.
+
+``avx512-256-overlap-rep-8192`` reads: 64-byte registers, 256 bytes a turn of the loop, what is
+left over by accesses that overlap, rep movsb from 8192 bytes on. Another function than memcpy
+comes first: ``memset-avx2-128-overlap``. Pages have no tail: ``copy_page-sse-128``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kdyno.errors import UsageError
+from kdyno.kernels.routines.routine import FUNCTIONS, PAGES
+
+WIDTHS = MappingProxyType({"general": 8, "sse": 16, "avx2": 32, "avx512": 64})
+"""Registers → bytes of one."""
+REQUIRES = MappingProxyType(
+    {
+        "general": ("sse2",),
+        "sse": ("sse2",),
+        "avx2": ("avx2",),
+        "avx512": ("avx512f", "avx512vl"),
+    }
+)
+TAILS = ("overlap", "string", "mask", "none")
+LARGE = ("plain", "rep-movsb", "non-temporal")
+PAGE_BYTES = 4096
+_SHORT = MappingProxyType({"rep-movsb": "rep", "non-temporal": "nt"})
+_MOST_LOOP_REGISTERS = 64
+_LEAST_LARGE_BYTES = 256
+
+FORM = "[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-smallBYTES][-rep-BYTES|-nt-BYTES]"
+_NAME = re.compile(
+    r"(?:(?P<function>memcpy|memmove|memset|copy_page|clear_page)-)?"
+    r"(?P<registers>[a-z0-9]+)-(?P<loop>\d{1,5})(?:-(?P<tail>overlap|string|mask))?"
+    r"(?:-small(?P<small>\d{1,3}))?(?:-(?P<large>rep|nt)(?:-(?P<above>\d{1,9}))?)?"
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One routine's parameters. UsageError when they contradict each other."""
+
+    function: str = "memcpy"
+    registers: str = "sse"
+    loop_bytes: int = 128
+    """Bytes that one turn of the loop moves."""
+    tail: str = "overlap"
+    """What moves the rest: accesses that overlap, string instructions, or masked registers."""
+    large: str = "plain"
+    """What moves blocks from ``large_from`` bytes on."""
+    large_from: int = 0
+    small_bytes: int = 0
+    """A narrower register, in bytes; 0: none. With overlap it is the widest below the loop, with
+    mask that of the loop. A block that is not at a line's start crosses lines with each access of
+    64 bytes, with 32 only with every other."""
+
+    def __post_init__(self) -> None:
+        if problem := _problem(self):
+            raise UsageError(f"shape {self.name!r}: {problem}")
+
+    @property
+    def width(self) -> int:
+        """Bytes of one register of the loop."""
+        return WIDTHS[self.registers]
+
+    @property
+    def small_width(self) -> int:
+        return self.small_bytes or self.width
+
+    @property
+    def is_page(self) -> bool:
+        return self.function in PAGES
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """CPU features, named as /proc/cpuinfo names them."""
+        found = list(REQUIRES[self.registers])
+        if self.tail == "mask":
+            found += ["avx512bw", "bmi2"]
+        if self.large == "rep-movsb":
+            found.append("erms")
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def name(self) -> str:
+        """The shape in one word; ``parse_shape`` reads it."""
+        words = [] if self.function == "memcpy" else [self.function]
+        words += [self.registers, str(self.loop_bytes)]
+        if not self.is_page:
+            words.append(self.tail)
+        if self.small_bytes:
+            words.append(f"small{self.small_bytes}")
+        if self.large != "plain":
+            words.append(_SHORT.get(self.large, self.large))
+            if not self.is_page:
+                words.append(str(self.large_from))
+        return "-".join(words)
+
+
+def parse_shape(text: str) -> Shape:
+    """The shape called ``text``; UsageError with the form when it is none."""
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"{text!r} is no shape. A shape is {FORM}, like avx512-256-overlap-rep-8192; "
+            f"registers: {', '.join(WIDTHS)}; tails: overlap, string, mask"
+        )
+    function = match["function"] or "memcpy"
+    page = function in PAGES
+    if page and (match["tail"] or match["above"]):
+        raise UsageError(f"{text!r}: a page has neither a tail nor a size from which it is large")
+    if not page and (match["tail"] is None or (match["large"] and match["above"] is None)):
+        raise UsageError(f"{text!r}: a tail or a number of bytes is missing. A shape is {FORM}")
+    large = {"rep": "rep-movsb", "nt": "non-temporal", None: "plain"}[match["large"]]
+    return Shape(
+        function=function,
+        registers=match["registers"],
+        loop_bytes=int(match["loop"]),
+        tail="none" if page else match["tail"],
+        large=large,
+        large_from=int(match["above"] or 0),
+        small_bytes=int(match["small"] or 0),
+    )
+
+
+def _problem(shape: Shape) -> str:
+    """What is wrong with it, or nothing."""
+    for value, allowed, what in (
+        (shape.function, tuple(FUNCTIONS), "function"),
+        (shape.registers, tuple(WIDTHS), "registers"),
+        (shape.tail, TAILS, "tail"),
+        (shape.large, LARGE, "large"),
+    ):
+        if value not in allowed:
+            return f"{what} {value!r} is not known; there are {', '.join(allowed)}"
+    if (shape.tail == "none") != shape.is_page:
+        return "pages have no tail" if shape.is_page else "a tail is missing"
+    return _problem_of_sizes(shape) or _problem_of_tail(shape)
+
+
+def _problem_of_sizes(shape: Shape) -> str:
+    width, loop = shape.width, shape.loop_bytes
+    if loop < width or loop % width or loop & (loop - 1):
+        return f"{loop} bytes a turn must be a power of two and at least a register's {width} bytes"
+    if loop > width * _MOST_LOOP_REGISTERS or (shape.is_page and loop > PAGE_BYTES):
+        most = min(width * _MOST_LOOP_REGISTERS, PAGE_BYTES)
+        return f"{loop} bytes a turn are more than {most}"
+    if shape.small_bytes not in (0, 32):
+        return "narrower registers are of 32 bytes"
+    if shape.small_bytes and (shape.registers != "avx512" or shape.tail == "string"):
+        return "only avx512 with overlap or mask can use narrower registers"
+    if shape.small_bytes and shape.tail == "mask" and shape.function != "memcpy":
+        return "with mask only memcpy has a loop of narrower registers"
+    if shape.small_bytes and shape.tail == "mask" and loop == width:
+        return "with mask the loop is what uses narrower registers: 128 bytes a turn or more"
+    if shape.large == "plain" or shape.is_page:
+        return "" if shape.large_from == 0 else "a plain loop has no size from which it changes"
+    if shape.large_from < max(_LEAST_LARGE_BYTES, 2 * loop):
+        return f"large blocks begin at {max(_LEAST_LARGE_BYTES, 2 * loop)} bytes or more"
+    return ""
+
+
+def _problem_of_tail(shape: Shape) -> str:
+    if shape.tail == "mask" and shape.registers != "avx512":
+        return "only avx512 has masks"
+    if shape.tail == "mask" and shape.function == "memmove":
+        return "memmove must load its two ends before the loop: only overlap does that"
+    if shape.tail == "string" and shape.function == "memmove":
+        return "string instructions go forward only; memmove needs overlap"
+    if shape.function == "memmove" and shape.large == "non-temporal":
+        return "non-temporal stores are for blocks that do not overlap"
+    if shape.function == "memmove" and shape.loop_bytes > _most_memmove(shape):
+        return f"memmove holds one turn of the loop in registers: {_most_memmove(shape)} at most"
+    return ""
+
+
+def _most_memmove(shape: Shape) -> int:
+    return 16 if shape.registers == "general" else 4 * shape.width

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The best routine for what a kernel copies."""

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""Profiled boots of a run: extra boots of fixed work, in blocks, never those that are timed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kdyno import __version__, sandbox
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides
+from kdyno.kernels.image import Image
+from kdyno.labs.profile import fixed_work, perf, siblings
+from kdyno.labs.profile.profiler import Profiler
+from kdyno.labs.profile.record import FOLDER, Profile, to_json
+from kdyno.labs.profile.stored import stored_profiles
+from kdyno.machines import facts
+from kdyno.machines.cpus import measuring
+from kdyno.machines.kinds import KINDS
+from kdyno.measure.bench import Bench, info, plan_of
+from kdyno.measure.benches import bench_of, tree_of
+from kdyno.measure.builder import Recipes, check
+from kdyno.measure.execution import Options, built_of
+from kdyno.measure.plan import block_order, new_seed
+from kdyno.store.boot import plain_name
+from kdyno.store.manifest import Manifest
+from kdyno.store.run import Run, RunWriter, create_run
+from kdyno.suites.catalogue import Catalogue
+from kdyno.suites.job import CaseJob
+from kdyno.suites.selection import cases_of
+
+METHODS = ("perf", "gprof")
+BOOTS = 6
+"""Fewer carry no interval."""
+SECONDS = 1.0
+_ATTEMPTS = 3
+# Blocks of a profile are shuffled apart from those that were timed.
+_ORDER_FROM = 10_000_000
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A profile to be made. seconds: of each case in the baseline, which fixes the work."""
+
+    method: str = "perf"
+    boots: int = BOOTS
+    seconds: float = SECONDS
+    stacks: bool = False
+    """perf only: kernels of their own with frame pointers, which show who called whom."""
+    replace: bool = False
+    """Throw away a profile that the run has and that was made otherwise."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far the profile is: ``done`` of ``boots`` boots."""
+
+    done: int
+    boots: int
+    variant: str
+    elapsed_s: float
+
+    @property
+    def left_s(self) -> float | None:
+        return self.elapsed_s / self.done * (self.boots - self.done) if self.done else None
+
+
+def require(experiment: Experiment, method: str) -> None:
+    """UsageError or ToolError where this profile cannot be made; before anything slow."""
+    if method not in METHODS:
+        raise UsageError(f"--method {method}: there are {' and '.join(METHODS)}")
+    kind = experiment.machine.kind
+    if why_not := KINDS[kind].can.profile:
+        raise UsageError(f"[machine] kind is {kind!r}: {why_not}")
+    if method == "perf":
+        perf.ability()
+        return
+    siblings.with_fragment(experiment, siblings.GPROF)
+
+
+def profile(
+    writer: RunWriter,
+    manifest: Manifest,
+    experiment: Experiment,
+    suites: Catalogue,
+    options: Options,
+    asked: Asked,
+    show: Callable[[Status], None] = lambda _status: None,
+) -> dict[str, Profile]:
+    """Make, or go on with, the profile of every variant of the run; variant → profile.
+
+    Boots that an earlier call left are kept. Every file is written whole after each boot.
+    """
+    require(experiment, asked.method)
+    if options.sandboxed:
+        sandbox.require()
+    images, recipes, profiled = _images(manifest, experiment, options, asked)
+    tree = tree_of(experiment, recipes)
+    alone = dataclasses.replace(
+        profiled, measure=dataclasses.replace(profiled.measure, calibrate=False)
+    )
+    told = options.listener.told
+    bench = bench_of(alone, suites, images, tree, options.cache, options.sandboxed, told)
+    everything = os.sched_getaffinity(0)
+    what = f"the profile of {writer.run.name}"
+    with measuring(what, wait=options.wait, tell=told):
+        os.sched_setaffinity(0, bench.placement.own)
+        try:
+            bench.machine.probe(told)
+            return _blocks(writer, manifest.seed, bench, asked, told, show)
+        finally:
+            os.sched_setaffinity(0, everything)
+
+
+def begin(experiment: Experiment, suites: Catalogue, options: Options, overrides: Overrides) -> Run:
+    """A new run that has boots of neither kind yet; `kdyno run --resume` would measure it."""
+    if options.sandboxed:
+        sandbox.require()
+    cases = cases_of(experiment, suites)
+    if not options.wait:
+        with measuring("the profile", wait=False):
+            pass  # refused now, before there is a run, rather than with its folder made
+    recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
+    seed = experiment.measure.seed if experiment.measure.seed is not None else new_seed()
+    manifest = Manifest(
+        tool=__version__,
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        experiment=experiment.name,
+        baseline=experiment.baseline,
+        seed=seed,
+        host={**facts.machine(), "sandbox": options.sandboxed},
+        images={name: recipe.digest for name, recipe in recipes.of.items()},
+        cases=tuple(info(case) for case in cases),
+        failed=dict(recipes.skipped),
+        origin=str(experiment.path.resolve()) if experiment.path else "",
+        overrides=overrides.to_json(),
+        state="interrupted",
+        stopped="profiled, not measured",
+    )
+    with create_run(options.runs, experiment.text, manifest) as writer:
+        return writer.run
+
+
+def _images(
+    manifest: Manifest, experiment: Experiment, options: Options, asked: Asked
+) -> tuple[dict[str, Image], Recipes, Experiment]:
+    """Images to profile: the run's own, or siblings of them that gprof or stacks need."""
+    plain = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
+    for name, recipe in plain.of.items():
+        before = manifest.images.get(name)
+        if before is not None and before != recipe.digest:
+            raise UsageError(
+                f"variant {name!r} is not what it was when the run began (its source, patches, "
+                "configuration or compiler changed); profile it in a new run: "
+                "`kdyno profile EXPERIMENT`"
+            )
+    fragment = siblings.GPROF if asked.method == "gprof" else siblings.FRAMES
+    chosen, recipes = experiment, plain
+    if asked.method == "gprof" or asked.stacks:
+        chosen = siblings.with_fragment(experiment, fragment)
+        recipes = check(chosen, options.cache, options.listener.fetching)
+    lost = {name: why for name, why in manifest.failed.items() if name in recipes.of}
+    recipes = Recipes(
+        {name: it for name, it in recipes.of.items() if name not in lost},
+        {**recipes.skipped, **lost},
+    )
+    built = built_of(chosen, recipes, options)
+    if experiment.baseline not in built.images:
+        raise ToolError(f"the baseline {experiment.baseline!r} has no kernel to be profiled")
+    return dict(built.images), recipes, chosen
+
+
+def _blocks(
+    writer: RunWriter,
+    seed: int,
+    bench: Bench,
+    asked: Asked,
+    told: Callable[[str], None],
+    show: Callable[[Status], None],
+) -> dict[str, Profile]:
+    profiler = Profiler(asked.method, asked.stacks)
+    found = _earlier(writer, bench, profiler, asked)
+    operations = next((dict(it.operations) for it in found.values()), None)
+    if operations is None:
+        operations = fixed_work.calibrated(bench, asked.seconds, told)
+    jobs = fixed_work.fixed_jobs(bench, operations, asked.seconds)
+    for name in bench.variants:
+        found.setdefault(
+            name,
+            profiler.empty(name, bench.machine.identity(name), operations),
+        )
+    todo = [
+        (block, name)
+        for block in range(asked.boots)
+        for name in block_order(seed, _ORDER_FROM + block, list(bench.variants))
+        if block not in {boot.block for boot in found[name].boots}
+    ]
+    began_s = time.monotonic()
+    for number, (block, name) in enumerate(todo):
+        show(Status(number, len(todo), name, time.monotonic() - began_s))
+        found[name] = _one(bench, name, jobs, profiler, found[name], block, told)
+        writer.save_file(_file_name(name), to_json(found[name]).encode(), FOLDER)
+    return found
+
+
+def _one(
+    bench: Bench,
+    name: str,
+    jobs: tuple[CaseJob, ...],
+    profiler: Profiler,
+    so_far: Profile,
+    block: int,
+    told: Callable[[str], None],
+) -> Profile:
+    """``so_far`` and one more boot; a boot that fails is tried again, at most twice."""
+    plan = plan_of(bench, name, jobs)
+    for attempt in range(_ATTEMPTS):
+        try:
+            return profiler.boot(bench.machine, plan, so_far, block)
+        except ToolError as problem:
+            if attempt + 1 == _ATTEMPTS:
+                raise ToolError(
+                    f"variant {name!r}: {_ATTEMPTS} profiled boots in a row failed: {problem}. "
+                    "The boots so far are kept; the same command goes on with them"
+                ) from None
+            told(f"{name}: a profiled boot failed and is done again: {problem}")
+    raise AssertionError("not reached")
+
+
+def _earlier(
+    writer: RunWriter, bench: Bench, profiler: Profiler, asked: Asked
+) -> dict[str, Profile]:
+    """What an earlier call left and still fits; UsageError where it does not."""
+    wanted = {fixed_work.key_of(job) for job in bench.runnable}
+    kept: dict[str, Profile] = {}
+    for name, found in stored_profiles(writer.run).items():
+        if name not in bench.variants:
+            continue
+        fits = (
+            found.method == profiler.method
+            and found.event == profiler.event
+            and found.image == bench.machine.identity(name)
+            and set(found.operations) <= wanted
+        )
+        if fits:
+            kept[name] = found
+        elif not asked.replace:
+            raise UsageError(
+                f"{writer.run.name} has a profile of {name!r} by {found.method} "
+                f"({found.event}, {len(found.boots)} boots) of other work or another kernel: "
+                "`--replace` throws it away, a new run keeps both"
+            )
+    if len({tuple(sorted(it.operations.items())) for it in kept.values()}) > 1:
+        raise UsageError(f"{writer.run.name}: its profiles are of different work; use --replace")
+    return {} if asked.replace else kept
+
+
+def _file_name(variant: str) -> str:
+    return f"{plain_name(variant)}.json"

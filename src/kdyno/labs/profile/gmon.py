@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""gmon.out, which a kernel built with CONFIG_GPROF leaves at a clean power-off.
+
+Its histogram and its call arcs are read here instead of gprof's printed table: that is rounded,
+and its columns change where a call count is missing, as it is for functions in assembly. A bin
+that two functions share is divided between them by length, as gprof does. The format is that of
+gprof's manual, "Profiling Data File Format".
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from dataclasses import dataclass
+
+from kdyno.errors import ToolError
+from kdyno.labs.profile.record import FunctionTime
+from kdyno.labs.profile.symbols import Symbols
+
+MOST_BYTES = 64 << 20
+_MAGIC = b"gmon"
+_HEAD = struct.Struct("<4sI12x")
+_HISTOGRAM = struct.Struct("<QQII15sc")
+_ARC = struct.Struct("<QQI")
+_BINS_MOST = 16 << 20
+OUTSIDE = "[outside the kernel's text]"
+
+
+@dataclass(frozen=True)
+class Gmon:
+    """low, high: addresses of the text; counts: samples per bin, of equal length in bytes."""
+
+    low: int
+    high: int
+    rate_hz: int
+    counts: tuple[int, ...]
+    arcs: tuple[tuple[int, int, int], ...]
+    """(address of the call, address of the called function, calls)."""
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.counts) / self.rate_hz
+
+
+def parse(data: bytes) -> Gmon:
+    """ToolError with what is wrong: the file comes from the kernel under test."""
+    if not data:
+        raise ToolError("gmon.out is empty: the kernel did not end by a clean power-off")
+    if len(data) < _HEAD.size or data[:4] != _MAGIC:
+        raise ToolError("gmon.out: is no profile (it does not begin with gmon)")
+    _magic, version = _HEAD.unpack_from(data)
+    if version != 1:
+        raise ToolError(f"gmon.out: version {version}, known is 1")
+    at = _HEAD.size
+    low = high = rate_hz = 0
+    counts: tuple[int, ...] | None = None
+    arcs: list[tuple[int, int, int]] = []
+    while at < len(data):
+        kind, at = data[at], at + 1
+        if kind == 0:
+            bins, low_, high_, rate_ = _histogram(data, at)
+            if counts is not None and (low_, high_, rate_) != (low, high, rate_hz):
+                raise ToolError("gmon.out: two histograms that do not fit together")
+            low, high, rate_hz = low_, high_, rate_
+            counts = bins if counts is None else _added(counts, bins)
+            at += _HISTOGRAM.size + 2 * len(bins)
+        elif kind == 1:
+            if at + _ARC.size > len(data):
+                raise _cut_short()
+            arcs.append(_ARC.unpack_from(data, at))
+            at += _ARC.size
+        else:
+            raise ToolError(f"gmon.out: record of unknown kind {kind} at byte {at - 1}")
+    if counts is None:
+        raise ToolError("gmon.out: there is no histogram in it: nothing was sampled")
+    return Gmon(low, high, rate_hz, counts, tuple(arcs))
+
+
+def functions(found: Gmon, symbols: Symbols) -> tuple[FunctionTime, ...]:
+    """Seconds and calls per function, most seconds first. Assembly has no calls (None)."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    span = (found.high - found.low) / len(found.counts)
+    for index, count in enumerate(found.counts):
+        if not count:
+            continue
+        low = found.low + round(index * span)
+        high = max(low + 1, found.low + round((index + 1) * span))
+        left = 1.0
+        for name, share in symbols.within(low, high):
+            seconds[name] += share * count / found.rate_hz
+            left -= share
+        if left > 1e-9:
+            seconds[OUTSIDE] += left * count / found.rate_hz
+    calls: defaultdict[str, int] = defaultdict(int)
+    for _caller, called, count in found.arcs:
+        if (callee := symbols.name(called)) is not None:
+            calls[callee] += count
+    rows = [
+        FunctionTime("kernel", name[:200], seconds.get(name, 0.0), calls.get(name))
+        for name in {**seconds, **calls}
+    ]
+    # A function that was called and never sampled says nothing about time.
+    rows = [row for row in rows if row.seconds > 0]
+    return tuple(sorted(rows, key=lambda row: (-row.seconds, row.function)))
+
+
+def _histogram(data: bytes, at: int) -> tuple[tuple[int, ...], int, int, int]:
+    if at + _HISTOGRAM.size > len(data):
+        raise _cut_short()
+    low, high, bins, rate_hz, _dimension, _letter = _HISTOGRAM.unpack_from(data, at)
+    if not 0 < bins <= _BINS_MOST or high <= low or not 0 < rate_hz <= 1_000_000:
+        raise ToolError(
+            f"gmon.out: a histogram of {bins} bins from {low:#x} to {high:#x} at {rate_hz} Hz "
+            "makes no sense"
+        )
+    start = at + _HISTOGRAM.size
+    if start + 2 * bins > len(data):
+        raise _cut_short()
+    return struct.unpack_from(f"<{bins}H", data, start), low, high, rate_hz
+
+
+def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    if len(one) != len(other):
+        raise ToolError("gmon.out: two histograms that do not fit together")
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def _cut_short() -> ToolError:
+    return ToolError("gmon.out is cut short: the kernel did not end by a clean power-off")

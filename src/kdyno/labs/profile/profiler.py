@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""One profiled boot: the profiler around it, and what it found added to a profile."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from kdyno import whole
+from kdyno.errors import ToolError
+from kdyno.labs.profile import gmon, perf, sampled
+from kdyno.labs.profile.record import STACKS_MOST, Profile, ProfiledBoot, Stack
+from kdyno.labs.profile.symbols import Symbols, symbols_of
+from kdyno.machines.machine import Machine, Plan
+from kdyno.machines.session import Outcome, run_to_end
+from kdyno.suites.record import Done, Sample
+
+GPROF_EVENT = "profil, 100 Hz"
+_GMON = "gmon.out"
+_GPROF_NOTES = (
+    "gprof counts the UML kernel's own code only: not the host's kernel, not the guest's programs",
+    "the kernels are built with CONFIG_GPROF: every call of a function in C is counted as well, "
+    "which costs time of its own; functions in assembly, memcpy among them, have no count",
+)
+
+
+class Profiler:
+    """perf or gprof, for all boots of one profile."""
+
+    def __init__(self, method: str, frame_pointers: bool) -> None:
+        self.method = method
+        self.event = GPROF_EVENT
+        self.notes: tuple[str, ...] = _GPROF_NOTES
+        self._frame_pointers = frame_pointers
+        self._symbols: dict[Path, Symbols] = {}
+        if method == "perf":
+            ability = perf.ability()
+            self.event, self.notes = ability.event, ability.notes
+            if not frame_pointers:
+                self.notes += (
+                    "these kernels have no frame pointers: stacks show the host's kernel and the "
+                    "one function above it. --stacks builds kernels that have them",
+                )
+
+    def empty(self, variant: str, image: str, operations: Mapping[str, int]) -> Profile:
+        """A profile without boots."""
+        return Profile(
+            variant, self.method, self.event, image, dict(operations), (), (), self.notes
+        )
+
+    def boot(self, machine: Machine, plan: Plan, so_far: Profile, block: int) -> Profile:
+        """``so_far`` with one more boot; ToolError with the reason when the boot failed."""
+        with whole.scratch("profile") as name:
+            if self.method == "gprof":
+                return self._gprof(machine, plan, so_far, block, name / _GMON)
+            return self._perf(machine, plan, so_far, block, name / "perf.data")
+
+    def _gprof(
+        self, machine: Machine, plan: Plan, so_far: Profile, block: int, file: Path
+    ) -> Profile:
+        session = machine.open(dataclasses.replace(plan, left=((_GMON, file),)))
+        outcome = run_to_end(session, machine.clock)
+        cpu_s = _done(outcome)
+        data = file.read_bytes() if file.is_file() else b""
+        if not data:
+            raise ToolError(
+                "gmon.out is missing: the kernel did not reach its clean end, where it writes it. "
+                f"Its last words: {_last_words(outcome)}"
+            )
+        found = gmon.functions(gmon.parse(data), self._of(machine.programs(plan.variant).kernel))
+        return _added(so_far, ProfiledBoot(block, cpu_s, found), ())
+
+    def _perf(
+        self, machine: Machine, plan: Plan, so_far: Profile, block: int, file: Path
+    ) -> Profile:
+        beside = tuple(perf.record(file, self.event))
+        session = machine.open(dataclasses.replace(plan, beside=beside))
+        outcome = run_to_end(session, machine.clock)
+        cpu_s = _done(outcome)
+        samples = perf.script(file)
+        weight = sum(it.weight for it in samples if isinstance(it, perf.Sample))
+        if not weight:
+            raise ToolError("perf recorded no sample")
+        each_s = 1e-9 if self.event == perf.SOFTWARE else (cpu_s or 0.0) / weight
+        programs = machine.programs(plan.variant)
+        reader = sampled.Reader(
+            self._of(programs.kernel), self._of(programs.guest), self._frame_pointers
+        )
+        found = sampled.attribute(samples, reader, each_s)
+        return _added(so_far, ProfiledBoot(block, cpu_s, found.functions), found.stacks)
+
+    def _of(self, program: Path) -> Symbols:
+        if program not in self._symbols:
+            self._symbols[program] = symbols_of(program)
+        return self._symbols[program]
+
+
+def _done(outcome: Outcome) -> float | None:
+    """CPU seconds of a boot that did all of its work; ToolError for one that did not."""
+    host = outcome.host
+    if host.status != "ok":
+        raise ToolError(f"{host.reason}: {host.text}")
+    for result in outcome.transcript.results:
+        if not isinstance(result, Sample | Done):
+            raise ToolError(f"case {result.case} of the job did not do its work: {result.reason}")
+    if host.user_s is None or host.sys_s is None:
+        return None
+    return host.user_s + host.sys_s
+
+
+def _last_words(outcome: Outcome) -> str:
+    lines = outcome.console.decode("utf-8", "replace").split("\n")
+    said = [line.strip()[:200] for line in lines if line.strip()]
+    return " / ".join(said[-2:]) or "none"
+
+
+def _added(so_far: Profile, boot_: ProfiledBoot, stacks: tuple[Stack, ...]) -> Profile:
+    """Stacks are means over the boots; of very many the smallest are dropped."""
+    before, after = len(so_far.boots), len(so_far.boots) + 1
+    total = {(it.where, it.frames): it.seconds * before for it in so_far.stacks}
+    for it in stacks:
+        total[it.where, it.frames] = total.get((it.where, it.frames), 0.0) + it.seconds
+    kept = sorted(total.items(), key=lambda item: (-item[1], item[0]))[:STACKS_MOST]
+    return dataclasses.replace(
+        so_far,
+        boots=tuple(sorted((*so_far.boots, boot_), key=lambda it: it.block)),
+        stacks=tuple(Stack(where, frames, s / after) for (where, frames), s in kept),
+    )

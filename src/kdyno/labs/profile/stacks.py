@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Stacks for other tools: folded text for flame graph programs, and speedscope's file format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kdyno.labs.profile.record import WHERES, Profile, Stack
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+"""The name that the format goes by; nothing is ever fetched from there."""
+_LABELS = {"kernel": "UML kernel", "host": "host kernel", "user": "user code"}
+
+
+def stacks_of(profile: Profile) -> tuple[Stack, ...]:
+    """The profile's stacks; without any, each function alone below the kind of its code."""
+    if profile.stacks:
+        return profile.stacks
+    boots = max(1, len(profile.boots))
+    return tuple(
+        Stack(
+            where,
+            (_LABELS[where], function),
+            sum(profile.seconds(where, function).values()) / boots,
+        )
+        for where, function in profile.names
+    )
+
+
+def folded(profiles: Mapping[str, Profile]) -> str:
+    """``frame;frame;frame count`` a line, outermost first, counted in microseconds a boot.
+
+    The variant is the outermost frame where there are several.
+    """
+    lines = []
+    for name, profile in profiles.items():
+        for it in stacks_of(profile):
+            frames = it.frames if len(profiles) == 1 else (name, *it.frames)
+            count = round(it.seconds * 1e6)
+            if count:
+                lines.append(f"{';'.join(map(_plain, frames))} {count}")
+    return "".join(f"{line}\n" for line in sorted(lines))
+
+
+def speedscope(profiles: Mapping[str, Profile]) -> str:
+    """One sampled profile for each variant, weights in seconds a boot."""
+    frames: dict[str, int] = {}
+    found: list[dict[str, Any]] = []
+    for name, profile in profiles.items():
+        samples, weights = [], []
+        for it in stacks_of(profile):
+            samples.append([frames.setdefault(frame, len(frames)) for frame in it.frames])
+            weights.append(round(it.seconds, 9))
+        found.append(
+            {
+                "type": "sampled",
+                "name": f"{name} ({profile.method})",
+                "unit": "seconds",
+                "startValue": 0,
+                "endValue": round(sum(weights), 9),
+                "samples": samples,
+                "weights": weights,
+            }
+        )
+    return json.dumps(
+        {
+            "$schema": SCHEMA,
+            "exporter": "kdyno",
+            "name": "kdyno profile",
+            "activeProfileIndex": 0,
+            "shared": {"frames": [{"name": frame} for frame in frames]},
+            "profiles": found,
+        },
+        ensure_ascii=False,
+    )
+
+
+def wheres() -> tuple[str, ...]:
+    """The kinds of code in words, in their order."""
+    return tuple(_LABELS[where] for where in WHERES)
+
+
+def _plain(frame: str) -> str:
+    """Semicolons part frames and the last blank begins the count."""
+    return " ".join(frame.replace(";", ":").split()) or "?"

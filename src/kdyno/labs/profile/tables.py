@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: MIT
+"""Profiles on a terminal: the published tables' shape, differences, and theirs beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+from kdyno.labs.profile.differences import Change, Difference, difference, rows, total
+from kdyno.labs.profile.record import Profile
+from kdyno.labs.published.article import Published
+from kdyno.report import figures, plain
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.terminal import Part
+from kdyno.stats.additive import Estimate
+
+WHERE_WORDS = {"kernel": "UML kernel", "host": "host kernel", "user": "user code"}
+TOP = 15
+_MEMCPY_PARTS = 1e-12
+
+
+def seconds(value: float, signed: bool = False) -> str:
+    """Three decimals, as many as a sampler of 100 to 1000 Hz can mean."""
+    text = f"{abs(value):.3f}"
+    sign = figures.MINUS if value < 0 else "+" if signed else ""
+    return (sign if float(text) else "") + text
+
+
+def limits(estimate: Estimate, signed: bool = False) -> str:
+    """The interval, or how many boots it takes to have one."""
+    if estimate.lo is None or estimate.hi is None:
+        return f"none from {figures.count(estimate.n, 'boot')}"
+    return f"{seconds(estimate.lo, signed)} … {seconds(estimate.hi, signed)}"
+
+
+def parts(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> Iterator[Part]:
+    """Every profile, then every variant against the baseline."""
+    for profile in profiles.values():
+        yield from (*_profile(profile, top), "")
+    for it in differences(profiles, baseline):
+        yield from (*_difference(it, top), "")
+    notes = dict.fromkeys(note for profile in profiles.values() for note in profile.notes)
+    yield from (f"note: {plain.sentence(note)}" for note in notes)
+
+
+def differences(profiles: Mapping[str, Profile], baseline: str) -> list[Difference]:
+    """Every variant against the baseline; none where that was not profiled."""
+    base = profiles.get(baseline)
+    if base is None or not base.boots:
+        return []
+    return [
+        difference(base, profile)
+        for name, profile in profiles.items()
+        if name != baseline and profile.boots
+    ]
+
+
+def beside(article: Published, profiles: Mapping[str, Profile], baseline: str) -> Iterator[Part]:
+    """The article's profile and today's, function by function."""
+    table = next((it for it in article.tables if it.name == "profile"), None)
+    if table is None:
+        yield f"{article.name} has no profile: nothing to show beside these"
+        return
+    theirs = {f"theirs: {'+'.join(arm)}": of for arm, of in table.cells.items()}
+    today = {f"today: {plain.short(key)}": it for key, it in profiles.items() if it.boots}
+    columns = [Column("function", str)]
+    columns += [Column(head, partial(_theirs, of), "number") for head, of in theirs.items()]
+    columns += [Column(head, partial(_today, of), "number") for head, of in today.items()]
+    yield f"beside {article.title} ({article.system})"
+    yield Grid(columns, list(dict.fromkeys(["total", *table.figures])))
+    yield (
+        "theirs: gprof, one run each, no spread; seconds of another machine at other work: "
+        "compare shares and changes, not seconds"
+    )
+    base = table.cells[table.baseline]
+    for arm, of in table.cells.items():
+        for function in ("memcpy", "total") if arm != table.baseline else ():
+            if function in base and function in of:
+                change = of[function] / base[function] - 1.0
+                yield f"  theirs, {function}: {figures.percent(change)}"
+    for it in differences(profiles, baseline):
+        for function, change_ in (("memcpy", _named(it, "memcpy")), ("total", it.sampled)):
+            if change_ is not None:
+                yield f"  today, {plain.short(it.variant)}, {function}: {_relative(change_)}"
+
+
+def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
+    """Tables and differences, for programs."""
+    return {
+        "schema": 1,
+        "baseline": baseline,
+        "profiles": [
+            {
+                "variant": it.variant,
+                "method": it.method,
+                "event": it.event,
+                "boots": len(it.boots),
+                "operations": dict(it.operations),
+                "seconds": _estimate(total(it)),
+                "functions": [
+                    {
+                        "where": row.where,
+                        "function": row.function,
+                        "seconds": _estimate(row.seconds),
+                        "share": row.share,
+                        "calls": row.calls,
+                    }
+                    for row in rows(it)
+                ],
+                "notes": list(it.notes),
+            }
+            for it in profiles.values()
+        ],
+        "differences": [
+            {
+                "variant": it.variant,
+                "functions": [_change_json(each) for each in it.changes],
+                "where": {each.where: _change_json(each) for each in it.by_where},
+                "sampled": _change_json(it.sampled),
+                "measured": None if it.measured is None else _change_json(it.measured),
+                "unexplained_s": it.unexplained_s,
+            }
+            for it in differences(profiles, baseline)
+        ],
+    }
+
+
+def _profile(profile: Profile, top: int) -> Iterator[Part]:
+    table = rows(profile)
+    cpu = profile.measured()
+    head = (
+        f"{plain.short(profile.variant)}: {profile.method} ({profile.event}), "
+        f"{figures.count(len(profile.boots), 'boot')}, {seconds(total(profile).mean)} s a boot seen"
+    )
+    if cpu:
+        head += f" of {seconds(sum(cpu.values()) / len(cpu))} s CPU"
+    yield head
+    items = [
+        (
+            WHERE_WORDS[it.where],
+            it.function,
+            it.seconds.mean,
+            it.share,
+            limits(it.seconds),
+            it.calls,
+        )
+        for it in table[:top]
+    ]
+    if rest := table[top:]:
+        others_s, share = sum(it.seconds.mean for it in rest), sum(it.share for it in rest)
+        items.append(("", f"others: {len(rest)}", others_s, share, "", None))
+    yield Grid(_COLUMNS, items)
+
+
+_COLUMNS = (
+    Column("where", itemgetter(0)),
+    Column("function", itemgetter(1), "name"),
+    Column("seconds", itemgetter(2), "number", seconds),
+    Column("share", itemgetter(3), "number", figures.share),
+    Column("95 % interval", itemgetter(4), "number"),
+    Column("calls", itemgetter(5), "number", figures.amount),
+)
+
+
+def _difference(it: Difference, top: int) -> Iterator[Part]:
+    items = [(WHERE_WORDS[each.where], each.function, each) for each in it.changes[:top]]
+    items += [(WHERE_WORDS[each.where], "all functions", each) for each in it.by_where]
+    items.append(("", "sum of the profile", it.sampled))
+    if it.measured is not None:
+        items.append(("", "CPU time, measured", it.measured))
+    yield f"{plain.short(it.variant)} − {plain.short(it.baseline)}, {it.method}"
+    yield Grid(_CHANGES, items)
+    if it.unexplained_s is not None:
+        yield (
+            f"unexplained: {seconds(it.unexplained_s, True)} s of the measured change is in no "
+            "function of the profile"
+        )
+
+
+_CHANGES = (
+    Column("where", itemgetter(0)),
+    Column("function", itemgetter(1), "name"),
+    Column("baseline", lambda of: of[2].baseline_s, "number", seconds),
+    Column("variant", lambda of: of[2].variant_s, "number", seconds),
+    Column("Δ seconds", lambda of: _delta(of[2].delta), "number"),
+    Column("95 % interval", lambda of: limits(of[2].delta, True), "number"),
+    Column("change", lambda of: of[2].relative and of[2].relative.mean, "number", figures.percent),
+)
+
+
+def _delta(it: Estimate) -> Cell:
+    return Cell(seconds(it.mean, True), it.mean, sign="*" if it.clear else "")
+
+
+def _relative(change: Change) -> str:
+    it = change.relative
+    if it is None:
+        return "not seen in the baseline"
+    if it.lo is None or it.hi is None:
+        return f"{figures.percent(it.mean)}, no interval from {figures.count(it.n, 'block')}"
+    return f"{figures.percent(it.mean)} ({figures.percent(it.lo)} … {figures.percent(it.hi)})"
+
+
+def _named(it: Difference, function: str) -> Change | None:
+    return next(
+        (each for each in it.changes if (each.where, each.function) == ("kernel", function)), None
+    )
+
+
+def _own(profile: Profile, function: str) -> float | None:
+    found = profile.seconds("kernel", function)
+    mean = sum(found.values()) / len(found) if found else 0.0
+    return mean if mean > _MEMCPY_PARTS else None
+
+
+def _theirs(of: Mapping[str, float], function: str) -> str:
+    value = of.get(function)
+    return "" if value is None else _with_share(value, of["total"])
+
+
+def _today(of: Profile, function: str) -> str:
+    whole = total(of).mean
+    mine = whole if function == "total" else _own(of, function)
+    return "not seen" if mine is None else _with_share(mine, whole)
+
+
+def _with_share(value: float, whole: float) -> str:
+    return f"{seconds(value)} s  {figures.share(value / whole) if whole else '?'}"
+
+
+def _estimate(it: Estimate) -> dict[str, Any]:
+    ci = None if it.lo is None or it.hi is None else [it.lo, it.hi]
+    return {"mean": it.mean, "ci": ci, "n": it.n}
+
+
+def _change_json(it: Change) -> dict[str, Any]:
+    return {
+        "where": it.where,
+        "function": it.function,
+        "baseline_s": it.baseline_s,
+        "variant_s": it.variant_s,
+        "delta_s": _estimate(it.delta),
+        "relative": None if it.relative is None else _estimate(it.relative),
+    }

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""From a checked experiment to what all its boots have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from kdyno.experiment.model import Experiment
+from kdyno.kernels.image import Image
+from kdyno.kernels.source import Progress, fetch
+from kdyno.kernels.source import parse as parse_source
+from kdyno.machines.cpus import place
+from kdyno.machines.kinds import KINDS
+from kdyno.machines.machine import Setup
+from kdyno.machines.program import guest_program
+from kdyno.measure import plan
+from kdyno.measure.bench import Bench
+from kdyno.measure.builder import Recipes
+from kdyno.measure.equipment import equip
+from kdyno.suites.catalogue import Catalogue
+from kdyno.suites.selection import cases_of, jobs_of
+
+
+def tree_of(experiment: Experiment, recipes: Recipes) -> Path | None:
+    """The baseline's source, which cases that compile a kernel compile in every variant."""
+    recipe = recipes.of.get(experiment.baseline)
+    return recipe.tree.path if recipe is not None else None
+
+
+def tree_for_cases(
+    experiment: Experiment, suites: Catalogue, cache: Path, progress: Progress
+) -> Path | None:
+    """Where no kernel is built: the source that a case compiles, fetched only for that."""
+    source = experiment.variants[0].source
+    if not source or not any(case.tree for case in cases_of(experiment, suites)):
+        return None
+    return fetch(parse_source(source), cache, progress).path
+
+
+def bench_of(
+    experiment: Experiment,
+    suites: Catalogue,
+    images: Mapping[str, Image],
+    tree: Path | None,
+    cache: Path,
+    sandboxed: bool,
+    told: Callable[[str], None],
+) -> Bench:
+    """Ready to boot. The baseline's copy is added where it is to be booted.
+
+    images: of every variant that was built; empty for a machine that boots nothing.
+    """
+    kind = KINDS[experiment.machine.kind]
+    variants = {
+        variant.name: variant
+        for variant in experiment.variants
+        if variant.name in images or not kind.builds
+    }
+    images = dict(images)
+    if experiment.measure.calibrate:
+        copy = plan.copy_name(experiment.baseline)
+        variants[copy] = variants[experiment.baseline]
+        if kind.builds:
+            images[copy] = images[experiment.baseline]
+    placement = place(experiment.cpus)
+    machine = kind.make(
+        Setup(
+            variants=variants,
+            images=images,
+            placement=placement,
+            memory_bytes=experiment.machine.memory_bytes,
+            timeout_s=experiment.machine.timeout_s,
+            cpus=experiment.machine.cpus,
+            cache=cache,
+            sandboxed=sandboxed,
+        )
+    )
+    cases = cases_of(experiment, suites)
+    return Bench(
+        experiment=experiment,
+        machine=machine,
+        variants=variants,
+        cases=cases,
+        jobs=jobs_of(experiment, suites),
+        placement=placement,
+        equipment=equip(cases, guest_program(cache, 64), tree, cache, machine.places, told),
+        images=images,
+    )
+
+
+def digests(bench: Bench) -> dict[str, str]:
+    """Variant → digest of the kernel that it boots."""
+    return {name: bench.machine.identity(name) for name in bench.variants}

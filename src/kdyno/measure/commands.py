@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""An experiment made of a few words: any command, timed in every kernel that is named."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from shutil import which
+
+from kdyno.errors import UsageError
+from kdyno.experiment.table import NAME
+from kdyno.machines.listening import ENVIRONMENT
+from kdyno.measure.plan import COPY_SUFFIX
+from kdyno.suites.catalogue import Suite
+
+STOCK = "stock"
+DEFAULT_SOURCE = "debian:linux-source-7.3"
+# Key of a shorthand → key of the experiment file.
+_KEYS = {
+    "memcpy": "memcpy",
+    "config": "config",
+    "patch": "patches",
+    "cflags": "cflags",
+    "compiler": "compiler",
+    "cmdline": "cmdline",
+    "sysctl": "sysctl",
+    "cpus": "cpus",
+    "source": "source",
+}
+_HIDDEN = ("/tmp", "/run", "/dev", "/proc", "/sys")
+_PATH = ENVIRONMENT["PATH"]
+_LISTS = ("config", "patch")
+# A comma belongs to the value unless a new part begins behind it: cflags=-Wl,-z is one part.
+_COMMA = re.compile(rf",(?=(?:{'|'.join(_KEYS)})=|{STOCK}(?:,|$))")
+_NOT_NAME = re.compile(r"[^A-Za-z0-9._]+")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What `kdyno try` was asked."""
+
+    kernels: tuple[str, ...]
+    """Shorthands, the first is the baseline: ``stock``, ``memcpy=avx2``, ``config=smp,cpus=2``."""
+    command: tuple[str, ...]
+    source: str = DEFAULT_SOURCE
+    figure: str | None = None
+    unit: str = ""
+    better: str = ""
+    cpus: int = 1
+    memory: str = "1G"
+
+
+def experiment_text(trial: Trial, folder: Path) -> str:
+    """The experiment file that asks the same; it is stored with the run and can be kept.
+
+    Files that a shorthand names are looked for in ``folder``. UsageError for a shorthand that
+    means nothing.
+    """
+    if not trial.command:
+        raise UsageError("which command? For example: kdyno try -k memcpy=avx2 -- sort words.txt")
+    kernels = trial.kernels or (STOCK,)
+    if len(kernels) == 1 and kernels[0] != STOCK:
+        kernels = (STOCK, *kernels)
+    tables: dict[str, list[str]] = {}
+    for shorthand in kernels:
+        name, lines = _variant(shorthand, folder)
+        if name in tables:
+            raise UsageError(f"-k {shorthand}: {name!r} is there twice")
+        tables[name] = lines
+    baseline = next(iter(tables))
+    program = Path(trial.command[0]).name
+    command = _command(trial.command, folder)
+    lines = [
+        'name = "try"',
+        f"question = {_text(f'Is {program} faster or slower in these kernels?')}",
+        f"baseline = {_text(baseline)}",
+        "",
+        "[kernel]",
+        f"source = {_text(trial.source)}",
+        'config = ["bench"]',
+        "",
+        "[machine]",
+        f"cpus = {trial.cpus}",
+        f"memory = {_text(trial.memory)}",
+    ]
+    for name, body in tables.items():
+        lines += ["", f"[variant.{_text(name)}]", *body]
+    lines += ["", "[[suite]]", 'name = "run"', f"command = {_list(command)}"]
+    if NAME.fullmatch(program):
+        lines += [f"cases = [{_text(program)}]"]
+    if trial.figure is not None:
+        lines += [f"figure = {_text(trial.figure)}"]
+        lines += [f"unit = {_text(trial.unit or 'of its own')}"]
+        lines += [f"better = {_text(trial.better or 'lower')}"]
+    elif trial.unit or trial.better:
+        raise UsageError("--unit and --better go with --figure; without it the time is measured")
+    if len(tables) == 1:
+        # One kernel can only be compared with itself.
+        lines += ["", "[measure]", "calibrate = true"]
+    return "\n".join([*lines, ""])
+
+
+def case_experiment_text(
+    patterns: Sequence[str], suites: Mapping[str, Suite], source: str = DEFAULT_SOURCE
+) -> str:
+    """The experiment that runs cases of the catalogue in one stock kernel.
+
+    patterns: ``suite/case``, with shell patterns. UsageError where one means no case.
+    """
+    wanted: dict[str, list[str]] = {}
+    for pattern in patterns:
+        known = [f"{suite.name}/{case.name}" for suite in suites.values() for case in suite.cases]
+        found = [name for name in known if fnmatchcase(name, pattern)]
+        if not found:
+            near = get_close_matches(pattern, known, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise UsageError(
+                f"--case {pattern}: no such case.{hint} `kdyno list cases` shows them all; "
+                "write SUITE/CASE, patterns are allowed"
+            )
+        for name in found:
+            suite, _, case = name.partition("/")
+            if case not in wanted.setdefault(suite, []):
+                wanted[suite].append(case)
+    lines = ['name = "cases"', 'question = "What do these cases do?"', 'baseline = "stock"', ""]
+    lines += ["[kernel]", f"source = {_text(source)}", 'config = ["bench"]', ""]
+    lines += ["[variant.stock]", "", "[measure]", "calibrate = true"]
+    for suite, cases in wanted.items():
+        lines += ["", "[[suite]]", f"name = {_text(suite)}", f"cases = {_list(cases)}"]
+    return "\n".join([*lines, ""])
+
+
+def _command(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+    """The command as a guest runs it: in ``folder``, which it sees read-only.
+
+    UsageError where it would not find what the person means.
+    """
+    program = command[0]
+    found = (folder / program).is_file() if "/" in program else which(program, path=_PATH)
+    if not found:
+        raise UsageError(f"{program} is not there: no such program in {_PATH}, or no such file")
+    if any(folder.is_relative_to(hidden) for hidden in _HIDDEN):
+        for word in command:
+            if not word.startswith(("/", "-")) and (folder / word).exists() and word != ".":
+                raise UsageError(
+                    f"{word} lies in {folder}, and a guest has folders of its own in place of "
+                    f"{', '.join(_HIDDEN)}: move it elsewhere"
+                )
+        return command
+    return ("env", "-C", str(folder), *command)
+
+
+def _variant(shorthand: str, folder: Path) -> tuple[str, list[str]]:
+    """(name, lines of its table)."""
+    values: dict[str, list[str]] = {}
+    parts = _COMMA.split(shorthand)
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if part == STOCK and len(parts) == 1:
+            return STOCK, []
+        if not equals or key not in _KEYS or not value.strip():
+            near = get_close_matches(key, [*_KEYS, STOCK], 1)
+            meant = f" Did you mean {near[0]}{'=' if near[0] != STOCK else ''}?" if near else ""
+            raise UsageError(
+                f"-k {shorthand}: {part!r} is no kernel.{meant} A kernel is {STOCK}, or "
+                f"{', '.join(f'{known}=…' for known in _KEYS)}, several joined by commas"
+            )
+        if key in values and key not in (*_LISTS, "sysctl"):
+            raise UsageError(f"-k {shorthand}: {key} is there twice")
+        values.setdefault(key, []).append(value)
+    lines = [f"{_KEYS[key]} = {_value(key, found, folder)}" for key, found in values.items()]
+    name = "+".join(_plain(key, value) for key, found in values.items() for value in found)
+    if name.endswith(COPY_SUFFIX):
+        name += "_"
+    return name[:80], lines
+
+
+def _value(key: str, found: list[str], folder: Path) -> str:
+    if key == "patch" or (key == "config" and any("/" in value for value in found)):
+        # The run is resumed from wherever the person is then.
+        paths = [str(folder / value) if (folder / value).exists() else value for value in found]
+        return _list(paths)
+    if key == "config":
+        return _list(found)
+    if key == "cpus":
+        if not found[0].isdigit():
+            raise UsageError(f"cpus={found[0]}: a whole number is wanted")
+        return found[0]
+    if key == "sysctl":
+        pairs = [value.partition("=") for value in found]
+        return "{ " + ", ".join(f"{_text(k)} = {_text(v)}" for k, _, v in pairs) + " }"
+    return _text(found[0])
+
+
+def _plain(key: str, value: str) -> str:
+    """A part of the variant's name; the key is in it where the value alone says too little."""
+    short = _NOT_NAME.sub("-", Path(value).name if key == "patch" else value).strip("-.")
+    return short if key in ("memcpy", "config", "patch", "compiler") else f"{key}-{short}"
+
+
+def _text(value: str) -> str:
+    """A basic string of TOML; JSON's is the same but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _list(values: Sequence[str]) -> str:
+    return f"[{', '.join(map(_text, values))}]"

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: MIT
+"""A group: one guest of every variant, all alive at once, of which one works at a time.
+
+What a shared machine does changes within seconds. Guests that take turns of a few milliseconds
+see the same machine, and their ratios within a round say what the kernels differ by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from kdyno.judge import disturbance
+from kdyno.machines.session import Outcome
+from kdyno.measure import rounds
+from kdyno.measure.bench import Bench, console_of, job_of, now, plan_of
+from kdyno.measure.member import WORD_S, Member
+from kdyno.measure.sampling import Rounds, load_flags, samples_of
+from kdyno.store.boot import BootFlag, BootRecord
+from kdyno.suites import record
+from kdyno.suites.catalogue import Case
+from kdyno.suites.job import CaseJob
+
+_CALIBRATING = 12
+"""Turns that may go into finding out how many operations a turn has."""
+_WARM = 1
+"""Rounds of a case that are not measured."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a group does of each case."""
+
+    seconds: Mapping[tuple[str, str], float]
+    """(suite, case) → seconds of timed turns of each guest."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a group gave: a record and a console for every guest, in the order of their start."""
+
+    boots: tuple[tuple[BootRecord, bytes], ...]
+    wall_s: float
+
+
+def measure(
+    bench: Bench,
+    order: Sequence[str],
+    seed: str,
+    *,
+    first_index: int,
+    block: int,
+    effort: Effort,
+    show: Callable[[str], None] = lambda _case: None,
+) -> Measured:
+    """Start the variants in this order, let them take turns in every case, end them.
+
+    Guests that fail have a record that says so; those that are left still give their pairs.
+    """
+    machine = bench.machine
+    began_s = machine.clock.now_s()
+    members: list[Member] = []
+    try:
+        for name in order:
+            plan = plan_of(bench, name, turns=True)
+            member = Member(plan, machine.open(plan), machine.clock, now())
+            members.append(member)
+            member.hear(record.Hello)
+        lacking = bench.equipment.lacking or ("",) * len(bench.jobs)
+        able = [
+            (case, job)
+            for case, job, why in zip(bench.cases, bench.jobs, lacking, strict=True)
+            if not why
+        ]
+        for index, (case, job) in enumerate(able):
+            show(case.name)
+            _case(members, index, case, job, f"{seed}:{case.suite}/{case.name}", effort)
+        for member in members:
+            member.send("bye", WORD_S)
+        for member in members:
+            while not member.session.ended:
+                machine.clock.wait()
+    finally:
+        outcomes = [member.session.close() for member in members]
+    wall_s = machine.clock.now_s() - began_s
+    made = _records(bench, members, outcomes, first_index, block, wall_s)
+    return Measured(tuple(made), wall_s)
+
+
+def _case(
+    members: Sequence[Member], index: int, case: Case, job: CaseJob, seed: str, effort: Effort
+) -> None:
+    order = next(rounds.orders(seed, [member.name for member in members]))
+    by_name = {member.name: member for member in members if not member.lost}
+    alive = [by_name[name] for name in order if name in by_name]
+    if rounds.why_whole(case):
+        for member in alive:
+            member.whole(index, job.timeout_s + WORD_S)
+        return
+    for member in alive:
+        member.begin(index, job.timeout_s)
+    ready = [member for member in alive if member.ready]
+    seconds = effort.seconds.get((case.suite, case.name), job.seconds or 0.5)
+    if ready:
+        found = _calibrated(ready, job)
+        if found is not None:
+            _rounds(ready, index, seed, seconds, found)
+    for member in alive:
+        member.end(job.timeout_s)
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Of a turn, the same for all guests of a group."""
+
+    operations: int
+    lead: int
+    turn_s: float
+    limit_s: float
+
+
+def _calibrated(ready: Sequence[Member], job: CaseJob) -> _Size | None:
+    """Operations of a turn, from unmeasured turns of the guest whose turn is first.
+
+    The cheapest turn counts: one that was interrupted would make the operation look slow.
+    None where no guest is left that answers.
+    """
+    for member in ready:
+        best_ns, operations = math.inf, job.operations or 1
+        for _ in range(_CALIBRATING):
+            ns = member.turn(0, operations, job.timeout_s)
+            if ns is None:
+                break
+            best_ns = min(best_ns, ns / operations)
+            wanted = rounds.TURN_S * 1e9 / best_ns
+            if job.operations or ns >= rounds.TURN_S * 5e8:
+                break
+            operations = max(1, int(min(wanted, 10 * operations)))
+        if ns is None:
+            continue
+        operations = job.operations or max(1, round(wanted))
+        turn_s = operations * best_ns / 1e9
+        lead = 0 if turn_s > rounds.LONGEST_S else round(rounds.LEAD * operations)
+        return _Size(operations, lead, turn_s, max(job.timeout_s, 100 * turn_s))
+    return None
+
+
+def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: _Size) -> None:
+    frozen = size.turn_s > rounds.LONGEST_S
+    count = min(rounds.MOST, max(rounds.LEAST, round(seconds / size.turn_s)))
+    if frozen:
+        count = max(1, round(seconds / size.turn_s))
+    warm = 0 if frozen else _WARM
+    by_name = {member.name: member for member in ready}
+    taken: dict[str, list[tuple[int, int]]] = {name: [] for name in by_name}
+    for number, order in enumerate(
+        islice(rounds.orders(f"{seed}:turns", sorted(by_name)), count + warm)
+    ):
+        present = [by_name[name] for name in order if by_name[name].ready]
+        took = (_frozen if frozen else _round)(present, size)
+        for name, ns in took.items():
+            if number >= warm:
+                taken[name].append((size.operations, ns))
+                by_name[name].ran_s += ns / 1e9 * (1 + size.lead / size.operations)
+        if len([member for member in ready if member.ready and not member.lost]) < 1:
+            break
+    for member in ready:
+        if member.ready:
+            way = "frozen" if frozen else "turns"
+            member.rounds[index] = Rounds(way, tuple(taken[member.name]))  # type: ignore[arg-type]
+
+
+def _round(present: Sequence[Member], size: _Size) -> dict[str, int]:
+    """One turn of each, one after the other; name → ns."""
+    took = {}
+    for member in present:
+        ns = member.turn(size.lead, size.operations, size.limit_s)
+        if ns is None:
+            member.ready = False
+        else:
+            took[member.name] = ns
+    return took
+
+
+def _frozen(present: Sequence[Member], size: _Size) -> dict[str, int]:
+    """One long turn of each, all begun together; who is not at work is stopped. Name → ns.
+
+    By the host's clock: a frozen guest's own jumps over the gaps.
+    """
+    clock = present[0].clock if present else None
+    spent_s = {member.name: 0.0 for member in present}
+    took = {}
+    working = list(present)
+    for member in working:
+        member.session.pause()
+        member.send(f"turn 0 {size.operations}", size.limit_s)
+    try:
+        while working and clock is not None:
+            for member in tuple(working):
+                began_s = clock.now_s()
+                member.session.resume()
+                said = member.hear(
+                    record.Turn, record.CaseError, record.Skip, until_s=began_s + rounds.SLICE_S
+                )
+                spent_s[member.name] += clock.now_s() - began_s
+                if isinstance(said, record.Turn):
+                    took[member.name] = max(1, round(spent_s[member.name] * 1e9))
+                elif not member.lost and member.ready:
+                    member.session.pause()
+                    continue
+                else:
+                    member.ready = False
+                working.remove(member)
+    finally:
+        for member in present:
+            member.session.resume()
+    return took
+
+
+def _records(
+    bench: Bench,
+    members: Sequence[Member],
+    outcomes: Sequence[Outcome],
+    first_index: int,
+    block: int,
+    wall_s: float,
+) -> list[tuple[BootRecord, bytes]]:
+    # What ran on the guests' CPUs beside one guest were mostly the others of its group.
+    group_s = sum((it.host.user_s or 0.0) + (it.host.sys_s or 0.0) for it in outcomes)
+    made = []
+    for at, (member, outcome) in enumerate(zip(members, outcomes, strict=True)):
+        host = outcome.host
+        own_s = (host.user_s or 0.0) + (host.sys_s or 0.0)
+        after = dict(host.after)
+        others_s = after.get("guest_cpus_others_s")
+        if isinstance(others_s, int | float):
+            after["guest_cpus_others_s"] = round(max(0.0, others_s - (group_s - own_s)), 3)
+        samples = samples_of(
+            bench.cases, outcome.transcript, bench.equipment.lacking, member.rounds
+        )
+        host = host.model_copy(
+            update={
+                "after": after,
+                "group_s": wall_s,
+                "inside_s": member.ran_s,
+                "boot_overhead_s": None,
+            }
+        )
+        flags: tuple[BootFlag, ...] = (
+            *host.flags,
+            *disturbance.flags_of(host),
+            *load_flags(samples),
+        )
+        host = host.model_copy(update={"flags": flags})
+        job = job_of(bench, member.plan, outcome, first_index + at, block, member.started)
+        made.append((BootRecord(job=job, host=host, samples=samples), console_of(outcome)))
+    return made

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""The words of an experiment file, gathered from the rooms that own them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.kernels import cpu
+from kdyno.kernels.routines.routine import FUNCTIONS, find_by_stem, list_routines
+from kdyno.kernels.source import KINDS as SOURCES
+from kdyno.kernels.source import parse
+from kdyno.machines.kinds import KINDS
+from kdyno.paths import data_root
+from kdyno.suites.catalogue import Suite
+from kdyno.suites.cell import open_settings
+
+
+def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
+    """What this installation knows."""
+    kernel = data_root() / "kernel"
+    return Vocabulary(
+        suites={name: tuple(case.name for case in suite.cases) for name, suite in suites.items()},
+        settings={
+            name: {case.name: open_settings(case) for case in suite.cases}
+            for name, suite in suites.items()
+        },
+        routines=tuple(routine.name for routine in list_routines()),
+        function_routines={
+            function: tuple(routine.name for routine in list_routines(function=function))
+            for function in FUNCTIONS
+            if function != "memcpy"
+        },
+        runs_here=lambda name: not cpu.missing(find_by_stem(name).requires),
+        fragment_dirs=(kernel / "config",),
+        patch_dirs=(kernel / "patches",),
+        machines={kind.name: kind.archs for kind in KINDS.values()},
+        source_kinds=tuple(SOURCES),
+        check_source=parse,
+    )

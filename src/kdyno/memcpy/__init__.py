@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The memory-routine laboratory: routines generated, checked, timed, counted and chosen."""

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The auto-vectorisation survey: what a compiler vectorises in a whole kernel, and what not."""

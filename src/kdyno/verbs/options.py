@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""What several verbs share: their options, and who is told while they work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kdyno.verbs.completion import case_names, experiment_files, variant_names
+from kdyno.verbs.output import safe
+
+if TYPE_CHECKING:
+    from kdyno.experiment.model import Experiment
+    from kdyno.experiment.overrides import Overrides
+    from kdyno.store.manifest import Manifest
+    from kdyno.store.run import Run
+    from kdyno.suites.catalogue import Suite
+
+ExperimentFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="EXPERIMENT", help="An experiment file (TOML).", autocompletion=experiment_files
+    ),
+]
+Runs = Annotated[
+    Path | None,
+    typer.Option("--runs", metavar="DIR", help="Folder of the runs [$KDYNO_RUNS or XDG]."),
+]
+NoSandbox = Annotated[
+    bool, typer.Option("--no-sandbox", help="Run kernels and builds without bubblewrap.")
+]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Fail when another kdyno measures on this machine.")
+]
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-on",
+        metavar="WORD[:CASES]",
+        help="Exit 10 when slower, 11 when inconclusive: slower, slower:pipe, inconclusive.",
+    ),
+]
+Jobs = Annotated[
+    int | None, typer.Option("-j", "--jobs", min=1, help="Parallel jobs of a kernel build.")
+]
+Refresh = Annotated[
+    bool, typer.Option("--refresh", help="Ask for newer packages and branches of the sources.")
+]
+Variants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="Only this variant (may be repeated).",
+        autocompletion=variant_names,
+    ),
+]
+Cases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--case",
+        metavar="CASE",
+        help="Only these cases; patterns allowed.",
+        autocompletion=case_names,
+    ),
+]
+Quick = Annotated[
+    bool,
+    typer.Option("--quick", help="A first impression: 0.2 s a case, 12 boots, 2 minutes at most."),
+]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", min=0.05, help="Seconds per case and boot.")
+]
+MaxBoots = Annotated[
+    int | None, typer.Option("--max-boots", min=1, help="Boots of each variant, at most.")
+]
+MaxMinutes = Annotated[
+    float | None, typer.Option("--max-minutes", min=0.05, help="Minutes of measuring, at most.")
+]
+Precision = Annotated[
+    str | None,
+    typer.Option("--precision", help='Half-width at which measuring stops, such as "0.5%".'),
+]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order of boots.")]
+Interleave = Annotated[
+    str | None,
+    typer.Option(
+        "--interleave",
+        metavar="auto|turns|boots",
+        help="How kernels alternate: turns of milliseconds, whole boots, or auto.",
+    ),
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Go ahead with an experiment of very many kernels.")
+]
+Scoring = Annotated[
+    str | None,
+    typer.Option(
+        "--scoring",
+        metavar="WORD",
+        help="Show indices and group scores, too: kdyno (medians) or unixbench (its own trimming).",
+    ),
+]
+
+
+def runs_folder(given: Path | None) -> Path:
+    """--runs, else where runs live."""
+    from kdyno.paths import runs_root
+
+    runs = given.absolute() if given is not None else runs_root()
+    if runs.exists() and not runs.is_dir():
+        from kdyno.errors import UsageError
+
+        raise UsageError(f"{runs}: the folder of the runs is no folder (--runs DIR, $KDYNO_RUNS)")
+    return runs
+
+
+def where(runs: Path) -> str:
+    """What a command line needs to find a run of this folder again: "" or " --runs DIR"."""
+    import shlex
+
+    from kdyno.paths import runs_root
+
+    return "" if runs == runs_root() else f" --runs {shlex.quote(str(runs))}"
+
+
+def percent(text: str | None, option: str = "--precision") -> float | None:
+    """A fraction from "0.5%" or 0.005."""
+    from kdyno.errors import UsageError
+
+    if text is None:
+        return None
+    try:
+        value = float(text.strip().removesuffix("%")) / (100 if "%" in text else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise UsageError(f'{option} {text!r}: give a share such as "0.5%" or 0.005')
+    return value
+
+
+def load(path: Path | None) -> tuple[Experiment, Mapping[str, Suite]]:
+    """The experiment of a file, checked, and the suites it may use."""
+    from kdyno.errors import UsageError
+    from kdyno.experiment import loader
+    from kdyno.measure.vocabulary import vocabulary
+    from kdyno.suites.catalogue import load as load_suites
+
+    if path is None:
+        raise UsageError(
+            "which experiment? Give a file: `kdyno list experiments` shows those that come with "
+            "kdyno, docs/experiment-file.md how to write one"
+        )
+    suites = load_suites()
+    return loader.load(path, vocabulary(suites)), suites
+
+
+def stored_run(text: str, runs: Path | None) -> Run:
+    """The run that a person means by a name, a part of one, a path or ``last``."""
+    from kdyno.store.resolve import resolve
+    from kdyno.store.run import open_run
+
+    return open_run(resolve(text, runs_folder(runs)))
+
+
+def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, Suite], Overrides]:
+    """The experiment of a run as its file said it, the suites, and what the run overrode."""
+    from kdyno.experiment import loader
+    from kdyno.experiment.overrides import Overrides
+    from kdyno.measure.vocabulary import vocabulary
+    from kdyno.suites.catalogue import load as load_suites
+
+    suites = load_suites()
+    origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
+    experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
+    return experiment, suites, Overrides.from_json(manifest.overrides)
+
+
+def consent(experiment: Experiment, yes: bool) -> None:
+    """Asks before an experiment of very many kernels; UsageError where nobody can answer."""
+    from kdyno.errors import UsageError
+    from kdyno.measure.extent import question
+
+    asked = None if yes else question(experiment)
+    if asked is None:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{asked}. Drop a factor or name variants by --variant; or say --yes")
+    typer.confirm(f"{safe(asked)}. Go ahead?", abort=True, err=True)
