@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import fnmatch
 from dataclasses import dataclass
 from typing import Any
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import INTERLEAVES, Experiment, Measure, SuiteUse
+from kdyno.reading.mistakes import meant
 
 QUICK_SECONDS = 0.2
 QUICK_BOOTS = 12
@@ -133,6 +133,5 @@ def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tu
 
 
 def _unknown(flag: str, found: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(found, names, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = meant(found, names, " Did you mean {!r}?")
     return f"{flag} {found!r} is not in this experiment.{hint} It has: {', '.join(names)}"

@@ -8,7 +8,6 @@ folder; the build sees them in place of the originals (see view.py).
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 import shutil
@@ -21,6 +20,7 @@ from kdyno import whole
 from kdyno.command import capture, require
 from kdyno.confined import confined
 from kdyno.errors import UsageError
+from kdyno.reading.mistakes import nearest
 
 _FILE_LINE = re.compile(r"(?:---|\+\+\+) ([^\t]+)")
 _GIT_LINE = re.compile(r"(?:rename|copy) (?:from|to) (.+)")
@@ -165,8 +165,8 @@ def _makefile_of(tree: Path, files: Mapping[str, bytes | None], path: str) -> tu
 def _near(tree: Path, path: str) -> str:
     folder = (tree / path).parent
     names = [file.name for file in folder.glob("*.c")] if folder.is_dir() else []
-    near = difflib.get_close_matches(Path(path).name, names, n=1)
-    return f"; nearest: {PurePosixPath(path).parent / near[0]}" if near else ""
+    near = nearest(Path(path).name, names)
+    return f"; nearest: {PurePosixPath(path).parent / near}" if near else ""
 
 
 def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str]:

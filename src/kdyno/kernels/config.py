@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from kdyno.experiment.model import ConfigFragment
 from kdyno.kernels.changes import Changes
+from kdyno.reading.mistakes import meant
 
 _SET = re.compile(r"^(CONFIG_\w+)=(.*)$")
 _UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")
@@ -82,8 +82,7 @@ def explain_unmet(lost: list[tuple[Wish, str]], tree: Path, changes: Changes) ->
         if wish.option not in declared:
             # Without the prefix, which would make every short name look near.
             names = [option.removeprefix("CONFIG_") for option in sorted(declared)]
-            near = difflib.get_close_matches(wish.option.removeprefix("CONFIG_"), names, n=1)
-            hint = f"; nearest: CONFIG_{near[0]}" if near else ""
+            hint = meant(wish.option.removeprefix("CONFIG_"), names, "; nearest: CONFIG_{}")
             text += f": this kernel has no such option{hint}"
         else:
             text += ": something it depends on is missing, or something selects it"

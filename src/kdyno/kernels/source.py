@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kdyno.errors import UsageError
+from kdyno.reading.mistakes import meant
 
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and the fraction done (0..1), or None where nobody knows."""
@@ -88,8 +88,7 @@ def parse(text: str) -> SourceSpec:
     """Take ``KIND:REST`` apart. UsageError says what is wrong with it and what is allowed."""
     kind, colon, rest = text.partition(":")
     if not colon or kind not in KINDS:
-        near = difflib.get_close_matches(kind, KINDS, n=1)
-        hint = f" Did you mean {near[0]}:?" if near else ""
+        hint = meant(kind, KINDS, " Did you mean {}:?")
         raise UsageError(
             f"source {text!r} does not begin with a kind of source.{hint} Allowed: "
             + "; ".join(KINDS.values())

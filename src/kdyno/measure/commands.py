@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import which
@@ -16,6 +15,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.table import NAME
 from kdyno.machines.listening import ENVIRONMENT
 from kdyno.measure.plan import COPY_SUFFIX
+from kdyno.reading.mistakes import meant
 from kdyno.suites.catalogue import Suite
 
 STOCK = "stock"
@@ -117,8 +117,7 @@ def case_experiment_text(
         known = [f"{suite.name}/{case.name}" for suite in suites.values() for case in suite.cases]
         found = [name for name in known if fnmatchcase(name, pattern)]
         if not found:
-            near = get_close_matches(pattern, known, 1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            hint = meant(pattern, known, " Did you mean {}?")
             raise UsageError(
                 f"--case {pattern}: no such case.{hint} `kdyno list cases` shows them all; "
                 "write SUITE/CASE, patterns are allowed"
@@ -164,10 +163,9 @@ def _variant(shorthand: str, folder: Path) -> tuple[str, list[str]]:
         if part == STOCK and len(parts) == 1:
             return STOCK, []
         if not equals or key not in _KEYS or not value.strip():
-            near = get_close_matches(key, [*_KEYS, STOCK], 1)
-            meant = f" Did you mean {near[0]}{'=' if near[0] != STOCK else ''}?" if near else ""
+            hint = meant(key, [*(f"{known}=" for known in _KEYS), STOCK], " Did you mean {}?")
             raise UsageError(
-                f"-k {shorthand}: {part!r} is no kernel.{meant} A kernel is {STOCK}, or "
+                f"-k {shorthand}: {part!r} is no kernel.{hint} A kernel is {STOCK}, or "
                 f"{', '.join(f'{known}=…' for known in _KEYS)}, several joined by commas"
             )
         if key in values and key not in (*_LISTS, "sysctl"):

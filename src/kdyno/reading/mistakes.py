@@ -86,6 +86,12 @@ def nearest(word: str, allowed: Iterable[str]) -> str | None:
     return folded[close[0]] if close else None
 
 
+def meant(word: str, allowed: Iterable[str], form: str = "; did you mean {}?") -> str:
+    """``form`` with the nearest allowed word in it; empty when none is like ``word``."""
+    near = nearest(word, allowed)
+    return form.format(near) if near is not None else ""
+
+
 def stands_where(found: object, wanted: str) -> str:
     """``7, an integer, stands where text is wanted``."""
     kinds = {bool: "true or false", int: "an integer", float: "a number", str: "text"}

@@ -6,11 +6,11 @@ To add one: a function from Evidence to a Drawing, and its name in CHARTS.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from kdyno.errors import UsageError
+from kdyno.reading.mistakes import meant
 from kdyno.report import plain
 from kdyno.report.charts import boots, effects, interaction, load, rounds, spread
 from kdyno.report.charts.palette import resolved
@@ -106,9 +106,7 @@ CHARTS: dict[str, Callable[[Evidence], Drawing | None]] = {
 def check(chart: str, format: str | None) -> None:
     """UsageError for a chart that there is not, or a format that is no picture."""
     if chart not in CHARTS:
-        near = difflib.get_close_matches(chart, CHARTS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"--chart {chart!r}: there are {', '.join(CHARTS)}{hint}")
+        raise UsageError(f"--chart {chart!r}: there are {', '.join(CHARTS)}{meant(chart, CHARTS)}")
     if format is None and chart == IN_CHARACTERS:
         return
     if format not in FORMATS:

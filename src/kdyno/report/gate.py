@@ -21,12 +21,12 @@ asker chose, never a regression.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kdyno.errors import UsageError
+from kdyno.reading.mistakes import meant
 
 if TYPE_CHECKING:
     from kdyno.store.verdict import Effect, FactorEffect, Verdict
@@ -59,11 +59,9 @@ def parse(fail_on: Sequence[str]) -> tuple[Rule, ...]:
     for text in fail_on:
         word, colon, rest = text.strip().partition(":")
         if word not in WORDS:
-            near = difflib.get_close_matches(word, WORDS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
             raise UsageError(
-                f"--fail-on {text!r}: {word!r} is not one of {', '.join(WORDS)}{hint} "
-                "(write WORD or WORD:CASE,SUITE/CASE)"
+                f"--fail-on {text!r}: {word!r} is not one of {', '.join(WORDS)}"
+                f"{meant(word, WORDS)} (write WORD or WORD:CASE,SUITE/CASE)"
             )
         targets = tuple(part.strip() for part in rest.split(",")) if colon else ()
         if colon and not all(targets):
@@ -81,8 +79,7 @@ def check(
     for rule in rules:
         for target in rule.targets:
             if target not in known:
-                near = difflib.get_close_matches(target, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
+                hint = meant(target, sorted(known))
                 there = ", ".join(sorted("/".join(pair) for pair in set(cases)))
                 crossed = f", and the factors {', '.join(factors)}" if factors else ""
                 raise UsageError(

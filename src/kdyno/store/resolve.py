@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from kdyno.errors import UsageError
+from kdyno.reading.mistakes import meant
 from kdyno.store.run import MANIFEST, list_runs
 
 
@@ -37,8 +37,7 @@ def resolve(text: str, runs: Path) -> Path:
         raise UsageError(f"{text}: {len(matches)} runs match; give more of the name:\n  {shown}")
     if given.is_dir():
         return _checked(given)
-    near = difflib.get_close_matches(text, names, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = meant(text, names)
     raise UsageError(f"{text}: no such run in {runs}{hint}; `kdyno list runs` shows them")
 
 

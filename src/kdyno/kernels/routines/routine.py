@@ -9,7 +9,6 @@ A person's own file may lie anywhere; it is named by its path.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from types import MappingProxyType
 from kdyno.errors import UsageError
 from kdyno.experiment.routines import is_file_name
 from kdyno.paths import data_root
+from kdyno.reading.mistakes import meant
 
 HEADER = "routine.h"
 PLACE = "arch/x86/lib/memcpy_64.S"
@@ -156,8 +156,7 @@ def find_routine(name: str, function: str = "memcpy") -> Routine:
     known = {routine.name: routine for routine in list_routines(function=function)}
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = meant(name, known, "; did you mean {!r}?")
     raise UsageError(f"{said}: no such routine ({', '.join(known)}){hint}")
 
 

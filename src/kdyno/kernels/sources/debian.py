@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree
 from kdyno.kernels.sources import apt, archive, shelf, tool
+from kdyno.reading.mistakes import meant
 
 _ETC_APT = Path("/etc/apt")
 
@@ -48,8 +48,7 @@ def _offered(spec: SourceSpec, home: Path, progress: Progress) -> tuple[apt.Priv
         names.update(machine.names("linux-source"))
     if not names:
         raise ToolError(f"source {spec}: no package list could be read.\n" + "\n".join(failures))
-    near = difflib.get_close_matches(spec.rest, sorted(names), n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    hint = meant(spec.rest, sorted(names), " Did you mean {}?")
     raise UsageError(
         f"source {spec}: the Debian archive has no package {spec.rest}.{hint} "
         f"Kernel sources there: {', '.join(sorted(names))}" + "".join(f"\n{f}" for f in failures)

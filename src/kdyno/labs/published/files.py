@@ -8,7 +8,6 @@ Each becomes tables of cells, a cell being named by the levels of its factors.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +20,7 @@ from kdyno.errors import UsageError
 from kdyno.labs.published.article import ARM, Cell, Check, Published, Table, Today
 from kdyno.paths import data_root
 from kdyno.reading.checked import FromFile, check
+from kdyno.reading.mistakes import meant
 
 PREFIX = "published:"
 _WORDS = frozenset(
@@ -43,8 +43,7 @@ def load(name: str) -> Published:
     known = names()
     found = [name] if name in known else [it for it in known if name and it.startswith(name)]
     if len(found) != 1:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {PREFIX}{near[0]}?" if near and not found else ""
+        hint = "" if found else meant(name, known, f" Did you mean {PREFIX}{{}}?")
         which = f"{len(found)} begin so" if found else "there is no such article"
         raise UsageError(f"{PREFIX}{name}: {which}.{hint} There are: {', '.join(known)}")
     return load_file(_folder() / f"{found[0]}.toml")

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from kdyno.errors import UsageError
+from kdyno.reading.mistakes import meant
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ def flag_set(text: str) -> FlagSet:
     if not equals:
         if text in KNOWN:
             return KNOWN[text]
-        near = difflib.get_close_matches(text, KNOWN, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        hint = meant(text, KNOWN, " Did you mean {}?")
         raise UsageError(
             f"--flags {text!r}: no such set of flags.{hint} Known: {', '.join(KNOWN)}; "
             'or NAME="FLAGS", such as mine="-O2 -ftree-vectorize -msse2"'
