@@ -15,8 +15,9 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.measure.equipment import equip
 from kdyno.measure.sampling import OUTPUT_KEPT, load_flags, samples_of
 from kdyno.suites import record
-from kdyno.suites.catalogue import Case, case_job, load, load_file
+from kdyno.suites.catalogue import Case, case_job, load
 from kdyno.suites.figure import NoFigure, read
+from kdyno.suites.file import load_file
 from kdyno.suites.job import Job, in_place
 from kdyno.suites.protocol import Transcript
 
@@ -102,27 +103,31 @@ def test_no_output_breaks_the_reading(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('unit     = "s"\n', "", ["case.one.unit is missing"]),
-        ('better   = "lower"\n', "", ["case.one.better is missing"]),
+        ('unit     = "s"\n', "", ["case.one.unit: is missing"]),
+        ('better   = "lower"\n', "", ["case.one.better: is missing"]),
         (r"'Time: (\S+)'", "'Time: [0-9]+'", ["case.one.figure", "0 groups"]),
         (r"'Time: (\S+)'", "'(a)(b)'", ["case.one.figure", "2 groups"]),
         (r"'Time: (\S+)'", "'('", ["case.one.figure", "no regular expression"]),
-        ("'mean ([0-9.]+)'", "3", ["case.one.also.mean_ms is 3"]),
-        ('"{groups}"', '"{grups}"', ["{grups}", "did you mean 'groups'"]),
-        ("quick    = { groups", "quick    = { group", ["quick.group", "did you mean 'groups'"]),
-        ("{ groups = 4 }", "{ seconds = 4 }", ["settings.seconds", "no name of a setting"]),
-        ("{ groups = 4 }", "{ groups = true }", ["settings.groups is True"]),
-        ('["hackbench", "-g", "{groups}"]', "[]", ["case.one.command is []"]),
-        ('["hackbench", "-g", "{groups}"]', "[1]", ["case.one.command is [1]"]),
-        ('"rt-tests"', '"rt-tests"\nbench = "pipe"', ["case.one.bench and command exclude"]),
-        ('"rt-tests"', '"rt-tests"\ndisk = "1G"', ["case.one.disk and {disk}"]),
-        ('"rt-tests"', '"rt-tests"\ndisk = "1"', ['a size such as "512M"']),
-        ('"{groups}"', '"{cpus}"', ["settings.groups is not in the command"]),
-        ('"{groups}"', '"{groups}", "{tree}"', ["case.one.tree and {tree}"]),
-        ('"rt-tests"', '"rt-tests"\nwarmups = -1', ["warmups is -1", "0 to 100"]),
-        ('"rt-tests"', '"rt-tests"\nload = "jobs"', ["case.one.load", "groups"]),
-        ('"rt-tests"', '"rt-tests"\nneeds = [1]', ["case.one.needs is [1]"]),
-        ('"rt-tests"', '"rt-tests"\nprepare = []', ["case.one.prepare is []"]),
+        ("'mean ([0-9.]+)'", "3", ["case.one.also.mean_ms: 3,"]),
+        ('"{groups}"', '"{grups}"', ["{grups}", 'mean "groups"?']),
+        ("quick    = { groups", "quick    = { group", ["quick.group:", 'mean "groups"?']),
+        ("{ groups = 4 }", "{ seconds = 4 }", ["settings.seconds: is no name of a setting"]),
+        ("{ groups = 4 }", "{ groups = true }", ["settings.groups: true"]),
+        ('["hackbench", "-g", "{groups}"]', "[]", ["case.one.command: an array"]),
+        ('["hackbench", "-g", "{groups}"]', "[1]", ["case.one.command: an array"]),
+        ('"rt-tests"', '"rt-tests"\nbench = "pipe"', ["case.one.bench: excludes command"]),
+        ('"rt-tests"', '"rt-tests"\ndisk = "1G"', ["case.one.disk: goes together with {disk}"]),
+        ('"rt-tests"', '"rt-tests"\ndisk = "1"', ['case.one.disk: "1" is no size such as "512M"']),
+        ('"{groups}"', '"{cpus}"', ["settings.groups: the command has no {groups}"]),
+        ('"{groups}"', '"{groups}", "{tree}"', ["case.one.tree: goes together with {tree}"]),
+        (
+            '"rt-tests"',
+            '"rt-tests"\nwarmups = -1',
+            ["warmups: -1 should be greater"],
+        ),
+        ('"rt-tests"', '"rt-tests"\nload = "jobs"', ["case.one.load: ", "Allowed: groups"]),
+        ('"rt-tests"', '"rt-tests"\nneeds = [1]', ["case.one.needs[1]: 1,"]),
+        ('"rt-tests"', '"rt-tests"\nprepare = []', ["case.one.prepare: "]),
         ('command  = ["hackbench", "-g", "{groups}"]', 'bench = "pipe"', ["command = [...]"]),
     ],
 )

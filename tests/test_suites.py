@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
 from kdyno.paths import data_root
-from kdyno.suites.catalogue import case_job, find, load, load_file
-from kdyno.suites.index import SuiteIndex, case_index, suite_index
+from kdyno.suites.catalogue import case_job, find, load
+from kdyno.suites.file import load_file
 from kdyno.suites.job import CaseJob, Job, render
-from kdyno.suites.score import score_of, unixbench_mean
+from kdyno.suites.score import SuiteIndex, case_index, score_of, suite_index, unixbench_mean
 from kdyno.suites.selection import cases_of, jobs_of
 
 NONCE = "0f" * 16
@@ -102,21 +102,25 @@ def test_a_user_s_file_joins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('unit = "loops/s"\n', "", ["case.one.unit is missing"]),
-        ('better = "higher"\n', "", ["case.one.better is missing"]),
-        ('"higher"', '"highr"', ["case.one.better is 'highr'", "did you mean 'higher'"]),
-        ("bench =", "bensch =", ["case.one.bench is missing"]),
-        ('bench = "pipe"', 'bench = "pipe"\nbaselin = 3', ["baselin", "did you mean 'baseline'"]),
-        ('bench = "pipe"', 'bench = "pipe"\nscale = 0', ["case.one.scale is 0", "above 0"]),
-        ('bench = "pipe"', 'bench = "pipe"\nscale = nan', ["case.one.scale is nan"]),
-        ('bench = "pipe"', 'bench = "pipe"\nscale = true', ["case.one.scale is True"]),
-        ('bench = "pipe"', 'bench = "pipe"\ncontrol = 1', ["case.one.control is 1"]),
-        ('bench = "pipe"', 'bench = "pipe"\nargs = [1]', ["case.one.args is [1]"]),
-        ('bench = "pipe"', 'bench = "pipe"\nscore = "time"', ["does not fit better = 'higher'"]),
-        ('help = "my own"', 'help = " "', ["help is ' '"]),
-        ('name = "mine"', 'name = "a b"', ["name is 'a b'"]),
+        ('unit = "loops/s"\n', "", ["case.one.unit: is missing"]),
+        ('better = "higher"\n', "", ["case.one.better: is missing"]),
+        ('"higher"', '"highr"', ['case.one.better: "highr"', 'mean "higher"?']),
+        ("bench =", "bensch =", ["case.one.bensch: unknown key", 'mean "bench"?']),
+        (
+            'bench = "pipe"',
+            'bench = "pipe"\nbaselin = 3',
+            [":9: case.one.baselin", '"baseline"?'],
+        ),
+        ('bench = "pipe"', 'bench = "pipe"\nscale = 0', ["case.one.scale: 0 ", "greater than 0"]),
+        ('bench = "pipe"', 'bench = "pipe"\nscale = nan', ["case.one.scale: nan"]),
+        ('bench = "pipe"', 'bench = "pipe"\nscale = true', ["case.one.scale: true"]),
+        ('bench = "pipe"', 'bench = "pipe"\ncontrol = 1', ["case.one.control: 1,"]),
+        ('bench = "pipe"', 'bench = "pipe"\nargs = [1]', ["case.one.args[1]: 1,"]),
+        ('bench = "pipe"', 'bench = "pipe"\nscore = "time"', ['does not fit better = "higher"']),
+        ('help = "my own"', 'help = " "', ['help: " "']),
+        ('name = "mine"', 'name = "a b"', ['name: "a b"']),
         ("[case.one]", "[case.'a b']", ["a name has only"]),
-        ("[case.one]", "[cases.one]", ["case is missing"]),
+        ("[case.one]", "[cases.one]", ["case: is missing", "cases: unknown key"]),
         ('name = "mine"', "name = ", ["not TOML"]),
     ],
 )

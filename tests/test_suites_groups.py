@@ -12,8 +12,9 @@ import pytest
 
 from kdyno.errors import UsageError
 from kdyno.paths import data_root
-from kdyno.suites.catalogue import load, load_file
-from kdyno.suites.groups import Group, group_scores
+from kdyno.suites.catalogue import Group, load
+from kdyno.suites.file import load_file
+from kdyno.suites.score import group_scores
 
 GROUPS = load()["xbench"].groups
 PUBLISHED = data_root() / "published"
@@ -47,13 +48,13 @@ def test_xbench_has_its_groups() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('g = ["one", "tow"]', "groups.g has 'tow'; did you mean 'two'"),
-        ('g = ["h"]\nh = ["one"]', "groups.g has 'h'"),
-        ("g = []", "groups.g is []"),
-        ('g = "one"', "groups.g is 'one'"),
-        ("g = [[]]", "groups.g has []"),
-        ('g = ["one", "one"]', "groups.g names something twice"),
-        ('one = ["two"]', "groups.one is the name of a case already"),
+        ('g = ["one", "tow"]', 'groups.g: "tow" is unknown. Did you mean "two"?'),
+        ('g = ["h"]\nh = ["one"]', 'groups.g: "h" is unknown'),
+        ("g = []", "groups.g: an array"),
+        ('g = "one"', 'groups.g: "one", text, stands where an array'),
+        ("g = [[]]", "groups.g[1]: an array stands where text"),
+        ('g = ["one", "one"]', "groups.g: names something twice"),
+        ('one = ["two"]', "groups.one: is the name of a case already"),
     ],
 )
 def test_mistakes_in_groups_are_named(tmp_path: Path, line: str, words: str) -> None:

@@ -13,7 +13,7 @@ from kdyno.kernels.source import parse
 from kdyno.machines.kinds import KINDS
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import Suite
-from kdyno.suites.cell import open_settings
+from kdyno.suites.selection import open_settings
 
 
 def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
 
 from kdyno.reading.mistakes import Mistakes, quoted, stands_where
 from kdyno.reading.position import KeyPath, Positions
@@ -33,6 +34,14 @@ class FromFile(BaseModel):
 
 
 M = TypeVar("M", bound=BaseModel)
+
+
+def wrong(
+    key: str, what: str, near: str | None = None, allowed: Iterable[str] = ()
+) -> PydanticCustomError:
+    """For a model to raise where keys do not fit each other: a mistake at ``key`` (dotted)."""
+    words = list(allowed)
+    return PydanticCustomError("at_key", "wrong", {"at": (key, what, near, words)})
 
 
 def check(model: type[M], data: object, origin: str, text: str = "", way: str = "") -> M:
@@ -70,6 +79,9 @@ def _refuse(
             mistakes.add(path, stands_where(found, _WANTED[kind]), found=found)
         elif kind == "value_error":
             mistakes.add(path, str(context["error"]), found=found)
+        elif kind == "at_key":
+            key, what, near, allowed = context["at"]
+            mistakes.add((*path, *key.split(".", 1)), what, allowed=allowed, near=near)
         else:
             said = error["msg"].removeprefix("Input ")
             mistakes.add(path, f"{quoted(found)} {said}", found=found)

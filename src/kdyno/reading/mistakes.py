@@ -92,6 +92,12 @@ def meant(word: str, allowed: Iterable[str], form: str = "; did you mean {}?") -
     return form.format(near) if near is not None else ""
 
 
+def among(word: str, allowed: Iterable[str]) -> str:
+    """The end of a message: the nearest right word, if one is near, and all that are allowed."""
+    names = list(allowed)
+    return f"{meant(word, names, '; did you mean {!r}?')} (allowed: {', '.join(names)})"
+
+
 def stands_where(found: object, wanted: str) -> str:
     """``7, an integer, stands where text is wanted``."""
     kinds = {bool: "true or false", int: "an integer", float: "a number", str: "text"}

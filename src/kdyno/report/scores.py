@@ -20,8 +20,7 @@ from kdyno.report.show.markdown import table as as_markdown
 from kdyno.report.show.terminal import Part
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Case, Catalogue, Suite
-from kdyno.suites.groups import group_scores
-from kdyno.suites.index import case_index, members, suite_index
+from kdyno.suites.score import case_index, group_scores, members, suite_index
 
 Values = Mapping[str, Mapping[tuple[str, str], float]]
 """Variant → (suite, case) → score in the case's unit."""

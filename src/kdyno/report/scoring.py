@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kdyno.errors import UsageError
+from kdyno.reading.mistakes import among
 from kdyno.report import scores
 from kdyno.store.boot import Sample
 from kdyno.store.run import Damaged, Run
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.score import SCORINGS, unixbench_mean
-from kdyno.suites.table import nearest
 
 EXPLAINED: Mapping[str, str] = {
     "kdyno": "the median of the boots, each the median of its repetitions",
@@ -28,7 +28,7 @@ EXPLAINED: Mapping[str, str] = {
 def check_word(scoring: str) -> None:
     """UsageError with the nearest right word for one that is none."""
     if scoring not in SCORINGS:
-        raise UsageError(f"--scoring {scoring!r}{nearest(scoring, SCORINGS)}")
+        raise UsageError(f"--scoring {scoring!r}{among(scoring, SCORINGS)}")
 
 
 def check(scoring: str | None, suites: Iterable[str], catalogue: Catalogue) -> None:

@@ -45,21 +45,26 @@ load     = "groups"             # optional: record the runnable tasks while it r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from kdyno.errors import UsageError
-from kdyno.suites.groups import Group, read_groups
+from kdyno.reading.mistakes import among
 from kdyno.suites.job import CaseJob
-from kdyno.suites.table import Table, nearest
-from kdyno.suites.wrapping import command_line, filled_in, wrapping
+from kdyno.suites.wrapping import filled_in
 
 Better = Literal["higher", "lower"]
 Score = Literal["rate", "time"]
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
+
+
+@dataclass(frozen=True)
+class Group:
+    """``members`` are names of cases, or of groups that stand before this one."""
+
+    name: str
+    members: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Suite:
             if case.name == name:
                 return case
         raise UsageError(
-            f"suite {self.name} has no case {name!r}{nearest(name, [c.name for c in self.cases])}"
+            f"suite {self.name} has no case {name!r}{among(name, [c.name for c in self.cases])}"
         )
 
 
@@ -126,78 +131,10 @@ Catalogue = Mapping[str, Suite]
 """All suites there are, by name."""
 
 
-def _case(path: Path, suite: str, name: str, data: object) -> Case:
-    prefix = f"case.{name}"
-    if not _NAME.match(name):
-        raise UsageError(f"{path}: {prefix}: a name has only a-z, 0-9, '.', '_' and '-'")
-    if not isinstance(data, dict):
-        raise UsageError(f"{path}: {prefix} is {data!r}, but must be a table [{prefix}]")
-    table = Table(path, prefix + ".", data)
-    help_ = table.take("help", str, "one line that says what one operation is")
-    unit = table.take("unit", str, 'a unit, such as "loops/s"')
-    better = table.one_of("better", ("higher", "lower"))
-    program = command_line(table)
-    bench = "run" if program else table.take("bench", str, "a benchmark of the guest program")
-    args = table.take("args", list, "a list of texts", [])
-    if not all(isinstance(arg, str) for arg in args):
-        raise table.refuse("args", f"is {args!r}, but must be a list of texts")
-    score = table.one_of("score", ("rate", "time"), "rate" if better == "higher" else "time")
-    if (score == "rate") != (better == "higher"):
-        raise table.refuse("score", f"is {score!r}, which does not fit better = {better!r}")
-    case = Case(
-        suite=suite,
-        name=name,
-        help=help_,
-        unit=unit,
-        better=better,
-        bench=bench,
-        args=tuple(args),
-        score=score,
-        scale=table.positive("scale", 1.0) or 1.0,
-        control=table.take("control", bool, "true or false", False),
-        baseline=table.positive("baseline", None),
-        timeout_s=table.positive("timeout", 60.0) or 60.0,
-        command=not program and table.take("command", bool, "true, false or a list", False),
-        program=program,
-        **wrapping(table, program),
-    )
-    table.finish()
-    return case
-
-
-def load_file(path: Path) -> Suite:
-    """One suite. UsageError names file, key, what was found and what is allowed."""
-    import tomllib
-
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot read the suite: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: this is not TOML: {error}") from None
-    table = Table(path, "", data)
-    name = table.take("name", str, "the suite's name")
-    if not _NAME.match(name):
-        raise table.refuse("name", f"is {name!r}: only a-z, 0-9, '.', '_' and '-' may be in it")
-    help_ = table.take("help", str, "one line")
-    index = table.positive("index", None)
-    cases = table.take("case", dict, "tables [case.NAME]")
-    groups = read_groups(table, cases)
-    table.finish()
-    if not cases:
-        raise table.refuse("case", "has no case")
-    return Suite(
-        name=name,
-        help=help_,
-        cases=tuple(_case(path, name, case, value) for case, value in cases.items()),
-        index=index,
-        groups=groups,
-        path=path,
-    )
-
-
 def load(extra: Iterable[Path] = ()) -> dict[str, Suite]:
     """The packaged suites and the user's own files, by name. Two of one name are an error."""
+    from kdyno.suites.file import load_file
+
     packaged = sorted((Path(__file__).parent / "catalogue").glob("*.toml"))
     suites: dict[str, Suite] = {}
     for path in [*packaged, *extra]:
@@ -212,7 +149,7 @@ def find(suites: Catalogue, name: str) -> Suite:
     """UsageError with the nearest right word when there is none of this name."""
     if name in suites:
         return suites[name]
-    raise UsageError(f"there is no suite {name!r}{nearest(name, suites)}")
+    raise UsageError(f"there is no suite {name!r}{among(name, suites)}")
 
 
 def case_job(

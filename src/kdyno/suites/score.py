@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""From the repetitions of a case to its score."""
+"""From the repetitions of a case to its score, and from scores to indices.
+
+Of a suite: the geometric mean of its cases' indices (BYTE UnixBench). Of a group of cases, or of
+groups: the harmonic mean (XBench).
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from kdyno.errors import UsageError
-from kdyno.suites.catalogue import Case
-from kdyno.suites.table import nearest
+from kdyno.reading.mistakes import among
+from kdyno.suites.catalogue import Case, Group, Suite
 
 Scoring = Literal["kdyno", "unixbench"]
 SCORINGS: tuple[Scoring, ...] = get_args(Scoring)
@@ -35,7 +40,7 @@ def score_of(
         return statistics.median(passes)
     if scoring == "unixbench":
         return unixbench_mean(passes, higher_is_better=case.better == "higher")
-    raise UsageError(f"scoring is {scoring!r}{nearest(scoring, SCORINGS)}")
+    raise UsageError(f"scoring is {scoring!r}{among(scoring, SCORINGS)}")
 
 
 def unixbench_mean(passes: Sequence[float], higher_is_better: bool = True) -> float:
@@ -48,3 +53,78 @@ def unixbench_mean(passes: Sequence[float], higher_is_better: bool = True) -> fl
         raise ValueError("no passes")
     ordered = sorted(passes, reverse=not higher_is_better)
     return statistics.geometric_mean(ordered[len(ordered) // 3 :])
+
+
+@dataclass(frozen=True)
+class SuiteIndex:
+    """``value`` is None when a member is missing: the index of fewer cases is another index."""
+
+    value: float | None
+    missing: tuple[str, ...] = ()
+
+
+def case_index(suite: Suite, case: Case, score: float) -> float | None:
+    """suite.index × score ÷ baseline, or × baseline ÷ score where lower is better.
+
+    None when the suite or the case has no index.
+    """
+    if suite.index is None or case.baseline is None:
+        return None
+    ratio = score / case.baseline if case.better == "higher" else case.baseline / score
+    return suite.index * ratio
+
+
+def members(suite: Suite) -> tuple[Case, ...]:
+    """The cases that the suite's index is made of; none where it combines groups or has none."""
+    if suite.index is None or suite.groups:
+        return ()
+    return tuple(case for case in suite.cases if case.baseline is not None)
+
+
+def suite_index(suite: Suite, scores: Mapping[str, float]) -> SuiteIndex | None:
+    """Geometric mean of the indices of all cases that have a baseline; None: it has no index.
+
+    ``scores`` by case name, above 0.
+    """
+    wanted = members(suite)
+    if not wanted:
+        return None
+    missing = tuple(case.name for case in wanted if case.name not in scores)
+    if missing:
+        return SuiteIndex(None, missing)
+    indices = (case_index(suite, case, scores[case.name]) for case in wanted)
+    return SuiteIndex(statistics.geometric_mean(it for it in indices if it is not None))
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """``value`` is None when anything is missing: it is never the mean of fewer."""
+
+    value: float | None
+    missing: tuple[str, ...] = ()
+    """The cases (or groups without a score of their own) that are not there."""
+
+
+def group_scores(groups: Iterable[Group], scores: Mapping[str, float]) -> dict[str, GroupScore]:
+    """The score of every group, in their order.
+
+    ``scores`` by the name of the case, all above 0. A score that stands under a group's own name
+    is taken where its members have none, as in published tables that print only the group.
+    """
+    found: dict[str, GroupScore] = {}
+    known = dict(scores)
+    for group in groups:
+        missing = tuple(
+            name
+            for member in group.members
+            if member not in known
+            for name in (found[member].missing if member in found else (member,))
+        )
+        if not missing:
+            known[group.name] = statistics.harmonic_mean([known[it] for it in group.members])
+            found[group.name] = GroupScore(known[group.name])
+        elif group.name in scores:
+            found[group.name] = GroupScore(scores[group.name])
+        else:
+            found[group.name] = GroupScore(None, missing)
+    return found

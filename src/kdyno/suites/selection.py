@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What an experiment measures: its suites and cases, looked up in the catalogue."""
+"""What an experiment measures: its suites and cases, looked up in the catalogue.
+
+A case may be a cell of a cross: a factor's level gives its settings, and what stands in the place
+of ``{jobs}``.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from dataclasses import replace
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
 from kdyno.suites.catalogue import Better, Case, Catalogue, Suite, case_job, find
-from kdyno.suites.cell import filled, in_cell
 from kdyno.suites.job import CaseJob
+from kdyno.suites.wrapping import BUILTIN, in_words, placeholders
 
 
 def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[SuiteUse, Case]]:
@@ -40,6 +44,30 @@ def _reading(case: Case, use: SuiteUse) -> Case:
     return replace(case, figure=use.figure, unit=use.unit, better=better)
 
 
+def open_settings(case: Case) -> tuple[str, ...]:
+    """The names that a factor may set: the case's settings, and ``{jobs}`` in its arguments."""
+    named = [name for name, _value in case.settings]
+    inside = [name for text in case.args for name in placeholders(text) if name not in BUILTIN]
+    return tuple(dict.fromkeys([*named, *inside]))
+
+
+def in_cell(case: Case, use: SuiteUse) -> Case:
+    """The case under the name, and with the settings, that it has at the use's levels."""
+    if not use.levels:
+        return case
+    asked = dict(use.settings)
+    return replace(
+        case,
+        name=use.name_in_run(case.name),
+        args=in_words(case.args, dict(use.settings)),
+        settings=tuple((name, asked.get(name, value)) for name, value in case.settings),
+        # What a factor crosses stays crossed in a quick run.
+        quick=tuple((name, value) for name, value in case.quick if name not in asked),
+        of=use.family or case.name,
+        levels=use.levels,
+    )
+
+
 def cases_of(experiment: Experiment, catalogue: Catalogue) -> tuple[Case, ...]:
     """The cases of one boot, in order; a suite without ``cases`` means all of them.
 
@@ -55,7 +83,7 @@ def jobs_of(experiment: Experiment, catalogue: Catalogue) -> tuple[CaseJob, ...]
             case,
             use.seconds,
             use.operations,
-            filled(use.command, use.settings),
+            in_words(use.command, dict(use.settings)),
             cpus=experiment.cpus,
             quick=use.quick,
         )
