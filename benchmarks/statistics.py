@@ -19,9 +19,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from benchmarks.simulation import simulate, synthetic
+from benchmarks.simulation.rules import RULES
 from benchmarks.turn_noise import NOISES, boot_values, group_values
-from kdyno.stats import simulate, synthetic
-from kdyno.stats.rules import RULES
 
 ROOT = Path(__file__).resolve().parent.parent
 NOISE = ROOT / "tests" / "data" / "uml-aa-boots.csv"

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.simulation import simulate
 from benchmarks.turn_noise import NOISES, boot_values, group_values
-from kdyno.stats import simulate
 from kdyno.stats.groups import best_rounds, location, locations, machine_spread, spread
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from kdyno.stats import rules, simulate, synthetic
+from benchmarks.simulation import rules, simulate, synthetic
 
 COMMAND = Path(__file__).resolve().parent.parent / "benchmarks" / "statistics.py"
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from kdyno.stats import simulate, synthetic
+from benchmarks.simulation import simulate, synthetic
 from kdyno.stats.effect import PairedEffect, effect_of_differences
 from kdyno.stats.stopping import enough, is_look, minimum_blocks
 from kdyno.stats.verdict import Claim, judge

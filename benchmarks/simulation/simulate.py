@@ -11,11 +11,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from .holm import rejected, strictest_confidence
-from .rules import Rule, Signs
-from .signedrank import Floats, bounds, p_values, walsh_averages
-from .stopping import DEFAULT_MINIMUM, family_alpha, is_look, minimum_blocks
-from .synthetic import Draw
+from benchmarks.simulation.rules import Rule, Signs
+from benchmarks.simulation.synthetic import Draw
+from kdyno.stats.holm import rejected, strictest_confidence
+from kdyno.stats.signedrank import Floats, bounds, p_values, walsh_averages
+from kdyno.stats.stopping import DEFAULT_MINIMUM, family_alpha, is_look, minimum_blocks
 
 WITHIN_BOOT_SD = 0.005
 """Spread of repetitions within a boot (log scale) where a rule wants to see them."""
