@@ -112,9 +112,8 @@ def verb(
         text = experiment_text(output, source, tuple(case or ()))
         write(text, str(plan))
         say(f"written: {plan}")
-        measured = _measured(
-            text, plan, max_minutes, runs_folder(runs), not no_sandbox, not no_wait
-        )
+        options = _options(max_minutes, runs, not no_sandbox, not no_wait)
+        measured = _measured(text, plan, options, shown=json != "-")
     if json is not None:
         write_json(shown.to_json(tuned, measured), json)
     if json != "-":
