@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from kdyno.experiment.cross import VARIANT
 from kdyno.experiment.cross import variants as crossed
 from kdyno.experiment.keys import LEVEL_KEYS, TABLES, VARIANT_KEYS
 from kdyno.experiment.layer import Layer, read_layer
-from kdyno.experiment.model import Experiment, Variant
+from kdyno.experiment.model import Experiment, Machine, Variant
 from kdyno.experiment.running import running
 from kdyno.experiment.sections import read_machine, read_measure, read_suites
 from kdyno.experiment.table import Table
@@ -103,6 +104,19 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
         skip_unsupported=skip,
         text=text,
     )
+
+
+def variant(
+    name: str, keys: Mapping[str, object], origin: str, folder: Path, vocabulary: Vocabulary
+) -> Variant:
+    """One kernel of its own, from ``keys`` as [kernel] has them; otherwise as ``parse``."""
+    mistakes = Mistakes(origin, Positions(""))
+    machine = Machine().kind
+    layer = read_layer(dict(keys), ("kernel",), folder, vocabulary, machine, mistakes)
+    alone = {name: Layer(("variant", name))}
+    (found,) = crossed(layer, alone, {}, vocabulary.machines[machine][0], mistakes)
+    mistakes.raise_any()
+    return found
 
 
 def _toml(text: str, origin: str) -> dict[str, Any]:

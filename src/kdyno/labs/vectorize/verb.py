@@ -183,9 +183,7 @@ def _variant(what: str, path: Path, name: str | None) -> Variant:
     from kdyno.errors import UsageError
     from kdyno.experiment import loader
     from kdyno.kernels.source import KINDS
-    from kdyno.measure.commands import Trial, experiment_text
     from kdyno.measure.vocabulary import vocabulary
-    from kdyno.suites.catalogue import load as load_suites
     from kdyno.verbs.options import load
 
     if path.suffix == ".toml" or path.is_file():
@@ -198,10 +196,8 @@ def _variant(what: str, path: Path, name: str | None) -> Variant:
     elif name is not None:
         raise UsageError("--variant goes with an experiment file")
     else:
-        text = experiment_text(
-            Trial(("stock",), ("true",), what, None, "", "", 1, "1G"), Path.cwd()
-        )
-        experiment = loader.parse(text, "vectorize", Path.cwd(), vocabulary(load_suites()))
+        keys = {"source": what, "config": ["bench"]}
+        return loader.variant("stock", keys, "vectorize", Path.cwd(), vocabulary({}))
     wanted = name or experiment.baseline
     for variant in experiment.variants:
         if variant.name == wanted:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from kdyno import sandbox
 from kdyno.errors import ToolError
-from kdyno.experiment.loader import parse
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
 from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.routines.routine import Routine, list_routines
 from kdyno.kernels.source import Progress
@@ -19,7 +19,6 @@ from kdyno.machines.machine import Plan, Setup
 from kdyno.machines.session import run_to_end
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.suites.catalogue import load
 from kdyno.suites.job import Job
 
 _VARIANT = "tested"
@@ -45,8 +44,14 @@ def kernel_tests(
     """
     if sandboxed:
         sandbox.require()
-    text = _experiment(routine, source, patches)
-    experiment = parse(text, "kdyno memcpy check", Path.cwd(), vocabulary(load()))
+    keys: dict[str, object] = {
+        "source": source,
+        "config": ["bench", "kunit"],
+        "patches": list(patches),
+        **({} if routine is None else _asked(routine)),
+    }
+    variant = loader.variant(_VARIANT, keys, "kdyno memcpy check", Path.cwd(), vocabulary({}))
+    experiment = Experiment("kunit", "", _VARIANT, (variant,), ())
     recipes = check(experiment, cache, progress)
     built = build_all(experiment, recipes, cache, sandboxed=sandboxed, report=report)
     if _VARIANT not in built.images:
@@ -70,32 +75,10 @@ def kernel_tests(
     return parse_ktap(outcome.console.decode("utf-8", "replace"))
 
 
-def _experiment(routine: Routine | None, source: str, patches: tuple[str, ...]) -> str:
-    lines = [
-        'name = "kunit"',
-        'question = "Do the kernel\'s own tests pass?"',
-        f'baseline = "{_VARIANT}"',
-        "[kernel]",
-        f"source = {json.dumps(source)}",
-        'config = ["bench", "kunit"]',
-        f"patches = {json.dumps(list(patches))}",
-        f"[variant.{_VARIANT}]",
-    ]
-    if routine is not None:
-        name = json.dumps(_asked(routine))
-        lines.append(
-            f"memcpy = {name}"
-            if routine.function == "memcpy"
-            else f"routines = {{ {routine.function} = {name} }}"
-        )
-    lines += [
-        *("[machine]", 'kind = "uml"', "[[suite]]", 'name = "unixbench"', 'cases = ["pipe"]'),
-        *("[measure]", "calibrate = true"),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _asked(routine: Routine) -> str:
-    """The routine's name where the project has it, else its file."""
+def _asked(routine: Routine) -> dict[str, object]:
+    """The routine's name where the project has it, else its file; under the function's key."""
     ours = routine in list_routines(function=routine.function)
-    return routine.name if ours else str(routine.path.absolute())
+    name = routine.name if ours else str(routine.path.absolute())
+    return (
+        {"memcpy": name} if routine.function == "memcpy" else {"routines": {routine.function: name}}
+    )
