@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
-from kdyno.labs.memcpy.count.chart import chart
 from kdyno.labs.memcpy.count.counting import PATCH, counting_experiment
 from kdyno.labs.memcpy.count.distribution import (
     Distribution,
@@ -23,13 +22,12 @@ from kdyno.labs.memcpy.count.distribution import (
     parse_distribution,
     read_distribution,
     render_distribution,
+    shipped_folder,
     write_distribution,
 )
-from kdyno.labs.memcpy.count.dump import Counted, read_dump
+from kdyno.labs.memcpy.count.dump import Counted, distribution_of, function_at, read_dump, site_at
 from kdyno.labs.memcpy.count.shares import aligned, by_size, size_quantile
-from kdyno.labs.memcpy.count.shipped import shipped_folder
-from kdyno.labs.memcpy.count.sites import distribution_of, function_at, site_at
-from kdyno.labs.memcpy.count.tables import amount, bar, parts, volume
+from kdyno.labs.memcpy.count.tables import amount, bar, chart, parts, volume
 from kdyno.labs.memcpy.count.trace import Copy, parse_trace, read_trace, render_trace, write_trace
 from kdyno.labs.memcpy.count.trace import distribution_of as distribution_of_trace
 from kdyno.labs.profile.symbols import Symbols

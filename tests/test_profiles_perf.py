@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from kdyno.command import Finished
 from kdyno.errors import ToolError
 from kdyno.labs.profile import perf, sampled
-from kdyno.labs.profile.flame import flame_data
 from kdyno.labs.profile.perf import Frame, Mapping, Sample
 from kdyno.labs.profile.record import Profile, ProfiledBoot, Stack
-from kdyno.labs.profile.stacks import SCHEMA, folded, speedscope
+from kdyno.labs.profile.stacks import SCHEMA, flame_data, folded, speedscope
 from kdyno.labs.profile.symbols import Symbols
 
 RECORDED = (Path(__file__).parent / "data" / "perf-script.txt").read_text()

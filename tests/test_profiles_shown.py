@@ -18,8 +18,14 @@ from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse
 from kdyno.labs.profile import boots as profiling
 from kdyno.labs.profile import siblings
 from kdyno.labs.profile import tables as shown
-from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot, Stack, to_json
-from kdyno.labs.profile.stored import stored_profiles
+from kdyno.labs.profile.record import (
+    FunctionTime,
+    Profile,
+    ProfiledBoot,
+    Stack,
+    stored_profiles,
+    to_json,
+)
 from kdyno.labs.published.files import load as load_article
 from kdyno.report.evidence import gather
 from kdyno.report.html.page import page

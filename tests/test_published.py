@@ -10,10 +10,9 @@ from test_factorial_table import planted
 
 from kdyno.errors import UsageError
 from kdyno.judge.factoring import factor_table
-from kdyno.labs.published.article import Check, Published
+from kdyno.labs.published.article import Check, Published, check
 from kdyno.labs.published.beside import beside, beside_json
 from kdyno.labs.published.beside import parts as parts_beside
-from kdyno.labs.published.claims import check
 from kdyno.labs.published.files import load, load_file, names
 from kdyno.labs.published.tables import NO_SPREAD, as_json, parts, verdictless
 from kdyno.report.show.terminal import text as shown_text

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.doctor import suite_programs
+from kdyno.doctor import needs
 from kdyno.doctor.doctor import NEEDS, Finding, install_line
-from kdyno.doctor.need import INSTALL
-from kdyno.doctor.suite_programs import SUITE_NEEDS
+from kdyno.doctor.needs import INSTALL, SUITE_NEEDS
 from kdyno.measure.equipment import equip
 from kdyno.suites.catalogue import find, load
 
@@ -52,7 +51,7 @@ def test_an_installing_line_names_a_package_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_a_machine_without_them_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_programs, "ENVIRONMENT", {"PATH": str(tmp_path)})
+    monkeypatch.setattr(needs, "ENVIRONMENT", {"PATH": str(tmp_path)})
     monkeypatch.setenv("PATH", str(tmp_path))
     said = {need.name: need.missing() for need in SUITE_NEEDS}
     assert said["fio"] == "no fio"

@@ -24,8 +24,8 @@ from kdyno.labs.vectorize import collecting, hot, published
 from kdyno.labs.vectorize import tables as shown
 from kdyno.labs.vectorize.flags import flag_sets
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records
-from kdyno.labs.vectorize.page import page
 from kdyno.labs.vectorize.survey import Side, Survey, survey_from_json, survey_to_json
+from kdyno.labs.vectorize.tables import page
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import of_rows
 

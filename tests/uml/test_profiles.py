@@ -18,8 +18,7 @@ from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
 from kdyno.labs.profile import perf
 from kdyno.labs.profile.profiler import Profiler
-from kdyno.labs.profile.record import Profile
-from kdyno.labs.profile.stored import stored_profiles
+from kdyno.labs.profile.record import Profile, stored_profiles
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Plan, Setup

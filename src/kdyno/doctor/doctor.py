@@ -11,8 +11,7 @@ from pathlib import Path
 
 from kdyno import sandbox, whole
 from kdyno.command import capture
-from kdyno.doctor.need import INSTALL, Finding, Need, packages, program
-from kdyno.doctor.suite_programs import SUITE_NEEDS
+from kdyno.doctor.needs import INSTALL, SUITE_NEEDS, Finding, Need, packages, program
 from kdyno.paths import cache_root, data_root
 
 __all__ = ["INSTALL", "NEEDS", "Finding", "Need", "examine", "family", "install_line"]

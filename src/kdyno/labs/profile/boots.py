@@ -17,8 +17,7 @@ from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.image import Image
 from kdyno.labs.profile import fixed_work, perf, siblings
 from kdyno.labs.profile.profiler import Profiler
-from kdyno.labs.profile.record import FOLDER, Profile, to_json
-from kdyno.labs.profile.stored import stored_profiles
+from kdyno.labs.profile.record import FOLDER, Profile, stored_profiles, to_json
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS

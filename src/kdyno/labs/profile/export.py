@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from kdyno.errors import UsageError
+from kdyno.labs.profile.record import stored_profiles
 from kdyno.labs.profile.stacks import speedscope
-from kdyno.labs.profile.stored import stored_profiles
 from kdyno.report.evidence import Evidence
 
 NAME = "speedscope"

@@ -13,7 +13,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kdyno.errors import ToolError
+from kdyno.store.boot import plain_name
+from kdyno.store.folder import Folder
 from kdyno.store.reading import Count, Name, Record, Seconds, Text, content, parse
+from kdyno.store.run import Run
 
 Where = Literal["kernel", "host", "user"]
 WHERES: tuple[Where, ...] = ("kernel", "host", "user")
@@ -229,3 +232,30 @@ def to_json(profile: Profile) -> str:
     lines += ',\n "boots": [\n  ' + ",\n  ".join(map(json.dumps, boots)) + "\n ]"
     lines += ',\n "stacks": [\n  ' + ",\n  ".join(map(json.dumps, stacks)) + "\n ]\n}\n"
     return lines
+
+
+_MOST_BYTES = 64 << 20
+
+
+def stored_profiles(run: Run) -> dict[str, Profile]:
+    """Variant → profile, the baseline's first; empty where nothing was profiled.
+
+    ToolError names the file that is damaged or not the variant's.
+    """
+    manifest = run.manifest()
+    names = [manifest.baseline, *manifest.images]
+    found: dict[str, Profile] = {}
+    with Folder.open(run.path) as folder:
+        if FOLDER not in folder.folders():
+            return {}
+        with folder.folder(FOLDER) as inside:
+            for name in dict.fromkeys(names):
+                file = f"{plain_name(name)}.json"
+                if not inside.has(file):
+                    continue
+                path = run.path / FOLDER / file
+                profile = from_bytes(inside.read(file, _MOST_BYTES), path)
+                if profile.variant != name:
+                    raise ToolError(f"{path}: damaged: it is of {profile.variant!r}, not {name!r}")
+                found[name] = profile
+    return found

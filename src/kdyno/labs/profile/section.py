@@ -7,9 +7,8 @@ from html import escape
 
 from kdyno.errors import KdynoError
 from kdyno.labs.profile.differences import Change, Difference, rows, total
-from kdyno.labs.profile.flame import flame_data
-from kdyno.labs.profile.record import Profile
-from kdyno.labs.profile.stored import stored_profiles
+from kdyno.labs.profile.record import Profile, stored_profiles
+from kdyno.labs.profile.stacks import flame_data
 from kdyno.labs.profile.tables import WHERE_WORDS, differences, limits, seconds
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence

@@ -103,7 +103,7 @@ def verb(
 ) -> int:
     """Seconds per function of every kernel at the same work, by perf or gprof, and differences."""
     from kdyno.labs.profile.boots import Asked
-    from kdyno.labs.profile.stored import stored_profiles
+    from kdyno.labs.profile.record import stored_profiles
     from kdyno.labs.published.files import load as load_article
     from kdyno.measure.execution import Options
     from kdyno.paths import cache_root

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kdyno.labs.published.article import Check, Published, Table
-from kdyno.labs.published.claims import pairs
+from kdyno.labs.published.article import Check, Published, Table, pairs
 from kdyno.labs.published.tables import NO_SPREAD
 from kdyno.report import effects, figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid

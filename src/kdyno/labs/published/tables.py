@@ -8,8 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from kdyno.labs.published.article import Published, Table
-from kdyno.labs.published.claims import Checked, check
+from kdyno.labs.published.article import Checked, Published, Table, check
 from kdyno.report import figures
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.terminal import Part

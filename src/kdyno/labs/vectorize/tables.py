@@ -7,15 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
+from kdyno import __version__
 from kdyno.labs.vectorize.hot import Hot, HotFunction
 from kdyno.labs.vectorize.loops import Loop
 from kdyno.labs.vectorize.published import PublishedLoops, beside
 from kdyno.labs.vectorize.reasons import REASONS
 from kdyno.labs.vectorize.survey import Side, Survey
 from kdyno.report import plain
+from kdyno.report.html.page import alone
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Grid, Value, of_rows
+from kdyno.report.show.html import table
 from kdyno.report.show.markdown import table as as_markdown
+from kdyno.report.show.markup import Content, tag
 from kdyno.report.show.terminal import Layout, Part
 
 _BY_FLAGS = {"flags": itemgetter(-1)}
@@ -231,3 +235,21 @@ def outcome(loop: Loop) -> str:
     if loop.reason:
         return "missed"
     return "vectorised" if loop.is_vector else "general-registers"
+
+
+def page(survey: Survey, grids: Sequence[Grid]) -> str:
+    """The whole file; tables sort by their headings and filter by what is typed above them."""
+    return alone(
+        tool="kdyno vectorize",
+        title=f"vectorised loops · {plain.short(survey.source)} · kdyno",
+        heading="What the compiler vectorises",
+        intro=[tag("p", line) for line in head(survey) if line],
+        sections={grid.id: (grid.title, _content(grid)) for grid in grids if grid.items},
+        foot=f"Made by kdyno {__version__}.",
+        skip=("main", "To the tables"),
+    )
+
+
+def _content(grid: Grid) -> Content:
+    note = tag("p", grid.note, class_="tip") if grid.note else None
+    return [note, table(replace(grid, id=f"{grid.id}-table"))]

@@ -100,7 +100,7 @@ def verb(
     if json == "-" and not output:
         return 0
     if chosen == "html":
-        from kdyno.labs.vectorize.page import page
+        from kdyno.labs.vectorize.tables import page
 
         content = page(found, [*grids, shown.vectorised(found)])
     elif chosen == "markdown":

@@ -15,8 +15,16 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from kdyno.errors import KdynoError, UsageError
-from kdyno.report.site.place import locked, prepare, save_state, state, write
-from kdyno.report.site.stamp import joined, run_stamp, tool_stamp
+from kdyno.report.site.place import (
+    joined,
+    locked,
+    prepare,
+    run_stamp,
+    save_state,
+    state,
+    tool_stamp,
+    write,
+)
 from kdyno.report.site.summary import Summary, page_name, summarize, unreadable
 from kdyno.store.folder import Folder
 from kdyno.store.run import MANIFEST, Run, list_runs

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kdyno import whole
+from kdyno import __version__, whole
 from kdyno.errors import ToolError, UsageError
+from kdyno.store.run import Run
 
 MARKER = ".kdyno-site"
 FOLDERS = ("runs", "history", ".data")
@@ -64,3 +68,35 @@ def state(folder: Path) -> dict[str, Any]:
 
 def save_state(folder: Path, value: dict[str, Any]) -> None:
     write(folder / MARKER, json.dumps(value))
+
+
+def run_stamp(run: Run) -> str:
+    """Changes when a file or folder right inside the run is written, added or removed.
+
+    A boot is a folder that comes whole, so a new one changes its parent's time.
+    """
+    parts = []
+    try:
+        with os.scandir(run.path) as entries:
+            for entry in entries:
+                seen = entry.stat(follow_symlinks=False)
+                parts.append(f"{entry.name}/{seen.st_ino}/{seen.st_mtime_ns}/{seen.st_size}")
+    except OSError as error:
+        parts = [f"unreadable {error.errno}"]
+    return sha256("\n".join(sorted(parts)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@cache
+def tool_stamp() -> str:
+    """Of kdyno itself: another version draws other pages."""
+    package = Path(__file__).resolve().parents[2]
+    digest = sha256(__version__.encode())
+    for room in ("report", "stats", "store", "profiles"):
+        for path in sorted((package / room).rglob("*")):
+            if path.suffix in (".py", ".js", ".css", ".html"):
+                digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def joined(*parts: str) -> str:
+    return sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

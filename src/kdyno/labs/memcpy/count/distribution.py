@@ -16,6 +16,7 @@ from typing import Any
 
 from kdyno import whole
 from kdyno.errors import UsageError
+from kdyno.paths import data_root
 from kdyno.store.reading import content
 
 SCHEMA = 1
@@ -183,3 +184,16 @@ def _number(row: Mapping[str, Any], key: str, most: int, where: str) -> int:
             f"{where}: {key} is {str(value)[:40]}, but must be a whole number from 0 to {most}"
         )
     return value
+
+
+USUAL = "unixbench"
+
+
+def shipped_folder() -> Path:
+    return data_root() / "kernel" / "distributions"
+
+
+def shipped_distribution(name: str = USUAL) -> Distribution | None:
+    """What a kernel was seen to copy under UnixBench; None where none was shipped."""
+    path = shipped_folder() / f"{name}.json"
+    return read_distribution(path) if path.is_file() else None

@@ -190,7 +190,7 @@ def _give(
 
     from kdyno.errors import ToolError
     from kdyno.labs.memcpy.count.distribution import render_distribution, to_json
-    from kdyno.labs.memcpy.count.sites import distribution_of, function_at, site_at
+    from kdyno.labs.memcpy.count.dump import distribution_of, function_at, site_at
     from kdyno.labs.memcpy.count.tables import parts
     from kdyno.labs.memcpy.count.trace import Copy, write_trace
     from kdyno.labs.profile.symbols import symbols_of
@@ -204,7 +204,7 @@ def _give(
     found = distribution_of(counted, source, named)
     notes = [*_notes(done), *([_cut(done)] if trace is not None else [])]
     if output is not None and output.endswith(".svg"):
-        from kdyno.labs.memcpy.count.chart import chart
+        from kdyno.labs.memcpy.count.tables import chart
 
         write(chart(found), output)
     elif output is not None:

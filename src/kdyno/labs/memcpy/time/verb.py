@@ -156,8 +156,7 @@ def _plan(
 
 def _material(plan: Plan, distribution: Path | None, trace: Path | None) -> Material:
     """The plan with what is to be replayed; files are read, and refused, before anything slow."""
-    from kdyno.labs.memcpy.count.distribution import read_distribution
-    from kdyno.labs.memcpy.count.shipped import shipped_distribution
+    from kdyno.labs.memcpy.count.distribution import read_distribution, shipped_distribution
     from kdyno.labs.memcpy.count.trace import read_trace
     from kdyno.labs.memcpy.time.bench import with_copies
 

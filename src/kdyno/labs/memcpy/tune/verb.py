@@ -132,8 +132,7 @@ def _share(share: str | None, profile: Path | None) -> Share | None:
 def _material(copies: Path | None, level: str) -> Material:
     """What is replayed; bad files are refused here, before anything slow."""
     from kdyno.errors import UsageError
-    from kdyno.labs.memcpy.count.distribution import read_distribution
-    from kdyno.labs.memcpy.count.shipped import shipped_distribution
+    from kdyno.labs.memcpy.count.distribution import read_distribution, shipped_distribution
     from kdyno.labs.memcpy.count.trace import read_trace
     from kdyno.labs.memcpy.time.bench import with_copies
     from kdyno.labs.memcpy.time.loads import Plan
