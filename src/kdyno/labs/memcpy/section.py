@@ -10,6 +10,7 @@ from kdyno.report.evidence import Evidence
 from kdyno.report.show.markup import Html, join, tag
 
 ORDER = 70
+ID = "routines"
 TITLE = "Memory routines"
 SLOW = True
 TIP = "Time per call by size, both axes logarithmic; the ceiling is what the machine can store."

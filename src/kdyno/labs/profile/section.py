@@ -17,6 +17,7 @@ from kdyno.report.show.html import table
 from kdyno.report.show.markup import Html, data, join, name, short, tag
 
 ORDER = 60
+ID = "profile"
 TITLE = "Where the time goes"
 TIP = (
     "Every kernel did the same work in boots of their own, so seconds of one can be taken from "

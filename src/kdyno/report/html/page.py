@@ -35,7 +35,7 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
         found = module.section(evidence)
         if found is None:
             continue
-        id_ = module.__name__.rpartition(".")[2]
+        id_ = getattr(module, "ID", module.__name__.rpartition(".")[2])
         tip = getattr(module, "TIP", "")
         told = tag("p", tip, class_="tip") if tip else None
         parts.append(_section(id_, module.TITLE, [told, found]))

@@ -4,7 +4,7 @@
 A section is one module with ORDER, TITLE and ``section(evidence) -> Html | None``: what stands
 below its heading, or None where there is nothing to show. It may give TIP, a sentence below the
 heading that says how to read it, and SLOW = True where drawing takes long: the light pages of a
-site leave such a section out.
+site leave such a section out. Its place on the page is called by the module's name, or by ID.
 """
 
 from __future__ import annotations
