@@ -24,9 +24,8 @@ from kdyno.kernels.routines.rack import Contender
 from kdyno.labs.memcpy.count.distribution import distribution
 from kdyno.labs.memcpy.count.trace import Copy
 from kdyno.labs.memcpy.time import bench as benching
-from kdyno.labs.memcpy.time import curves, loads, replay
+from kdyno.labs.memcpy.time import curves, loads, replay, tables
 from kdyno.labs.memcpy.time import ratios as judging
-from kdyno.labs.memcpy.time import tables as benchtable
 from kdyno.labs.memcpy.time.goals import goals
 from kdyno.labs.memcpy.time.page import page
 from kdyno.labs.memcpy.time.results import Bench, Ceiling, Entry, parse_bench, read_bench, to_json
@@ -314,10 +313,10 @@ def test_tasks_keep_rivals_together_and_pages_apart(tmp_path: Path) -> None:
 
 def test_the_table_the_csv_and_the_page_say_the_same() -> None:
     bench = made()
-    text = benchtable.text(bench)
+    text = tables.text(bench)
     assert "wide is the fastest over all that was copied in L1" in text
     assert "failed: bad: died of SIGSEGV" in text
-    rows = list(csv.DictReader(io.StringIO(benchtable.to_csv(bench))))
+    rows = list(csv.DictReader(io.StringIO(tables.to_csv(bench))))
     assert len(rows) == 6 * len(GRID) and len(rows[0]) == 16
     first = next(it for it in rows if it["contender"] == "wide")
     assert float(first["time_ratio"]) == pytest.approx(0.5) and first["rival"] == "fsrm"
@@ -329,8 +328,8 @@ def test_the_table_the_csv_and_the_page_say_the_same() -> None:
 
 
 def test_sizes_in_words() -> None:
-    assert benchtable.span(1, 16) == "1 – 16"
-    assert benchtable.span(4096, 4096) == "4 KiB"
-    assert benchtable.span(4097, 65536) == "4097 – 64 KiB"
-    assert benchtable.few(("a", "b", "c", "d")) == "a, b, c and 1 more"
+    assert tables.span(1, 16) == "1 – 16"
+    assert tables.span(4096, 4096) == "4 KiB"
+    assert tables.span(4097, 65536) == "4097 – 64 KiB"
+    assert tables.few(("a", "b", "c", "d")) == "a, b, c and 1 more"
     assert math.isclose(loads.drawn("L1", 1, 16).mean, 16 / math.log(17))

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.compiler import identify
-from kdyno.labs.vectorize import builds as surveying
-from kdyno.labs.vectorize import clang, collecting, disassembly, gcc
+from kdyno.labs.vectorize import builds, clang, collecting, disassembly, gcc
 from kdyno.labs.vectorize.flags import KNOWN, FlagSet, flag_set, flag_sets
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records, from_json, to_json
 from kdyno.labs.vectorize.reasons import OTHER, REASONS, reason_of
@@ -231,10 +230,10 @@ def test_flag_sets() -> None:
 def test_a_flag_that_the_compiler_lacks_is_refused_by_name() -> None:
     compiler = identify("gcc")
     with pytest.raises(UsageError, match=r"gcc does not take the flags of 'odd' .*-mavx99"):
-        surveying.refuse_unknown(compiler, FlagSet("odd", "-mavx99"), collecting.extract(compiler))
+        builds.refuse_unknown(compiler, FlagSet("odd", "-mavx99"), collecting.extract(compiler))
     wanted = replace(collecting.extract(compiler), flags="-fsave-nothing-at-all")
     with pytest.raises(UsageError, match="writes no optimisation record"):
-        surveying.refuse_unknown(compiler, KNOWN["sse2"], wanted)
+        builds.refuse_unknown(compiler, KNOWN["sse2"], wanted)
 
 
 def test_a_survey_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -242,6 +241,6 @@ def test_a_survey_that_is_none_is_refused(tmp_path: Path) -> None:
         file = tmp_path / "survey.json"
         file.write_text(text)
         with pytest.raises(KdynoError, match=r"survey\.json"):
-            surveying.survey_of_file(file)
+            builds.survey_of_file(file)
     with pytest.raises(UsageError, match="no optimisation record below it"):
-        surveying.survey_of_folder(tmp_path)
+        builds.survey_of_folder(tmp_path)

@@ -19,8 +19,7 @@ from toy_kernel import OBJECTS, Toy, variant
 from kdyno.kernels.extract import has
 from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
 from kdyno.labs.profile.record import to_json as profile_json
-from kdyno.labs.vectorize import builds as surveying
-from kdyno.labs.vectorize import collecting, hot, published
+from kdyno.labs.vectorize import builds, collecting, hot, published
 from kdyno.labs.vectorize import tables as shown
 from kdyno.labs.vectorize.flags import flag_sets
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records
@@ -60,8 +59,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture(scope="module")
 def survey(toy: Toy) -> Survey:
-    recipes = surveying.check(variant(), SETS, toy.tree)
-    return surveying.survey(variant(), SETS, recipes, toy.cache, jobs=2)
+    recipes = builds.check(variant(), SETS, toy.tree)
+    return builds.survey(variant(), SETS, recipes, toy.cache, jobs=2)
 
 
 def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
@@ -78,16 +77,16 @@ def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
 @pytest.mark.needs("clang")
 def test_a_survey_by_clang(toy: Toy) -> None:
     base = variant("clang", compiler=CLANG)
-    recipes = surveying.check(base, SETS[1:], toy.tree)
-    (side,) = surveying.survey(base, SETS[1:], recipes, toy.cache).sides
+    recipes = builds.check(base, SETS[1:], toy.tree)
+    (side,) = builds.survey(base, SETS[1:], recipes, toy.cache).sides
     assert side.records.compiler == "clang" and side.widths() == {16: 0, 32: 1, 64: 0}
     assert side.files() == {"lib/sort.c": 1} and side.reasons() == {"trips": 1}
 
 
 def test_what_was_surveyed_is_not_built_again(toy: Toy, survey: Survey) -> None:
-    recipes = surveying.check(variant(), SETS, toy.tree)
+    recipes = builds.check(variant(), SETS, toy.tree)
     steps: list[object] = []
-    again = surveying.survey(variant(), SETS, recipes, toy.cache, report=steps.append)
+    again = builds.survey(variant(), SETS, recipes, toy.cache, report=steps.append)
     assert steps == []
     assert [side.records for side in again.sides] == [side.records for side in survey.sides]
     assert [side.seconds for side in again.sides] == [None, None]
@@ -119,9 +118,9 @@ def test_the_next_build_from_the_same_tree_keeps_what_it_did_not_compile(
     assert survey.sides
     changed = toy.edit("walk", "kernel/time.c", "return CONFIG_HZ;", "return CONFIG_HZ + 1;")
     base = variant("patched", patches=(changed,))
-    recipes = surveying.check(base, SETS[1:], toy.tree)
+    recipes = builds.check(base, SETS[1:], toy.tree)
     objects: set[int] = set()
-    found = surveying.survey(
+    found = builds.survey(
         base, SETS[1:], recipes, toy.cache, report=lambda step: objects.add(step.objects)
     )
     assert max(objects) == 1

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kdyno.errors import KdynoError
-from kdyno.labs.memcpy.time import tables as benchtable
+from kdyno.labs.memcpy.time import tables
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.show.markup import Html, join, tag
@@ -28,4 +28,4 @@ def section(evidence: Evidence) -> Html | None:
         bench = read_bench(path)
     except KdynoError as problem:
         return tag("p", plain.sentence(str(problem)))
-    return join([tag("p", benchtable.answer(bench)), drawings(bench)])
+    return join([tag("p", tables.answer(bench)), drawings(bench)])

@@ -149,7 +149,7 @@ def _survey(
     from kdyno import sandbox
     from kdyno.errors import UsageError
     from kdyno.kernels.source import fetch, parse
-    from kdyno.labs.vectorize import builds as surveying
+    from kdyno.labs.vectorize import builds
     from kdyno.labs.vectorize.flags import flag_sets
     from kdyno.paths import cache_root
     from kdyno.verbs.watching import Building
@@ -162,7 +162,7 @@ def _survey(
             raise UsageError(
                 f"{what}: is built already; --flags, --variant, --compiler go with a source"
             )
-        return surveying.survey_of_folder(path) if path.is_dir() else surveying.survey_of_file(path)
+        return builds.survey_of_folder(path) if path.is_dir() else builds.survey_of_file(path)
     sets: tuple[FlagSet, ...] = flag_sets(flags)
     base = _variant(what, path, variant)
     if compiler is not None:
@@ -170,8 +170,8 @@ def _survey(
     watch = Building()
     try:
         tree = fetch(parse(base.source), cache_root(), watch.fetching, refresh=refresh)
-        recipes = surveying.check(base, sets, tree)
-        return surveying.survey(
+        recipes = builds.check(base, sets, tree)
+        return builds.survey(
             base, sets, recipes, cache_root(), sandboxed=sandboxed, jobs=jobs, report=watch.building
         )
     finally:

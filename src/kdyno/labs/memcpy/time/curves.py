@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from kdyno.labs.memcpy.time import ratios as judging
+from kdyno.labs.memcpy.time import ratios
 from kdyno.labs.memcpy.time.loads import Load
 from kdyno.labs.memcpy.time.results import Bench, Entry
 from kdyno.labs.memcpy.time.tables import answer, curves, span, title, told
@@ -30,7 +30,7 @@ def drawn_entries(bench: Bench) -> tuple[Entry, ...]:
     near = [load for load in bench.loads if load.level == bench.loads[0].level]
 
     def total(it: Entry) -> float:
-        return math.fsum(math.log(judging.ns(bench, it.name, load)) for load in near)
+        return math.fsum(math.log(ratios.ns(bench, it.name, load)) for load in near)
 
     fastest = sorted((it for it in bench.timed if it.rank == "routine"), key=total)
     known = [it for it in bench.timed if it.name in (*_RIVALS, *_OTHERS)]
@@ -39,14 +39,14 @@ def drawn_entries(bench: Bench) -> tuple[Entry, ...]:
 
 def drawable(bench: Bench) -> list[tuple[str, str, str]]:
     """Curves with enough sizes to draw."""
-    return [key for key in curves(bench) if len(judging.curve(bench, *key)) >= _FEWEST]
+    return [key for key in curves(bench) if len(ratios.curve(bench, *key)) >= _FEWEST]
 
 
 def chart(bench: Bench, key: tuple[str, str, str], width_px: int, heading: str = "") -> Spec:
     """One curve's panel with its legend, about ``width_px`` wide."""
     import altair
 
-    loads = judging.curve(bench, *key)
+    loads = ratios.curve(bench, *key)
     entries = drawn_entries(bench)
     styles = _styles(entries)
     names = list(styles)
@@ -89,12 +89,12 @@ def chart(bench: Bench, key: tuple[str, str, str], width_px: int, heading: str =
     )
     y = altair.Y("ns:Q", scale=scale, axis=axis)
     rows = [
-        {"name": _label(it), "bytes": load.mean, "ns": judging.ns(bench, it.name, load)}
+        {"name": _label(it), "bytes": load.mean, "ns": ratios.ns(bench, it.name, load)}
         for it in entries
         for load in loads
     ]
     for load in loads:
-        least_ns = judging.ceiling_ns(bench, load)
+        least_ns = ratios.ceiling_ns(bench, load)
         if least_ns is not None:
             # What lies far below one call's cost would only stretch the axis.
             rows.append({"name": _CEILING, "bytes": load.mean, "ns": max(least_ns, 0.3)})
@@ -125,7 +125,7 @@ def _winners(
     low, high = loads[0].mean, loads[-1].mean
     if loads[0].least != loads[0].most:
         return found  # drawn sizes overlap: there are no bands along the axis
-    for it in judging.bands(bench, *key):
+    for it in ratios.bands(bench, *key):
         edge, end = max(low, it.least), min(high, it.most)
         # A band of one point at the axis' end has no room for a word.
         if end > 1.5 * edge:
@@ -141,11 +141,11 @@ def _winners(
 
 def text(bench: Bench, key: tuple[str, str, str]) -> str:
     """The curve's finding in words."""
-    loads = judging.curve(bench, *key)
+    loads = ratios.curve(bench, *key)
     where = f"{span(loads[0].least, loads[-1].most)} bytes"
     return (
         f"Time per call by size, {title(*key)}, {where}. Fastest: "
-        f"{told(judging.bands(bench, *key))}. The table has every figure."
+        f"{told(ratios.bands(bench, *key))}. The table has every figure."
     )
 
 
@@ -192,7 +192,7 @@ def _ticks(loads: Sequence[Load], most: int) -> list[int]:
 
 def _decades(bench: Bench, loads: Sequence[Load]) -> list[float]:
     """1, 3, 10, 30 … over all times of the panel."""
-    times = [judging.ns(bench, it.name, load) for it in bench.timed for load in loads]
+    times = [ratios.ns(bench, it.name, load) for it in bench.timed for load in loads]
     low, high = min(*times, 0.3), max(times)
     found = [
         factor * 10.0**power

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kdyno import __version__
-from kdyno.labs.memcpy.time import curves
-from kdyno.labs.memcpy.time import ratios as judging
-from kdyno.labs.memcpy.time import tables as benchtable
+from kdyno.labs.memcpy.time import curves, ratios, tables
 from kdyno.labs.memcpy.time.results import Bench
 from kdyno.report import figures, plain
-from kdyno.report.charts.vega import drawn
+from kdyno.report.html import figure
 from kdyno.report.html.page import alone
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import table
@@ -42,11 +42,8 @@ def drawings(bench: Bench) -> Html:
     shown = []
     for key in curves.drawable(bench):
         said = curves.text(bench, key)
-        sizes = [
-            tag("div", Html(drawn(curves.chart(bench, key, px), said)), class_=f"drawing {kind}")
-            for kind, px in WIDTHS_PX.items()
-        ]
-        heading = benchtable.title(*key)
+        sizes = figure.drawings(WIDTHS_PX, partial(curves.chart, bench, key), said)
+        heading = tables.title(*key)
         shown.append(tag("figure", tag("h3", heading[:1].upper() + heading[1:]), sizes))
     few = len([it for it in bench.timed if it.rank == "routine"]) - len(curves.COLOURS)
     note = f"The {len(curves.COLOURS)} fastest routines are drawn; the table has all."
@@ -54,17 +51,17 @@ def drawings(bench: Bench) -> Html:
 
 
 def _best(bench: Bench) -> Html:
-    items = [(key, it) for key in benchtable.curves(bench) for it in judging.bands(bench, *key)]
+    items = [(key, it) for key in tables.curves(bench) for it in ratios.bands(bench, *key)]
     columns = [
         Column(
             "Bytes",
-            lambda it: Cell(benchtable.span(it[1].least, it[1].most), it[1].least),
+            lambda it: Cell(tables.span(it[1].least, it[1].most), it[1].least),
             "number",
         ),
-        Column("Copied", lambda it: benchtable.label(*it[0])),
+        Column("Copied", lambda it: tables.label(*it[0])),
         Column("Fastest", lambda it: it[1].name, "name"),
-        Column("Time ÷ rival’s", lambda it: benchtable.ratio_cell(it[1].ratio), "number"),
-        Column("Not told apart from it", lambda it: benchtable.few(it[1].others)),
+        Column("Time ÷ rival’s", lambda it: tables.ratio_cell(it[1].ratio), "number"),
+        Column("Not told apart from it", lambda it: tables.few(it[1].others)),
     ]
     facets = {"level": lambda it: it[0][0], "mode": lambda it: it[0][1]}
     tip = (
@@ -77,34 +74,30 @@ def _best(bench: Bench) -> Html:
 
 def _table(bench: Bench) -> Html:
     wanted = {
-        load.id
-        for key in benchtable.curves(bench)
-        for load in benchtable.shown(judging.curve(bench, *key))
+        load.id for key in tables.curves(bench) for load in tables.shown(ratios.curve(bench, *key))
     }
     columns = [
         Column("Routine", lambda it: it.name, "name"),
         Column(
             "Bytes",
-            lambda it: Cell(benchtable.span(it.load.least, it.load.most), it.load.mean),
+            lambda it: Cell(tables.span(it.load.least, it.load.most), it.load.mean),
             "number",
         ),
-        Column(
-            "Copied", lambda it: benchtable.label(it.load.level, it.load.mode, it.load.alignment)
-        ),
+        Column("Copied", lambda it: tables.label(it.load.level, it.load.mode, it.load.alignment)),
         Column("ns per call", lambda it: it.ns, "number", figures.amount),
         Column("Bytes per cycle", lambda it: it.bytes_per_cycle, "number", figures.amount),
-        Column("Of the ceiling", lambda it: it.share, "number", benchtable.whole_percent),
+        Column("Of the ceiling", lambda it: it.share, "number", tables.whole_percent),
         Column(
             "Time ÷ rival’s", lambda it: it.ratio and it.ratio.ratio, "number", "×{:.3f}".format
         ),
-        Column("95 % interval", lambda it: benchtable.ends(it.ratio), "number"),
+        Column("95 % interval", lambda it: tables.ends(it.ratio), "number"),
     ]
     facets = {
         "routine": lambda it: plain.short(it.name),
         "level": lambda it: it.load.level,
         "mode": lambda it: it.load.mode,
     }
-    items = judging.rows(bench, [load for load in bench.loads if load.id in wanted])
+    items = ratios.rows(bench, [load for load in bench.loads if load.id in wanted])
     grid = Grid(columns, items, "Every figure", id="figures-table", facets=facets)
     note = "Of many fixed sizes the powers of two; kdyno memcpy bench --csv writes all."
     return join([tag("p", note, class_="tip"), table(grid)])
@@ -124,7 +117,7 @@ def _intro(bench: Bench) -> list[Html | None]:
     ]
     remarks += [tag("li", plain.sentence(it)) for it in bench.remarks]
     return [
-        tag("p", benchtable.answer(bench), class_="answer"),
+        tag("p", tables.answer(bench), class_="answer"),
         tag("p", " · ".join(said), class_="facts"),
         tag("ul", remarks, class_="remarks") if remarks else None,
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.text import Text
 
-from kdyno.labs.memcpy.time import ratios as judging
+from kdyno.labs.memcpy.time import ratios
 from kdyno.labs.memcpy.time.goals import Goal, goals
 from kdyno.labs.memcpy.time.loads import Load
 from kdyno.labs.memcpy.time.ratios import Best
@@ -97,10 +97,10 @@ def whole_percent(share: float) -> str:
 def answer(bench: Bench) -> str:
     """The finding in one or two sentences."""
     near = [load for load in bench.loads if load.level == "L1"]
-    steady = judging.steadiest(bench, near)
+    steady = ratios.steadiest(bench, near)
     found = []
     rivals = " or ".join(plain.short(it.name) for it in bench.timed if it.rank == "rival")
-    if near and (whole := judging.best(bench, near, near[0].least, near[-1].most)) is not None:
+    if near and (whole := ratios.best(bench, near, near[0].least, near[-1].most)) is not None:
         text = f"{plain.short(whole.name)} is the fastest over all that was copied in L1"
         if whole.ratio is not None and whole.ratio.ratio is not None:
             faster = ", whichever is faster" if " or " in rivals else ""
@@ -136,7 +136,7 @@ def parts(bench: Bench, screen: Screen) -> Iterator[Part]:
         style="dim",
     )
     yield ""
-    winners = {key: judging.bands(bench, *key) for key in curves(bench)}
+    winners = {key: ratios.bands(bench, *key) for key in curves(bench)}
     best = {key: Grid(_BEST, found) for key, found in winners.items() if found}
     widths = terminal.together(best.values())
     for key, grid in best.items():
@@ -146,7 +146,7 @@ def parts(bench: Bench, screen: Screen) -> Iterator[Part]:
     for key in curves(bench):
         if key in _TIMED or key[1] in ("distribution", "trace"):
             yield Text(f"ns per call, {title(*key)}", style="bold")
-            yield from _times(bench, shown(judging.curve(bench, *key)), terminal.used(screen))
+            yield from _times(bench, shown(ratios.curve(bench, *key)), terminal.used(screen))
             yield ""
     for name, why in (*bench.failed.items(), *bench.left_out.items()):
         word = "failed" if name in bench.failed else "left out"
@@ -184,11 +184,11 @@ def _time(bench: Bench, load: Load, name: str) -> Cell:
     """ns per call, the least of all in green; in the last row the best share of the ceiling."""
     judged = [it.name for it in bench.timed if it.rank != "bound"]
     if name == _CEILING:
-        shares = [judging.share(bench, it, load) for it in judged]
+        shares = [ratios.share(bench, it, load) for it in judged]
         known = [it for it in shares if it is not None]
         return Cell(whole_percent(max(known)) if known else "", style="dim")
-    value = judging.ns(bench, name, load)
-    least = min((judging.ns(bench, it, load) for it in judged), default=0.0)
+    value = ratios.ns(bench, name, load)
+    least = min((ratios.ns(bench, it, load) for it in judged), default=0.0)
     said = f"{value:.3g}" if value < 1000 else f"{value:.0f}"
     return Cell(said, value, style="bold green" if value == least else "")
 
@@ -237,7 +237,7 @@ def to_csv(bench: Bench) -> str:
         Column("ci_high", lambda it: it.ratio and it.ratio.hi),
         Column("blocks", lambda _: bench.blocks),
     ]
-    return spreadsheet.text(Grid(columns, judging.rows(bench)))
+    return spreadsheet.text(Grid(columns, ratios.rows(bench)))
 
 
 def figures_text(bench: Bench, name: str | None = None) -> str:

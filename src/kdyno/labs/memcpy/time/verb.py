@@ -205,22 +205,22 @@ def timed(names: list[str], material: Material, tree: Path | None, seed: int, wa
 def _give(
     found: Bench, json: str | None, csv: str | None, output: str | None, figures: bool
 ) -> None:
-    from kdyno.labs.memcpy.time import tables as benchtable
+    from kdyno.labs.memcpy.time import tables
     from kdyno.labs.memcpy.time.results import to_json
 
     if json is not None:
         write_json(to_json(found), json)
     if csv is not None:
-        write(benchtable.to_csv(found), csv)
+        write(tables.to_csv(found), csv)
     if output is not None:
         write(drawing(found, Path(output).suffix), output)
         say(f"written: {output}")
     if "-" in (json, csv):
         return
     if figures:
-        show(benchtable.figures_text(found), end="")
+        show(tables.figures_text(found), end="")
     else:
-        benchtable.show(found)
+        tables.show(found)
 
 
 def drawing(found: Bench, suffix: str) -> str | bytes:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from kdyno.report import factors, plain
 from kdyno.report.charts.interaction import interaction_charts
-from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
+from kdyno.report.html.figure import drawings
 from kdyno.report.show.grid import headed
 from kdyno.report.show.html import table
 from kdyno.report.show.markup import Html, join, tag
@@ -39,9 +39,6 @@ def section(evidence: Evidence) -> Html | None:
 def _charts(evidence: Evidence) -> Html | None:
     figures = []
     for drawing in interaction_charts(evidence.verdict):
-        kinds = [
-            tag("div", Html(drawn(drawing.chart(px), drawing.text)), class_=f"drawing {kind}")
-            for kind, px in WIDTHS_PX.items()
-        ]
+        kinds = drawings(WIDTHS_PX, drawing.chart, drawing.text)
         figures.append(tag("figure", tag("figcaption", drawing.title), kinds))
     return tag("div", figures, class_="pair") if figures else None

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kdyno.report.charts.load import highest, load_chart, loads
-from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
+from kdyno.report.html.figure import captioned, drawings
 from kdyno.report.show.markup import Html, join, tag
 
 ORDER = 55
@@ -26,16 +28,7 @@ def section(evidence: Evidence) -> Html | None:
     top = highest(found)
     parts = []
     for load in found:
-        drawings = [
-            tag(
-                "div",
-                Html(drawn(load_chart(load, px, "", top), load.text)),
-                class_=f"drawing {kind}",
-            )
-            for kind, px in WIDTHS_PX.items()
-        ]
-        said = load.text.removeprefix(f"{load.title}: ")
-        words = tag("figcaption", tag("b", tag("bdi", load.title)), tag("small", said))
-        parts.append(tag("figure", words, drawings))
+        chart = partial(load_chart, load, title="", highest=top)
+        parts.append(captioned(load.title, load.text, drawings(WIDTHS_PX, chart, load.text)))
     keys = "Dashed: as many as were asked for (-j). Shaded: fewer than half of that."
     return join([tag("p", keys, class_="legend"), tag("div", parts, class_="pair")])

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from kdyno.report.charts.rounds import rounds_chart, turns
-from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
-from kdyno.report.show.markup import Html, join, tag
+from kdyno.report.html.figure import captioned, drawings
+from kdyno.report.show.markup import Html, join
 
 ORDER = 52
 TITLE = "Rounds"
@@ -25,10 +25,5 @@ def section(evidence: Evidence) -> Html | None:
     found = turns(evidence)
     if found is None:
         return None
-    drawings = [
-        tag("div", Html(drawn(rounds_chart(found, px), found.text)), class_=f"drawing {kind}")
-        for kind, px in WIDTHS_PX.items()
-    ]
-    said = found.text.removeprefix(f"{found.title}: ")
-    words = tag("figcaption", tag("b", tag("bdi", found.title)), tag("small", said))
-    return join([tag("figure", words, drawings)])
+    shown = drawings(WIDTHS_PX, lambda px: rounds_chart(found, px), found.text)
+    return join([captioned(found.title, found.text, shown)])

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kdyno.report import effects, figures, plain
 from kdyno.report.charts import spread as chart
-from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
+from kdyno.report.html.figure import drawings
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.html import table
 from kdyno.report.show.markup import Html, join, tag
@@ -70,18 +72,12 @@ def _of_boots(evidence: Evidence) -> Html | None:
     drawable = found
     if len(found) > chart.MOST_ROWS:  # the chart would be longer than anyone reads
         drawable = [it for it in found if it.variant == baseline][: chart.MOST_ROWS]
-    drawings = [
-        tag(
-            "div",
-            Html(drawn(chart.spread_chart(drawable, baseline, width_px), chart.told(found))),
-            class_=f"drawing {kind}",
-        )
-        for kind, width_px in WIDTHS_PX.items()
-        if drawable
-    ]
-    note = None
-    if drawings and len(drawable) < len(found):
-        note = tag("p", f"The chart shows {len(drawable)} of {len(found)} rows.", class_="legend")
-    figure = tag("figure", drawings) if drawings else None
+    figure = note = None
+    if drawable:
+        draw = partial(chart.spread_chart, drawable, baseline)
+        figure = tag("figure", drawings(WIDTHS_PX, draw, chart.told(found)))
+        if len(drawable) < len(found):
+            said = f"The chart shows {len(drawable)} of {len(found)} rows."
+            note = tag("p", said, class_="legend")
     details = tag("details", tag("summary", "The figures"), table(grid))
     return join([figure, note, details])
