@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from kdyno.store.reading import Count, Facts, Name, Record, Text
-from kdyno.store.verdict import Flag
+from kdyno.store.verdict import RATIO_MOST, Flag
 
 State = Literal["running", "finished", "interrupted", "failed"]
 
@@ -58,8 +58,8 @@ class Asked(Record):
 
     question: Text = ""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    equivalent: Annotated[float, Field(ge=0)] = 0.01
-    precision: Annotated[float, Field(gt=0)] = 0.005
+    equivalent: Annotated[float, Field(ge=0, le=RATIO_MOST)] = 0.01
+    precision: Annotated[float, Field(gt=0, le=RATIO_MOST)] = 0.005
     copy_of_baseline: Name | None = None
     """Name of the variant that is the baseline once more (A/A)."""
 

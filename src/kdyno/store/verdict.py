@@ -3,15 +3,35 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from kdyno.errors import UsageError
 
 Word = Literal["faster", "slower", "equivalent", "inconclusive", "failed"]
+
+RATIO_MOST, SCORE_MOST = 1e15, 1e300
+"""Beyond these, and at or below 0, nothing was measured: no logarithm and no chart has a place."""
+
+
+def _within(least: float, most: float) -> BeforeValidator:
+    """None for a figure, or an interval with an end, that says nothing: NaN and infinity too."""
+
+    def checked(value: Any) -> Any:
+        ends = value if isinstance(value, list | tuple) else (value,)
+        numbers = [end for end in ends if isinstance(end, int | float)]
+        return value if all(least <= end <= most for end in numbers) else None
+
+    return BeforeValidator(checked)
+
+
+Score = Annotated[float | None, _within(1 / SCORE_MOST, SCORE_MOST)]
+Ratio = Annotated[float | None, _within(1 / RATIO_MOST, RATIO_MOST)]
+Share = Annotated[float | None, _within(0, RATIO_MOST)]
+Interval = Annotated[tuple[float, float] | None, _within(1 / RATIO_MOST, RATIO_MOST)]
+ScoreInterval = Annotated[tuple[float, float] | None, _within(1 / SCORE_MOST, SCORE_MOST)]
 
 
 class Flag(BaseModel):
@@ -48,18 +68,18 @@ class Effect(BaseModel):
     variant: str
     unit: str
     better: Literal["higher", "lower"]
-    baseline_value: float | None
+    baseline_value: Score
     """Median over boots, in ``unit``; None where there is no sample."""
-    value: float | None
-    ratio: float | None
-    ci: tuple[float, float] | None
+    value: Score
+    ratio: Ratio
+    ci: Interval
     """Behind the verdict: corrected for the number of effects (Holm). None: too few blocks."""
-    ci_raw: tuple[float, float] | None = None
+    ci_raw: Interval = None
     """The same without the correction."""
-    mean_ratio: float | None = None
-    mean_ci: tuple[float, float] | None = None
+    mean_ratio: Ratio = None
+    mean_ci: Interval = None
     """Geometric mean of the within-block ratios with its t interval."""
-    noise_floor: float | None = None
+    noise_floor: Share = None
     """Largest |ratio − 1| that the A/A copy's raw interval reaches; None: not calibrated."""
     blocks: int
     verdict: Word
@@ -76,18 +96,6 @@ class Effect(BaseModel):
     """Why there is no figure (failed cases)."""
     spread: RoundSpread | None = None
     """Only where guests took turns, in four groups or more."""
-
-    @field_validator("baseline_value", "value", "ratio", "mean_ratio", "noise_floor", mode="before")
-    @classmethod
-    def _finite(cls, value: Any) -> Any:
-        # JSON has no infinities, and a figure that is not finite says nothing.
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    @field_validator("ci", "ci_raw", "mean_ci", mode="before")
-    @classmethod
-    def _finite_interval(cls, value: Any) -> Any:
-        ends = value if isinstance(value, list | tuple) else ()
-        return None if any(cls._finite(end) is None for end in ends) else value
 
 
 class FactorEffect(BaseModel):
@@ -107,12 +115,12 @@ class FactorEffect(BaseModel):
     """conditional: the factor at whose level ``at``; interaction: with which factor's level."""
     at: str | None = None
     at_reference: str | None = None
-    ratio: float | None
+    ratio: Ratio
     """main, conditional: score at ``level`` ÷ at ``reference``. interaction: this ratio at
     ``at`` ÷ the same at ``at_reference``; 1 where the two effects just multiply."""
-    ci: tuple[float, float] | None
+    ci: Interval
     """Corrected for all rows of the table (Holm)."""
-    ci_raw: tuple[float, float] | None = None
+    ci_raw: Interval = None
     blocks: int
     verdict: Word
     equivalent_too: bool = False
@@ -146,9 +154,9 @@ class CaseValue(BaseModel):
     case: str
     unit: str
     better: Literal["higher", "lower"]
-    value: float | None
+    value: Score
     """Median over the repetitions of the whole job; None where there is none."""
-    ci: tuple[float, float] | None = None
+    ci: ScoreInterval = None
     """Interval of the median, in ``unit``, of repetitions on ONE boot of the kernel."""
     repetitions: int
     reason: str | None = None
@@ -164,9 +172,9 @@ class Verdict(BaseModel):
     answer: str = ""
     """One sentence."""
     baseline: str
-    confidence: float = 0.95
-    equivalent: float = 0.01
-    precision: float = 0.005
+    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    equivalent: Annotated[float, Field(ge=0, le=RATIO_MOST)] = 0.01
+    precision: Annotated[float, Field(ge=0, le=RATIO_MOST)] = 0.005
     stopped: str = ""
     """Why measuring ended: precision, max_boots, max_minutes, interrupted, failed."""
     boots: dict[str, int]
