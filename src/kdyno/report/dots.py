@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from rich.cells import cell_len, set_cell_size
 
 from kdyno.report import figures, plain
 from kdyno.report.chart import ASCII, UNICODE, Scale, draw, scale
-from kdyno.report.groups import Group, groups
+from kdyno.report.groups import Group, cut_short, groups, shown
 from kdyno.store.verdict import Effect, Verdict
 
 NARROWEST, WIDEST = 40, 120
@@ -17,6 +19,7 @@ _CHART_LEAST, _CHART_MOST = 15, 81
 def lines(verdict: Verdict, width: int, *, unicode: bool = True) -> list[str]:
     """One row a case: its name, dot and interval on a common axis, the effect. At most ``width``
     columns, of which 40 to 120 are used."""
+    told, verdict = cut_short(verdict), shown(verdict)
     width = max(NARROWEST, min(width, WIDEST))
     found = [
         group for group in groups(verdict) if any(it.ratio is not None for it in group.effects)
@@ -40,6 +43,7 @@ def lines(verdict: Verdict, width: int, *, unicode: bool = True) -> list[str]:
     axis = low.ljust(middle) + "0"
     axis += high.rjust(on.width - len(axis))
     found_lines = [*drawn, "", f"{'':{names}}  {axis}", *_keys(verdict, unicode)]
+    found_lines += textwrap.wrap(told, width)
     return [it if cell_len(it) <= width else set_cell_size(it, width) for it in found_lines]
 
 

@@ -16,7 +16,7 @@ from kdyno.report.charts import boots, effects, interaction, load, rounds, sprea
 from kdyno.report.charts.palette import resolved
 from kdyno.report.charts.vega import Spec, drawn, grid, layer, panel, png, stack, unchecked
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import groups
+from kdyno.report.groups import cut_short, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.store.verdict import Verdict
 
@@ -37,7 +37,7 @@ class Drawing:
 
 
 def effects_drawing(evidence: Evidence) -> Drawing | None:
-    verdict = evidence.verdict
+    verdict = shown(evidence.verdict)
     found = groups(verdict)
     panels = []
     for group in found:
@@ -49,7 +49,9 @@ def effects_drawing(evidence: Evidence) -> Drawing | None:
     if not panels:
         return None
     text = " ".join(effects.told(verdict, group) for group in found)
-    return Drawing(stack(panels, _heading(verdict), spacing_px=20), text)
+    told = cut_short(evidence.verdict)
+    heading = _heading(verdict, f" {told[0].upper()}{told[1:]}." if told else "")
+    return Drawing(stack(panels, heading, spacing_px=20), text)
 
 
 def boots_drawing(evidence: Evidence) -> Drawing | None:

@@ -7,7 +7,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect, Flag, Verdict
+
+MOST_SHOWN = 2000
+"""Rows that people are shown. Drawing takes some milliseconds each, and nobody reads more."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,36 @@ def groups(verdict: Verdict) -> tuple[Group, ...]:
         ordered = sorted(effects, key=lambda it: (suites.index(it.suite), it.control))
         found.append(Group(variant, variant == verdict.copy_of_baseline, tuple(ordered)))
     return tuple(sorted(found, key=lambda group: group.is_copy))
+
+
+def cut_short(verdict: Verdict) -> str:
+    """What is said where people are not shown all of a verdict's effects; else empty."""
+    table = verdict.factors
+    most = max(len(verdict.effects), len(verdict.values), len(table.effects) if table else 0)
+    if most <= MOST_SHOWN:
+        return ""
+    return f"these are the first {MOST_SHOWN} of {most} effects; `kdyno report RUN -f csv` has all"
+
+
+def shown(verdict: Verdict) -> Verdict:
+    """The verdict with no more rows than people are shown, and a remark where it had more.
+
+    An answer, a tally and an exit status are made of the whole one.
+    """
+    told = cut_short(verdict)
+    if not told:
+        return verdict
+    table = verdict.factors
+    if table is not None:
+        table = table.model_copy(update={"effects": table.effects[:MOST_SHOWN]})
+    return verdict.model_copy(
+        update={
+            "effects": verdict.effects[:MOST_SHOWN],
+            "values": verdict.values[:MOST_SHOWN],
+            "factors": table,
+            "flags": (Flag(kind="cut-short", text=told), *verdict.flags),
+        }
+    )
 
 
 def geometric_mean(effects: Iterable[Effect]) -> float | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kdyno.report import effects, factors, figures, plain, values
-from kdyno.report.groups import Group, groups
+from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.markdown import escaped, table
@@ -26,12 +26,13 @@ def export(verdict: Verdict) -> str:
     if verdict.question:
         parts.append(f"*{escaped(plain.sentence(verdict.question))}*")
     parts.append(escaped(answer(verdict)))
+    all_, verdict = verdict, shown(verdict)
     found = groups(verdict)
     tables = [_table(verdict, group) for group in found]
     if len(verdict.effects) > _UNFOLDED:
         parts += [
             *_changed(verdict, found),
-            *_folded(f"All {len(verdict.effects)} effects", tables),
+            *_folded(_many(len(verdict.effects), len(all_.effects), "effects"), tables),
         ]
     else:
         parts += tables
@@ -45,7 +46,9 @@ def export(verdict: Verdict) -> str:
     tables = factors.markdown(verdict)
     if len(tables) > 2 and verdict.factors is not None:
         head, summary, *rest = tables
-        folded = _folded(f"All {len(verdict.factors.effects)} effects of factors", rest)
+        there = len(all_.factors.effects if all_.factors else ())
+        what = _many(len(verdict.factors.effects), there, "effects of factors")
+        folded = _folded(what, rest)
         parts += [head, summary, *folded]
     told = [
         (it.kind, escaped(f"{plain.name(it.kind)}: {plain.sentence(it.text)}"))
@@ -58,6 +61,10 @@ def export(verdict: Verdict) -> str:
     flags = ["\n".join(quiet)] if quiet else []
     parts += _folded("Conditions and method", [*flags, _method(verdict)])
     return "\n\n".join(parts) + "\n"
+
+
+def _many(shown: int, there: int, what: str) -> str:
+    return f"All {there} {what}" if shown == there else f"{shown} of {there} {what}"
 
 
 def _folded(summary: str, parts: Sequence[str]) -> list[str]:

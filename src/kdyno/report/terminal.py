@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kdyno.report import chart, dots, effects, factors, figures, plain, values
-from kdyno.report.groups import Group, groups
+from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import Cell, Column, Grid
@@ -46,6 +46,7 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
         title.append(f": {plain.sentence(verdict.question)}", style="not bold")
     yield title
     yield words(answer(verdict), "bold")
+    verdict = shown(verdict)
     found = groups(verdict)
     if found:
         yield ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import groups
+from kdyno.report.groups import groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show.html import GLYPHS, badge
 from kdyno.report.show.markup import Html, join, name, tag
@@ -25,7 +25,7 @@ def head(evidence: Evidence, links: Sequence[Html]) -> Html:
         tag("p", tag("bdi", _unbroken(answer(verdict))), class_="answer"),
         _tally(verdict),
         _facts(evidence),
-        _warnings(verdict, evidence),
+        _warnings(shown(verdict), evidence),
         tag("nav", links, aria_label="Sections"),
     )
 

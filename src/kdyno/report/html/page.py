@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -15,6 +16,7 @@ from kdyno import __version__
 from kdyno.report import plain
 from kdyno.report.charts.palette import css_rules
 from kdyno.report.evidence import Evidence
+from kdyno.report.groups import shown
 from kdyno.report.html import sections
 from kdyno.report.html.data import page_data
 from kdyno.report.html.head import head
@@ -29,10 +31,11 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
     """
     parts = []
     links = [tag("a", "← All runs", href=home)] if home else []
+    rows = replace(evidence, verdict=shown(evidence.verdict))
     for module in sections.modules():
         if light and getattr(module, "SLOW", False):
             continue
-        found = module.section(evidence)
+        found = module.section(rows)
         if found is None:
             continue
         id_ = getattr(module, "ID", module.__name__.rpartition(".")[2])
