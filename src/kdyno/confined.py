@@ -8,9 +8,10 @@ it sees what it is told to read, at its own path, writes where it is told to, an
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kdyno import sandbox
@@ -26,11 +27,13 @@ def confined(
     reads: Sequence[Path] = (),
     writes: Sequence[Path] = (),
     folder: Path | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The command line that runs ``command`` inside.
 
     reads, writes: files and folders that it needs, wherever they lie; all keep their paths.
-    folder: where it starts, one of those. Where the machine has no sandbox the command is given
+    folder: where it starts, one of those. settings: its environment, beside PATH; nothing of the
+    caller's, in which there may be passwords. Where the machine has no sandbox the command is given
     back as it is: every verb calls ``sandbox.require`` before anything else, so that this
     happens only to a person who said ``--no-sandbox``.
     """
@@ -45,7 +48,10 @@ def confined(
         writable=tuple(_places(writes)),
         chdir=str(folder.absolute()) if folder is not None else "/tmp",
     )
-    return box.argv(list(command))
+    line = box.argv(list(command))
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+    words = [("--setenv", *pair) for pair in {**environment, **(settings or {})}.items()]
+    return [line[0], "--clearenv", *(word for each in words for word in each), *line[1:]]
 
 
 def plain_status(status: int) -> int:

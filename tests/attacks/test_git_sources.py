@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fake_tree import make_repository, make_tree
 
+from kdyno import sandbox
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.source import Tree, fetch, parse
 
@@ -228,6 +229,30 @@ def test_a_work_tree_and_borrowed_objects_are_still_sources(hostile: Hostile) ->
     digests = {hostile.got(f"git:{it}").digest for it in (other, other / "lib", borrowed, bare)}
     assert digests == {hostile.git("rev-parse", "HEAD^{tree}")}
     assert len(hostile.got(f"path:{other}").manifest()) == 12
+
+
+def test_this_users_own_ignores_still_count(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = hostile.folder / "settings"
+    (settings / "git").mkdir(parents=True)
+    (settings / "git" / "ignore").write_text("*.mine\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(settings))
+    hostile.write("lib/note.mine", "x")
+    hostile.write("lib/note.c", "x")
+    names = hostile.got(f"path:{hostile.tree}").manifest().keys()
+    assert "lib/note.c" in names and "lib/note.mine" not in names
+
+
+@pytest.mark.skipif(not sandbox.drops_root(), reason="only root becomes another user inside")
+def test_what_only_root_may_read_is_refused_with_the_way_out(hostile: Hostile) -> None:
+    subprocess.run(["chmod", "-R", "go-rwx", str(hostile.tree)], check=True)
+    for kind in ("git:", "path:"):
+        with pytest.raises(
+            (ToolError, UsageError), match=r"git is not root, .* chmod -R o\+rX"
+        ) as caught:
+            hostile.got(f"{kind}{hostile.tree}")
+        assert "bwrap" not in str(caught.value)
 
 
 def _signed(index: bytes) -> bytes:

@@ -52,6 +52,14 @@ def test_a_compiler_of_the_experiment_is_asked_inside(tmp_path: Path, mark: Path
     assert not mark.exists()
 
 
+def test_a_compiler_is_told_nothing_of_the_callers_environment(
+    tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDYNO_TEST_TOKEN", "secret")
+    telling = program(tmp_path, mark, "telling", "echo gcc 12 $KDYNO_TEST_TOKEN $HOME")
+    assert identify(str(telling)).version == "gcc 12 /tmp"
+
+
 def test_a_name_on_the_path_is_asked_inside_too(
     tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,7 +89,9 @@ def _present(folder: Path) -> _Files:
     base = str(folder)
     if (folder / ".git").exists():
         words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listing = repository.asked(folder, [*repository.own_ignores(), *words])
+        own = repository.own_ignores()
+        options = ["-c", f"core.excludesFile={own.resolve()}"] if own else []
+        listing = repository.asked(folder, [*options, *words], reads=[own] if own else [])
         found: _Files = []
         real: dict[str, bool] = {"": True}
         for path in sorted(set(os.fsdecode(listing).split("\0")) - {""}):

@@ -48,7 +48,9 @@ def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) ->
         progress(f"fetching {spec}", None)
         want = ["--", str(folder), f"+{commit}:refs/kdyno/asked"]
         give = ["--upload-pack", repository.upload_pack(folder)]
-        tool.run(["git", "-C", str(own), *_SHALLOW, *give, *want], env=CLEAN)
+        fetch = ["git", "-C", str(own), *_SHALLOW]
+        with repository.readable(folder):
+            tool.run([*fetch, *give, *want], env=CLEAN, called=[*fetch, *want])
         tree = _hash(tool.run(["git", "-C", str(own), *verify, f"{commit}^{{tree}}"], env=CLEAN))
         if tree != claimed:
             raise ToolError(f"source {spec}: its git says that the tree of {commit} is {claimed}")
@@ -95,7 +97,7 @@ def _fetch(spec: SourceSpec, own: Path, kept: str, progress: Progress) -> None:
         give = ["--upload-pack", repository.upload_pack(place)]
     want = ["--", spec.rest, f"+{spec.ref}:{kept}"]
     try:
-        tool.run([*git, *_SHALLOW, *give, *want], env=_SAFE)
+        tool.run([*git, *_SHALLOW, *give, *want], env=_SAFE, called=[*git, *_SHALLOW, *want])
         return
     except ToolError as problem:
         shallow = problem
@@ -103,7 +105,8 @@ def _fetch(spec: SourceSpec, own: Path, kept: str, progress: Progress) -> None:
     everything = ["+refs/heads/*:refs/theirs/heads/*", "+refs/tags/*:refs/theirs/tags/*"]
     progress(f"fetching all of {spec.rest}: the server does not give {spec.ref} alone", None)
     unshallow = ["--unshallow"] if (own / "shallow").is_file() else []
-    tool.run([*git, *_WHOLE, *give, *unshallow, "--", spec.rest, *everything], env=_SAFE)
+    want = [*unshallow, "--", spec.rest, *everything]
+    tool.run([*git, *_WHOLE, *give, *want], env=_SAFE, called=[*git, *_WHOLE, *want])
     for name in (f"refs/theirs/heads/{spec.ref}", f"refs/theirs/tags/{spec.ref}", spec.ref or ""):
         verify = [*git, "rev-parse", "--verify", "--quiet", "--end-of-options"]
         commit = tool.run([*verify, f"{name}^{{commit}}"], env=_SAFE, allowed=(0, 1, 128))

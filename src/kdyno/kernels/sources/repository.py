@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from kdyno import sandbox
 from kdyno.confined import confined
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources import tool
 
 CLEAN = {
@@ -34,10 +36,32 @@ _PROGRAMS_OFF = (
 _MOST_ALTERNATES = 16
 
 
-def asked(folder: Path, words: Sequence[str]) -> bytes:
-    """What ``git WORDS`` prints in ``folder``. UsageError where there is no repository."""
-    command = ["git", "-C", str(folder), *_PROGRAMS_OFF, *words]
-    return tool.run(confined(command, reads=parts(folder)), env=CLEAN)
+def asked(folder: Path, words: Sequence[str], reads: Sequence[Path] = ()) -> bytes:
+    """What ``git WORDS`` prints in ``folder``. UsageError where there is no repository.
+
+    reads: files that it needs besides the repository's own.
+    """
+    git = ["git", "-C", str(folder)]
+    inside = confined(
+        [*git, *_PROGRAMS_OFF, *words], reads=[*parts(folder), *reads], settings=CLEAN
+    )
+    with readable(folder):
+        return tool.run(inside, env=CLEAN, called=[*git, *words])
+
+
+@contextmanager
+def readable(folder: Path) -> Iterator[None]:
+    """A failure of git gets the way out where it may be that not everybody can read ``folder``."""
+    try:
+        yield
+    except ToolError as problem:
+        private = any(it.stat().st_mode & 0o005 != 0o005 for it in parts(folder) if it.exists())
+        if not (sandbox.drops_root() and private):
+            raise
+        raise ToolError(
+            f"{problem}\nIn the sandbox git is not root, and {folder} cannot be read by everybody: "
+            f"chmod -R o+rX {folder}, or run kdyno as the user that it belongs to"
+        ) from problem
 
 
 def upload_pack(folder: Path) -> str:
@@ -46,15 +70,16 @@ def upload_pack(folder: Path) -> str:
     What fetches from it counts every object's hash itself, and so gets what the hashes say.
     """
     words = ["git", *_PROGRAMS_OFF, "-c", "uploadpack.allowAnySHA1InWant=true", "upload-pack"]
-    return shlex.join(confined(words, reads=parts(folder)))
+    return shlex.join(confined(words, reads=parts(folder), settings=CLEAN))
 
 
-def own_ignores() -> list[str]:
-    """Options that have git leave out what this user's own settings have it leave out."""
+def own_ignores() -> Path | None:
+    """The file of names that this user's own settings have git leave out everywhere."""
     argv = ["git", "config", "--global", "--type=path", "--get", "core.excludesFile"]
     named = os.fsdecode(tool.run(argv, allowed=(0, 1))).rstrip("\n")
     settings = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return ["-c", f"core.excludesFile={named or f'{settings}/git/ignore'}"]
+    file = Path(named or f"{settings}/git/ignore")
+    return file if file.is_file() else None
 
 
 def parts(folder: Path) -> tuple[Path, ...]:

@@ -66,8 +66,12 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes | None = None,
     allowed: tuple[int, ...] = (0,),
+    called: Sequence[str] | None = None,
 ) -> bytes:
-    """Standard output of a finished program; raises as ``raise_failure`` for other statuses."""
+    """Standard output of a finished program; raises as ``raise_failure`` for other statuses.
+
+    called: what a message calls the command, where that is long.
+    """
     try:
         done = subprocess.run(
             dying_with_us(argv),
@@ -83,5 +87,5 @@ def run(
             f"cannot run {argv[0]}: {problem.strerror}. `kdyno doctor` says how to install it"
         ) from problem
     if done.returncode not in allowed:
-        raise_failure(argv, done.returncode, done.stderr.decode("utf-8", "replace"))
+        raise_failure(called or argv, done.returncode, done.stderr.decode("utf-8", "replace"))
     return done.stdout
