@@ -147,6 +147,13 @@ def test_an_image_behind_a_link_is_none(tmp_path: Path, precious: Path) -> None:
     (tree / "boot").symlink_to(precious.parent)
     with pytest.raises(BuildError, match="no ordinary file in the place of precious"):
         leavings.require_file(tree, "boot/precious")
+    with pytest.raises(BuildError, match="no ordinary file in the place of precious"):
+        leavings.read(tree, "boot/precious")
+    (tree / "boot").unlink()
+    (tree / "boot").mkdir()
+    (tree / "boot" / "precious").symlink_to(precious)
+    with pytest.raises(BuildError, match="no ordinary file in the place of precious"):
+        leavings.read(tree, "boot/precious")
     assert as_it_was(precious)
 
 

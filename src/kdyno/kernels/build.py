@@ -292,17 +292,17 @@ def _configure(job: _Build, wrap: _Wrapper) -> None:
     dotconfig = job.obj / ".config"
     if known := _known_config(job.cache, job.recipe):
         content = known.read_bytes()
-        if not dotconfig.exists() or leavings.read(dotconfig) != content:
+        if not dotconfig.exists() or leavings.read(job.obj, ".config") != content:
             leavings.write(dotconfig, content)
         return
     job.tell("configure")
     if wrap.make(["tinyconfig"]) != 0:
         raise BuildError("make tinyconfig failed")
     asked = "".join(f"{wish.line}\n" for wish in job.recipe.wishes)
-    leavings.write(dotconfig, leavings.read(dotconfig) + asked.encode())
+    leavings.write(dotconfig, leavings.read(job.obj, ".config") + asked.encode())
     if wrap.make(["olddefconfig"]) != 0:
         raise BuildError("make olddefconfig failed")
-    text = leavings.read_text(dotconfig)
+    text = leavings.read_text(job.obj, ".config")
     if lost := unmet(job.recipe.wishes, text):
         raise UsageError(
             f"variant {job.name!r}: {explain_unmet(lost, job.recipe.tree.path, job.recipe.changes)}"
@@ -318,7 +318,7 @@ def _expected_total(job: _Build) -> int | None:
     try:
         return int((job.cache / f"objects-{job.recipe.arch.name}").read_text())
     except (OSError, ValueError):
-        text = leavings.read_text(job.obj / ".config")
+        text = leavings.read_text(job.obj, ".config")
         return expected_objects(text.count("=y\n"))
 
 
@@ -326,9 +326,9 @@ def _check_file_flags(job: _Build) -> None:
     """BuildError when flags for a named file did not reach its compilation."""
     for path, flags in job.recipe.file_cflags:
         source = Path(path)
-        record = job.obj / source.parent / f".{source.stem}.o.cmd"
+        record = str(source.parent / f".{source.stem}.o.cmd")
         try:
-            said = leavings.read(record).decode("utf-8", "replace")
+            said = leavings.read(job.obj, record).decode("utf-8", "replace")
         except OSError:
             raise BuildError(
                 f"cflags for {path!r}: this configuration does not compile that file"

@@ -8,6 +8,7 @@ terabytes.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -17,22 +18,46 @@ from kdyno.errors import BuildError
 MOST_BYTES = 1 << 28
 
 
-def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """The content of an ordinary file; BuildError for anything else, OSError for none."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def read(tree: Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
+    """The content of an ordinary file of an object tree, by no link on the way.
+
+    BuildError for anything else, OSError for none.
+    """
+    try:
+        descriptor = _opened(tree, name)
+    except OSError as problem:
+        if problem.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise _odd(tree / name) from problem
+        raise
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > most_bytes:
-            raise _odd(path)
+            raise _odd(tree / name)
         return file.read(most_bytes + 1)
 
 
-def read_text(path: Path) -> str:
+def read_text(tree: Path, name: str) -> str:
     """The same as text; what is no UTF-8 is replaced."""
     try:
-        return read(path).decode("utf-8", "replace")
+        return read(tree, name).decode("utf-8", "replace")
     except OSError as problem:
-        raise _odd(path) from problem
+        raise _odd(tree / name) from problem
+
+
+def _opened(tree: Path, name: str) -> int:
+    """A descriptor of ``name``; one component at a time, for O_NOFOLLOW is about the last alone."""
+    *folders, last = Path(name).parts
+    descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in folders:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            inner = os.open(part, flags, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(last, flags, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write(path: Path, content: bytes) -> None:

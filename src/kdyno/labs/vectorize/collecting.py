@@ -73,11 +73,15 @@ def _earlier(tree: Path) -> tuple[ObjectRecord, ...]:
 
 def _with_code(tree: Path, record: ObjectRecord) -> ObjectRecord:
     path = tree / record.object
-    if not path.is_file() or not any(loop.is_vector or loop.lanes for loop in record.loops):
+    if not _is_object(path) or not any(loop.is_vector or loop.lanes for loop in record.loops):
         return record
     code = disassembly.disassemble([path])[path]
     loops = tuple(disassembly.checked(loop, code) for loop in record.loops)
     return ObjectRecord(record.object, loops, record.damage)
+
+
+def _is_object(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def write(records: Records, file: Path) -> None:
@@ -93,7 +97,7 @@ def _packed(records: Records) -> bytes:
 def read(file: Path) -> Records:
     """ToolError names a file that is damaged, and how to get it again."""
     try:
-        return from_json(json.loads(gzip.decompress(leavings.read(file))))
+        return from_json(json.loads(gzip.decompress(leavings.read(file.parent, file.name))))
     except (OSError, EOFError, ValueError, gzip.zlib.error) as problem:  # type: ignore[attr-defined]
         raise ToolError(
             f"{file}: this record of a build is damaged ({problem}). Delete it: the next survey "

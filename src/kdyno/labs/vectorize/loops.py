@@ -77,7 +77,7 @@ def record_of(
     damage = ""
     for file in files:
         try:
-            text = leavings.read(file).decode("utf-8", "replace")
+            text = leavings.read(file.parent, file.name).decode("utf-8", "replace")
         except OSError as problem:
             damage = f"{file.name}: {problem.strerror}"
             continue
