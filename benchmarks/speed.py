@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from unittest import mock
 
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import build
@@ -30,6 +31,7 @@ from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot, boot
 from kdyno.measure.builder import Recipes, check
 from kdyno.paths import cache_root, data_root
+from kdyno.sandbox import Sandbox
 from kdyno.store.boot import BootRecord
 from kdyno.store.run import list_runs
 from kdyno.suites.job import Job, render
@@ -123,6 +125,47 @@ def boot_overhead(image: Image, pairs: int = 25) -> Figure:
         most=1.25,
         how=f"median of {pairs} pairs",
     )
+
+
+class Former(Sandbox):
+    """The sandbox of a boot in 0.1.0: all of the host to be read, and root inside was root."""
+
+    def argv(self, command: list[str], *, dropping: bool | None = None) -> list[str]:
+        line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
+        line += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
+        line += ["--size", str(256 << 20), "--tmpfs", "/tmp"]
+        for outside, inside in self.read_only:
+            # Its /proc was there already, and shows more than this one file.
+            line += ["--ro-bind", str(outside), inside] if inside != "/proc/cpuinfo" else []
+        for descriptor, inside in self.files:
+            line += ["--file", str(descriptor), inside]
+        line += ["--size", str(self.memory_bytes), "--tmpfs", "/dev/shm"]
+        line += ["--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", "/dev/shm"]
+        return [*line, "--chdir", self.chdir, "--as-pid-1", "--", *command]
+
+
+def sandbox_cost(image: Image, pairs: int = 60) -> Figure:
+    """An empty boot in the sandbox against the same in the former one, in turns."""
+    request = UmlBoot(image.kernel, guest_program(cache_root(), 64), Job(), place(1))
+
+    def ours(kind: type[Sandbox]) -> float:
+        with mock.patch("kdyno.machines.uml.Sandbox", kind):
+            return timed(once)
+
+    def once() -> None:
+        done = boot(request)
+        assert done.host.status == "ok", done.host
+
+    for _ in range(3):
+        ours(Sandbox), ours(Former)
+    ratios = []
+    for number in range(pairs):
+        order = (Sandbox, Former) if number % 2 else (Former, Sandbox)
+        took = {kind: ours(kind) for kind in order}
+        ratios.append(took[Sandbox] / took[Former])
+    low, middle, high = statistics.quantiles(ratios)
+    how = f"median of {pairs} pairs, quartiles {low:.3f} and {high:.3f}"
+    return Figure("empty boot: sandbox ÷ that of 0.1.0", middle, "×", most=1.05, how=how)
 
 
 def builds(experiment: Experiment, recipes: Recipes) -> list[Figure]:
@@ -226,7 +269,7 @@ def main() -> int:
         figures += builds(experiment, recipes)
     figures += [same_again()]
     image = build(recipes.of[experiment.baseline], cache_root(), name=experiment.baseline)
-    figures += [boot_overhead(image), *inside_cases()]
+    figures += [boot_overhead(image), sandbox_cost(image), *inside_cases()]
     return finish(figures, asked.json)
 
 
