@@ -90,7 +90,7 @@ def profiled(stock: Image, method: str, bench: str, operations: int) -> None:
         cache=cache_root(),
         sandboxed=True,
     )
-    profiler = Profiler(method, False)
+    profiler = Profiler(method, False, True)
     empty = profiler.empty("stock", stock.digest, {})
     machine = KINDS["uml"].make(setup)
     profiler.boot(machine, Plan("stock", Job((case,))), empty, 0)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from kdyno import __version__
 from kdyno.errors import UsageError
+from kdyno.judge.flags import outside_sandbox
 from kdyno.stats.holm import step_levels
 from kdyno.stats.unpaired import FEWEST_RUNS, UnpairedEffect, between_runs, within_runs
 from kdyno.stats.verdict import word_of
@@ -194,6 +195,9 @@ def _flags(
             "temperature, updates, what else ran, is in the differences",
         )
     ]
+    outside = [run.name for arm in arms for run in arm.runs if run.outside]
+    if outside:
+        flags.append(outside_sandbox(f"{', '.join(outside[:_SHOWN])}: "))
     if len({run.kernel for arm in arms for run in arm.runs}) == 1:
         text = "all runs are of one and the same kernel: what differs is the machine or the time"
         flags.append(Flag(kind="same-kernel", text=text))

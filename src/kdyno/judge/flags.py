@@ -14,23 +14,21 @@ from kdyno.judge.question import Question
 from kdyno.stats import controls, noise
 from kdyno.stats.groups import machine_spread
 from kdyno.stats.verdict import Judgement
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
-from kdyno.store.verdict import Flag
+from kdyno.store.verdict import NO_SANDBOX, Flag
 
 Judged = tuple[CaseInfo, str, Judgement]
 """A case, a variant, and what came out."""
 
 
-def outside_sandbox(manifest: Manifest) -> list[Flag]:
+def outside_sandbox(which: str = "") -> Flag:
     """At least one boot ran with --no-sandbox."""
-    if manifest.host.get("sandbox") is not False:
-        return []
     text = (
-        "measured without the sandbox (--no-sandbox): its kernels and commands could do on this "
-        "machine whatever the caller may"
+        f"{which}measured without the sandbox (--no-sandbox): its kernels and commands could do on "
+        "this machine whatever the caller may"
     )
-    return [Flag(kind="no-sandbox", text=text)]
+    return Flag(kind=NO_SANDBOX, text=text)
 
 
 def moved_controls(claims: Sequence[Judged]) -> list[Flag]:

@@ -63,7 +63,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     ]
     beware = (
         *question.caveats,
-        *flags.outside_sandbox(manifest),
+        *([flags.outside_sandbox()] if manifest.host.get("sandbox") is False else []),
         *flags.moved_controls(claims),
         *flags.moved_copies(copies),
         *disturbed.flags(),

@@ -25,6 +25,8 @@ def export_run(evidence: Evidence) -> str:
     """Boots in time order, so that benchstat meets the baseline first and divides by it."""
     verdict = evidence.verdict
     lines = [f"experiment: {plain.name(verdict.experiment)}"]
+    # A key of its own keeps benchstat from putting such a run beside another without a word.
+    lines += ["sandbox: none"] if verdict.outside else []
     units: dict[str, str] = {}
     for case in evidence.cases:
         units.setdefault(_unit(case.unit), case.better)

@@ -39,6 +39,7 @@ COLUMNS = (
     "reason",
     "value_low",
     "value_high",
+    "remarks",
 )
 
 
@@ -57,6 +58,9 @@ def export(verdict: Verdict) -> str:
     ]
     items += [_value(it, verdict.baseline) for it in verdict.values]
     common = {"experiment": verdict.experiment, "baseline": verdict.baseline}
+    for item in items:
+        about = (str(item.get(key) or "") for key in ("variant", "suite", "case"))
+        item["remarks"] = " ".join(verdict.kinds(*about))
     rows = [[(item | common).get(column) for column in COLUMNS] for item in items]
     return spreadsheet.text(of_rows(COLUMNS, rows))
 

@@ -152,9 +152,10 @@ def _pairs(evidence: Evidence, panels: list[Spec], text: str) -> Drawing | None:
 
 
 def _heading(verdict: Verdict, more: str = "") -> Spec:
+    outside = " Measured without the sandbox." if verdict.outside else ""
     return {
         "text": plain.short(verdict.experiment),
-        "subtitle": plain.sentence(verdict.question)[:140] + more,
+        "subtitle": plain.sentence(verdict.question)[:140] + more + outside,
         "color": "var(--ink)",
         "subtitleColor": "var(--muted)",
         "fontSize": 16,

@@ -38,6 +38,7 @@ def export_run(evidence: Evidence) -> str:
         "library_build_type": "release",
         "experiment": plain.name(evidence.verdict.experiment),
         "baseline": plain.name(evidence.verdict.baseline),
+        **({"sandbox": "none"} if evidence.verdict.outside else {}),
     }
     benchmarks: list[dict[str, Any]] = []
     family = 0

@@ -24,7 +24,10 @@ def export_run(evidence: Evidence) -> str:
         for variant in evidence.variants:
             points = evidence.points.get((case.suite, case.case, variant), ())
             if points and seconds_each(case, points[0].score) is not None:
-                results.append(_result(case, variant, points))
+                result = _result(case, variant, points)
+                if evidence.verdict.outside:
+                    result["parameters"]["sandbox"] = "none"
+                results.append(result)
     return json.dumps({"results": results}, indent=2) + "\n"
 
 

@@ -21,6 +21,7 @@ NAME = "junit"
 HELP = "JUnit XML for CI: slower is a failure, failed an error, inconclusive skipped"
 SUFFIX = ".xml"
 
+_MOST_REMARKS = 100
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
@@ -34,9 +35,7 @@ def export(verdict: Verdict) -> str:
     found = {group.variant: group.effects for group in groups(verdict)}
     for variant in dict.fromkeys([*found, *verdict.failed]):
         suite = xml.SubElement(root, "testsuite", name=plain.name(variant))
-        properties = xml.SubElement(suite, "properties")
-        for key, text in (("question", verdict.question), ("answer", answer(verdict))):
-            xml.SubElement(properties, "property", name=key, value=plain.sentence(text))
+        _remarks(suite, verdict, variant)
         for it in found.get(variant, ()):
             _test(suite, it, verdict)
         if variant in verdict.failed:
@@ -51,6 +50,7 @@ def export(verdict: Verdict) -> str:
         _counted(suite, totals)
     if verdict.values:
         suite = xml.SubElement(root, "testsuite", name=plain.name(verdict.baseline))
+        _remarks(suite, verdict, verdict.baseline)
         for value in verdict.values:
             _value(suite, value, verdict.baseline)
         _counted(suite, totals)
@@ -58,6 +58,16 @@ def export(verdict: Verdict) -> str:
         root.set(key, str(number))
     xml.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + xml.tostring(root, "unicode") + "\n"
+
+
+def _remarks(suite: xml.Element, verdict: Verdict, variant: str) -> None:
+    """The question, the answer, and what to beware of."""
+    properties = xml.SubElement(suite, "properties")
+    told = [("question", verdict.question), ("answer", answer(verdict))]
+    mine = [flag for flag in verdict.flags if flag.variant in (None, variant)]
+    told += [("remark", f"{flag.kind}: {flag.text}") for flag in mine[:_MOST_REMARKS]]
+    for key, text in told:
+        xml.SubElement(properties, "property", name=key, value=plain.sentence(text))
 
 
 def _counted(suite: xml.Element, totals: dict[str, int]) -> None:

@@ -38,6 +38,7 @@ def export_run(evidence: Evidence) -> bytes:
             ("disturbed", pyarrow.list_(pyarrow.string())),
             ("operations", pyarrow.float64()),
             ("score", pyarrow.float64()),
+            ("remarks", pyarrow.list_(pyarrow.string())),
         ],
         metadata={"baseline": _utf8(evidence.verdict.baseline), "run": _utf8(evidence.name)},
     )
@@ -57,11 +58,13 @@ def _rows(evidence: Evidence) -> list[tuple[Any, ...]]:
     for case in evidence.cases:
         suite, name, unit = map(_utf8, (case.suite, case.case, case.unit))
         for variant in evidence.variants:
+            kinds = evidence.verdict.kinds(variant, case.suite, case.case)
+            remarks = [_utf8(kind) for kind in kinds]
             for point in evidence.points.get((case.suite, case.case, variant), ()):
                 boot = point.boot
                 asked = (experiment, suite, name, _utf8(variant), unit, case.better, case.control)
                 place = (boot.index, boot.block, boot.started_at, list(boot.disturbed))
-                rows.append((*asked, *place, point.operations, point.score))
+                rows.append((*asked, *place, point.operations, point.score, remarks))
     return rows
 
 

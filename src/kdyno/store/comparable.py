@@ -37,6 +37,8 @@ class Measured:
     """suite/case → seconds it was measured for, where that is known."""
     machine: Mapping[str, Any]
     variant: str
+    outside: bool
+    """Of the sandbox, at least one boot."""
     data: Samples = field(repr=False)
 
     def scores_of(self, case: CaseInfo) -> list[float]:
@@ -76,6 +78,7 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         },
         machine=machine,
         variant=name,
+        outside=host.get("sandbox") is False,
         data=data,
     )
 

@@ -27,6 +27,9 @@ def _within(least: float, most: float) -> BeforeValidator:
     return BeforeValidator(checked)
 
 
+NO_SANDBOX = "no-sandbox"
+"""The flag of a run of which at least one boot was outside the sandbox."""
+
 Score = Annotated[float | None, _within(1 / SCORE_MOST, SCORE_MOST)]
 Ratio = Annotated[float | None, _within(1 / RATIO_MOST, RATIO_MOST)]
 Share = Annotated[float | None, _within(0, RATIO_MOST)]
@@ -193,6 +196,25 @@ class Verdict(BaseModel):
     rule: str = ""
     """Name and version of the statistics behind the words; empty: ``hl-signedrank-holm/1``, the
     only rule of 0.1.0."""
+
+    @property
+    def outside(self) -> bool:
+        """Whether a boot of it was outside the sandbox."""
+        return any(flag.kind == NO_SANDBOX for flag in self.flags)
+
+    def kinds(self, variant: str, suite: str = "", case: str = "") -> tuple[str, ...]:
+        """The flags that are about a row, or about all: their short words, each once."""
+        about = (variant, suite, case)
+        return tuple(
+            dict.fromkeys(
+                flag.kind
+                for flag in self.flags
+                if all(
+                    own is None or own == asked
+                    for own, asked in zip((flag.variant, flag.suite, flag.case), about, strict=True)
+                )
+            )
+        )
 
     def to_data(self) -> dict[str, Any]:
         """As JSON values; ``schema_`` is called ``schema``."""

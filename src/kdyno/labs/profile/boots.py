@@ -111,7 +111,7 @@ def profile(
         os.sched_setaffinity(0, bench.placement.own)
         try:
             bench.machine.probe(told)
-            return _blocks(writer, manifest.seed, bench, asked, told, show)
+            return _blocks(writer, manifest.seed, bench, asked, options, show)
         finally:
             os.sched_setaffinity(0, everything)
 
@@ -179,10 +179,11 @@ def _blocks(
     seed: int,
     bench: Bench,
     asked: Asked,
-    told: Callable[[str], None],
+    options: Options,
     show: Callable[[Status], None],
 ) -> dict[str, Profile]:
-    profiler = Profiler(asked.method, asked.stacks)
+    told = options.listener.told
+    profiler = Profiler(asked.method, asked.stacks, options.sandboxed)
     found = _earlier(writer, bench, profiler, asked)
     operations = next((dict(it.operations) for it in found.values()), None)
     if operations is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from kdyno import whole
 from kdyno.errors import ToolError
 from kdyno.labs.profile import gmon, perf, sampled
-from kdyno.labs.profile.record import STACKS_MOST, Profile, ProfiledBoot, Stack
+from kdyno.labs.profile.record import OUTSIDE, STACKS_MOST, Profile, ProfiledBoot, Stack
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Outcome, run_to_end
@@ -28,8 +28,9 @@ _GPROF_NOTES = (
 class Profiler:
     """perf or gprof, for all boots of one profile."""
 
-    def __init__(self, method: str, frame_pointers: bool) -> None:
+    def __init__(self, method: str, frame_pointers: bool, sandboxed: bool) -> None:
         self.method = method
+        self._sandboxed = sandboxed
         self.event = GPROF_EVENT
         self.notes: tuple[str, ...] = _GPROF_NOTES
         self._frame_pointers = frame_pointers
@@ -51,6 +52,8 @@ class Profiler:
 
     def boot(self, machine: Machine, plan: Plan, so_far: Profile, block: int) -> Profile:
         """``so_far`` with one more boot; ToolError with the reason when the boot failed."""
+        if not self._sandboxed and OUTSIDE not in so_far.notes:
+            so_far = dataclasses.replace(so_far, notes=(*so_far.notes, OUTSIDE))
         with whole.scratch("profile") as name:
             if self.method == "gprof":
                 return self._gprof(machine, plan, so_far, block, name / _GMON)

@@ -23,6 +23,9 @@ WHERES: tuple[Where, ...] = ("kernel", "host", "user")
 FOLDER = "profile"
 """Of a run: one file for each variant."""
 
+OUTSIDE = "booted without the sandbox (--no-sandbox), at least once"
+"""The note of a profile that was made so."""
+
 _LIMIT_BYTES = 64 << 20
 _FUNCTIONS_MOST = 50_000
 _BOOTS_MOST = 10_000

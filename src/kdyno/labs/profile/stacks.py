@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kdyno.labs.profile.record import WHERES, Profile, Stack
+from kdyno.labs.profile.record import OUTSIDE, WHERES, Profile, Stack
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 """The name that the format goes by; nothing is ever fetched from there."""
@@ -50,13 +50,14 @@ def speedscope(profiles: Mapping[str, Profile]) -> str:
     found: list[dict[str, Any]] = []
     for name, profile in profiles.items():
         samples, weights = [], []
+        outside = ", without the sandbox" if OUTSIDE in profile.notes else ""
         for it in stacks_of(profile):
             samples.append([frames.setdefault(frame, len(frames)) for frame in it.frames])
             weights.append(round(it.seconds, 9))
         found.append(
             {
                 "type": "sampled",
-                "name": f"{name} ({profile.method})",
+                "name": f"{name} ({profile.method}{outside})",
                 "unit": "seconds",
                 "startValue": 0,
                 "endValue": round(sum(weights), 9),

@@ -157,11 +157,12 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
         for it in () if group.is_copy else group.tested:
             counts[it.verdict] = counts.get(it.verdict, 0) + 1
     odd = f"{len(evidence.damaged)} of its boots are damaged" if evidence.damaged else ""
+    outside = "without the sandbox" if verdict.outside else ""
     full = replace(
         known,
         question=_text(verdict.question),
         answer=_text(answer(verdict)),
-        reason="; ".join(filter(None, [known.reason, odd])),
+        reason="; ".join(filter(None, [known.reason, odd, outside])),
         kernels=_kernels(run, manifest, verdict),
         counts=counts,
         scores=tuple(_scores(evidence, verdict, manifest)),

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""That a run was measured without the sandbox stands in every format that it is given out in."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from synthetic_run import DEMO, make
+from test_profiles_shown import profile
+
+from kdyno.judge.comparing import compare
+from kdyno.judge.flags import outside_sandbox
+from kdyno.labs.profile import tables as shown
+from kdyno.labs.profile.profiler import Profiler
+from kdyno.labs.profile.record import OUTSIDE, Profile, stored_profiles, to_json
+from kdyno.machines.machine import Plan
+from kdyno.report import terminal
+from kdyno.report.evidence import Evidence, gather
+from kdyno.report.exporters import exporters
+from kdyno.report.show import terminal as screen
+from kdyno.report.site.summary import summarize
+from kdyno.store.run import Run, list_runs, write_run
+from kdyno.suites.job import Job
+
+SAID = {
+    "benchstat": "\nsandbox: none\n",
+    "csv": ",no-sandbox",
+    "googlebench": '"sandbox": "none"',
+    "html": "measured without the sandbox (--no-sandbox)",
+    "hyperfine": '"sandbox": "none"',
+    "json": '"kind": "no-sandbox"',
+    "junit": 'value="no-sandbox: measured without the sandbox',
+    "markdown": "no-sandbox: measured without the sandbox",
+    "speedscope": "stock (perf, without the sandbox)",
+    "svg": "Measured without the sandbox.",
+}
+"""Format → what is in it then, and only then."""
+NOT_IN_TEXT = {"png", "parquet"}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    made = make(tmp_path / "runs", replace(DEMO, blocks=6), monkeypatch)
+    with write_run(made.path) as writer:
+        for name in ("stock", "mine"):
+            of = replace(profile(name, 1.0), notes=("no counters", OUTSIDE))
+            writer.save_file(f"{name}.json", to_json(of).encode(), "profile")
+    return made
+
+
+@pytest.fixture
+def evidence(run: Run) -> Evidence:
+    judged = run.verdict()
+    assert judged is not None
+    with write_run(run.path) as writer:
+        writer.save_verdict(judged.model_copy(update={"flags": (outside_sandbox(), *judged.flags)}))
+        host = {**run.manifest().host, "sandbox": False}
+        writer.save_manifest(run.manifest().model_copy(update={"host": host}))
+    verdict = run.verdict()
+    assert verdict is not None
+    return gather(run, verdict)
+
+
+def inside(evidence: Evidence) -> Evidence:
+    flags = tuple(flag for flag in evidence.verdict.flags if flag.kind != "no-sandbox")
+    return replace(evidence, verdict=evidence.verdict.model_copy(update={"flags": flags}))
+
+
+def test_no_format_is_forgotten() -> None:
+    assert exporters().keys() == SAID.keys() | NOT_IN_TEXT
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_it_is_said(evidence: Evidence, name: str) -> None:
+    exported = exporters()[name]
+    assert SAID[name] in str(exported.export(evidence))
+    if name != "speedscope":  # there it is the profile that says so
+        assert SAID[name] not in str(exported.export(inside(evidence)))
+
+
+def test_a_picture_of_pixels_differs(evidence: Evidence) -> None:
+    png = exporters()["png"]
+    assert png.export(evidence) != png.export(inside(evidence))
+
+
+def test_a_parquet_table_has_it_in_every_row(evidence: Evidence) -> None:
+    pyarrow = pytest.importorskip("pyarrow.parquet")
+    data = exporters()["parquet"].export(evidence)
+    column = pyarrow.read_table(io.BytesIO(data)).column("remarks").to_pylist()
+    assert column and all("no-sandbox" in kinds for kinds in column)
+
+
+def test_the_terminal_the_list_and_a_comparison_say_it(evidence: Evidence, tmp_path: Path) -> None:
+    assert "measured without the sandbox" in " ".join(terminal.text(evidence.verdict, 80).split())
+    assert evidence.run is not None
+    assert "without the sandbox" in summarize(evidence.run)[0].reason
+    other = make(tmp_path / "runs", replace(DEMO, blocks=7))
+    assert len(list_runs(tmp_path / "runs")) == 2
+    said = [flag.text for flag in compare([evidence.run, other]).flags if flag.kind == "no-sandbox"]
+    assert len(said) == 1 and said[0].startswith(f"{evidence.run.name}: measured without")
+
+
+def test_a_profile_says_it_for_itself(run: Run) -> None:
+    found = screen.text(shown.parts(stored_profiles(run), "stock"))
+    assert f"note: {OUTSIDE}" in " ".join(found.split())
+
+
+def test_one_boot_outside_is_enough_for_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Profiler, "_gprof", lambda _self, _machine, _plan, so_far, *_: so_far)
+    before = Profiler("gprof", False, True).empty("stock", "", {})
+
+    def after(sandboxed: bool, so_far: Profile) -> tuple[str, ...]:
+        profiler = Profiler("gprof", False, sandboxed)
+        return profiler.boot(None, Plan("stock", Job(())), so_far, 0).notes  # type: ignore[arg-type]
+
+    assert OUTSIDE not in after(True, before)
+    assert after(False, before) == (*before.notes, OUTSIDE)
+    again = replace(before, notes=after(False, before))
+    assert after(True, again) == after(False, again) == (*before.notes, OUTSIDE)
