@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import shlex
 import signal
 import socket
@@ -21,7 +22,7 @@ from test_docs_examples import examples
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.report.site.build import build_site
-from kdyno.report.site.server import SiteServer, is_loopback, watch
+from kdyno.report.site.server import MOST_CONNECTIONS, SiteServer, is_loopback, watch
 
 __all__ = ["kdyno"]
 
@@ -157,6 +158,24 @@ def test_other_sites_cannot_point_their_name_here(ask: Asked) -> None:
         assert ask("/", host=host)[0] == 403
     for host in ("localhost", "127.0.0.1:8421", "[::1]:80", "LOCALHOST:1"):
         assert ask("/", host=host)[0] == 200
+
+
+@pytest.mark.slow
+def test_a_thousand_idle_connections_keep_nobody_out(server: SiteServer, ask: Asked) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
+    before, idle = threading.active_count(), []
+    try:
+        for _ in range(1000):
+            idle.append(socket.create_connection(server.server_address[:2], timeout=10))
+        assert ask("/")[0] == 200
+        assert threading.active_count() <= before + MOST_CONNECTIONS + 1
+        assert idle[0].recv(1) == b""  # the oldest had to go
+    finally:
+        for line in idle:
+            line.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert ask("/")[0] == 200
 
 
 def test_loopback() -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from kdyno.errors import KdynoError, UsageError
@@ -32,18 +33,23 @@ _HEADERS = {
     "Cache-Control": "no-cache",
 }
 _IDLE_S = 10.0
+MOST_CONNECTIONS = 64
+"""At once, each with a thread: the oldest has to go where more come."""
 
 
 class SiteServer(ThreadingHTTPServer):
     """``edition`` is what pages compare to learn of news."""
 
     daemon_threads = True
+    request_queue_size = 128
     # Else a second server on the same port would start without a word on some systems.
     allow_reuse_port = False
 
     def __init__(self, folder: Path, bind: str, port: int) -> None:
         self.folder = folder
         self.edition = ""
+        self._open: dict[socket.socket, None] = {}
+        self._changed = threading.Condition()
         try:
             self.address_family = _family(bind)
             super().__init__((bind, port), _Handler)
@@ -66,6 +72,22 @@ class SiteServer(ThreadingHTTPServer):
         host, port = str(self.server_address[0]), self.server_address[1]
         shown = f"[{host}]" if ":" in host else host
         return f"http://{shown}:{port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            while len(self._open) >= MOST_CONNECTIONS:
+                # Its thread reads an end and closes it; an idle one would do so by itself, later.
+                with suppress(OSError):
+                    next(iter(self._open)).shutdown(socket.SHUT_RDWR)
+                self._changed.wait(0.1)
+            self._open[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._changed:
+            self._open.pop(request, None)
+            self._changed.notify()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Silence: a browser that goes away in the middle is no news."""
