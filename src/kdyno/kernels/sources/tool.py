@@ -44,6 +44,10 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def dying_with_us(argv: Sequence[str]) -> list[str]:
     """``argv`` such that the kernel kills it when kdyno dies, even of SIGKILL."""
+    if argv[0] == "bwrap":
+        # It sees to that itself, once its child waits for it no more: who kills it before leaves
+        # the child waiting for ever.
+        return list(argv)
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []), *argv]
 
