@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -188,11 +187,10 @@ def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str
         *("-r", "-", "-d", str(scratch), "-i"),
     ]
     # A copy, for inside is another user, who need not be able to read what this one can.
-    with tempfile.NamedTemporaryFile(prefix="kdyno-", suffix=".patch") as copied:
-        copied.write(content)
-        copied.flush()
-        Path(copied.name).chmod(0o644)
-        file = Path(copied.name)
+    with whole.scratch("patch") as folder:
+        file = folder / "patch"
+        file.write_bytes(content)
+        file.chmod(0o644)
         done = capture(confined([*command, str(file)], reads=[file], writes=[scratch]))
     if done.status != 0:
         raise UsageError(f"patch {patch} does not apply: {_failure(done.output, paths, tree)}")

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import random
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.command import require
 from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
@@ -145,8 +145,8 @@ def _gcc(words: Sequence[str], made: Path, text: str = "", reads: Sequence[Path]
     """Run gcc in the sandbox; ToolError with its words. The file is whole or not there at all."""
     program = require("gcc", "to assemble routines and to time them")
     made.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".gcc-", dir=made.parent) as name:
-        aside = Path(name).absolute() / made.name
+    with whole.scratch("gcc", made.parent.absolute()) as folder:
+        aside = folder / made.name
         argv = [program, *words, "-o", str(aside)]
         done = subprocess.run(
             confined(argv, reads=reads, writes=[aside.parent]),
