@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""A run folder that somebody sent: to go on with it runs nothing of its maker's outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import EXPERIMENT, Kdyno, kdyno
+from fake_tree import make_repository, make_tree
+
+from kdyno import sandbox
+from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.run import create_run
+
+__all__ = ["kdyno"]
+
+pytestmark = pytest.mark.skipif(
+    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
+
+
+@pytest.fixture
+def sent(tmp_path: Path) -> Path:
+    """An interrupted run whose source, filter, hook and compiler leave a mark."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\n(echo ran > {tmp_path}/mark) 2>&-\necho gcc 12\n")
+    program.chmod(0o755)
+    tree = make_tree(tmp_path / "linux")
+    (tree / ".gitattributes").write_text("* filter=it\n")
+    make_repository(tree)
+    (tree / ".git/config").write_text(
+        f"[core]\n\tfsmonitor = {program}\n\thooksPath = {tmp_path}\n"
+        f'[filter "it"]\n\tsmudge = {program}\n\tclean = {program}\n\tprocess = {program}\n'
+    )
+    text = EXPERIMENT.replace('cflags = "-O3"', f'compiler = "{program}"')
+    manifest = Manifest(
+        tool="0.1.0", created="2026-01-01T00:00:00", experiment="tiny", baseline="stock", seed=1,
+        cases=(CaseInfo(suite="unixbench", case="pipe", unit="loops/s", better="higher"),),
+        state="interrupted", stopped="interrupted: terminated",
+        origin=str(tmp_path / "tiny.toml"),
+    )  # fmt: skip
+    with create_run(tmp_path / "runs", text, manifest) as writer:
+        return writer.run.path
+
+
+@pytest.mark.parametrize("kind", ["path", "git"])
+@pytest.mark.parametrize("verb", [("run", "--resume"), ("profile",)], ids=lambda words: words[0])
+def test_to_go_on_with_it_runs_nothing_outside(
+    kdyno: Kdyno, sent: Path, kind: str, verb: tuple[str, ...]
+) -> None:
+    place = sent.parent.parent
+    file = sent / "experiment.toml"
+    file.write_text(
+        file.read_text().replace("debian:linux-source-7.3", f"{kind}:{place / 'linux'}")
+    )
+    said = kdyno(*verb, sent, "--no-wait")
+    assert said.status in (1, 2), said
+    assert not (place / "mark").exists()

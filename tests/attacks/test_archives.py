@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""Archives and package lists that somebody made for whoever unpacks and believes them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import stat
+import tarfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from fake_tree import make_tree
+
+from kdyno import sandbox
+from kdyno.errors import KdynoError, ToolError
+from kdyno.kernels.source import Tree, fetch, parse
+from kdyno.kernels.sources.apt import Entry, PrivateApt
+
+pytestmark = pytest.mark.skipif(
+    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
+)
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    file = tmp_path / "precious"
+    file.write_text("as it was\n")
+    return file
+
+
+def unpacked(folder: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Tree:
+    """The source of an archive with these members behind those of a good one."""
+    archive = folder / "linux.tar"
+    with tarfile.open(archive, "w") as made:
+        made.add(make_tree(folder / "linux"), "linux")
+        for member, content in members:
+            member.size = len(content)
+            made.addfile(member, io.BytesIO(content))
+    return fetch(parse(f"tar:{archive}"), folder / "cache", lambda _text, _part: None)
+
+
+def member(
+    name: str, type_: bytes = tarfile.REGTYPE, to: str = "", mode: int = 0o644
+) -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname, made.mode = type_, to, mode
+    return made
+
+
+@pytest.mark.parametrize("way", ["absolute", "upwards"])
+def test_a_hard_link_to_a_file_of_the_host_is_none(
+    tmp_path: Path, precious: Path, way: str
+) -> None:
+    to = str(precious) if way == "absolute" else "../" * 20 + str(precious)
+    link = member("linux/lib/out", tarfile.LNKTYPE, to)
+    through = (member("linux/lib/out"), b"written through it\n")
+    with pytest.raises(KdynoError, match=r"refused|cannot be unpacked"):
+        unpacked(tmp_path, (link, b""), through)
+    assert precious.read_text() == "as it was\n" and precious.stat().st_nlink == 1
+
+
+def test_a_file_behind_a_link_of_the_same_archive_is_not_written(
+    tmp_path: Path, precious: Path
+) -> None:
+    link = member("linux/lib/out", tarfile.SYMTYPE, str(tmp_path))
+    with pytest.raises(KdynoError):
+        unpacked(tmp_path, (link, b""), (member("linux/lib/out/precious"), b"other"))
+    assert precious.read_text() == "as it was\n"
+
+
+def test_no_file_of_an_archive_runs_as_its_owner(tmp_path: Path) -> None:
+    tree = unpacked(tmp_path, (member("linux/scripts/tool", mode=0o6755), b"#!/bin/sh\n"))
+    kept = [tree.path / "scripts/tool", *(it for it in tree.path.rglob("*") if it.is_file())]
+    assert (tree.path / "scripts/tool").stat().st_mode & 0o777 == 0o755
+    assert all(it.stat().st_mode & (stat.S_ISUID | stat.S_ISGID) == 0 for it in kept)
+
+
+def repository(folder: Path) -> Path:
+    """What apt takes for an archive, but for the signature."""
+    packages = (
+        b"Package: linux-source-9.9\nVersion: 1\nArchitecture: all\nFilename: x.deb\nSize: 1\n"
+    )
+    below = folder / "dists/suite/main/binary-all"
+    below.mkdir(parents=True)
+    (below / "Packages").write_bytes(packages)
+    (below / "Packages.gz").write_bytes(gzip.compress(packages, mtime=0))
+    lines = "".join(
+        f" {sha256(it.read_bytes()).hexdigest()} {it.stat().st_size} main/binary-all/{it.name}\n"
+        for it in sorted(below.iterdir())
+    )
+    release = (
+        f"Suite: suite\nCodename: suite\nArchitectures: all\nComponents: main\nSHA256:\n{lines}"
+    )
+    (folder / "dists/suite/Release").write_text(release)
+    return folder
+
+
+@pytest.mark.parametrize("signed", ["not", "by nonsense"])
+@pytest.mark.skipif(
+    shutil.which("apt-get") is None, reason="no apt-get: debian: sources are refused here"
+)
+def test_a_package_list_that_is_not_debians_is_refused(tmp_path: Path, signed: str) -> None:
+    place = repository(tmp_path / "archive")
+    if signed == "by nonsense":
+        (place / "dists/suite/Release.gpg").write_text("-----BEGIN PGP SIGNATURE-----\n")
+    keyring = tmp_path / "keyring.gpg"
+    keyring.write_bytes(b"")
+    apt = PrivateApt(tmp_path / "home", [Entry(f"file:{place}", "suite", ("main",))], keyring)
+    with pytest.raises(ToolError, match=r"not signed|isn't signed|NO_PUBKEY|signature"):
+        apt.update(lambda _text, _part: None)
+    assert apt.newest("linux-source-9.9") is None
