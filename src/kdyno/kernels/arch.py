@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The architectures that kdyno builds kernels for."""
+"""The architectures that kdyno builds kernels for: one TOML file each in archs/."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from kdyno.errors import UsageError
 
@@ -25,12 +27,13 @@ class Arch:
     """Options that make this the architecture it is; an experiment cannot override them."""
 
 
+def _read(file: Path) -> Arch:
+    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Arch(name=file.stem, **{**data, "make": tuple(data["make"])})
+
+
 ARCHS: Mapping[str, Arch] = {
-    arch.name: arch
-    for arch in (
-        Arch("um", ("ARCH=um", "SUBARCH=x86_64"), "linux", "linux", 64, {"CONFIG_64BIT": "y"}),
-        Arch("um32", ("ARCH=um", "SUBARCH=i386"), "linux", "linux", 32, {"CONFIG_64BIT": "n"}),
-    )
+    file.stem: _read(file) for file in sorted(Path(__file__).with_name("archs").glob("*.toml"))
 }
 
 

@@ -25,6 +25,7 @@ from kdyno.kernels.sources.manifest import read as read_manifest
 from kdyno.kernels.view import differing
 
 KEEP = 6
+"""Of each architecture."""
 # Above this many differing files a build from scratch is the simpler and as quick way.
 MOST_FILES = 300
 
@@ -103,7 +104,8 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
     (aside / "trunk.json").write_text(json.dumps(record), encoding="utf-8")
     place.parent.mkdir(parents=True, exist_ok=True)
     aside.rename(place)
-    newest = sorted((trunk.folder for trunk in _trunks(cache)), key=_age)
+    alike = (trunk for trunk in _trunks(cache) if trunk.arch == recipe.arch.name)
+    newest = sorted((trunk.folder for trunk in alike), key=_age)
     # A trunk that was used in the last hour may be the one another build copies just now.
     for folder in newest[KEEP:]:
         if time.time() - folder.stat().st_mtime > 3600:
