@@ -24,6 +24,7 @@ enum { OUTPUTS_MAX = 16, OUTPUT_BYTES_MAX = 64 << 20 };
 
 struct order {
     int report_fd;
+    int input_fd, output_fd; // of the command; -1: this program's own
     rlim_t fsize;
     bool fixed_addresses, alone;
     struct {
@@ -49,7 +50,8 @@ static bool whole(const char *text, unsigned long long most, unsigned long long 
 }
 
 static bool read_order(struct order *order, int argc, char **argv) {
-    *order = (struct order){.report_fd = -1, .fsize = RLIM_INFINITY};
+    *order = (struct order){
+        .report_fd = -1, .input_fd = -1, .output_fd = -1, .fsize = RLIM_INFINITY};
     unsigned long long value;
     for (int at = 0; at + 1 < argc; at += 2) {
         char *text = argv[at + 1];
@@ -58,6 +60,10 @@ static bool read_order(struct order *order, int argc, char **argv) {
             break;
         } else if (!strcmp(argv[at], "--report-fd") && whole(text, 1 << 20, &value)) {
             order->report_fd = (int)value;
+        } else if (!strcmp(argv[at], "--stdin") && whole(text, 1 << 20, &value)) {
+            order->input_fd = (int)value;
+        } else if (!strcmp(argv[at], "--stdout") && whole(text, 1 << 20, &value)) {
+            order->output_fd = (int)value;
         } else if (!strcmp(argv[at], "--fsize") && whole(text, UINT64_MAX / 2, &value)) {
             order->fsize = (rlim_t)value;
         } else if (!strcmp(argv[at], "--addresses") && !strcmp(text, "fixed")) {
@@ -87,6 +93,10 @@ static _Noreturn void become(const struct order *order) {
     close(order->report_fd);
     for (int i = 0; i < order->output_count; i++)
         close(order->outputs[i].fd);
+    if (order->input_fd >= 0)
+        dup2(order->input_fd, 0);
+    if (order->output_fd >= 0)
+        dup2(order->output_fd, 1);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){order->fsize, order->fsize});
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     // Where it may not be asked for, the kernel's process does without it as well.
@@ -152,7 +162,8 @@ int verb_supervise(int argc, char **argv) {
     if (!read_order(&order, argc, argv)) {
         fprintf(stderr,
                 "kdyno-guest: supervise wants --report-fd N [--fsize BYTES] "
-                "[--addresses fixed] [--alone yes] [--output NAME:FD]... -- COMMAND\n");
+                "[--addresses fixed] [--alone yes] [--stdin FD] [--stdout FD] "
+                "[--output NAME:FD]... -- COMMAND\n");
         return EXIT_USAGE;
     }
     // Whatever was said: where others came before, "all processes" would be the machine's.

@@ -38,6 +38,7 @@ PACKAGES: Mapping[str, str] = {
     "mkfs.ext4": "e2fsprogs",
     "nm": "binutils",
     "perf": "linux-perf",
+    "qemu-system-x86_64": "qemu-system-x86",
     "setpriv": "util-linux",
     "taskset": "util-linux",
     "Xvfb": "xvfb",

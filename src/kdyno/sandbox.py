@@ -38,6 +38,8 @@ class Sandbox:
     writable: tuple[tuple[Path, str], ...] = ()
     files: tuple[tuple[int, str], ...] = ()
     """(descriptor, path inside): the descriptor's content becomes a file of the inner /tmp."""
+    devices: tuple[Path, ...] = ()
+    """Device files, each at its own place; whether they may be opened is theirs to say."""
     tmp_bytes: int | None = None
     chdir: str = "/tmp"
     memory_bytes: int | None = None
@@ -78,6 +80,8 @@ class Sandbox:
         for path in self.view.host:
             line += ["--ro-bind-try", path, path]
         line += ["--dev", "/dev"]
+        for device in self.devices:
+            line += ["--dev-bind", str(device), str(device)]
         if self.view.proc:
             line += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
         line += _tmpfs("/dev/shm", self.memory_bytes)

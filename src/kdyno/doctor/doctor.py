@@ -12,6 +12,7 @@ from pathlib import Path
 from kdyno import sandbox, whole
 from kdyno.command import capture
 from kdyno.doctor.needs import INSTALL, SUITE_NEEDS, Finding, Need, packages, program
+from kdyno.machines import emulator
 from kdyno.paths import cache_root, data_root
 
 __all__ = ["INSTALL", "NEEDS", "Finding", "Need", "examine", "family", "install_line"]
@@ -26,6 +27,16 @@ def _links(*flags: str) -> Callable[[], str | None]:
             source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n')
             done = capture(["gcc", *flags, "-o", f"{name}/main", str(source)])
             return None if done.status == 0 else f"gcc {' '.join(flags)} cannot link a program"
+
+    return missing
+
+
+def _compiles(header: str) -> Callable[[], str | None]:
+    def missing() -> str | None:
+        if shutil.which("gcc") is None:
+            return "no gcc on PATH"
+        found = capture(["gcc", "-E", "-include", header, "-x", "c", "/dev/null"])
+        return None if found.status == 0 else f"no {header}"
 
     return missing
 
@@ -93,6 +104,26 @@ NEEDS: tuple[Need, ...] = (
             "suse": "gcc-32bit glibc-devel-static-32bit",
         },
         _links("-m32", "-static"),
+    ),
+    Need(
+        "QEMU",
+        'for [machine] kind = "qemu": native kernels, counted',
+        False,
+        packages(
+            "qemu-system-x86",
+            debian="qemu-system-x86 seabios",
+            arch="qemu-system-x86 seabios",
+            suse="qemu-x86 qemu-microvm",
+            alpine="qemu-system-x86_64 seabios",
+        ),
+        emulator.missing,
+    ),
+    Need(
+        "libelf",
+        "to build native kernels",
+        False,
+        packages("libelf-dev", fedora="elfutils-libelf-devel", arch="libelf", suse="libelf-devel"),
+        _compiles("libelf.h"),
     ),
     *SUITE_NEEDS,
 )

@@ -78,6 +78,7 @@ class FakeMachine:
     faults: Mapping[str, Mapping[int, Fault]] = field(default_factory=dict)
     can: Can = field(default_factory=Can)
     memory: Footprint = field(default_factory=lambda: Footprint(1 << 20, 1 << 40))
+    emulator: str = ""
     clock: FakeClock = field(default_factory=FakeClock)
     opened: list[str] = field(default_factory=list)
     """Variants in the order in which their guests were started."""

@@ -9,7 +9,16 @@ from typing import Any
 from kdyno.errors import ToolError
 from kdyno.machines.events import Events
 from kdyno.machines.host import HOST_PLACES, HostJob, running, start
-from kdyno.machines.machine import Can, Footprint, Plan, Programs, Setup, Told
+from kdyno.machines.machine import (
+    Asked,
+    Can,
+    Footprint,
+    Plan,
+    Programs,
+    Setup,
+    Told,
+    only_times,
+)
 from kdyno.machines.process import ProcessSession
 from kdyno.machines.program import guest_program
 from kdyno.machines.session import Listener
@@ -28,14 +37,23 @@ CAN = Can(
         "a profile tells the kernel under test from the host's, and here they are the same; "
         "`perf record -a` on that machine shows its kernel"
     ),
+    count=(
+        'it runs on the host\'s CPU, where nobody counts exactly; [machine] kind = "qemu" does, '
+        "with kernels that are built for it"
+    ),
     change="its machine is the host, whose kernel kdyno does not change",
 )
+
+
+def check(asked: Asked) -> None:
+    only_times(NAME, CAN, asked)
 
 
 class Host:
     """All repetitions of a run on the running kernel."""
 
     can = CAN
+    emulator = ""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kdyno.machines import host_machine, uml_machine
-from kdyno.machines.machine import Can, Machine, Setup
+from kdyno.machines import host_machine, qemu_machine, uml_machine
+from kdyno.machines.machine import Asked, Can, Machine, Setup
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,19 @@ class Kind:
     archs: tuple[str, ...]
     """What it boots; the first is the default."""
     can: Can
+    check: Callable[[Asked], None]
+    """UsageError or ToolError where it cannot measure what is asked, before anything is built."""
     make: Callable[[Setup], Machine]
 
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind(uml_machine.NAME, True, ("um", "um32"), uml_machine.CAN, uml_machine.Uml),
-        Kind(host_machine.NAME, False, (), host_machine.CAN, host_machine.Host),
+        Kind("uml", True, ("um", "um32"), uml_machine.CAN, uml_machine.check, uml_machine.Uml),
+        Kind(
+            *("qemu", True, ("x86_64", "i386")),
+            *(qemu_machine.CAN, qemu_machine.check, qemu_machine.Qemu),
+        ),
+        Kind("host", False, (), host_machine.CAN, host_machine.check, host_machine.Host),
     )
 }

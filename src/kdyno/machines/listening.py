@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kdyno.errors import UsageError
 from kdyno.machines import diagnosis, facts
 from kdyno.machines.pipes import Ended, Gathered, Stream
-from kdyno.machines.session import Listener
+from kdyno.machines.session import Listener, Outcome
 from kdyno.machines.watch import Watch
 from kdyno.store.boot import BootFlag, BootHost
 from kdyno.suites.job import Job
@@ -26,6 +28,7 @@ GRACE_S = 15.0
 """Beyond a case's own limit, which the guest program enforces itself."""
 JOB_MOST_BYTES = 1 << 16
 """What a pipe holds without a reader."""
+_CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
 # The same for every boot: what a program's environment looks like moves its stack.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
@@ -79,6 +82,41 @@ def listen(job: Job, nonce: str, limit_s: float | None, listener: Listener) -> L
     watch = Watch(limit_s or (math.inf if job.turns else followed_s))
     watch.allow(FIRST_WORD_S)
     return Listening(job, Reader(nonce, len(job.cases)), watch, listener)
+
+
+def printable_words(cmdline: str) -> list[str]:
+    """The words of a kernel's command line; UsageError for what none can hold."""
+    words = cmdline.split()
+    for word in words:
+        if not _CMDLINE_WORD.match(word):
+            raise UsageError(f"cmdline: {word!r} is not a printable word")
+    return words
+
+
+def conclude(
+    guest: Listening,
+    before: facts.Moment,
+    cpus: frozenset[int],
+    sandboxed: bool,
+    ended: Ended,
+    argv: tuple[str, ...],
+) -> Outcome:
+    """What came of the boot of a kernel, by what it said and left on its console."""
+    after = facts.look(cpus)
+    console = guest.console.content()
+    said = guest.reader.finish()
+    text = diagnosis.readable(console)
+    found = diagnosis.of_boot(
+        text,
+        ended,
+        said_hello=said.hello is not None,
+        said_bye=said.bye is not None,
+        fatal=said.fatal or "",
+        sandboxed=sandboxed,
+    )
+    warnings = diagnosis.warnings(text)
+    host = record_of(guest, said, ended, before, after, cpus, text, found, warnings)
+    return Outcome(host, said, console, argv)
 
 
 def record_of(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from kdyno.errors import UsageError
 from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
@@ -28,6 +29,29 @@ class Can:
     """Tell the time of the kernel under test from all else."""
     change: str = ""
     """Run kernels that kdyno made for a purpose: with gprof, with KUnit, with copies counted."""
+    count: str = ""
+    """Count the instructions of a guest: the metric "instructions"."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How an experiment wants its figures."""
+
+    metric: str = "time"
+    """What is compared: "time", or "instructions" where the machine can count them."""
+    accel: str = "auto"
+    """Of a machine that emulates: "kvm", "tcg", or "auto", which never times an emulated CPU."""
+    cpus: int = 1
+
+
+def only_times(kind: str, can: Can, asked: Asked) -> None:
+    """For a machine that neither emulates nor counts: UsageError where that is asked."""
+    if asked.metric != "time":
+        raise UsageError(
+            f'[measure] metric = "{asked.metric}" and [machine] kind = "{kind}": {can.count}'
+        )
+    if asked.accel != "auto":
+        raise UsageError(f'[machine] accel is of kind = "qemu"; kind = "{kind}" emulates nothing')
 
 
 @dataclass(frozen=True)
@@ -44,6 +68,9 @@ class Plan:
     disk_parent: Path = Path("/var/tmp")
     beside: tuple[str, ...] = ()
     """A profiler's command line that the whole guest is appended to."""
+    draw: int = 0
+    """Where the machine can, what should not matter (addresses, random numbers) is perturbed: the
+    same number, the same perturbation. 0: as ever."""
     left: tuple[tuple[str, Path], ...] = ()
     """(file that the kernel's process leaves, where it is put on the host)."""
 
@@ -77,6 +104,7 @@ class Setup:
     cpus: int
     cache: Path
     sandboxed: bool
+    asked: Asked = Asked()
 
 
 class Machine(Protocol):
@@ -95,6 +123,10 @@ class Machine(Protocol):
     @property
     def clock(self) -> Clock:
         """That all its sessions live by."""
+
+    @property
+    def emulator(self) -> str:
+        """What its figures depend on beside kernel and host; empty: nothing."""
 
     def caveats(self) -> tuple[Flag, ...]:
         """What its figures do not say. After ``probe``."""

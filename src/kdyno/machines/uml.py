@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,11 +12,16 @@ from pathlib import Path
 
 from kdyno import whole
 from kdyno.errors import UsageError
-from kdyno.machines import diagnosis, disk, facts
+from kdyno.machines import disk, facts
 from kdyno.machines.cpus import Placement
 from kdyno.machines.events import Events
-from kdyno.machines.listening import ENVIRONMENT, JOB_MOST_BYTES, Listening, listen, record_of
-from kdyno.machines.pipes import Ended
+from kdyno.machines.listening import (
+    ENVIRONMENT,
+    JOB_MOST_BYTES,
+    conclude,
+    listen,
+    printable_words,
+)
 from kdyno.machines.process import Command, Pipes, ProcessSession
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.sandbox import Sandbox, hand_over
@@ -40,7 +44,6 @@ GUEST_PLACES = {
 """Where a guest's init puts what a case's command line asks for."""
 _CPUINFO = Path("/proc/cpuinfo")
 """All that UML reads of the host's /proc: the CPU's flags."""
-_CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
 
 
 @dataclass(frozen=True)
@@ -107,36 +110,11 @@ def start(
             events,
             guest,
             start=partial(_command, request, text, disk_file, folder),
-            conclude=partial(_conclude, request, guest, before),
+            conclude=partial(conclude, guest, before, request.placement.guest, request.sandboxed),
             cpus=request.placement.guest,
             closing=closing.pop_all(),
         )
     raise AssertionError("not reached")
-
-
-def _conclude(
-    request: UmlBoot,
-    guest: Listening,
-    before: facts.Moment,
-    ended: Ended,
-    argv: tuple[str, ...],
-) -> Outcome:
-    after = facts.look(request.placement.guest)
-    console = guest.console.content()
-    said = guest.reader.finish()
-    text = diagnosis.readable(console)
-    found = diagnosis.of_boot(
-        text,
-        ended,
-        said_hello=said.hello is not None,
-        said_bye=said.bye is not None,
-        fatal=said.fatal or "",
-        sandboxed=request.sandboxed,
-    )
-    warnings = diagnosis.warnings(text)
-    cpus = request.placement.guest
-    host = record_of(guest, said, ended, before, after, cpus, text, found, warnings)
-    return Outcome(host, said, console, argv)
 
 
 @dataclass(frozen=True)
@@ -210,10 +188,7 @@ def kernel_command(
     request: UmlBoot, places: _Places, pipes: Pipes, disk_file: Path | None = None
 ) -> list[str]:
     """The kernel's own command line."""
-    own = request.cmdline.split()
-    for word in own:
-        if not _CMDLINE_WORD.match(word):
-            raise UsageError(f"cmdline: {word!r} is not a printable word")
+    own = printable_words(request.cmdline)
     cpus = len(request.placement.guest)
     orders = f"fd:{pipes.orders}" if request.job.turns else "null"
     return [

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from kdyno.errors import ToolError
 from kdyno.machines.cpus import first
 from kdyno.machines.events import Events
-from kdyno.machines.machine import Can, Footprint, Plan, Programs, Setup, Told
+from kdyno.machines.machine import (
+    Asked,
+    Can,
+    Footprint,
+    Plan,
+    Programs,
+    Setup,
+    Told,
+    only_times,
+)
+from kdyno.machines.memory import available_bytes
 from kdyno.machines.process import ProcessSession
 from kdyno.machines.program import guest_program
 from kdyno.machines.session import Listener, run_to_end
@@ -26,15 +33,23 @@ CAVEAT = Flag(
     text="measured under User Mode Linux: comparisons of kernel code carry over, absolute figures "
     "and the cost of entering the kernel do not",
 )
-CAN = Can()
+CAN = Can(
+    count="its code runs on the host's CPU, where nobody counts exactly; "
+    '[machine] kind = "qemu" does'
+)
 _GUEST_OVERHEAD_BYTES = 96 << 20
 """Beside its memory: the stub processes, the sandbox's /tmp as far as cases fill it."""
+
+
+def check(asked: Asked) -> None:
+    only_times(NAME, CAN, asked)
 
 
 class Uml:
     """All boots of a run under User Mode Linux."""
 
     can = CAN
+    emulator = ""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -81,8 +96,7 @@ class Uml:
             told(f"{name}: its first boot failed ({host.reason}: {host.text})")
 
     def footprint(self) -> Footprint:
-        pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return Footprint(self._setup.memory_bytes + _GUEST_OVERHEAD_BYTES, _available() or pages)
+        return Footprint(self._setup.memory_bytes + _GUEST_OVERHEAD_BYTES, available_bytes())
 
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
         setup = self._setup
@@ -126,12 +140,3 @@ class Uml:
             "in seccomp mode; what crosses the system call boundary is not comparable"
         )
         return (Flag(kind="mixed-modes", text=text),)
-
-
-def _available() -> int | None:
-    """MemAvailable: with what the kernel would drop of its caches."""
-    with suppress(OSError):
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    return None

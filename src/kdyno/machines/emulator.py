@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The QEMU of this machine: which it is, what it can, and how it is asked for it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kdyno.command import capture
+from kdyno.errors import ToolError
+
+PROGRAM = "qemu-system-x86_64"
+OLDEST = (7, 2)
+"""Debian 12's; nothing older was tried."""
+INSTALL = "apt-get install --no-install-recommends qemu-system-x86 seabios"
+CPU = "qemu64"
+"""The CPU model of every count. "max" has more, and the kernel then takes other ways: a pipe's
+path is 62 % longer with it."""
+KVM = Path("/dev/kvm")
+
+Way = Literal["count", "kvm", "tcg"]
+"""count: emulated, and the guest's clock counts instructions. kvm: on the host's CPU. tcg:
+emulated, by the host's clock, which says nothing of the kernel."""
+
+_VERSION = re.compile(r"version (\d+)\.(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """QEMU as it is installed here."""
+
+    program: str
+    version: str
+
+    def described(self, way: Way) -> str:
+        """What figures depend on beside the kernel; part of what makes runs comparable."""
+        return f"QEMU {self.version}, {'host CPU' if way == 'kvm' else CPU}, {way}"
+
+
+@functools.cache
+def find() -> Emulator:
+    """ToolError, with the command that helps, where there is none or it is too old."""
+    program = shutil.which(PROGRAM)
+    if program is None:
+        raise ToolError(f'[machine] kind = "qemu": no {PROGRAM} on PATH. On Debian: {INSTALL}')
+    said = capture([program, "--version"])
+    found = _VERSION.search(said.output)
+    if said.status != 0 or found is None:
+        raise ToolError(f"{program} does not tell its version: {said.output.strip()[-200:]}")
+    if (int(found[1]), int(found[2])) < OLDEST:
+        raise ToolError(
+            f"{program} is version {'.'.join(found.groups())}; kdyno needs "
+            f"{'.'.join(map(str, OLDEST))} or later"
+        )
+    return Emulator(program, ".".join(found.groups()))
+
+
+def missing() -> str | None:
+    """For doctor: None where it is there."""
+    try:
+        find()
+    except ToolError as problem:
+        return str(problem).partition(": ")[2].partition(". ")[0]
+    return None
+
+
+def why_no_kvm() -> str:
+    """What is seen without a boot; empty: a probe may tell more."""
+    if not KVM.exists():
+        return f"there is no {KVM} here"
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return f"{KVM} may not be opened by this user (its group is mostly called kvm)"
+    return ""
+
+
+def accelerator(way: Way, seed: int) -> list[str]:
+    """QEMU's words for the way, the clock and the CPU.
+
+    With ``shift=0`` the guest's clock goes on by 1 ns with every instruction, and ``sleep=off``
+    lets it jump over idle time. Everything that chance could reach has a fixed seed.
+    """
+    if way == "kvm":
+        return ["-accel", "kvm", "-cpu", "host"]
+    if way == "tcg":
+        return ["-accel", "tcg", "-cpu", CPU]
+    return [
+        *("-accel", "tcg,thread=single", "-cpu", CPU),
+        *("-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", str(seed)),
+        *("-icount", "shift=0,sleep=off"),
+    ]
+
+
+def clock_words(way: Way) -> list[str]:
+    """The kernel's words for its clock.
+
+    Counting, the clock is taken for what it is, one tick a nanosecond: calibrating it, or the
+    local APIC, would spin for a tenth of a virtual second, 20 s of the host's.
+    """
+    if way == "kvm":
+        return []
+    return (
+        [
+            *("tsc=reliable", "tsc_early_khz=1000000"),
+            *("no_timer_check", "nolapic_timer", "nokaslr", "norandmaps"),
+        ]
+        if way == "count"
+        else ["no_timer_check"]
+    )

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+"""A native kernel in QEMU: one process, in a sandbox, pinned to its CPUs."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kdyno import whole
+from kdyno.errors import UsageError
+from kdyno.machines import disk, emulator, facts, initramfs
+from kdyno.machines.cpus import Placement
+from kdyno.machines.emulator import Emulator, Way
+from kdyno.machines.events import Events
+from kdyno.machines.listening import (
+    ENVIRONMENT,
+    JOB_MOST_BYTES,
+    Listening,
+    conclude,
+    listen,
+    printable_words,
+)
+from kdyno.machines.pipes import Ended
+from kdyno.machines.process import Command, Pipes, ProcessSession
+from kdyno.machines.session import Listener, Outcome
+from kdyno.sandbox import Sandbox, hand_over
+from kdyno.suites.job import Job, in_place, render
+from kdyno.views import QEMU
+
+_KERNEL, _PROGRAM, _INITRD = "/tmp/vmlinux", "/tmp/kdyno-guest", "/tmp/initrd"
+_SHARED, _DISK = "/tmp/shared", "/tmp/kdyno.disk"
+_JOB = "kdyno.job"
+GUEST_PLACES = {
+    "dir": "/tmp",
+    "disk": "/run/disk",
+    "tree": "/run/kdyno/tree",
+    "programs": "/run/kdyno/programs",
+    "prepared": "/run/kdyno/prepared",
+}
+"""Where a guest's init puts what a case's command line asks for."""
+_CONSOLE_SET = 1
+_REFUSED = "qemu-system-x86_64: "
+
+
+@dataclass(frozen=True)
+class QemuBoot:
+    """One boot to be done."""
+
+    emulator: Emulator
+    way: Way
+    kernel: Path
+    program: Path
+    job: Job
+    placement: Placement
+    memory_bytes: int = 256 << 20
+    cmdline: str = ""
+    sandboxed: bool = True
+    limit_s: float | None = None
+    shared: tuple[tuple[Path, str], ...] = ()
+    """(folder of the host, name): seen read-only in the guest's /run/kdyno."""
+    disk_bytes: int = 0
+    """Size of the guest's disk, an ext4 in /run/disk; 0: it has none."""
+    disk_parent: Path = Path("/var/tmp")
+    """Folder for the disk's file."""
+    beside: tuple[str, ...] = ()
+    """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
+    draw: int = 0
+    """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
+
+
+@dataclass(frozen=True)
+class Chance:
+    """What differs from draw to draw: QEMU's random numbers, and where a kernel's memory lies.
+
+    A kernel's allocators and scheduler are in another state each time, as from boot to boot on
+    other machines; the code is the same.
+    """
+
+    seed: int
+    memory_less_bytes: int
+    padding_bytes: int
+    """Of a file in the initramfs."""
+    words: str
+
+    @classmethod
+    def of(cls, draw: int) -> Chance:
+        if draw == 0:
+            return cls(1, 0, 0, "")
+        drawn = random.Random(f"kdyno {draw}")
+        return cls(
+            seed=drawn.randrange(2, 1 << 31),
+            memory_less_bytes=drawn.randrange(1, 512) << 14,
+            padding_bytes=drawn.randrange(1, 64) << 12,
+            words="kdyno.padding=" + "x" * drawn.randrange(1, 256),
+        )
+
+
+def start(
+    request: QemuBoot, events: Events, listener: Listener = lambda _case: None
+) -> ProcessSession:
+    """A guest that boots. ToolError and UsageError for what is not the guest's fault."""
+    with ExitStack() as closing:
+        disk_file = None
+        if request.disk_bytes:
+            disk_file = closing.enter_context(disk.image(request.disk_parent, request.disk_bytes))
+        folder = None
+        if not request.sandboxed:
+            folder = closing.enter_context(whole.scratch("boot"))
+        nonce = secrets.token_hex(16)
+        job = in_place(request.job, GUEST_PLACES)
+        text = render(job, nonce).encode()
+        if len(text) > JOB_MOST_BYTES:
+            raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
+        guest = listen(job, nonce, request.limit_s, listener)
+        before = facts.look(request.placement.guest)
+        return ProcessSession(
+            events,
+            guest,
+            start=partial(_command, request, text, disk_file, folder),
+            conclude=partial(_conclude, request, guest, before),
+            cpus=request.placement.guest,
+            closing=closing.pop_all(),
+        )
+    raise AssertionError("not reached")
+
+
+def first_files(program: bytes, job: bytes, chance: Chance) -> bytes:
+    """The initramfs: the same bytes for the same arguments."""
+    return initramfs.archive(
+        (
+            *map(initramfs.folder, ("dev", "proc", "run", "sys", "tmp")),
+            initramfs.device("dev/console", 5, 1),
+            initramfs.file("init", program, 0o755),
+            initramfs.file("padding", b"\0" * chance.padding_bytes, 0o600),
+            initramfs.file(_JOB, job, 0o600),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the files are, as QEMU sees them."""
+
+    kernel: str
+    program: str
+    initrd: str
+    shared: str
+    disk: str
+
+
+def _command(
+    request: QemuBoot, job: bytes, disk_file: Path | None, folder: Path | None, pipes: Pipes
+) -> Command:
+    chance = Chance.of(request.draw)
+    files = first_files(request.program.read_bytes(), job, chance)
+    places = _Places(_KERNEL, _PROGRAM, _INITRD, _SHARED, _DISK)
+    if folder is not None:
+        (folder / "initrd").write_bytes(files)
+        (folder / "shared").mkdir()
+        for path, name in request.shared:
+            (folder / "shared" / name).symlink_to(path)
+        own = (request.kernel, request.program, folder / "initrd", folder / "shared", disk_file)
+        places = _Places(*map(str, own))
+    argv = [
+        *(places.program, "supervise", "--report-fd", str(pipes.report)),
+        *(["--alone", "yes"] if request.sandboxed else []),
+        *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
+        *qemu_command(request, chance, places, pipes.console),
+    ]
+    if folder is not None:
+        return Command((*request.beside, *argv), (), dict(ENVIRONMENT))
+    handed = os.memfd_create("initrd")
+    with os.fdopen(os.dup(handed), "wb") as writer:
+        writer.write(files)
+    os.lseek(handed, 0, os.SEEK_SET)
+    if disk_file is not None:
+        hand_over(disk_file, QEMU)
+    argv = Sandbox(
+        QEMU,
+        read_only=(
+            (request.kernel, _KERNEL),
+            (request.program, _PROGRAM),
+            *((path, f"{_SHARED}/{name}") for path, name in request.shared),
+        ),
+        writable=((disk_file, _DISK),) if disk_file is not None else (),
+        files=((handed, _INITRD),),
+        devices=(emulator.KVM,) if request.way == "kvm" else (),
+        tmp_bytes=QEMU_TMP_BYTES + len(files),
+    ).argv(argv)
+    return Command((*request.beside, *argv), (handed,), dict(ENVIRONMENT))
+
+
+QEMU_TMP_BYTES = 16 << 20
+
+
+def qemu_command(request: QemuBoot, chance: Chance, places: _Places, console: int) -> list[str]:
+    """QEMU's own command line: a machine with as little in it as there can be.
+
+    Without a bus to search and tables to read a kernel is at its first program after 20 million
+    instructions.
+    """
+    words = [
+        *(request.emulator.program, "-nodefaults", "-no-user-config", "-display", "none"),
+        *(
+            "-no-reboot",
+            "-sandbox",
+            "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+        ),
+        *("-machine", "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"),
+        *emulator.accelerator(request.way, chance.seed),
+        *("-smp", str(len(request.placement.guest))),
+        *("-m", f"{(request.memory_bytes - chance.memory_less_bytes) >> 10}k"),
+        *("-add-fd", f"fd={console},set={_CONSOLE_SET}"),
+        # A pipe cannot be truncated.
+        *("-chardev", f"file,id=console,append=on,path=/dev/fdset/{_CONSOLE_SET}"),
+        *("-serial", "chardev:console"),
+        *("-chardev", "stdio,id=channel,signal=off"),
+        *("-device", "virtio-serial-device,max_ports=1"),
+        *("-device", "virtconsole,chardev=channel"),
+    ]
+    if request.shared and _asks_for_folders(request.job):
+        options = "security_model=none,readonly=on"
+        words += ["-fsdev", f"local,id=shared,path={places.shared},{options}"]
+        words += ["-device", "virtio-9p-device,fsdev=shared,mount_tag=shared"]
+    if request.disk_bytes:
+        words += ["-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={places.disk}"]
+        words += ["-device", "virtio-blk-device,drive=disk"]
+    words += ["-kernel", places.kernel, "-initrd", places.initrd]
+    return [*words, "-append", kernel_words(request, chance)]
+
+
+def _asks_for_folders(job: Job) -> bool:
+    """Whether a case names what the host shares: whoever does not is spared the device."""
+    return any("/run/kdyno/" in word for case in job.cases for word in case.args)
+
+
+def kernel_words(request: QemuBoot, chance: Chance) -> str:
+    """The kernel's command line; QEMU adds where its devices are."""
+    own = printable_words(request.cmdline)
+    return " ".join(
+        (
+            *("console=ttyS0", "quiet", "loglevel=3", "reboot=t", "panic=-1"),
+            *emulator.clock_words(request.way),
+            *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
+            *own,
+            *chance.words.split(),
+        )
+    )
+
+
+def _conclude(
+    request: QemuBoot,
+    guest: Listening,
+    before: facts.Moment,
+    ended: Ended,
+    argv: tuple[str, ...],
+) -> Outcome:
+    made = conclude(guest, before, request.placement.guest, request.sandboxed, ended, argv)
+    host = made.host
+    if request.way == "count":
+        # Its clock counts instructions, and is not to be held against the host's.
+        host = host.model_copy(update={"guest_clock_s": None, "host_clock_s": None})
+    if host.reason == "no-result" and made.transcript.hello is None:
+        said = [it for it in host.console_tail.splitlines() if it.startswith(_REFUSED)]
+        if said:
+            host = host.model_copy(update={"reason": "emulator", "text": said[-1]})
+    return Outcome(host, made.transcript, made.console, made.command)

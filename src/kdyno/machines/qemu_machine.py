@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""QEMU as a machine: native kernels, counted exactly by emulation, or timed under KVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.machines import emulator
+from kdyno.machines.cpus import first
+from kdyno.machines.emulator import Way
+from kdyno.machines.events import Events
+from kdyno.machines.machine import Asked, Can, Footprint, Plan, Programs, Setup, Told
+from kdyno.machines.memory import available_bytes
+from kdyno.machines.process import ProcessSession
+from kdyno.machines.program import guest_program
+from kdyno.machines.qemu import GUEST_PLACES, QemuBoot, start
+from kdyno.machines.session import Listener, Outcome, run_to_end
+from kdyno.store.verdict import Flag
+from kdyno.suites.job import Job
+
+NAME = "qemu"
+CAN = Can(
+    profile="a profile by samples shows where time goes, and under emulation that is QEMU's own",
+    change="kernels with gprof, KUnit or counted copies are built for User Mode Linux",
+    count="",
+)
+_OVERHEAD_BYTES = 192 << 20
+"""QEMU's own memory: translated code most of it."""
+_PROBE_S = 20.0
+"""A kernel under KVM is there after a second; a KVM that does not work may hang."""
+_CAVEATS: Mapping[Way, tuple[str, str]] = {
+    "count": (
+        "machine",
+        "instructions of an emulated CPU ({described}), kernel and program together: the length of "
+        "the path, not time; a string instruction counts once for each piece it moves, and caches, "
+        "branch prediction, vectors and contention are not seen",
+    ),
+    "kvm": ("machine", "measured in a virtual machine under KVM ({described})"),
+    "tcg": (
+        "emulated-time",
+        "seconds of an emulated CPU ({described}), as was asked for: they say what QEMU takes, "
+        'not what a kernel does; metric = "instructions" counts exactly',
+    ),
+}
+
+
+class Qemu:
+    """All boots of a run in QEMU."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._emulator = emulator.find()
+        self._way: Way = way_of(setup.asked)
+        self.clock = Events()
+        for image in setup.images.values():
+            guest_program(setup.cache, image.word_bits)
+
+    @property
+    def can(self) -> Can:
+        if self._way == "count":
+            return replace(CAN, turns="a count is the same whatever else the machine does")
+        return CAN
+
+    @property
+    def places(self) -> Mapping[str, str] | None:
+        return GUEST_PLACES
+
+    def caveats(self) -> tuple[Flag, ...]:
+        kind, text = _CAVEATS[self._way]
+        return (Flag(kind=kind, text=text.format(described=self.emulator)),)
+
+    @property
+    def emulator(self) -> str:
+        return self._emulator.described(self._way)
+
+    def identity(self, variant: str) -> str:
+        return self._setup.images[variant].digest
+
+    def described(self, variant: str) -> dict[str, Any]:
+        image = self._setup.images[variant]
+        return {"digest": image.digest, "emulator": self.emulator, **image.build}
+
+    def programs(self, variant: str) -> Programs:
+        image = self._setup.images[variant]
+        return Programs(image.kernel, guest_program(self._setup.cache, image.word_bits))
+
+    def probe(self, told: Told) -> None:
+        """Every image once with nothing to do; KVM is believed after the first of them."""
+        for name in self._setup.images:
+            host = self._probed(name).host
+            if self._way == "kvm" and host.status != "ok":
+                self._without_kvm(f"{name} did not boot under it: {host.reason}: {host.text}")
+            if host.status == "ok":
+                continue
+            if host.reason in ("sandbox", "emulator"):
+                raise ToolError(f"QEMU does not start: {host.text}")
+            told(f"{name}: its first boot failed ({host.reason}: {host.text})")
+
+    def _probed(self, name: str) -> Outcome:
+        session = self.open(Plan(name, Job()), limit_s=_PROBE_S if self._way == "kvm" else None)
+        return run_to_end(session, self.clock)
+
+    def _without_kvm(self, why: str) -> None:
+        raise ToolError(_no_kvm(why))
+
+    def footprint(self) -> Footprint:
+        return Footprint(self._setup.memory_bytes + _OVERHEAD_BYTES, available_bytes())
+
+    def open(
+        self,
+        plan: Plan,
+        listener: Listener = lambda _case: None,
+        *,
+        limit_s: float | None = None,
+    ) -> ProcessSession:
+        setup = self._setup
+        variant, image = setup.variants[plan.variant], setup.images[plan.variant]
+        cpus = (variant.cpus or setup.cpus) if image.smp else 1
+        request = QemuBoot(
+            emulator=self._emulator,
+            way=self._way,
+            kernel=image.kernel,
+            program=guest_program(setup.cache, image.word_bits),
+            job=plan.job,
+            placement=first(setup.placement, cpus),
+            memory_bytes=setup.memory_bytes,
+            cmdline=f"{variant.cmdline} {plan.cmdline}".strip(),
+            sandboxed=setup.sandboxed,
+            limit_s=limit_s or setup.timeout_s,
+            shared=plan.shared,
+            disk_bytes=plan.disk_bytes,
+            disk_parent=plan.disk_parent,
+            beside=plan.beside,
+            draw=plan.draw,
+        )
+        return start(request, self.clock, listener)
+
+    def close(self) -> None:
+        self.clock.close()
+
+
+def check(asked: Asked) -> None:
+    """UsageError and ToolError as the kind's row says."""
+    emulator.find()
+    if way_of(asked) == "count" and asked.cpus > 1:
+        raise UsageError(
+            f'[measure] metric = "instructions" and [machine] cpus = {asked.cpus}: a count is of '
+            "one CPU. What several cost each other is time"
+        )
+
+
+def way_of(asked: Asked) -> Way:
+    """How guests run. ToolError for a time that nobody asked to be emulated."""
+    if asked.metric == "instructions":
+        if asked.accel == "kvm":
+            raise UsageError(
+                '[machine] accel = "kvm" and [measure] metric = "instructions": QEMU counts what '
+                "it emulates; leave accel out"
+            )
+        return "count"
+    if asked.accel == "tcg":
+        return "tcg"
+    if why := emulator.why_no_kvm():
+        raise ToolError(_no_kvm(why))
+    return "kvm"
+
+
+def _no_kvm(why: str) -> str:
+    return (
+        f'[measure] metric = "time" needs KVM: {why}. Emulated seconds say nothing of a kernel. '
+        'metric = "instructions" (--metric instructions) counts exactly, on any machine; '
+        '[machine] accel = "tcg" takes the seconds all the same'
+    )

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""QEMU as a machine, without starting one: command lines, first files, what is refused and why."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from kdyno.command import Finished
+from kdyno.errors import ToolError, UsageError
+from kdyno.machines import emulator, qemu
+from kdyno.machines.cpus import Placement
+from kdyno.machines.emulator import Emulator, Way
+from kdyno.machines.initramfs import archive, device, file, folder
+from kdyno.machines.kinds import KINDS
+from kdyno.machines.machine import Asked
+from kdyno.machines.qemu import Chance, QemuBoot
+from kdyno.suites.job import CaseJob, Job
+
+EMULATOR = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
+
+
+def request(way: Way = "count", **more: object) -> QemuBoot:
+    given = {"job": Job(), "placement": Placement(frozenset((1,)), frozenset((0,))), **more}
+    return QemuBoot(EMULATOR, way, Path("/k/linux"), Path("/k/guest"), **given)  # type: ignore[arg-type]
+
+
+def words(asked: QemuBoot) -> list[str]:
+    places = qemu._Places("/tmp/vmlinux", "/tmp/guest", "/tmp/initrd", "/tmp/shared", "/tmp/disk")
+    return qemu.qemu_command(asked, Chance.of(asked.draw), places, 9)
+
+
+def after(line: list[str], option: str) -> list[str]:
+    return [line[at + 1] for at, word in enumerate(line) if word == option]
+
+
+def test_a_count_fixes_whatever_chance_could_reach() -> None:
+    line = words(request(memory_bytes=256 << 20))
+    assert after(line, "-icount") == ["shift=0,sleep=off"]
+    assert after(line, "-cpu") == ["qemu64"] and after(line, "-seed") == ["1"]
+    assert after(line, "-rtc") == ["base=2026-01-01T00:00:00,clock=vm"]
+    assert after(line, "-m") == ["262144k"] and after(line, "-smp") == ["1"]
+    kernel = after(line, "-append")[0].split()
+    assert {"tsc=reliable", "nolapic_timer", "nokaslr", "norandmaps"} < set(kernel)
+    assert "kdyno.machine=qemu" in kernel
+
+
+def test_under_kvm_the_clock_is_the_hosts() -> None:
+    line = words(request("kvm"))
+    assert after(line, "-accel") == ["kvm"] and after(line, "-cpu") == ["host"]
+    assert not {"-icount", "-seed", "-rtc"} & set(line)
+    assert "tsc=reliable" not in after(line, "-append")[0]
+
+
+def test_qemu_is_shut_into_its_own_sandbox_and_has_no_network() -> None:
+    line = words(request())
+    assert after(line, "-sandbox") == [
+        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+    ]
+    assert {"-nodefaults", "-no-user-config", "-no-reboot"} < set(line)
+    assert "-fsdev" not in line and "-drive" not in line and "-netdev" not in line
+
+
+def test_folders_are_shown_only_to_cases_that_name_them() -> None:
+    asking = CaseJob("s", "c", "run", ("--", "/run/kdyno/programs/fft"))
+    shared = ((Path("/cache/programs"), "programs"),)
+    assert "-fsdev" in words(request(job=Job((asking,)), shared=shared))
+    assert "-fsdev" not in words(request(job=Job((CaseJob("s", "c", "pipe"),)), shared=shared))
+
+
+def test_a_disk_is_one_device_more() -> None:
+    line = words(request(disk_bytes=1 << 30))
+    assert "if=none,id=disk,format=raw,cache=unsafe,file=/tmp/disk" in line
+
+
+@pytest.mark.parametrize("word", ["a\x01b", "ü"])
+def test_a_cmdline_is_printable_words(word: str) -> None:
+    with pytest.raises(UsageError, match=r"cmdline: .* is not a printable word"):
+        words(request(cmdline=f"quiet {word}"))
+
+
+def test_the_same_draw_perturbs_all_variants_alike() -> None:
+    assert Chance.of(0) == Chance(1, 0, 0, "")
+    drawn = [Chance.of(number) for number in range(1, 200)]
+    assert drawn == [Chance.of(number) for number in range(1, 200)]
+    assert len(set(drawn)) == len(drawn)
+    for one in drawn:
+        assert one.memory_less_bytes % (1 << 14) == 0 and 0 < one.memory_less_bytes < 8 << 20
+        assert one.padding_bytes % 4096 == 0 and 0 < one.padding_bytes < 1 << 18
+        assert len(one.words) < 300
+    line = words(request(draw=5, memory_bytes=256 << 20))
+    assert after(line, "-seed") == [str(Chance.of(5).seed)]
+    assert after(line, "-append")[0].endswith(Chance.of(5).words)
+
+
+def test_the_first_files_are_the_same_bytes_for_the_same_content() -> None:
+    made = archive((folder("dev"), device("dev/console", 5, 1), file("init", b"program", 0o755)))
+    assert hashlib.sha256(made).hexdigest() == (
+        "44f0b32ad94e7f144e83267f30822faf49d4885c06387352686a2650ff7ef7c2"
+    )
+    assert made.startswith(b"070701" + b"00000001" + b"000041ED")
+    assert len(made) % 4 == 0 and made.count(b"070701") == 4
+    assert qemu.first_files(b"p", b"job", Chance.of(3)) == qemu.first_files(
+        b"p", b"job", Chance.of(3)
+    )
+
+
+def said(monkeypatch: pytest.MonkeyPatch, text: str, status: int = 0) -> None:
+    emulator.find.cache_clear()
+    monkeypatch.setattr(emulator.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(emulator, "capture", lambda argv: Finished(tuple(argv), status, text))
+
+
+@pytest.fixture(autouse=True)
+def _forgets() -> None:
+    emulator.find.cache_clear()
+
+
+def test_an_emulator_is_known_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    said(monkeypatch, "QEMU emulator version 10.0.3 (Debian 1:10.0.3+ds-0+deb13u1~bpo12+1)\n")
+    assert emulator.find().version == "10.0.3"
+    assert emulator.find().described("count") == "QEMU 10.0.3, qemu64, count"
+    assert emulator.missing() is None
+
+
+def test_an_old_emulator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    said(monkeypatch, "QEMU emulator version 6.2.0\n")
+    with pytest.raises(ToolError, match=r"is version 6\.2\.0; kdyno needs 7.2 or later"):
+        emulator.find()
+
+
+def test_no_emulator_is_told_with_the_command_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator.shutil, "which", lambda _name: None)
+    with pytest.raises(ToolError, match="apt-get install --no-install-recommends qemu-system-x86"):
+        emulator.find()
+    assert emulator.missing() == "no qemu-system-x86_64 on PATH"
+
+
+@pytest.mark.parametrize("kind", ["uml", "host"])
+def test_what_runs_on_the_hosts_cpu_is_not_counted(kind: str) -> None:
+    with pytest.raises(
+        UsageError, match=rf'"instructions" and \[machine\] kind = "{kind}": .*qemu'
+    ):
+        KINDS[kind].check(Asked("instructions"))
+    with pytest.raises(UsageError, match=r"\[machine\] accel is of kind"):
+        KINDS[kind].check(Asked(accel="kvm"))
+    KINDS[kind].check(Asked(cpus=2))
+
+
+def test_emulated_seconds_are_taken_only_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said(monkeypatch, "QEMU emulator version 7.2.22\n")
+    monkeypatch.setattr(emulator, "KVM", tmp_path / "kvm")
+    check = KINDS["qemu"].check
+    check(Asked("instructions"))
+    check(Asked("time", "tcg"))
+    for accel in ("auto", "kvm"):
+        with pytest.raises(ToolError, match=r"needs KVM: there is no .*kvm here\..*instructions"):
+            check(Asked("time", accel))
+    (tmp_path / "kvm").touch()
+    check(Asked("time"))
+
+
+def test_a_count_is_of_one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    said(monkeypatch, "QEMU emulator version 7.2.22\n")
+    with pytest.raises(UsageError, match="cpus = 2: a count is of one CPU"):
+        KINDS["qemu"].check(Asked("instructions", cpus=2))
+    with pytest.raises(UsageError, match=r'accel = "kvm" and .*instructions'):
+        KINDS["qemu"].check(Asked("instructions", "kvm"))
