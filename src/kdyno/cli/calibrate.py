@@ -11,6 +11,7 @@ from kdyno.verbs.options import (
     Jobs,
     MaxBoots,
     MaxMinutes,
+    Metric,
     NoSandbox,
     NoWait,
     Precision,
@@ -39,6 +40,7 @@ def verb(
     precision: Precision = None,
     seed: Seed = None,
     interleave: Interleave = None,
+    metric: Metric = None,
     case: Cases = None,
     jobs: Jobs = None,
     runs: Runs = None,
@@ -59,6 +61,7 @@ def verb(
         calibrate=True,
         only_baseline=True,
         interleave=interleave,
+        metric=metric,
         cases=tuple(case or ()),
     )
     return measured(

@@ -18,6 +18,7 @@ from kdyno.verbs.options import (
     Jobs,
     MaxBoots,
     MaxMinutes,
+    Metric,
     NoSandbox,
     NoWait,
     Precision,
@@ -70,6 +71,7 @@ def verb(
     max_minutes: MaxMinutes = None,
     precision: Precision = None,
     interleave: Interleave = None,
+    metric: Metric = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Boot a copy of the baseline as well (A/A).")
     ] = False,
@@ -98,6 +100,7 @@ def verb(
         seed=seed,
         calibrate=calibrate,
         interleave=interleave,
+        metric=metric,
         variants=tuple(variant or ()),
         cases=tuple(case or ()),
     )

@@ -37,7 +37,7 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "measure",
         ),
         "kernel": KERNEL_KEYS,
-        "machine": ("kind", "cpus", "memory", "timeout"),
+        "machine": ("kind", "cpus", "memory", "timeout", "accel"),
         "variant": VARIANT_KEYS,
         "factor": LEVEL_KEYS,
         "suite": ("name", "cases", "seconds", "operations", "command", "figure", "unit", "better"),
@@ -52,6 +52,7 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "seed",
             "calibrate",
             "interleave",
+            "metric",
         ),
     }
 )

@@ -82,8 +82,12 @@ class Machine:
     memory_bytes: int = 1 << 30
     timeout_s: float | None = None
     """Wall-clock limit per boot; None derives it from the cases' own limits."""
+    accel: str = "auto"
+    """How a machine that emulates runs its guests: one of ACCELS."""
 
 
+ACCELS = ("auto", "kvm", "tcg")
+METRICS = ("time", "instructions")
 INTERLEAVES = ("auto", "turns", "boots")
 
 
@@ -101,6 +105,8 @@ class Measure:
     calibrate: bool = False
     interleave: str = "auto"
     """How the variants of a block alternate: one of INTERLEAVES."""
+    metric: str = "time"
+    """What is compared: one of METRICS."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import INTERLEAVES, Experiment, Measure, SuiteUse
+from kdyno.experiment.model import INTERLEAVES, METRICS, Experiment, Measure, SuiteUse
 from kdyno.reading.mistakes import meant
 
 QUICK_SECONDS = 0.2
@@ -31,6 +31,7 @@ class Overrides:
     seed: int | None = None
     calibrate: bool = False
     interleave: str | None = None
+    metric: str | None = None
     only_baseline: bool = False
     """Leave the other variants out (A/A alone)."""
     variants: tuple[str, ...] = ()
@@ -86,13 +87,15 @@ def _measure(overrides: Overrides, measure: Measure) -> Measure:
             "max_minutes": QUICK_MINUTES if limit is None else min(limit, QUICK_MINUTES),
             "precision": max(measure.precision, QUICK_PRECISION),
         }
-    for name in ("max_boots", "max_minutes", "precision", "seed", "interleave"):
+    for name in ("max_boots", "max_minutes", "precision", "seed", "interleave", "metric"):
         if getattr(overrides, name) is not None:
             changed[name] = getattr(overrides, name)
-    if overrides.interleave not in (None, *INTERLEAVES):
-        raise UsageError(
-            f"--interleave {overrides.interleave!r}: there are {', '.join(INTERLEAVES)}"
-        )
+    for option, given, known in (
+        ("--interleave", overrides.interleave, INTERLEAVES),
+        ("--metric", overrides.metric, METRICS),
+    ):
+        if given not in (None, *known):
+            raise UsageError(f"{option} {given!r}: there are {', '.join(known)}")
     if overrides.calibrate:
         changed["calibrate"] = True
     measure = dataclasses.replace(measure, **changed)

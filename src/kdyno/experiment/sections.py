@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from kdyno.experiment.keys import TABLES
-from kdyno.experiment.model import INTERLEAVES, Machine, Measure, SuiteUse
+from kdyno.experiment.model import ACCELS, INTERLEAVES, METRICS, Machine, Measure, SuiteUse
 from kdyno.experiment.table import NAME, NAME_RULE, Table
 from kdyno.experiment.vocabulary import RUN_SUITE, Vocabulary
 from kdyno.reading.mistakes import Mistakes, quoted, spelled
@@ -27,6 +27,7 @@ def read_machine(data: object, vocabulary: Vocabulary, mistakes: Mistakes) -> Ma
         cpus=table.integer("cpus", Machine.cpus, 1, 1024),
         memory_bytes=table.memory("memory", Machine.memory_bytes, _SMALLEST_MEMORY_BYTES),
         timeout_s=table.number("timeout", 0.0, 7 * 86_400, "seconds") or None,
+        accel=table.word("accel", ACCELS, Machine.accel),
     )
 
 
@@ -52,6 +53,7 @@ def read_measure(data: object, mistakes: Mistakes) -> Measure:
         seed=None if seed < 0 else seed,
         calibrate=table.flag("calibrate"),
         interleave=table.word("interleave", INTERLEAVES, Measure.interleave),
+        metric=table.word("metric", METRICS, Measure.metric),
     )
 
 

@@ -10,7 +10,7 @@ from kdyno.judge import disturbance, flags
 from kdyno.judge.alone import own_spread, values_of
 from kdyno.judge.factoring import factor_table
 from kdyno.judge.flags import Judged
-from kdyno.judge.pairs import effect_of, log_ratios, spread_of
+from kdyno.judge.pairs import effect_of, is_exact, log_ratios, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.effect import PairedEffect
@@ -103,6 +103,7 @@ def _judged(
             log_ratios(data, question, case, variant),
             case.better,
             floors.get((case.suite, case.case)),
+            is_exact(data, question, case, variant),
         )
         for case, variant in pairs
     ]
@@ -150,6 +151,7 @@ def _effect(
         inside_noise_floor=judgement.inside_noise_floor and variant != question.copy,
         predicted_blocks=judgement.predicted_blocks,
         control=case.control,
+        exact=raw.exact,
         reason=reason or manifest.failed.get(variant),
         spread=spread_of(data, question, case, variant),
     )

@@ -26,6 +26,8 @@ class Question:
     """Variant → its (factor, level) pairs, where the variants are a cross."""
     caveats: tuple[Flag, ...] = ()
     """What figures of the machine that was measured on do not say."""
+    counted: bool = False
+    """Instructions are compared; where all boots agree there is nothing to estimate."""
 
     @classmethod
     def of(cls, manifest: Manifest) -> Question:
@@ -44,6 +46,7 @@ class Question:
             precision=asked.precision,
             levels={name: tuple(it.levels.items()) for name, it in manifest.variants.items()},
             caveats=machine.caveats,
+            counted=asked.metric == "instructions",
         )
 
     @property

@@ -37,5 +37,6 @@ def question_of(experiment: Experiment) -> Asked:
         confidence=measure.confidence,
         equivalent=measure.equivalent,
         precision=measure.precision,
+        metric=measure.metric,  # type: ignore[arg-type]
         copy_of_baseline=copy_name(experiment.baseline) if measure.calibrate else None,
     )

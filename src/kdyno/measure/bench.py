@@ -40,6 +40,11 @@ class Bench:
     """By variant, where kernels were built."""
 
     @property
+    def counts(self) -> bool:
+        """Instructions are counted, and what else the host does changes nothing."""
+        return self.experiment.measure.metric == "instructions"
+
+    @property
     def runnable(self) -> tuple[CaseJob, ...]:
         """The jobs of the cases that can run on this machine."""
         lacking = self.equipment.lacking or ("",) * len(self.jobs)
@@ -58,12 +63,18 @@ def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
         of=case.of,
         levels=dict(case.levels),
         seconds=job.seconds if job else None,
+        operations=job.operations if job else None,
         work=work_digest(job.bench, job.operations, job.args) if job else "",
     )
 
 
 def plan_of(
-    bench: Bench, name: str, cases: tuple[CaseJob, ...] | None = None, *, turns: bool = False
+    bench: Bench,
+    name: str,
+    cases: tuple[CaseJob, ...] | None = None,
+    *,
+    turns: bool = False,
+    draw: int = 0,
 ) -> Plan:
     """The start of variant ``name`` with these cases, or with all that can run."""
     chosen = bench.runnable if cases is None else cases
@@ -73,6 +84,7 @@ def plan_of(
         shared=bench.equipment.shared,
         disk_bytes=bench.equipment.disk_bytes,
         disk_parent=bench.equipment.disk_parent,
+        draw=draw,
     )
 
 
@@ -81,14 +93,17 @@ def boot(bench: Bench, plan: Plan, listener: Listener = lambda _case: None) -> O
     return run_to_end(bench.machine.open(plan, listener), bench.machine.clock)
 
 
-def measure(bench: Bench, name: str, *, index: int, block: int) -> tuple[BootRecord, bytes]:
+def measure(
+    bench: Bench, name: str, *, index: int, block: int, draw: int = 0
+) -> tuple[BootRecord, bytes]:
     """Boot variant ``name`` once; the record and the console."""
     started = now()
-    plan = plan_of(bench, name)
+    plan = plan_of(bench, name, draw=draw)
     outcome = boot(bench, plan)
     host = outcome.host
     samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
-    flags = (*host.flags, *disturbance.flags_of(host), *load_flags(samples))
+    disturbed = () if bench.counts else disturbance.flags_of(host)
+    flags = (*host.flags, *disturbed, *load_flags(samples))
     host = host.model_copy(update={"flags": flags})
     made = BootRecord(
         job=job_of(bench, plan, outcome, index, block, started), host=host, samples=samples

@@ -12,13 +12,14 @@ from kdyno.kernels.source import Progress, fetch
 from kdyno.kernels.source import parse as parse_source
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Setup
+from kdyno.machines.machine import Asked, Setup
 from kdyno.machines.program import guest_program
 from kdyno.measure import plan
 from kdyno.measure.bench import Bench
 from kdyno.measure.builder import Recipes
 from kdyno.measure.equipment import equip
 from kdyno.suites.catalogue import Catalogue
+from kdyno.suites.instructions import counted
 from kdyno.suites.selection import cases_of, jobs_of
 
 
@@ -36,6 +37,16 @@ def tree_for_cases(
     if not source or not any(case.tree for case in cases_of(experiment, suites)):
         return None
     return fetch(parse_source(source), cache, progress).path
+
+
+def metric_of(experiment: Experiment) -> Asked:
+    """How it wants its figures, for the machine."""
+    return Asked(experiment.measure.metric, experiment.machine.accel, experiment.cpus)
+
+
+def check_machine(experiment: Experiment) -> None:
+    """UsageError or ToolError where the machine cannot measure what is asked."""
+    KINDS[experiment.machine.kind].check(metric_of(experiment))
 
 
 def bench_of(
@@ -74,9 +85,12 @@ def bench_of(
             cpus=experiment.machine.cpus,
             cache=cache,
             sandboxed=sandboxed,
+            asked=metric_of(experiment),
         )
     )
     cases = cases_of(experiment, suites)
+    if experiment.measure.metric == "instructions":
+        cases = tuple(map(counted, cases))
     return Bench(
         experiment=experiment,
         machine=machine,

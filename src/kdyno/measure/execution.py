@@ -24,8 +24,9 @@ from kdyno.machines.kinds import KINDS
 from kdyno.measure import plan
 from kdyno.measure.asking import asked_of
 from kdyno.measure.bench import Bench, info
-from kdyno.measure.benches import bench_of, digests, tree_for_cases, tree_of
+from kdyno.measure.benches import bench_of, check_machine, digests, tree_for_cases, tree_of
 from kdyno.measure.builder import Built, Recipes, build_all, check
+from kdyno.measure.counted_work import with_fixed_work
 from kdyno.measure.interleaving import Interleave, choose, whole_cases
 from kdyno.measure.loop import Loop, Past, Status
 from kdyno.report.wording import worded
@@ -72,6 +73,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     if options.sandboxed:
         sandbox.require()
     place(experiment.cpus)
+    check_machine(experiment)
     cases_of(experiment, suites)
     if not KINDS[experiment.machine.kind].builds:
         return _start(_unbuilt(experiment, suites, options), {}, Recipes({}, {}), options)
@@ -187,7 +189,8 @@ def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tu
         sandboxed = options.sandboxed and manifest.host.get("sandbox") is not False
         begun = {**asked_of(bench.experiment), "state": "running", "stopped": ""}
         begun["host"] = {**manifest.host, "sandbox": sandboxed}
-        manifest = _probed(manifest.model_copy(update=begun), seen)
+        emulator = manifest.machine.emulator if manifest.machine else ""
+        manifest = _probed(manifest.model_copy(update=begun), seen, emulator)
         writer.save_manifest(manifest)
         options.listener.started(path)
         return _measure(bench, manifest, writer, past, options)
@@ -231,7 +234,8 @@ def _measure(
     os.sched_setaffinity(0, bench.placement.own)
     try:
         bench.machine.probe(options.listener.told)
-        manifest = _probed(manifest, bench.machine.caveats())
+        manifest = _probed(manifest, bench.machine.caveats(), bench.machine.emulator)
+        bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
         question = Question.of(manifest)
         loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
         try:
@@ -248,11 +252,17 @@ def _measure(
     return writer.run, verdict
 
 
-def _probed(manifest: Manifest, flags: tuple[Flag, ...]) -> Manifest:
+def _probed(manifest: Manifest, flags: tuple[Flag, ...], emulator: str) -> Manifest:
     """With what the first boot told of the machine, beside what an earlier part of the run saw."""
     machine = manifest.machine or MachineInfo()
     caveats = tuple(dict.fromkeys((*machine.caveats, *flags)))
-    return manifest.model_copy(update={"machine": machine.model_copy(update={"caveats": caveats})})
+    if machine.emulator not in ("", emulator):
+        raise UsageError(
+            f"the run began with {machine.emulator}, and here is {emulator}: their figures differ; "
+            "start a new run"
+        )
+    seen = {"caveats": caveats, "emulator": emulator}
+    return manifest.model_copy(update={"machine": machine.model_copy(update=seen)})
 
 
 def _machine(what: str, options: Options) -> AbstractContextManager[None]:

@@ -14,7 +14,7 @@ from kdyno.measure import bench as booting
 from kdyno.measure import group
 from kdyno.measure.bench import Bench
 from kdyno.measure.interleaving import effort
-from kdyno.measure.plan import block_order
+from kdyno.measure.plan import block_order, draw_of
 from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
 from kdyno.store.boot import BootRecord
@@ -138,7 +138,8 @@ class Loop:
     def _boot(self, block: int, name: str) -> None:
         index = self.past.next_index()
         self.show(self._status(block, name, ""))
-        self._keep([booting.measure(self.bench, name, index=index, block=block)])
+        draw = draw_of(self.manifest.seed, block) if self.bench.counts else 0
+        self._keep([booting.measure(self.bench, name, index=index, block=block, draw=draw)])
 
     def _keep(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
         self.writer.add_boots(boots)
@@ -183,9 +184,11 @@ class Loop:
         data = self.samples()
         self._effects = raw_effects(data, self.question, tuple(self.manifest.failed))
         measure = self.bench.experiment.measure
-        self._progress = stopping.enough(
-            list(self._effects.values()), block, measure.precision, measure.min_boots
-        )
+        open_ = [effect for effect in self._effects.values() if not effect.exact]
+        if self._effects and not open_:
+            self._progress = stopping.settled(block)
+            return
+        self._progress = stopping.enough(open_, block, measure.precision, measure.min_boots)
 
     def samples(self) -> Samples:
         """What was measured so far."""

@@ -40,6 +40,7 @@ COLUMNS = (
     "value_low",
     "value_high",
     "remarks",
+    "exact",
 )
 
 

@@ -10,6 +10,7 @@ from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Verdict
+from kdyno.suites.instructions import UNIT
 
 OfCase = Effect | CaseValue | CaseInfo
 
@@ -39,6 +40,8 @@ def effect(it: Effect | FactorEffect) -> Cell:
 
 
 def interval(it: Effect | FactorEffect) -> Cell:
+    if isinstance(it, Effect) and it.exact and it.ci is not None:
+        return Cell("exact", it.ci[0])
     return Cell(figures.interval(it.ci), it.ci[0]) if it.ci is not None else Cell()
 
 
@@ -62,6 +65,18 @@ def amount(it: OfCase, value: float | None, room: int = 200) -> Cell:
     """A value with its unit; ``room``: of the unit, in characters."""
     unit = plain.name(it.unit)[:room]
     return Cell(figures.quantity(value, unit) if value is not None else "", value)
+
+
+def counts(effects: Iterable[Effect]) -> list[Column]:
+    """The column of instructions more or less, where they were counted."""
+    if all(it.unit != UNIT for it in effects):
+        return []
+    return [Column("instructions", _more, "number")]
+
+
+def _more(it: Effect) -> Cell:
+    more = figures.more(it.baseline_value, it.value) if it.unit == UNIT else None
+    return Cell(figures.signed(more), more) if more is not None else Cell()
 
 
 def level(verdict: Verdict) -> str:

@@ -69,6 +69,18 @@ def amount(value: float | None) -> str:
     return f"{value:.3e}".replace("-", MINUS)
 
 
+def more(before: float | None, after: float | None) -> float | None:
+    """What there is more of, in the unit of both; None where either is not known."""
+    return None if before is None or after is None else after - before
+
+
+def signed(difference: float) -> str:
+    """A difference of counts, to a thousandth: ``+41.000``, ``−0.250``, ``0.000``."""
+    text = f"{abs(difference):,.3f}"
+    sign = "" if float(text.replace(",", "")) == 0.0 else MINUS if difference < 0 else "+"
+    return f"{sign}{text}"
+
+
 def quantity(value: float | None, unit: str) -> str:
     """A value with its unit; one that has a prefix already (KB/s) gets no second one."""
     if value is not None and 1e4 <= value < 1e9 and unit[:1] in ("K", "M", "G", "k"):

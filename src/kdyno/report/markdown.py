@@ -93,6 +93,7 @@ def _changed(verdict: Verdict, found: Sequence[Group]) -> list[str]:
         Column("what changed", lambda it: effects.case(it, "before"), "name"),
         Column("variant", lambda it: plain.name(it.variant)),
         Column("effect", effects.effect, "effect"),
+        *effects.counts(changed),
         Column(effects.level(verdict), effects.interval, "number"),
         Column("verdict", effects.verdict, "verdict"),
     ]
@@ -107,6 +108,7 @@ def _table(verdict: Verdict, group: Group) -> str:
         Column("baseline", lambda it: effects.amount(it, it.baseline_value), "number"),
         Column("value", lambda it: effects.amount(it, it.value), "number"),
         Column("effect", effects.effect, "effect"),
+        *effects.counts(group.effects),
         Column(effects.level(verdict), effects.interval, "number"),
         Column("verdict", effects.verdict, "verdict"),
         *effects.floors(group.effects),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from kdyno.report import figures, plain
 from kdyno.report.groups import Group, geometric_mean, groups, moved_controls
 from kdyno.store.verdict import Effect, Verdict
+from kdyno.suites.instructions import UNIT
 
 _SHOWN_CASES = 3
 _SHOWN_VARIANTS = 4
@@ -188,6 +189,10 @@ def _sizes(members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdic
 
 def _by(it: Effect) -> str:
     """``by 3.40 %``; where lower is better, what there is less or more of."""
+    more = figures.more(it.baseline_value, it.value)
+    if it.exact and it.unit == UNIT and more is not None:
+        number = figures.signed(abs(more)).removeprefix("+")
+        return f"with exactly {number} {'fewer' if more < 0 else 'more'} instructions an operation"
     tail = _tail(it)
     return f"{'with' if tail else 'by'} {figures.size(it.ratio)}{tail}"
 
@@ -203,7 +208,7 @@ def _tail(it: Effect) -> str:
 def _interval(it: Effect, verdict: Verdict) -> str:
     """Only in the answer about a single variant: with several it would bury the answer."""
     alone = len({each.variant for each in verdict.effects} - {verdict.copy_of_baseline}) == 1
-    if it.ci is None or not alone or it.ci[1] >= 2.0:
+    if it.ci is None or it.exact or not alone or it.ci[1] >= 2.0:
         return ""
     low, high = sorted(abs(end - 1.0) for end in it.ci)
     span = f"{figures.percent(low, signed=False)[:-2]} to {figures.percent(high, signed=False)}"

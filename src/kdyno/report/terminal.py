@@ -93,6 +93,7 @@ def _layout(
     """Columns in the order of their worth, and a chart where there is room for it."""
     floors = [replace(it, head="noise", quiet=True, worth=3) for it in effects.floors(items)]
     drawn = any(it.ratio is not None for it in items)
+    counts = [replace(it, worth=1) for it in effects.counts(items)]
     space = Column("", lambda _: " " * _CHART_LEAST, worth=4)
     columns = [
         Column("", effects.case, "name"),
@@ -102,6 +103,7 @@ def _layout(
         ),
         Column("value", lambda it: effects.amount(it, it.value, _UNIT_MOST), "number", worth=5),
         Column("effect", effects.effect, "effect"),
+        *counts,
         Column(effects.level(verdict), effects.interval, "number", worth=1),
         *([space] if drawn else []),
         Column("verdict", lambda it: effects.verdict(it, width >= ROOMY), "verdict"),
@@ -168,6 +170,8 @@ def _legend(verdict: Verdict, effects: list[Effect]) -> list[tuple[str, str]]:
         lines.append(("?", "no larger than the baseline's difference from itself"))
     if any(it.verdict == "inconclusive" and it.predicted_blocks for it in effects):
         lines.append(("(n)", "about n blocks would settle it"))
+    if any(it.exact for it in effects):
+        lines.append(("exact", "counted, and the same in every boot of either kernel"))
     if any(it.better == "lower" for it in effects):
         lines.append(("↓", "lower is better"))
     if any(it.control for it in effects):

@@ -46,6 +46,8 @@ class PairedEffect:
     """As asked for."""
     attained: float | None
     """Confidence of [lo, hi] by the exact distribution: at least what was asked for."""
+    exact: bool = False
+    """Nothing was estimated: every block says the same, and the limits are the ratio."""
 
     @property
     def half_width(self) -> float | None:
@@ -81,6 +83,13 @@ def paired_effect(
     compared only with the baseline's of the same block, so slow drift cancels.
     """
     return effect_of_differences(log_differences(baseline, variant), confidence)
+
+
+def exact_effect(differences: Floats, confidence: float = 0.95) -> PairedEffect:
+    """Of counts that are the same in every block; at least one."""
+    ratio = math.exp(float(differences[0]))
+    n, limits = len(differences), (ratio, ratio, ratio)
+    return PairedEffect(n, *limits, *limits, None, confidence, 1.0, exact=True)
 
 
 def effect_of_differences(differences: Floats, confidence: float = 0.95) -> PairedEffect:

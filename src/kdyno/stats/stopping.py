@@ -108,6 +108,11 @@ def enough(
     )
 
 
+def settled(blocks: int) -> Progress:
+    """For a run in which nothing is estimated: its counts agree in every block."""
+    return Progress(True, blocks, blocks, 0.0, blocks)
+
+
 def _more_pairs(effect: PairedEffect, width: float, target: float, minimum: int) -> float:
     """Pairs still wanted; a half-width shrinks with the root of the number of pairs."""
     return max(effect.n * (width / target) ** 2, minimum) - effect.n if target > 0 else 0.0

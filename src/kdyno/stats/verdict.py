@@ -11,7 +11,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .effect import FEWEST_BLOCKS, PairedEffect, effect_of_differences, log_differences
+from .effect import (
+    FEWEST_BLOCKS,
+    PairedEffect,
+    effect_of_differences,
+    exact_effect,
+    log_differences,
+)
 from .holm import step_levels
 from .signedrank import Floats, fewest_pairs
 from .stopping import family_alpha
@@ -38,6 +44,8 @@ class Claim:
     better: Better
     noise_floor: float | None = None
     """From ``noise.noise_floor`` of the run's A/A copy for this case, if there is one."""
+    exact: bool = False
+    """The blocks agree to the last digit, because counts do: there is nothing to test."""
 
     @classmethod
     def of_scores(
@@ -86,7 +94,10 @@ def judge(
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
     if equivalent < 0.0:
         raise ValueError(f"equivalent must not be negative, not {equivalent}")
-    raw = [effect_of_differences(each.log_ratios, 1.0 - alpha) for each in claims]
+    raw = [
+        (exact_effect if each.exact else effect_of_differences)(each.log_ratios, 1.0 - alpha)
+        for each in claims
+    ]
     tested = [index for index, effect in enumerate(raw) if effect.p_value is not None]
     p_values = [effect.p_value for effect in raw if effect.p_value is not None]
     levels = dict(zip(tested, step_levels(p_values, family_alpha(alpha)), strict=True))
@@ -104,7 +115,7 @@ def _judgement(
     alpha: float,
 ) -> Judgement:
     differences = given.log_ratios
-    lo = hi = None
+    lo, hi = (raw.lo, raw.hi) if raw.exact else (None, None)
     if level is not None:
         corrected = effect_of_differences(differences, 1.0 - level)
         lo, hi = corrected.lo, corrected.hi

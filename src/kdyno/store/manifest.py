@@ -28,6 +28,8 @@ class CaseInfo(Record):
     """Factor → level of such a cell."""
     seconds: Annotated[float, Field(gt=0)] | None = None
     """For which it is measured in a boot; None: fixed work, or not known."""
+    operations: Annotated[int, Field(ge=1)] | None = None
+    """Fixed work: how many in a boot."""
     work: Annotated[str, Field(max_length=200)] = ""
     """Digest of what it does, see store/work.py; empty: not known."""
 
@@ -38,6 +40,8 @@ class MachineInfo(Record):
     kind: Name = "uml"
     memory_bytes: Count = 1 << 30
     cpus: Annotated[int, Field(ge=1)] = 1
+    emulator: Annotated[str, Field(max_length=200)] = ""
+    """What its figures depend on beside kernel and host: the version of an emulator, its CPU."""
     caveats: Annotated[tuple[Flag, ...], Field(max_length=1000)] = ()
     """What its figures do not say, the probe before the first boot included."""
 
@@ -62,6 +66,8 @@ class Asked(Record):
     precision: Annotated[float, Field(gt=0, le=RATIO_MOST)] = 0.005
     copy_of_baseline: Name | None = None
     """Name of the variant that is the baseline once more (A/A)."""
+    metric: Literal["time", "instructions"] = "time"
+    """What was compared. Counts that agree in all boots are exact."""
 
 
 class Manifest(Record):

@@ -95,6 +95,8 @@ class Effect(BaseModel):
     """Blocks that the present spread predicts would settle an inconclusive verdict."""
     control: bool = False
     """The case does not depend on the kernel (negative control)."""
+    exact: bool = False
+    """Counted, with the same count in every boot: ``ci`` is the ratio itself."""
     reason: str | None = None
     """Why there is no figure (failed cases)."""
     spread: RoundSpread | None = None

@@ -94,6 +94,14 @@ Interleave = Annotated[
         help="How kernels alternate: turns of milliseconds, whole boots, or auto.",
     ),
 ]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="time|instructions",
+        help="What is compared: seconds, or instructions as QEMU counts them.",
+    ),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Go ahead with an experiment of very many kernels.")
 ]

@@ -15,12 +15,13 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.image import Image
-from kdyno.labs.profile import fixed_work, perf, siblings
+from kdyno.labs.profile import perf, siblings
 from kdyno.labs.profile.profiler import Profiler
 from kdyno.labs.profile.record import FOLDER, Profile, stored_profiles, to_json
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
+from kdyno.measure import fixed_work
 from kdyno.measure.bench import Bench, info, plan_of
 from kdyno.measure.benches import bench_of, tree_of
 from kdyno.measure.builder import Recipes, check

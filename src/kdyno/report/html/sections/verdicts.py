@@ -28,6 +28,7 @@ def section(evidence: Evidence) -> Html | None:
         Column("case", lambda it: effects.case(it, "beside"), "name"),
         Column("variant", lambda it: it.variant, "name"),
         Column("effect", effects.effect, "effect"),
+        *effects.counts(items),
         Column("verdict", effects.verdict, "verdict"),
         Column(effects.level(verdict), effects.interval, "number"),
         Column("baseline", lambda it: effects.amount(it, it.baseline_value), "number"),
@@ -53,6 +54,8 @@ def _legend(items: list[Effect], verdict: Verdict) -> Html:
         lines.append("Inconclusive: the interval holds both no difference and one that matters.")
     if any(it.noise_floor is not None for it in items):
         lines.append("Noise floor: how far the baseline differs from its own copy.")
+    if any(it.exact for it in items):
+        lines.append("Exact: counted, and the same in every boot of either kernel.")
     if any(it.control for it in items):
         lines.append("Control: does not depend on the kernel and should not move.")
     return tag("p", " ".join(lines), class_="legend") if lines else Html("")

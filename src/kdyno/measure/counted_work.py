@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""How many operations are counted: few, the same in every boot of every variant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kdyno.measure.bench import Bench, info
+from kdyno.measure.fixed_work import calibrated, fixed_jobs, key_of
+from kdyno.store.manifest import CaseInfo, Manifest
+
+COUNT_S = 0.01
+"""Of a case, by a clock of one instruction a nanosecond. The guest program does it in five parts
+of 2 million, so that a tick (every 10 million) falls into one or two of them, and not into their
+median."""
+_PARTS = 5
+
+
+def with_fixed_work(
+    bench: Bench, manifest: Manifest, told: Callable[[str], None]
+) -> tuple[Bench, Manifest]:
+    """Both with the work of each case, where instructions are counted.
+
+    By one boot of the baseline, or as an earlier part of the run had it.
+    """
+    if not bench.counts:
+        return bench, manifest
+    known = {
+        f"{case.suite}/{case.case}": case.operations for case in manifest.cases if case.operations
+    }
+    if not {key_of(job) for job in bench.runnable} <= known.keys():
+        own = {key_of(job): job.operations for job in bench.jobs if job.operations}
+        measured = calibrated(bench, COUNT_S, told)
+        known = {key: own.get(key) or _even(count) for key, count in measured.items()}
+    fixed = {key_of(job): job for job in fixed_jobs(bench, known, COUNT_S)}
+    jobs = tuple(fixed.get(key_of(job), job) for job in bench.jobs)
+    cases: tuple[CaseInfo, ...] = tuple(
+        info(case, job) for case, job in zip(bench.cases, jobs, strict=True)
+    )
+    return replace(bench, jobs=jobs), manifest.model_copy(update={"cases": cases})
+
+
+def _even(operations: int) -> int:
+    """As many in each part."""
+    return max(1, operations // _PARTS) * _PARTS

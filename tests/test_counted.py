@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""Instructions in place of seconds: fixed work, exact verdicts, statistics where counts vary."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from fake_run import PIPE, bench, boots_of, manifest_of
+
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.question import Question
+from kdyno.machines.fake import Rule
+from kdyno.measure.bench import Bench
+from kdyno.measure.counted_work import with_fixed_work
+from kdyno.measure.loop import Loop
+from kdyno.measure.plan import draw_of
+from kdyno.report.terminal import text
+from kdyno.report.wording import worded
+from kdyno.store.run import Run, create_run
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.suites.instructions import UNIT, counted
+
+FORK = dataclasses.replace(PIPE, name="fork")
+CASES = (counted(PIPE), counted(FORK))
+
+
+def lengths(more: float, unsteady: bool = False) -> Rule:
+    """A pipe's operation is 1387 instructions; ``mine`` has some more. A fork's may vary."""
+
+    def each_s(variant: str, case: str, now_s: float) -> float:
+        wander = 200 * (now_s * 7919 % 1) if unsteady and case == "fork" else 0.0
+        count = 1387.0 if case == "pipe" else 117759.0 + wander
+        return (count + (more if variant == "mine" and case == "pipe" else 0.0)) / 1e9
+
+    return each_s
+
+
+def made(rule: Rule, **measure: object) -> Bench:
+    given = {"metric": "instructions", "max_boots": 20, "min_boots": 8, "precision": 0.005}
+    return bench(rule, ("stock", "mine"), CASES, **{**given, **measure})  # type: ignore[arg-type]
+
+
+def run_of(one: Bench, runs: Path) -> tuple[Run, Verdict]:
+    one, manifest = with_fixed_work(one, manifest_of(one, "boots"), lambda _text: None)
+    with create_run(runs, "", manifest) as writer:
+        loop = Loop(one, Question.of(manifest), writer, manifest, lambda _status: None)
+        why = loop.run()
+        return writer.run, worded(verdict_of(writer.run, Question.of(manifest), why))
+
+
+def by_case(verdict: Verdict) -> dict[str, Effect]:
+    return {effect.case: effect for effect in verdict.effects}
+
+
+def test_a_case_that_is_counted_has_less_for_better_and_no_index() -> None:
+    case = counted(dataclasses.replace(PIPE, baseline=12440.0, scale=3.0, figure="x(.)"))
+    assert (case.unit, case.better, case.score, case.scale) == (UNIT, "lower", "time", 1e9)
+    assert (case.figure, case.baseline) == (None, None)
+
+
+def test_work_is_fixed_by_the_baseline_and_written_down(tmp_path: Path) -> None:
+    run, _ = run_of(made(lengths(41)), tmp_path)
+    cases = {case.case: case for case in run.manifest().cases}
+    # 10 million instructions, in five equal parts.
+    assert cases["pipe"].operations == 7210 and cases["fork"].operations == 85
+    assert cases["pipe"].unit == UNIT and cases["pipe"].seconds is None
+    for boot in boots_of(run):
+        assert [sum(int(n) for n, _ns in it.reps) for it in boot.samples] == [5 * 7210, 5 * 85]
+
+
+def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path) -> None:
+    _, verdict = run_of(made(lengths(41)), tmp_path)
+    assert verdict.boots == {"stock": 3, "mine": 3} and verdict.stopped == "precision reached"
+    found = by_case(verdict)
+    pipe, fork = found["pipe"], found["fork"]
+    assert pipe.exact and pipe.value is not None and pipe.baseline_value is not None
+    assert pipe.value - pipe.baseline_value == pytest.approx(41, abs=1e-3)
+    assert pipe.ratio == pytest.approx(1428 / 1387, rel=1e-6)
+    assert pipe.ci == (pipe.ratio, pipe.ratio) and pipe.verdict == "slower"
+    assert fork.exact and (fork.ratio, fork.verdict) == (1.0, "equivalent")
+    assert verdict.answer.startswith(
+        "mine is slower than stock in pipe with exactly 41.000 more instructions an operation, "
+        "equivalent (within ±1 %) in fork"
+    )
+
+
+def test_a_case_that_varies_has_an_interval_and_as_many_boots_as_it_takes(tmp_path: Path) -> None:
+    _, verdict = run_of(made(lengths(41, unsteady=True)), tmp_path)
+    assert verdict.boots["stock"] >= 8
+    found = by_case(verdict)
+    assert found["pipe"].exact and not found["fork"].exact
+    low, high = found["fork"].ci or (0, 0)
+    assert low < 1 < high and found["fork"].verdict == "equivalent"
+
+
+def test_screens_say_exact_in_place_of_an_interval(tmp_path: Path) -> None:
+    _, verdict = run_of(made(lengths(41)), tmp_path)
+    shown = text(verdict, 120)
+    (row,) = [line for line in shown.splitlines() if line.strip().startswith("pipe")]
+    assert "+2.96 %" in row and "+41.000" in row and " exact " in row and "…" not in row
+    assert "counted, and the same in every boot of either kernel" in shown
+
+
+def test_the_effect_of_a_timed_run_is_never_exact(tmp_path: Path) -> None:
+    _, verdict = run_of(made(lengths(41), metric="time", max_boots=8), tmp_path)
+    assert not any(effect.exact for effect in verdict.effects)
+
+
+def test_two_boots_are_too_few_for_an_exact_verdict(tmp_path: Path) -> None:
+    _, verdict = run_of(made(lengths(41), max_boots=2, min_boots=2), tmp_path)
+    assert [effect.verdict for effect in verdict.effects] == ["inconclusive"] * 2
+
+
+def test_the_first_block_is_as_ever_and_all_others_are_drawn() -> None:
+    assert draw_of(7, 0) == 0
+    drawn = [draw_of(7, block) for block in range(1, 50)]
+    assert 0 not in drawn and len(set(drawn)) == 49
+    assert (
+        drawn
+        == [draw_of(7, block) for block in range(1, 50)]
+        != [draw_of(8, block) for block in range(1, 50)]
+    )
