@@ -82,6 +82,8 @@ class FakeMachine:
     clock: FakeClock = field(default_factory=FakeClock)
     opened: list[str] = field(default_factory=list)
     """Variants in the order in which their guests were started."""
+    turned: list[tuple[str, str, int]] = field(default_factory=list)
+    """(variant, case, operations) of every turn, in the order in which they began."""
 
     @property
     def places(self) -> Mapping[str, str] | None:
@@ -220,6 +222,8 @@ class FakeSession:
         self._say("begin", case=case, bench="made-up", mono_ns=self._ns())
 
     def _turn(self, lead: int, operations: int) -> None:
+        case = self._plan.job.cases[self._case].case
+        self._machine.turned.append((self._plan.variant, case, lead + operations))
         if self._misbehaves(lambda: None):
             return
         each_s = self._each_s()

@@ -112,7 +112,7 @@ def _case(
 
 
 @dataclass(frozen=True)
-class _Size:
+class Size:
     """Of a turn, the same for all guests of a group."""
 
     operations: int
@@ -121,7 +121,7 @@ class _Size:
     limit_s: float
 
 
-def _calibrated(ready: Sequence[Member], job: CaseJob) -> _Size | None:
+def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
     """Operations of a turn, from unmeasured turns of the guest whose turn is first.
 
     The cheapest turn counts: one that was interrupted would make the operation look slow.
@@ -143,11 +143,11 @@ def _calibrated(ready: Sequence[Member], job: CaseJob) -> _Size | None:
         operations = job.operations or max(1, round(wanted))
         turn_s = operations * best_ns / 1e9
         lead = 0 if turn_s > rounds.LONGEST_S else round(rounds.LEAD * operations)
-        return _Size(operations, lead, turn_s, max(job.timeout_s, 100 * turn_s))
+        return Size(operations, lead, turn_s, max(job.timeout_s, 100 * turn_s))
     return None
 
 
-def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: _Size) -> None:
+def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size) -> None:
     frozen = size.turn_s > rounds.LONGEST_S
     count = min(rounds.MOST, max(rounds.LEAST, round(seconds / size.turn_s)))
     if frozen:
@@ -159,7 +159,7 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
         islice(rounds.orders(f"{seed}:turns", sorted(by_name)), count + warm)
     ):
         present = [by_name[name] for name in order if by_name[name].ready]
-        took = (_frozen if frozen else _round)(present, size)
+        took = frozen_turns(present, size) if frozen else turns(present, size)
         for name, ns in took.items():
             if number >= warm:
                 taken[name].append((size.operations, ns))
@@ -172,7 +172,7 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
             member.rounds[index] = Rounds(way, tuple(taken[member.name]))  # type: ignore[arg-type]
 
 
-def _round(present: Sequence[Member], size: _Size) -> dict[str, int]:
+def turns(present: Sequence[Member], size: Size) -> dict[str, int]:
     """One turn of each, one after the other; name → ns."""
     took = {}
     for member in present:
@@ -184,7 +184,7 @@ def _round(present: Sequence[Member], size: _Size) -> dict[str, int]:
     return took
 
 
-def _frozen(present: Sequence[Member], size: _Size) -> dict[str, int]:
+def frozen_turns(present: Sequence[Member], size: Size) -> dict[str, int]:
     """One long turn of each, all begun together; who is not at work is stopped. Name → ns.
 
     By the host's clock: a frozen guest's own jumps over the gaps.

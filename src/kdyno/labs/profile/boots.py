@@ -15,7 +15,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.image import Image
-from kdyno.labs.profile import perf, siblings
+from kdyno.labs.profile import fixed_turns, perf, siblings
 from kdyno.labs.profile.profiler import Profiler
 from kdyno.labs.profile.record import FOLDER, Profile, stored_profiles, to_json
 from kdyno.machines import facts
@@ -26,7 +26,9 @@ from kdyno.measure.bench import Bench, info, plan_of
 from kdyno.measure.benches import bench_of, tree_of
 from kdyno.measure.builder import Recipes, check
 from kdyno.measure.execution import Options, built_of
+from kdyno.measure.interleaving import choose
 from kdyno.measure.plan import block_order, new_seed
+from kdyno.measure.rounds import why_whole
 from kdyno.store.boot import plain_name
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, RunWriter, create_run
@@ -39,6 +41,10 @@ BOOTS = 6
 """Fewer carry no interval."""
 SECONDS = 1.0
 _ATTEMPTS = 3
+_TURNS_NOTE = (
+    "the kernels took turns of a few milliseconds at the same work, so their seconds differ by "
+    "what the kernels do, and not by what the machine did meanwhile"
+)
 # Blocks of a profile are shuffled apart from those that were timed.
 _ORDER_FROM = 10_000_000
 
@@ -190,46 +196,78 @@ def _blocks(
     if operations is None:
         operations = fixed_work.calibrated(bench, asked.seconds, told)
     jobs = fixed_work.fixed_jobs(bench, operations, asked.seconds)
+    together = choose(bench, bench.experiment.measure.interleave).way == "turns"
+    notes = (_TURNS_NOTE,) if together else ()
     for name in bench.variants:
         found.setdefault(
             name,
-            profiler.empty(name, bench.machine.identity(name), operations),
+            profiler.empty(name, bench.machine.identity(name), operations, *notes),
         )
-    todo = [
-        (block, name)
+    order = list(bench.variants)
+    blocks = [
+        (block, left)
         for block in range(asked.boots)
-        for name in block_order(seed, _ORDER_FROM + block, list(bench.variants))
-        if block not in {boot.block for boot in found[name].boots}
+        if (
+            left := [
+                name
+                for name in block_order(seed, _ORDER_FROM + block, order)
+                if block not in {boot.block for boot in found[name].boots}
+            ]
+        )
     ]
-    began_s = time.monotonic()
-    for number, (block, name) in enumerate(todo):
-        show(Status(number, len(todo), name, time.monotonic() - began_s))
-        found[name] = _one(bench, name, jobs, profiler, found[name], block, told)
-        writer.save_file(_file_name(name), to_json(found[name]).encode(), FOLDER)
+    todo = [
+        (block, names)
+        for block, left in blocks
+        for names in ([left] if together else [[name] for name in left])
+    ]
+    began_s, done = time.monotonic(), 0
+    of = sum(len(names) for _, names in todo)
+    for block, names in todo:
+        show(Status(done, of, ", ".join(names), time.monotonic() - began_s))
+        made = _once(bench, names, jobs, profiler, found, block, f"{seed}:{block}", told)
+        for name, profile_ in made.items():
+            found[name] = profile_
+            writer.save_file(_file_name(name), to_json(profile_).encode(), FOLDER)
+        done += len(names)
     return found
 
 
-def _one(
+def _once(
     bench: Bench,
-    name: str,
+    names: list[str],
     jobs: tuple[CaseJob, ...],
     profiler: Profiler,
-    so_far: Profile,
+    so_far: dict[str, Profile],
     block: int,
+    seed: str,
     told: Callable[[str], None],
-) -> Profile:
-    """``so_far`` and one more boot; a boot that fails is tried again, at most twice."""
-    plan = plan_of(bench, name, jobs)
+) -> dict[str, Profile]:
+    """One more boot of each of ``names``; what fails is tried again, at most twice."""
+    machine = bench.machine
+    whole = {f"{case.suite}/{case.name}": why_whole(case) for case in bench.cases}
+    who = ", ".join(repr(name) for name in names)
     for attempt in range(_ATTEMPTS):
         try:
-            return profiler.boot(bench.machine, plan, so_far, block)
+            if len(names) == 1:
+                plan = plan_of(bench, names[0], jobs)
+                return {names[0]: profiler.boot(machine, plan, so_far[names[0]], block)}
+            plans = [plan_of(bench, name, jobs, turns=True) for name in names]
+            return profiler.group(
+                machine,
+                plans,
+                so_far,
+                block,
+                lambda watched: fixed_turns.run(
+                    machine, watched, seed, lambda job: whole[fixed_work.key_of(job)]
+                ),
+            )
         except ToolError as problem:
             if attempt + 1 == _ATTEMPTS:
                 raise ToolError(
-                    f"variant {name!r}: {_ATTEMPTS} profiled boots in a row failed: {problem}. "
+                    f"variant {who}: {_ATTEMPTS} profiled boots in a row failed: {problem}. "
                     "The boots so far are kept; the same command goes on with them"
                 ) from None
-            told(f"{name}: a profiled boot failed and is done again: {problem}")
+            told(f"{who}: a profiled boot failed and is done again: {problem}")
     raise AssertionError("not reached")
 
 

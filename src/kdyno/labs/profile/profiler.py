@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""One profiled boot: the profiler around it, and what it found added to a profile."""
+"""The profiler around one boot or around a group, and what it found added to a profile."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kdyno import whole
@@ -17,7 +17,7 @@ from kdyno.machines.session import Outcome, run_to_end
 from kdyno.suites.record import Done, Sample
 
 GPROF_EVENT = "profil, 100 Hz"
-_GMON = "gmon.out"
+_GMON, _PERF_DATA = "gmon.out", "perf.data"
 _GPROF_NOTES = (
     "gprof counts the UML kernel's own code only: not the host's kernel, not the guest's programs",
     "the kernels are built with CONFIG_GPROF: every call of a function in C is counted as well, "
@@ -44,49 +44,73 @@ class Profiler:
                     "one function above it. --stacks builds kernels that have them",
                 )
 
-    def empty(self, variant: str, image: str, operations: Mapping[str, int]) -> Profile:
+    def empty(
+        self, variant: str, image: str, operations: Mapping[str, int], *notes: str
+    ) -> Profile:
         """A profile without boots."""
         return Profile(
-            variant, self.method, self.event, image, dict(operations), (), (), self.notes
+            variant, self.method, self.event, image, dict(operations), (), (), (*self.notes, *notes)
         )
 
     def boot(self, machine: Machine, plan: Plan, so_far: Profile, block: int) -> Profile:
         """``so_far`` with one more boot; ToolError with the reason when the boot failed."""
+        with whole.scratch("profile") as folder:
+            outcome = run_to_end(machine.open(self._watched(plan, folder)), machine.clock)
+            return self._read(machine, so_far, outcome, block, folder)
+
+    def group(
+        self,
+        machine: Machine,
+        plans: Sequence[Plan],
+        so_far: Mapping[str, Profile],
+        block: int,
+        run: Callable[[Sequence[Plan]], Mapping[str, Outcome]],
+    ) -> dict[str, Profile]:
+        """As ``boot``, for guests that are alive together; ``run`` has them do their work.
+
+        ToolError when one of them failed: their seconds are compared with each other's.
+        """
+        with whole.scratch("profile") as parent:
+            folders = {plan.variant: parent / str(at) for at, plan in enumerate(plans)}
+            for folder in folders.values():
+                folder.mkdir(0o700)
+            outcomes = run([self._watched(plan, folders[plan.variant]) for plan in plans])
+            found = {}
+            for name, outcome in outcomes.items():
+                try:
+                    found[name] = self._read(machine, so_far[name], outcome, block, folders[name])
+                except ToolError as problem:
+                    raise ToolError(f"{name}: {problem}") from None
+            return found
+
+    def _watched(self, plan: Plan, folder: Path) -> Plan:
+        """The plan with the profiler around it, which leaves its data in ``folder``."""
+        if self.method == "gprof":
+            return dataclasses.replace(plan, left=((_GMON, folder / _GMON),))
+        return dataclasses.replace(plan, beside=tuple(perf.record(folder / _PERF_DATA, self.event)))
+
+    def _read(
+        self, machine: Machine, so_far: Profile, outcome: Outcome, block: int, folder: Path
+    ) -> Profile:
         if not self._sandboxed and OUTSIDE not in so_far.notes:
             so_far = dataclasses.replace(so_far, notes=(*so_far.notes, OUTSIDE))
-        with whole.scratch("profile") as name:
-            if self.method == "gprof":
-                return self._gprof(machine, plan, so_far, block, name / _GMON)
-            return self._perf(machine, plan, so_far, block, name / "perf.data")
-
-    def _gprof(
-        self, machine: Machine, plan: Plan, so_far: Profile, block: int, file: Path
-    ) -> Profile:
-        session = machine.open(dataclasses.replace(plan, left=((_GMON, file),)))
-        outcome = run_to_end(session, machine.clock)
         cpu_s = _done(outcome)
-        data = file.read_bytes() if file.is_file() else b""
-        if not data:
-            raise ToolError(
-                "gmon.out is missing: the kernel did not reach its clean end, where it writes it. "
-                f"Its last words: {_last_words(outcome)}"
-            )
-        found = gmon.functions(gmon.parse(data), self._of(machine.programs(plan.variant).kernel))
-        return _added(so_far, ProfiledBoot(block, cpu_s, found), ())
-
-    def _perf(
-        self, machine: Machine, plan: Plan, so_far: Profile, block: int, file: Path
-    ) -> Profile:
-        beside = tuple(perf.record(file, self.event))
-        session = machine.open(dataclasses.replace(plan, beside=beside))
-        outcome = run_to_end(session, machine.clock)
-        cpu_s = _done(outcome)
-        samples = perf.script(file)
+        programs = machine.programs(so_far.variant)
+        if self.method == "gprof":
+            file = folder / _GMON
+            data = file.read_bytes() if file.is_file() else b""
+            if not data:
+                raise ToolError(
+                    "gmon.out is missing: the kernel did not reach its clean end, where it writes "
+                    f"it. Its last words: {_last_words(outcome)}"
+                )
+            counted = gmon.functions(gmon.parse(data), self._of(programs.kernel))
+            return _added(so_far, ProfiledBoot(block, cpu_s, counted), ())
+        samples = perf.script(folder / _PERF_DATA)
         weight = sum(it.weight for it in samples if isinstance(it, perf.Sample))
         if not weight:
             raise ToolError("perf recorded no sample")
         each_s = 1e-9 if self.event == perf.SOFTWARE else (cpu_s or 0.0) / weight
-        programs = machine.programs(plan.variant)
         reader = sampled.Reader(
             self._of(programs.kernel), self._of(programs.guest), self._frame_pointers
         )

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""Guests that are alive together and do the same fixed work, in turns: for what is subtracted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from kdyno.machines.machine import Machine, Plan
+from kdyno.machines.session import Outcome
+from kdyno.measure import rounds
+from kdyno.measure.bench import now
+from kdyno.measure.group import Size, frozen_turns, turns
+from kdyno.measure.member import WORD_S, Member
+from kdyno.suites import record
+from kdyno.suites.job import CaseJob
+
+
+def run(
+    machine: Machine,
+    plans: Sequence[Plan],
+    seed: str,
+    why_whole: Callable[[CaseJob], str],
+) -> Mapping[str, Outcome]:
+    """Start the plans in this order, do every case's operations in turns; variant → outcome.
+
+    All plans have the same cases, each with its number of operations. A case that takes no turns
+    (``why_whole`` says why) is done whole, one guest after the other.
+    """
+    members: list[Member] = []
+    try:
+        for plan in plans:
+            members.append(Member(plan, machine.open(plan), machine.clock, now()))
+            members[-1].hear(record.Hello)
+        for index, job in enumerate(plans[0].job.cases):
+            _case(members, index, job, f"{seed}:{job.suite}/{job.case}", bool(why_whole(job)))
+        for member in members:
+            member.send("bye", WORD_S)
+        while not all(member.session.ended for member in members):
+            machine.clock.wait()
+    finally:
+        outcomes = {member.name: member.session.close() for member in members}
+    return outcomes
+
+
+def _case(members: Sequence[Member], index: int, job: CaseJob, seed: str, whole: bool) -> None:
+    by_name = {member.name: member for member in members if not member.lost}
+    orders = rounds.orders(seed, list(by_name))
+    alive = [by_name[name] for name in next(orders)]
+    if whole:
+        for member in alive:
+            member.whole(index, job.timeout_s + WORD_S)
+        return
+    for member in alive:
+        member.begin(index, job.timeout_s)
+    sizes = _Sizes(job.operations or 1)
+    for operations in sizes:
+        order = next(orders)
+        present = [by_name[name] for name in order if by_name[name].ready]
+        frozen = sizes.each_s * operations > rounds.LONGEST_S
+        size = Size(operations, 0, 0.0, job.timeout_s)
+        took = frozen_turns(present, size) if frozen else turns(present, size)
+        if not took:
+            break
+        sizes.each_s = min(took.values()) / 1e9 / operations
+    for member in alive:
+        member.end(job.timeout_s)
+
+
+class _Sizes:
+    """Operations of one turn after the other, until all are done: one first, then as many as a
+    turn's time holds by what the last round took."""
+
+    def __init__(self, operations: int) -> None:
+        self._left = operations
+        self._last = 0
+        self.each_s = 0.0
+        """Of one operation, in the last round; 0 before the first."""
+
+    def __iter__(self) -> Iterator[int]:
+        while self._left:
+            wanted = rounds.TURN_S / self.each_s if self.each_s else 1.0
+            # What was timed at first may have been an interruption, or a clock's tick.
+            self._last = max(1, min(self._left, int(wanted), 10 * self._last or 1))
+            self._left -= self._last
+            yield self._last

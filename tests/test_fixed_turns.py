@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""The same fixed work in guests that take turns, on the machine in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+from fake_run import steady
+
+from kdyno.labs.profile import fixed_turns
+from kdyno.machines.fake import FakeMachine, Fault
+from kdyno.machines.machine import Plan
+from kdyno.machines.session import Outcome
+from kdyno.measure.rounds import LONGEST_S, TURN_S
+from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.record import Done, Sample
+
+SPEEDS = {"stock": 1.0, "mine": 0.5}
+JOBS = (
+    CaseJob("s", "pipe", "pipe", seconds=None, operations=100_003),
+    CaseJob("s", "long", "run", seconds=None, operations=3),
+)
+
+
+def run(machine: FakeMachine, whole: str = "") -> Mapping[str, Outcome]:
+    plans = [Plan(name, Job(JOBS, (), True)) for name in SPEEDS]
+    why = {job.case: "whole" if job.case == whole else "" for job in JOBS}
+    return fixed_turns.run(machine, plans, "7", lambda job: why[job.case])
+
+
+def test_each_guest_does_all_of_the_work_in_turns() -> None:
+    machine = FakeMachine(steady(SPEEDS))
+    outcomes = run(machine)
+    assert [it.host.status for it in outcomes.values()] == ["ok", "ok"]
+    for outcome in outcomes.values():
+        assert [type(it) for it in outcome.transcript.results] == [Done, Done]
+    for name in SPEEDS:
+        sizes = [count for who, case, count in machine.turned if (who, case) == (name, "pipe")]
+        assert sum(sizes) == 100_003
+        # By the faster of the two, which has the whole of a turn's time.
+        assert max(sizes) == TURN_S / 5e-6 and len(sizes) > 60
+        long = [count for who, case, count in machine.turned if (who, case) == (name, "long")]
+        assert long == [1, 1, 1]
+
+
+def test_a_round_is_one_turn_of_each_of_the_same_size_in_changing_order() -> None:
+    machine = FakeMachine(steady(SPEEDS))
+    run(machine)
+    pairs = list(zip(machine.turned[::2], machine.turned[1::2], strict=True))
+    assert all({one[0], other[0]} == set(SPEEDS) for one, other in pairs)
+    assert all(one[1:] == other[1:] for one, other in pairs)
+    first = Counter(one[0] for one, _ in pairs)
+    assert abs(first["stock"] - first["mine"]) <= 2
+
+
+def test_a_case_that_takes_no_turns_is_done_whole_by_each() -> None:
+    machine = FakeMachine(steady(SPEEDS))
+    outcomes = run(machine, whole="pipe")
+    assert {case for _, case, _ in machine.turned} == {"long"}
+    for outcome in outcomes.values():
+        assert [type(it) for it in outcome.transcript.results] == [Sample, Done]
+
+
+@pytest.mark.parametrize("kind", ["boot", "die", "silent"])
+def test_the_others_end_their_work_where_one_is_lost(kind: str) -> None:
+    machine = FakeMachine(steady(SPEEDS), {"mine": {0: Fault(kind)}})
+    outcomes = run(machine)
+    assert {name: it.host.status for name, it in outcomes.items()} == {
+        "stock": "ok",
+        "mine": "failed",
+    }
+    sizes = [count for who, case, count in machine.turned if (who, case) == ("stock", "pipe")]
+    assert sum(sizes) == 100_003
+
+
+def test_a_first_turn_that_was_interrupted_makes_the_next_small_and_not_the_work() -> None:
+    slow = iter([LONGEST_S, LONGEST_S])
+
+    def rule(_variant: str, _case: str, _now_s: float) -> float:
+        return next(slow, 5e-6)
+
+    machine = FakeMachine(rule)
+    run(machine)
+    sizes = [count for who, case, count in machine.turned if (who, case) == ("stock", "pipe")]
+    assert sizes[:2] == [1, 1] and sum(sizes) == 100_003 and max(sizes) == TURN_S / 5e-6
