@@ -50,14 +50,18 @@ from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import load
 
 WAYS = ("boots", "turns")
-SIX = """
-name = "six"
+HEAD = """
+name = "turns"
 question = "Turns, measured"
 baseline = "stock"
 [kernel]
 source = "debian:linux-source-7.3"
 config = ["bench"]
 [variant.stock]
+"""
+SIX = (
+    HEAD
+    + """
 %s
 [[suite]]
 name = "unixbench"
@@ -68,19 +72,15 @@ max_boots = 2000
 equivalent = "0.5%%"
 %s
 """
-FROZEN = """
-name = "frozen"
-question = "Commands, frozen"
-baseline = "stock"
-[kernel]
-source = "debian:linux-source-7.3"
-config = ["bench"]
-[variant.stock]
+)
+FROZEN = (
+    HEAD
+    + """
 [[suite]]
 name = "run"
 seconds = 0.5
-command = ["sh", "-c", "for f in a b; do echo 'long f(long a,long b){while(b){long t=a%b;a=b;b=t;}\
-return a;}' | gcc -O1 -c -x c -o /tmp/$f.o -; done"]
+command = ["sh", "-c", "cd /tmp && echo 'long f(long a,long b){while(b){long t=a%b;a=b;b=t;}\
+return a;}' >gcd.c && cp gcd.c lcm.c && echo 'all: gcd.o lcm.o' >Makefile && make -s -B CFLAGS=-O1"]
 cases = ["make"]
 [[suite]]
 name = "run"
@@ -91,13 +91,14 @@ cases = ["script"]
 [[suite]]
 name = "run"
 seconds = 0.5
-command = ["sh", "-c", "head -c 8000000 /dev/zero >/tmp/f; i=0; while [ $i -lt 40 ]; do \
-cat /tmp/f >/dev/null; i=$((i+1)); done"]
+command = ["fio", "--name=read", "--filename=/tmp/f", "--size=16m", "--rw=read", "--bs=4k", \
+"--ioengine=psync", "--loops=4", "--output=/dev/null"]
 cases = ["read"]
 [measure]
 calibrate = true
 max_boots = 2000
 """
+)
 
 
 def experiment_of(text: str) -> Experiment:
