@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import Kdyno, kdyno  # noqa: F401
+from synthetic_run import Shape, case, make
 
 from kdyno.errors import UsageError
 from kdyno.judge.comparing import compare
@@ -228,3 +229,30 @@ def test_on_the_command_line(tmp_path: Path, kdyno: Kdyno) -> None:  # noqa: F81
     assert beside.status == 2 and "no verdict" in beside.err
     with pytest.raises(UsageError):
         open_run(tmp_path)
+
+
+def test_two_variants_of_one_run_are_judged_in_pairs(
+    tmp_path: Path,
+    kdyno: Kdyno,  # noqa: F811
+) -> None:
+    """Neither is the baseline; what the machine did in a block cancels, as in the run itself."""
+    shape = Shape(cases=(case(0), case(1)), variants={"one": 1.03, "two": 1.01}, blocks=12)
+    run = make(tmp_path, shape)
+    data = json.loads(
+        kdyno("compare", run.path, "--variant", "one", "--against", "two", "--json", "-").out
+    )
+    assert (data["baseline"], {it["variant"] for it in data["effects"]}) == ("two", {"one"})
+    assert data["boots"] == {"two": 12, "one": 12}
+    for effect in data["effects"]:
+        assert effect["ratio"] == pytest.approx(1.03 / 1.01, abs=0.004)
+        assert effect["ci"][0] < effect["ratio"] < effect["ci"][1] and effect["blocks"] == 12
+    everybody = json.loads(kdyno("compare", run.path, "--against", "two", "--json", "-").out)
+    assert {it["variant"] for it in everybody["effects"]} == {"stock", "one"}
+    refused = kdyno("compare", run.path, "--against", "tow")
+    assert "no variant 'tow'" in refused.err and "two" in refused.err
+    refused = kdyno("compare", run.path, "--against", "two", "--variant", "two")
+    assert "against itself" in refused.err
+    assert (
+        "--against goes with one run"
+        in kdyno("compare", run.path, run.path, "--against", "two").err
+    )

@@ -14,7 +14,8 @@ from kdyno.verbs.output import Json, check_writable, say, write, write_json, wri
 NAME = "compare"
 EXAMPLES = (
     "Examples: kdyno compare 3f2a 81bc | kdyno compare last published:snow-leopard | "
-    "kdyno compare published:athlon64x2"
+    "kdyno compare published:athlon64x2 | "
+    "kdyno compare last --variant wide --against fsrm"
 )
 
 
@@ -33,6 +34,14 @@ def verb(
         str | None,
         typer.Option("--variant", metavar="NAME", help="This variant of each run [its baseline]."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="NAME",
+            help="Of one run: its variants against this one, in pairs, by the rule of `run`.",
+        ),
+    ] = None,
     format: Annotated[
         str | None, typer.Option("-f", "--format", metavar="FORMAT", help="markdown, csv, json.")
     ] = None,
@@ -42,9 +51,14 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Compare runs that were not booted in turns, or a published experiment with its claims."""
+    """Compare runs that lie apart, two variants of one run, or a published experiment with today.
+
+    Runs that lie apart were not measured in turns, so the rule for them is stricter. Variants of
+    one run were.
+    """
     from kdyno.errors import UsageError
     from kdyno.judge.comparing import compare
+    from kdyno.judge.within import within
     from kdyno.labs.published.files import PREFIX
     from kdyno.report.exporters import exporter
     from kdyno.report.terminal import show as show_verdict
@@ -56,6 +70,8 @@ def verb(
     check_writable(output, "-o")
     articles = [word for word in what if word.startswith(PREFIX)]
     paths = [resolve(word, runs_folder(runs)) for word in what if word not in articles]
+    if against is not None and (articles or len(paths) != 1):
+        raise UsageError("--against goes with one run, whose variants are compared with each other")
     if articles:
         if len(articles) > 1 or len(paths) > 1:
             raise UsageError("compare takes one article, alone or with one run")
@@ -64,7 +80,10 @@ def verb(
         return _article(articles[0], paths, output, json)
     chosen = exporter(format or Path(output or "").suffix) if format or output else None
     found = [open_run(path) for path in paths]
-    verdict = worded(compare(found, common=common, variant=variant))
+    if against is not None:
+        verdict = worded(within(found[0], against, variant))
+    else:
+        verdict = worded(compare(found, common=common, variant=variant))
     if json is not None:
         write_json_text(verdict.to_json(), json)
     if chosen is not None:

@@ -24,8 +24,8 @@ class Otherwise:
     precision: float | None = None
 
 
-def judge_again(run: Run, otherwise: Otherwise) -> tuple[Verdict, Manifest]:
-    """(verdict without its words, the run's whole manifest).
+def question_of(run: Run, otherwise: Otherwise) -> tuple[Question, Manifest]:
+    """(what is to be judged, the run's whole manifest).
 
     UsageError for a run that has nothing to judge, ToolError for one that cannot be read.
     """
@@ -33,12 +33,17 @@ def judge_again(run: Run, otherwise: Otherwise) -> tuple[Verdict, Manifest]:
     if not manifest.failed and not any(isinstance(boot, BootRecord) for boot in run.boots()):
         raise UsageError(f"{run.name} has no boot that can be read, so there is nothing to judge")
     question = Question.of(manifest)
-    question = replace(
+    return replace(
         question,
         confidence=otherwise.confidence or question.confidence,
         equivalent=otherwise.equivalent or question.equivalent,
         precision=otherwise.precision or question.precision,
-    )
+    ), manifest
+
+
+def judge_again(run: Run, otherwise: Otherwise) -> tuple[Verdict, Manifest]:
+    """(verdict without its words, the run's whole manifest). Errors as ``question_of``."""
+    question, manifest = question_of(run, otherwise)
     verdict = verdict_of(run, question, manifest.stopped or "interrupted")
     if manifest.state in ("running", "interrupted"):
         verdict = verdict.model_copy(update={"flags": (*verdict.flags, _interrupted(verdict))})

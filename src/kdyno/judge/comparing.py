@@ -54,7 +54,10 @@ def compare(
 ) -> Verdict:
     """The first run's kernel is the baseline. UsageError for runs that cannot be compared."""
     if len({run.path.resolve() for run in runs}) < max(2, len(runs)):
-        raise UsageError("compare needs two different runs or more; `kdyno list runs` shows them")
+        raise UsageError(
+            "compare needs two different runs or more (`kdyno list runs`), or one run "
+            "and --against VARIANT"
+        )
     found = [measured(run, variant) for run in runs]
     cases, left_out = refuse_different(found, common=common)
     arms = _arms(found)
