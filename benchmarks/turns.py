@@ -114,6 +114,19 @@ def bench(experiment: Experiment) -> Bench:
     return bench_of(experiment, load_suites(), images, tree, cache, True, lambda _text: None)
 
 
+def question_of(made: Bench) -> Question:
+    manifest = Manifest(
+        tool="0",
+        created="now",
+        experiment=made.experiment.name,
+        baseline=made.experiment.baseline,
+        seed=1,
+        cases=tuple(info(case, job) for case, job in zip(made.cases, made.jobs, strict=True)),
+        **asked_of(made.experiment),
+    )
+    return Question.of(manifest)
+
+
 @contextmanager
 def restless() -> Iterator[None]:
     """On every CPU a process that computes for 0.2 to 2 s and sleeps as long, again and again."""
@@ -143,16 +156,7 @@ def _restless(cpu: int) -> None:
 
 def both_ways(made: Bench, minutes: float) -> dict[str, list[float]]:
     """Half-widths of all effects (log scale), by way, after so many minutes of each."""
-    manifest = Manifest(
-        tool="0",
-        created="now",
-        experiment=made.experiment.name,
-        baseline=made.experiment.baseline,
-        seed=1,
-        cases=tuple(info(case, job) for case, job in zip(made.cases, made.jobs, strict=True)),
-        **asked_of(made.experiment),
-    )
-    question = Question.of(manifest)
+    question = question_of(made)
     names = list(made.variants)
     gathered = {way: Gathering() for way in WAYS}
     spent_s = dict.fromkeys(WAYS, 0.0)
