@@ -21,10 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.turns import SIX, bench, experiment_of, restless
-from kdyno.lab import booting, group, rounds
-from kdyno.lab.booting import Bench
-from kdyno.lab.member import Member
 from kdyno.machines.cpus import measuring
+from kdyno.measure import bench as booting
+from kdyno.measure import group, rounds
+from kdyno.measure.bench import Bench
+from kdyno.measure.member import Member
 from kdyno.stats.groups import location, spread
 from kdyno.suites import record
 

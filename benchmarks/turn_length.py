@@ -19,9 +19,9 @@ import numpy as np
 
 from benchmarks.turns import SIX, bench, experiment_of, question_of, restless
 from kdyno.judge.pairs import log_ratios
-from kdyno.lab import group, rounds
-from kdyno.lab.plan import block_order
 from kdyno.machines.cpus import measuring
+from kdyno.measure import group, rounds
+from kdyno.measure.plan import block_order
 from kdyno.store.samples import Gathering
 
 SETTINGS = (

@@ -37,7 +37,7 @@ HOSTILE = (
 class Shape:
     cases: tuple[CaseInfo, ...]
     variants: dict[str, float]
-    """Variant → ratio to the baseline, in every case that is no control."""
+    """Variant → ratio to the baseline, in every case that is not a control."""
     blocks: int = 24
     baseline: str = "stock"
     copy: str | None = None

@@ -39,7 +39,8 @@ def test_what_is_right_passes() -> None:
     ("text", "message"),
     [
         ("", "x.toml: name: is missing; see the docs"),
-        ("name = 7\n", "x.toml:1: name: 7, an integer, stands where text is wanted; see the docs"),
+        ("name = 7\n", "x.toml:1: name: 7, an integer, is given, but text is expected; "
+         "see the docs"),
         (
             'name = "x"\n[[part]]\nwrod = "fast"\n',
             'x.toml:3: part[1].wrod: unknown key. Did you mean "word"? Allowed: word, from; '
@@ -58,8 +59,8 @@ def test_what_is_right_passes() -> None:
             'name = "x"\n[[part]]\nfrom = -1\n',
             "x.toml:3: part[1].from: -1 should be greater than or equal to 0; see the docs",
         ),
-        ('name = "x"\npart = 1.5\n', "x.toml:2: part: 1.5, a number, stands where an array is "
-         "wanted; see the docs"),
+        ('name = "x"\npart = 1.5\n', "x.toml:2: part: 1.5, a number, is given, but an array "
+         "is expected; see the docs"),
     ],
 )  # fmt: skip
 def test_one_mistake(text: str, message: str) -> None:

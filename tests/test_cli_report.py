@@ -121,11 +121,11 @@ def test_a_run_that_is_being_measured(kdyno: Kdyno, runs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "status", "told"),
     [
-        ("verdict.json", b'{"schema": 1', 2, "verdict.json: is no verdict: "),
+        ("verdict.json", b'{"schema": 1', 2, "verdict.json: is not a verdict: "),
         ("verdict.json", b'{"schema": 9, "experiment": "x", "baseline": "s", "boots": {}}', 2,
          "schema 9 is of a later kdyno"),
-        ("verdict.json", b'{"schema": 1, "experiment": 7}', 2, "is no verdict: experiment: "),
-        ("manifest.json", None, 2, "is no run (there is no manifest.json in it)"),
+        ("verdict.json", b'{"schema": 1, "experiment": 7}', 2, "is not a verdict: experiment: "),
+        ("manifest.json", None, 2, "is not a run (there is no manifest.json in it)"),
     ],
 )  # fmt: skip
 def test_a_damaged_run_is_named_with_its_file(

@@ -80,7 +80,7 @@ def test_one_run_of_each_kernel_has_no_verdict_but_may_differ(tmp_path: Path) ->
     assert found.ratio == pytest.approx(1.1, rel=0.01)
     assert found.ci is not None and found.ci[0] > 1
     assert (verdict.baseline, found.variant) == ("7.1", "7.2")
-    assert "not booted in turns" in kinds(verdict)["not-interleaved"]
+    assert "measured one after the other" in kinds(verdict)["not-interleaved"]
     said = kinds(verdict)["no-verdict"]
     assert said.startswith("no verdict: 1 run of a kernel where 3 are needed")
     assert "differs by more than the runs' own spread: pipe +" in said

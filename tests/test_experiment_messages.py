@@ -48,7 +48,7 @@ def test_a_folder_a_missing_file_and_a_wrong_name(tmp_path: Path) -> None:
 def test_a_file_that_is_no_utf8_names_line_and_byte(tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
     file.write_bytes(b'name = "x"\nquestion = "caf\xe9"\n')
-    with pytest.raises(UsageError, match=r"x\.toml:2: byte 0xe9 is no UTF-8"):
+    with pytest.raises(UsageError, match=r"x\.toml:2: byte 0xe9 is not UTF-8"):
         load(file, VOCABULARY)
 
 

@@ -64,7 +64,7 @@ def test_a_file_goes_by_its_path_from_the_experiments_folder(tmp_path: Path) -> 
     ("keys", "said"),
     [
         ('memcpy = "gone.S"', "gone.S"),
-        ('memcpy = "./mine.txt"', "it is FILE.S"),
+        ('memcpy = "./mine.txt"', "file is named FILE.S"),
         ('memcpy = ["fsrm", "fsmr"]', 'Did you mean "fsrm"'),
         ('routines = "sse"', "a table like"),
         ('routines = { memst = "sse" }', 'Did you mean "memset"'),

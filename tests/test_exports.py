@@ -103,7 +103,7 @@ def test_google_benchmark_json(evidence: Evidence) -> None:
 
 def test_hyperfine_json(evidence: Evidence) -> None:
     results = json.loads(exporter("hyperfine").export(evidence))["results"]
-    # MWIPS is no time.
+    # MWIPS is not a time.
     assert not any("whetstone" in it["command"] for it in results)
     assert len(results) == 8 * 5
     first = results[0]

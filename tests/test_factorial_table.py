@@ -115,9 +115,9 @@ def test_cpus_are_a_factor_of_the_kernels_side() -> None:
         ),
         (
             SMP + "[factor.x]\na = { set = { 'Jobs!' = 1 } }\nb = { set = { jobs = 2 } }\n",
-            "no setting",
+            "not a setting",
         ),
-        (SMP + "[factor.x]\na = { case = 'whole' }\nb = { case = 'lib' }\n", "no case that a"),
+        (SMP + "[factor.x]\na = { case = 'whole' }\nb = { case = 'lib' }\n", "not a case that a"),
         (SMP + "[factor.x]\na = { case = 'hole' }\nb = { case = 'wlib' }\n", "changes nothing"),
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a script sees: a tool's error is no regression, and a regression no tool's error."""
+"""What a script sees: a tool's error is not a regression, and a regression no tool's error."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def test_no_error_looks_like_a_regression(
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda path: (path / "verdict.json").write_text("{"), "is no verdict"),
+        (lambda path: (path / "verdict.json").write_text("{"), "is not a verdict"),
         (lambda path: (path / "verdict.json").unlink(), "no verdict"),
-        (lambda path: (path / "manifest.json").unlink(), "is no run"),
+        (lambda path: (path / "manifest.json").unlink(), "is not a run"),
     ],
 )
 def test_a_damaged_run_is_neither(kdyno: Kdyno, tmp_path: Path, make: object, told: str) -> None:

@@ -107,6 +107,6 @@ def test_the_text_of_the_shell_case(program: Path) -> None:
 
 
 def test_operations_are_shared_among_threads(program: Path, tmp_path: Path) -> None:
-    # 7 is no multiple of 4, and the benchmark itself counts the locks that were taken.
+    # 7 is not a multiple of 4, and the benchmark itself counts the locks that were taken.
     found = record(program, tmp_path, "threads-lock", "--operations", "7000007")
     assert sum(operations for operations, _ in found["reps"]) == 7000007

@@ -59,7 +59,7 @@ def test_a_site_of_many_runs(runs: Path, tmp_path: Path, command: list[str]) -> 
         env=environment(tmp_path),
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert done.stderr.endswith(f"index.html ({RUNS} of {RUNS} runs drawn anew)\n")
+    assert done.stderr.endswith(f"index.html ({RUNS} of {RUNS} runs drawn again)\n")
     assert len(list((tmp_path / "site" / "runs").glob("*.html"))) == RUNS
 
 

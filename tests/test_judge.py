@@ -126,7 +126,7 @@ def test_an_interrupted_run_is_judged_by_what_there_is(
     now = run.verdict()
     assert now and now.stopped.startswith("interrupted") and run.first_verdict() is None
     (flag,) = [flag for flag in now.flags if flag.kind == "interrupted"]
-    assert flag.text.startswith("measuring did not come to its end; judged are the 30 boots")
+    assert flag.text.startswith("measuring did not come to its end; judged were the 30 boots")
 
 
 def test_a_damaged_boot_and_a_damaged_verdict_are_told(kdyno: Kdyno, run: Run) -> None:
@@ -134,7 +134,7 @@ def test_a_damaged_boot_and_a_damaged_verdict_are_told(kdyno: Kdyno, run: Run) -
     (run.path / "boots" / name / "samples.jsonl").write_text("{")
     (run.path / "verdict.json").write_text("{}")
     said = kdyno("judge", "last")
-    assert said.status == 0 and "is no verdict" in said.err
+    assert said.status == 0 and "is not a verdict" in said.err
     now = run.verdict()
     assert now and [flag.text[:4] for flag in now.flags if flag.kind == "damaged"] == ["0004"]
     assert not (run.path / "first-verdict.json").exists()

@@ -182,14 +182,14 @@ def test_a_run_keeps_a_bench_and_shows_it(
         ),
         (
             lambda it: it["ns"]["wide"].update({GRID[0].id: ["1"] * 8}),
-            '"1", text, stands where',
+            '"1", text, is given, but',
         ),
         (lambda it: it["loads"][0].update(id="L1/fixed/65/aligned"), "is 'L1/fixed/64/aligned'"),
         (
             lambda it: it["contenders"][0].update(rank="rivl"),
             r'rank: "rivl" .* "rival"',
         ),
-        (lambda it: it.update(blocks=True), "blocks: true, true or false, stands"),
+        (lambda it: it.update(blocks=True), "blocks: true, true or false, is given"),
         (lambda it: it.update(kind="copies"), 'no "kind": "memcpy-bench"'),
     ],
 )

@@ -80,7 +80,7 @@ def test_every_shape_becomes_a_file_that_describes_itself() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("fast", "is no shape"),
+        ("fast", "is not a shape"),
         ("avx2-128", "a tail or a number of bytes is missing"),
         ("mmx-128-overlap", "registers 'mmx' is not known"),
         ("avx2-100-overlap", "must be a power of two"),

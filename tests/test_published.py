@@ -183,7 +183,7 @@ def test_effects_of_factors_stand_beside_the_cross(tmp_path: Path) -> None:
     found = {it.what: it.published for it in beside(load("athlon"), verdict)}
     at_two = found["generic_no_modules: smp on at jobs 2 (whole)"]
     assert at_two == pytest.approx(((95.29 / 182.25) * (95.23 / 183.81)) ** 0.5)
-    # preempt is no factor of the article, so nothing at its levels is compared.
+    # preempt is not a factor of the article, so nothing at its levels is compared.
     assert not [what for what in found if "preempt" in what]
 
 

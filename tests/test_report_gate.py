@@ -102,7 +102,7 @@ CELL = effect("whole@4", "equivalent", suite="kernel-compile")
         ([level("slower"), level("faster", factor="hz")], ["slower:hz"], 0),
         ([level("slower", "conditional", other="jobs", at="4")], ["slower"], 10),
         ([level("slower", "interaction", other="jobs", at="4")], ["slower"], 0),
-        ([level("slower", factor="jobs")], ["slower"], 0),  # -j 4 is no regression of -j 1
+        ([level("slower", factor="jobs")], ["slower"], 0),  # -j 4 is not a regression of -j 1
         ([level("slower", equivalent_too=True)], ["slower"], 0),
         ([level("inconclusive")], ["slower"], 0),
         ([level("inconclusive")], ["inconclusive"], 11),

@@ -87,7 +87,7 @@ def test_nothing_hostile_gets_through() -> None:
     ):
         if isinstance(found, bytes):
             continue  # a picture or a table in a format that has no markup to get through
-        # A no-break space of our own, between a number and its unit, is no control character.
+        # A no-break space of our own, between a number and its unit, is not a control character.
         printable = found.replace("\n", "").replace("\xa0", " ")
         assert printable.isprintable()
         found.encode()

@@ -119,7 +119,7 @@ def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Pa
     for run, state, reason in (
         (broken.name, "damaged", "manifest.json: damaged"),
         (later.name, "schema 0", "written in schema 0, this kdyno reads 1"),
-        (odd.name, "damaged", "is no verdict"),
+        (odd.name, "damaged", "is not a verdict"),
         (stopped.name, "interrupted", "interrupted: terminated"),
         ("2026-01-05T0800-empty-0000", "empty", "there is no manifest.json"),
         (writer.run.name, "running", ""),
@@ -342,12 +342,12 @@ def test_the_command(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
     stored(runs, verdict(FASTER))
     site = tmp_path / "site"
     said = kdyno("report", "--all", "-o", site, "--json", "-")
-    assert said.status == 0 and "index.html (1 of 1 runs drawn anew)" in said.err
+    assert said.status == 0 and "index.html (1 of 1 runs drawn again)" in said.err
     facts = json.loads(said.out)
     assert (facts["runs"], facts["made"], facts["kept"]) == (1, 1, 0)
     assert (site / "index.html").is_file()
     for words, told in (
-        (("report", "--all"), "name it by -o"),
+        (("report", "--all"), "name it with -o"),
         (("report", "last", "--all", "-o", site), "RUN goes with one run"),
         (("report", "--all", "-f", "html", "-o", site), "-f goes with one run"),
         (("report",), "which run?"),

@@ -211,7 +211,7 @@ def test_devices_and_pipes_are_refused(tmp_path: Path, tree: Path, cache: Path) 
 def test_source_that_is_no_kernel(tree: Path, cache: Path, gone: str, message: str) -> None:
     shutil.rmtree(tree / gone) if (tree / gone).is_dir() else (tree / gone).unlink()
     for source in (f"path:{tree}", f"tar:{make_tar(tree, tree.with_suffix('.tar'))}"):
-        with pytest.raises(UsageError, match=f"is no kernel source: it {message}"):
+        with pytest.raises(UsageError, match=f"is not a kernel source: it {message}"):
             got(source, cache)
     assert not list((cache / "trees").glob("*"))
 

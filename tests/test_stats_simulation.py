@@ -19,7 +19,7 @@ COMMAND = Path(__file__).resolve().parent.parent / "benchmarks" / "statistics.py
 
 @pytest.fixture(scope="module")
 def command() -> ModuleType:
-    # By path: the folder's name is no package, and "statistics" is one of Python's modules.
+    # By path: the folder's name is not a package, and "statistics" is one of Python's modules.
     spec = importlib.util.spec_from_file_location("statistics_command", COMMAND)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -98,7 +98,7 @@ def test_links_and_pipes_are_not_followed(tmp_path: Path) -> None:
         read(path)
     (path / "host.json").unlink()
     os.mkfifo(path / "host.json")
-    with pytest.raises(ToolError, match="no regular file"):
+    with pytest.raises(ToolError, match="not a regular file"):
         read(path)
     (path / "host.json").unlink()
     (path / "host.json").mkdir()

@@ -95,7 +95,7 @@ def test_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("simd", "2 runs match"),
         ("zzz", "no such run"),
         (older.name[:-4] + "zzzz", "did you mean"),
-        ("/", "no run"),
+        ("/", "is not a run"),
         ("a/b", "no such folder"),
         ("", "names no run"),
         ("a\0b", "names no run"),

@@ -93,13 +93,13 @@ def test_a_figure_of_the_command_s_own() -> None:
 @pytest.mark.parametrize(
     ("trial", "words"),
     [
-        (Trial(("memcpi=avx2",), ("ls",)), ["'memcpi=avx2' is no kernel", "Did you mean memcpy="]),
+        (Trial(("memcpi=avx2",), ("ls",)), ["'memcpi=avx2' is not a", "Did you mean memcpy="]),
         (Trial(("stok",), ("ls",)), ["Did you mean stock?"]),
-        (Trial(("memcpy=",), ("ls",)), ["'memcpy=' is no kernel"]),
-        (Trial(("cflags=-O3,stock",), ("ls",)), ["'stock' is no kernel"]),
+        (Trial(("memcpy=",), ("ls",)), ["'memcpy=' is not a kernel"]),
+        (Trial(("cflags=-O3,stock",), ("ls",)), ["'stock' is not a kernel"]),
         (Trial(("memcpy=fsrm,memcpy=avx2",), ("ls",)), ["memcpy is there twice"]),
         (Trial(("memcpy=fsrm", "memcpy=fsrm"), ("ls",)), ["'fsrm' is there twice"]),
-        (Trial(("cpus=two",), ("ls",)), ["a whole number is wanted"]),
+        (Trial(("cpus=two",), ("ls",)), ["a whole number is expected"]),
         (Trial(("stock",), ()), ["which command?"]),
         (Trial(("stock",), ("no-such-program",)), ["no-such-program is not there"]),
         (Trial(("stock",), ("./no/such",)), ["./no/such is not there"]),

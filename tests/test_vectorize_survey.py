@@ -248,15 +248,15 @@ def test_the_documented_example(
     ("words", "told"),
     [
         (("--flags", "avx"), "Did you mean avx2?"),
-        (("--flags", "x=rm -rf"), "no list of compiler flags"),
+        (("--flags", "x=rm -rf"), "not a list of compiler flags"),
         (("--format", "pdf"), "no such format"),
-        (("-o", "survey.pdf"), "no format goes by '.pdf'"),
+        (("-o", "survey.pdf"), "no format has the suffix '.pdf'"),
         (("--json", "-", "-f", "csv"), "both want stdout"),
         (("no-such-thing",), "neither a file or folder"),
         (("debian:linux-source-7.3", "--variant", "x"), "goes with an experiment file"),
         (("{saved}", "--flags", "avx2"), "is built already"),
         (("{saved}", "--profile", "no-such-run"), "no-such-run"),
-        (("{broken}",), "no survey, or a damaged one"),
+        (("{broken}",), "not a survey, or a damaged one"),
         (("{broken}", "--profile", "{broken}"), "broken.json"),
     ],
 )

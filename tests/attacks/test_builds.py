@@ -246,7 +246,7 @@ def test_an_image_of_one_source_is_not_taken_for_anothers(toy: Toy, tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_configuration_by_a_hostile_kconfig_is_not_the_baselines(toy: Toy) -> None:
-    # Only a program's source differs, which is no part of the configuration's name.
+    # Only a program's source differs, which is not a part of the configuration's name.
     recipe = toy.recipe(settling(toy, "lying", "true\n"))
     lying = replace(recipe, changes=recipe.changes.only([]))
     stock = toy.recipe(variant("x", "CONFIG_HZ=250"))

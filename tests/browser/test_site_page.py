@@ -162,7 +162,7 @@ def test_two_runs_are_compared_and_never_judged(shown: Shown, summaries: list[Su
     words = page.locator("#compare-table td:nth-child(6)").all_inner_texts()
     assert words == ["differs", "differs"]
     text = page.locator("main").inner_text()
-    assert "Not booted in turns" in text
+    assert "Measured one after the other" in text
     assert not {"faster", "slower", "equivalent"} & set(text.split())
     page.locator("#variant-a").select_option("mine")
     page.locator("#variant-b").select_option("mine")
@@ -186,7 +186,7 @@ def test_comparisons_that_mean_nothing_are_refused(shown: Shown, summaries: list
     page.locator("#run-b").select_option(nightly[0].page)
     assert "Both sides are the same" in refused.inner_text()
     page.locator("#variant-b").select_option("mine")
-    assert "booted in turns: its report has their verdict" in refused.inner_text()
+    assert "measured together: its report has their verdict" in refused.inner_text()
     page.locator("#run-b").select_option(nightly[1].page)
     assert not refused.is_visible() and result.is_visible()
 

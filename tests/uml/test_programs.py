@@ -112,7 +112,7 @@ def test_programs_without_a_figure_are_errors_of_their_case(built: Built, tmp_pa
     assert "no figure" in reasons["nothing"] and "printed nothing" in reasons["nothing"]
     assert "the figure is nan" in reasons["nan"]
     assert "the figure is negative" in reasons["negative"]
-    assert "no number but 'soon'" in reasons["text"]
+    assert "not a number but 'soon'" in reasons["text"]
     assert "2 figures" in reasons["twice"]
     assert "signal 9" in reasons["dies"]
     assert found["run/good"].score == 1.5

@@ -10,7 +10,7 @@ EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json -"
 
 
 def verb(json: Json = None) -> int:
-    """Say what this machine has and lacks for kdyno, and how the rest is installed."""
+    """Show what this machine has and lacks for kdyno, and how to install the rest."""
     from kdyno.doctor.doctor import examine, install_line, suites_line, this_family
 
     check_writable(json)

@@ -50,7 +50,7 @@ def _version(asked: bool) -> None:
 def _main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Say the version."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     pass
@@ -104,7 +104,7 @@ def _prepare_streams() -> None:
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode is no error
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode is not an error
 
 
 def _lose_output() -> None:
@@ -147,7 +147,7 @@ def main() -> int:
         say(f"kdyno: {problem}")
         return problem.exit_status
     except BrokenPipeError:
-        # The reader of our output is gone (`kdyno list | head`): that is no error of ours.
+        # The reader of our output is gone (`kdyno list | head`): that is not an error of ours.
         _lose_output()
         return 0
     except OSError as problem:

@@ -91,7 +91,7 @@ def verb(
     if chart is not None:
         drawings.check(chart, chosen.name if chosen else None)
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
-        raise UsageError(f"{chosen.name} is no text for a terminal: add -o FILE{chosen.suffix}")
+        raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
     check_format(scoring, chosen.name if chosen else None)
     found = stored_run(run, runs)
     verdict = found.verdict()

@@ -21,11 +21,15 @@ LOOK_EVERY_S = 2.0
 def verb(
     port: Annotated[
         int,
-        typer.Option("--port", min=0, max=65535, help="Port; 0 takes any that is free."),
+        typer.Option("--port", min=0, max=65535, help="Port; 0 takes any free one."),
     ] = PORT,
     bind: Annotated[
         str,
-        typer.Option("--bind", metavar="ADDRESS", help="Address to listen on; others may look!"),
+        typer.Option(
+            "--bind",
+            metavar="ADDRESS",
+            help="Address to listen on; who reaches it can read the runs.",
+        ),
     ] = LOCAL,
     full: Annotated[
         bool, typer.Option("--full", help="Reports with every chart; a second or more each.")
@@ -47,7 +51,7 @@ def verb(
     check_writable(json)
     folder = runs_folder(runs)
     if not folder.is_dir():
-        raise UsageError(f"{folder}: there is no such folder of runs; choose another by --runs")
+        raise UsageError(f"{folder}: there is no such folder of runs; choose another with --runs")
     # Where the pages lie between sessions, so that only what changed is made again.
     key = sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     site: Path = cache_root() / "sites" / key

@@ -61,12 +61,12 @@ def verb(
         typer.Option(
             "--figure",
             metavar="REGEX",
-            help="The figure in what the command prints, one group; without it the time is it.",
+            help="The figure in what the command prints, one group; else its time is the figure.",
         ),
     ] = None,
     unit: Annotated[str, typer.Option("--unit", help="Unit of the figure.")] = "",
     better: Annotated[
-        str, typer.Option("--better", help="higher or lower; lower if not said.")
+        str, typer.Option("--better", help="higher or lower; without it, lower.")
     ] = "",
     cpus: Annotated[int, typer.Option("--cpus", min=1, help="CPUs of the guest.")] = 1,
     memory: Annotated[str, typer.Option("--memory", help="Memory of the guest.")] = "1G",
@@ -82,7 +82,7 @@ def verb(
     no_wait: NoWait = False,
     json: Json = None,
 ) -> int:
-    """Time any command of yours in several kernels, without an experiment file."""
+    """Time any command of your own in several kernels, without an experiment file."""
     from kdyno.experiment import loader
     from kdyno.experiment.overrides import Overrides
     from kdyno.measure.commands import Trial, experiment_text

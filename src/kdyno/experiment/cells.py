@@ -65,11 +65,11 @@ def read_case_level(data: object, path: KeyPath, mistakes: Mistakes) -> CaseLeve
     for name, value in table.table("set").items():
         at = (*path, "set", name)
         if not _SETTING.fullmatch(name):
-            mistakes.add(at, f"{quoted(name)} is no setting: {_SETTING_RULE}")
+            mistakes.add(at, f"{quoted(name)} is not a setting: {_SETTING_RULE}")
         elif isinstance(value, bool) or not isinstance(value, int | float | str):
             table.wrong_type(at, value, "a number or text")
         elif not str(value).isprintable() or not str(value):
-            mistakes.add(at, f"{quoted(value)} is empty or holds a control character")
+            mistakes.add(at, f"{quoted(value)} is empty or contains a control character")
         else:
             found.append((name, str(value)))
     return CaseLevel(tuple(found), table.text("case"))
@@ -121,7 +121,7 @@ def expanded(
             if level.case and level.case not in chosen:
                 mistakes.add(
                     ("factor", factor, name),
-                    f"{quoted(level.case)} is no case that a [[suite]] here measures",
+                    f"{quoted(level.case)} is not a case that a [[suite]] here measures",
                     allowed=[case for use in uses for case in use.cases],
                     near=level.case,
                 )

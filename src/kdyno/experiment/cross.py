@@ -140,5 +140,5 @@ def _refuse_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
                 mistakes.add(
                     (*layer.path, key),
                     f"{key} is set here and in {spelled(having[0].path)}: "
-                    "which one counts in a cell that has both?",
+                    "which one applies in a cell that has both?",
                 )

@@ -19,7 +19,7 @@ _LARGEST_BYTES = 1 << 20
 
 
 def normal_line(line: str) -> str | None:
-    """The line as a .config has it; None when it is no configuration line."""
+    """The line as a .config has it; None when it is not a configuration line."""
     if match := _LINE.fullmatch(line):
         return line if match[2] != "n" else f"# CONFIG_{match[1]} is not set"
     return line if _UNSET.fullmatch(line) else None
@@ -49,7 +49,7 @@ def fragments(
             named = [ConfigFragment(spelled(path), (line,))]
         elif _is_meant_as_line(entry):
             mistakes.add(
-                path, f"{quoted(entry)} is no configuration line: {_LINE_RULE}", found=entry
+                path, f"{quoted(entry)} is not a configuration line: {_LINE_RULE}", found=entry
             )
         else:
             named = _from_files(path, entry, dirs, machine, mistakes)
@@ -98,7 +98,7 @@ def _from_files(
         meant = f". Did you mean {quoted(hint)}?" if hint else ""
         mistakes.add(
             path,
-            f"{quoted(entry)} is no fragment, and no file beside the experiment{meant}"
+            f"{quoted(entry)} is neither a fragment nor a file beside the experiment{meant}"
             + ("" if meant else ".")
             + f" Fragments: {', '.join(names) or 'none'}; or write CONFIG_X=y",
             found=entry,
@@ -113,7 +113,7 @@ def _from_files(
 def _from_file(path: KeyPath, entry: str, file: Path, mistakes: Mistakes) -> ConfigFragment | None:
     try:
         if file.stat().st_size > _LARGEST_BYTES:
-            mistakes.add(path, f"{file.name} is larger than 1 MB, so it is no fragment")
+            mistakes.add(path, f"{file.name} is larger than 1 MB, so it is not a fragment")
             return None
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
@@ -131,7 +131,7 @@ def _read(path: KeyPath, name: str, text: str, mistakes: Mistakes) -> ConfigFrag
             if stripped and not stripped.startswith("#"):
                 mistakes.add(
                     path,
-                    f"{name}, line {number}: {quoted(stripped)} is no configuration line: "
+                    f"{name}, line {number}: {quoted(stripped)} is not a configuration line: "
                     f"{_LINE_RULE}",
                     found=name,
                 )

@@ -91,7 +91,7 @@ def _source(table: Table, folder: Path, vocabulary: Vocabulary) -> str | None:
     kind, colon, rest = text.partition(":")
     forms = [f"{kind}:…" for kind in vocabulary.source_kinds]
     if not colon or kind not in vocabulary.source_kinds or not rest:
-        problem = "has nothing after the colon" if colon and not rest else "is no source"
+        problem = "has nothing after the colon" if colon and not rest else "is not a source"
         table.mistakes.add(
             table.at("source"), f"{quoted(text)} {problem}", allowed=forms, near=f"{kind}:…"
         )
@@ -145,12 +145,12 @@ def _patches(table: Table, folder: Path, vocabulary: Vocabulary) -> tuple[Path, 
 def _no_patch(file: Path) -> str | None:
     try:
         if file.stat().st_size > _LARGEST_PATCH_BYTES:
-            return "is larger than 16 MB, so it is no patch"
+            return "is larger than 16 MB, so it is not a patch"
         content = file.read_bytes()
     except OSError as problem:
         return f"cannot be read: {problem.strerror}"
     if b"\n@@ " not in content and b"\nGIT binary patch" not in content:
-        return "is no patch: it has no hunk (a line beginning with @@). Make it with diff -u or git"
+        return "is not a patch: it has no hunk (a line beginning with @@). Use diff -u or git"
     return None
 
 
@@ -178,7 +178,7 @@ def _cflags(table: Table) -> tuple[str | None, tuple[tuple[str, str], ...]]:
         elif not _C_FILE.fullmatch(name) or ".." in name.split("/"):
             table.mistakes.add(
                 path,
-                f'{quoted(name)} is no .c file of a kernel tree, like "lib/sort.c", and not "*"',
+                f'{quoted(name)} is not a .c file of a kernel tree, like "lib/sort.c", and not "*"',
             )
         else:
             files[name] = flags
@@ -199,7 +199,7 @@ def _compiler(table: Table) -> str | None:
     if not _COMPILER.fullmatch(text):
         table.mistakes.add(
             table.at("compiler"),
-            f'{quoted(text)} is no compiler. Allowed: one program, like "gcc-12" or a path; '
+            f'{quoted(text)} is not a compiler. Allowed: one program, like "gcc-12" or a path; '
             "flags go into cflags",
         )
         return None
@@ -217,7 +217,7 @@ def _sysctl(table: Table) -> tuple[tuple[str, str], ...]:
     for name, value in _flattened(raw):
         path = (*table.at("sysctl"), name)
         if not _SYSCTL.fullmatch(name):
-            table.mistakes.add(path, f"{quoted(name)} is no sysctl, like vm.swappiness")
+            table.mistakes.add(path, f"{quoted(name)} is not a sysctl, like vm.swappiness")
         elif isinstance(value, str) and value and value.isprintable():
             found[name.replace("/", ".")] = value
         elif isinstance(value, int) and abs(value) < 1 << 64:

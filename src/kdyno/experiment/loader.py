@@ -58,14 +58,14 @@ def load(path: Path, vocabulary: Vocabulary) -> Experiment:
         raise UsageError(f"{path} cannot be read: {problem}") from problem
     if len(raw) > _LARGEST_BYTES:
         raise UsageError(
-            f"{path} is larger than 1 MB: that is no experiment file. Is it the right file?"
+            f"{path} is larger than 1 MB: that is not an experiment file. Is it the right file?"
         )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = raw[: problem.start].count(b"\n") + 1
         raise UsageError(
-            f"{path}:{line}: byte 0x{raw[problem.start]:02x} is no UTF-8. "
+            f"{path}:{line}: byte 0x{raw[problem.start]:02x} is not UTF-8. "
             "Save the file as UTF-8 text"
         ) from problem
     experiment = parse(text, str(path), path.absolute().parent, vocabulary)
@@ -131,7 +131,7 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
         elif match := _SYNTAX_END.search(said):
             line = max(1, len(text.splitlines()))
             said = f"{said[: match.start()]} (at the end of the file)"
-        hint = '. Text stands in quotes, "…"' if said.startswith("Invalid value") else ""
+        hint = '. Text is written in quotes, "…"' if said.startswith("Invalid value") else ""
         refuse(origin, [(line, f"this is not TOML: {said}{hint}")])
     except (ValueError, RecursionError, OverflowError) as problem:
         # Numbers of thousands of digits, impossible dates, brackets in brackets in brackets.
@@ -213,7 +213,7 @@ def _baseline(top: Table, found: tuple[Variant, ...], alone: bool, mistakes: Mis
     baseline = top.text("baseline")
     if isinstance(top.raw("baseline"), str) and baseline not in names:
         mistakes.add(
-            top.at("baseline"), f"{quoted(baseline)} is no variant", allowed=names, near=baseline
+            top.at("baseline"), f"{quoted(baseline)} is not a variant", allowed=names, near=baseline
         )
     return baseline
 

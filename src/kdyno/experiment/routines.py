@@ -92,7 +92,7 @@ def _file(table: Table, path: KeyPath, name: str, folder: Path) -> str | None:
     """The file as an absolute path; the experiment's folder is where relative ones begin."""
     place = Path(os.path.normpath(folder / Path(name).expanduser()))
     if not name.endswith(".S") or not is_file(place):
-        why = "no routine's file ends so: it is FILE.S" if not name.endswith(".S") else "no file"
+        why = "a routine's file is named FILE.S" if not name.endswith(".S") else "no file"
         table.mistakes.add(path, f"{quoted(name)}: {why} {place}".rstrip(), found=name)
         return None
     return str(place)

@@ -133,7 +133,7 @@ def _figure(table: Table) -> tuple[str | None, str, str]:
         groups = re.compile(figure).groups
     except re.error as problem:
         table.mistakes.add(
-            table.at("figure"), f"{quoted(figure)} is no regular expression: {problem}"
+            table.at("figure"), f"{quoted(figure)} is not a regular expression: {problem}"
         )
         groups = 1
     if groups != 1:
@@ -161,7 +161,7 @@ def _cases(table: Table, suite: str, known: tuple[str, ...]) -> tuple[str, ...]:
         is_pattern = any(letter in text for letter in "*?[")
         matched = [case for case in known if fnmatchcase(case, text)] if is_pattern else [text]
         if not matched or not set(matched) <= set(known):
-            what = "matches no case" if is_pattern else "is no case"
+            what = "matches no case" if is_pattern else "is not a case"
             table.mistakes.add(
                 path, f"{quoted(text)} {what} of {suite}", allowed=known, near=text, found=text
             )
@@ -199,5 +199,5 @@ def _run_case(table: Table, command: tuple[str, ...]) -> tuple[str, ...]:
         )
     for path, text in asked:
         if not NAME.fullmatch(text):
-            table.mistakes.add(path, f"{quoted(text)} is no name: {NAME_RULE}", found=text)
+            table.mistakes.add(path, f"{quoted(text)} is not a name: {NAME_RULE}", found=text)
     return tuple(text for _path, text in asked[:1])

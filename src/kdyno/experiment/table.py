@@ -61,7 +61,7 @@ class Table:
             self.wrong_type(path, value, 'text in quotes, "…",')
             return default
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
-            self.mistakes.add(path, f"{quoted(value)} holds a control character or a line end")
+            self.mistakes.add(path, f"{quoted(value)} contains a control character or a line end")
             return default
         return value
 
@@ -95,7 +95,7 @@ class Table:
     def name(self, key: str, default: str = "") -> str:
         value = self.text(key, default)
         if key in self and isinstance(self.raw(key), str) and not NAME.fullmatch(value):
-            self.mistakes.add(self.at(key), f"{quoted(self.raw(key))} is no name: {NAME_RULE}")
+            self.mistakes.add(self.at(key), f"{quoted(self.raw(key))} is not a name: {NAME_RULE}")
             return default
         return value
 
@@ -170,7 +170,7 @@ class Table:
         if match is None:
             self.mistakes.add(
                 self.at(key),
-                f'{quoted(value)} is no amount of memory. Allowed: text like "512M" or "1G"',
+                f'{quoted(value)} is not an amount of memory. Allowed: text like "512M" or "1G"',
             )
             return default
         size_bytes = int(match[1]) << _SHIFTS[match[2].upper()]
@@ -192,7 +192,8 @@ class Table:
             return {}
         for name in value:
             if not NAME.fullmatch(name):
-                self.mistakes.add((*self.at(key), name), f"{quoted(name)} is no name: {NAME_RULE}")
+                path = (*self.at(key), name)
+                self.mistakes.add(path, f"{quoted(name)} is not a name: {NAME_RULE}")
         return value
 
 

@@ -53,6 +53,6 @@ def judge_again(run: Run, otherwise: Otherwise) -> tuple[Verdict, Manifest]:
 def _interrupted(verdict: Verdict) -> Flag:
     return Flag(
         kind="interrupted",
-        text=f"measuring did not come to its end; judged are the {sum(verdict.boots.values())} "
+        text=f"measuring did not come to its end; judged were the {sum(verdict.boots.values())} "
         "boots that ended well (`kdyno run --resume RUN` goes on)",
     )

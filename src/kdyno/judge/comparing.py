@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs against each other: kernels that somebody booted by hand, one after the other.
 
-kdyno's own verdicts rest on blocks: kernels booted in turns, so that drift cancels. Here nothing
-was booted in turns, so the rules are stricter (docs/comparing.md): a verdict needs three runs or
+kdyno's own verdicts rest on blocks: kernels interleaved, so that drift cancels. Here nothing
+was interleaved, so the rules are stricter (docs/comparing.md): a verdict needs three runs or
 more of each kernel, and the runs of one must not all come before those of the other. Otherwise
 the word is inconclusive, and at most "differs" is noted.
 """
@@ -116,7 +116,7 @@ def _verdict_allowed(first: _Arm, second: _Arm) -> str:
     if max(times[0]) < min(times[1]) or max(times[1]) < min(times[0]):
         return (
             f"all runs of {first.label} and of {second.label} lie on one side of each other in "
-            "time, so that slow drift looks like a difference; boot them in turns"
+            "time, so that slow drift looks like a difference; boot them alternately"
         )
     return ""
 
@@ -194,7 +194,7 @@ def _flags(
     flags = [
         Flag(
             kind="not-interleaved",
-            text="these runs were not booted in turns by kdyno: whatever changed between them, "
+            text="these runs were measured one after the other: whatever changed between them, "
             "temperature, updates, what else ran, is in the differences",
         )
     ]
@@ -215,7 +215,7 @@ def _flags(
         text = f"no verdict: {why}{differs if mine else ''}"
         flags.append(Flag(kind="no-verdict", text=text, variant=arm.label))
     if left_out:
-        text = f"compared are the common cases only; left out: {', '.join(left_out)}"
+        text = f"only the common cases are compared; left out: {', '.join(left_out)}"
         flags.append(Flag(kind="common-cases", text=text))
     seconds = {
         name

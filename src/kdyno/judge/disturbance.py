@@ -28,7 +28,7 @@ _MEANING = {
     "clock": "the guest's clock and the host's disagree",
     "kernel-warning": "the kernel printed warnings",
     "low-parallelism": "parallelism fell below half of -j for a tenth of a case or more",
-    "guest-channel": "the guest printed what is no result where results are due",
+    "guest-channel": "the guest printed something other than results where results are due",
 }
 
 

@@ -94,14 +94,14 @@ def parse(text: str) -> SourceSpec:
             + "; ".join(KINDS.values())
         )
     if not rest or any(ord(letter) < 32 or ord(letter) == 127 for letter in rest):
-        problem = "has nothing after the colon" if not rest else "holds a control character"
+        problem = "has nothing after the colon" if not rest else "contains a control character"
         raise UsageError(f"source {text!r} {problem}. It is written {KINDS[kind]}")
     if kind == "git":
         return _parse_git(text, rest)
     if kind == "debian" and not _PACKAGE.fullmatch(rest):
-        raise UsageError(f"source {text!r}: {rest!r} is no Debian package name. {KINDS[kind]}")
+        raise UsageError(f"source {text!r}: {rest!r} is not a Debian package name. {KINDS[kind]}")
     if kind == "kernel.org" and not _RELEASE.fullmatch(rest):
-        raise UsageError(f"source {text!r}: {rest!r} is no kernel release. {KINDS[kind]}")
+        raise UsageError(f"source {text!r}: {rest!r} is not a kernel release. {KINDS[kind]}")
     return SourceSpec(kind, rest)
 
 
@@ -121,7 +121,7 @@ def _parse_git(text: str, rest: str) -> SourceSpec:
         )
     if ref.startswith("-") or not _REF.fullmatch(ref):
         raise UsageError(
-            f"source {text!r}: {ref!r} is no branch, tag or commit "
+            f"source {text!r}: {ref!r} is not a branch, tag or commit "
             "(letters, digits and _ . / @ ^ ~ { } + -, not beginning with '-')"
         )
     return SourceSpec("git", place, ref)

@@ -92,7 +92,7 @@ def of_boot(
     if ended.stopped == "timeout":
         kind = "hang" if not said_hello else "timeout"
         where = "before the guest program answered" if not said_hello else "in the job"
-        return found or Diagnosis(kind, f"no end within {ended.wall_s:.0f} s, {where}; killed")
+        return found or Diagnosis(kind, f"did not end within {ended.wall_s:.0f} s, {where}; killed")
     if ended.stopped:
         return found or Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
     if fatal:

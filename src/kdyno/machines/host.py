@@ -205,7 +205,7 @@ def _diagnosis(ended: Ended, said: Transcript, text: str, *, sandboxed: bool) ->
     if said.bye is not None:
         return None
     if ended.stopped == "timeout":
-        return Diagnosis("timeout", f"no end within {ended.wall_s:.0f} s; killed")
+        return Diagnosis("timeout", f"did not end within {ended.wall_s:.0f} s; killed")
     if ended.stopped == "flood":
         return Diagnosis("flood", "the job printed more than is read from one")
     if ended.stopped:

@@ -34,7 +34,7 @@ _ONE = "the host runs one kernel, and it is never rebooted"
 CAN = Can(
     turns=_ONE,
     profile=(
-        "a profile tells the kernel under test from the host's, and here they are the same; "
+        "a profile separates the kernel under test from the host's, and here they are the same; "
         "`perf record -a` on that machine shows its kernel"
     ),
     count=(

@@ -165,7 +165,7 @@ def _variant(shorthand: str, folder: Path) -> tuple[str, list[str]]:
         if not equals or key not in _KEYS or not value.strip():
             hint = meant(key, [*(f"{known}=" for known in _KEYS), STOCK], " Did you mean {}?")
             raise UsageError(
-                f"-k {shorthand}: {part!r} is no kernel.{hint} A kernel is {STOCK}, or "
+                f"-k {shorthand}: {part!r} is not a kernel.{hint} A kernel is {STOCK}, or "
                 f"{', '.join(f'{known}=…' for known in _KEYS)}, several joined by commas"
             )
         if key in values and key not in (*_LISTS, "sysctl"):

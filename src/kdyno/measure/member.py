@@ -41,7 +41,7 @@ class Member:
         return self.plan.variant
 
     def send(self, order: str, limit_s: float) -> None:
-        """What it said before is no answer to this."""
+        """What it said before is not an answer to this."""
         self._listen()
         self._heard.clear()
         self.session.send(order, limit_s)

@@ -106,7 +106,7 @@ CHARTS: dict[str, Callable[[Evidence], Drawing | None]] = {
 
 
 def check(chart: str, format: str | None) -> None:
-    """UsageError for a chart that there is not, or a format that is no picture."""
+    """UsageError for a chart that there is not, or a format that is not a picture."""
     if chart not in CHARTS:
         raise UsageError(f"--chart {chart!r}: there are {', '.join(CHARTS)}{meant(chart, CHARTS)}")
     if format is None and chart == IN_CHARACTERS:

@@ -6,7 +6,7 @@ The rules, in the order in which they are applied:
 - 10: a watched case is slower. Small (inside ±equivalent) does not count, since the asker said
   that it does not matter; neither does what lies inside the noise floor, which is undecided.
 - 1: a watched case or variant failed, or nothing that is watched was measured. A kernel that did
-  not boot is no slow kernel, and a comparison that never took place is no pass.
+  not boot is not a slow kernel, and a comparison that never took place is not a pass.
 - 11: a watched case is inconclusive, or slower inside the noise floor.
 - 0: none of it.
 

@@ -18,7 +18,7 @@ SUFFIX = ".hyperfine.json"
 
 
 def export_run(evidence: Evidence) -> str:
-    """One result per case and variant, one time per boot. What is no time is left out."""
+    """One result per case and variant, one time per boot. What is not a time is left out."""
     results = []
     for case in evidence.cases:
         for variant in evidence.variants:

@@ -81,7 +81,7 @@ def _counted(suite: xml.Element, totals: dict[str, int]) -> None:
 
 
 def _testcase(suite: xml.Element, variant: str, name: str) -> xml.Element:
-    # Without a time some readers refuse the file; how long it was measured is no test's duration.
+    # Without a time some readers refuse the file; the time of measuring is not a test's duration.
     return xml.SubElement(suite, "testcase", classname=plain.name(variant), name=name, time="0")
 
 

@@ -52,7 +52,7 @@ def export_run(evidence: Evidence) -> bytes:
 
 
 def _rows(evidence: Evidence) -> list[tuple[Any, ...]]:
-    """In the order of the schema. Names are given as they are: a column is no terminal."""
+    """In the order of the schema. Names are given as they are: a column is not a terminal."""
     experiment = _utf8(evidence.verdict.experiment)
     rows = []
     for case in evidence.cases:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Two kernels that were not booted in turns: effects without blocks.
+"""Two kernels that were measured one after the other: effects without blocks.
 
 Nothing here cancels drift. ``between_runs`` takes whole runs as the sample, so what changes from
 one run to the next is in its interval; ``within_runs`` knows only the spread inside the runs and

@@ -26,7 +26,7 @@ Better = Literal["higher", "lower"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 HOPELESS_BLOCKS = 100_000
-"""A prediction beyond this is no advice; it becomes None."""
+"""A prediction beyond this is not advice; it becomes None."""
 
 
 RULE = "hl-signedrank-holm/1"

@@ -97,7 +97,7 @@ class Folder:
             try:
                 found = os.fstat(descriptor)
                 if not stat.S_ISREG(found.st_mode):
-                    raise ToolError(f"{self.path / name}: is no regular file")
+                    raise ToolError(f"{self.path / name}: is not a regular file")
                 if found.st_size > limit_bytes:
                     raise ToolError(
                         f"{self.path / name}: {found.st_size} bytes, at most {limit_bytes} expected"

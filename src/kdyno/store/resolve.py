@@ -50,4 +50,4 @@ def _checked(path: Path) -> Path:
         raise UsageError(f"{str(path)[:100]}: {error.strerror}") from error
     if not found:
         raise UsageError(f"{path}: there is no such folder; `kdyno list runs` shows the runs")
-    raise UsageError(f"{path}: is no run (there is no {MANIFEST} in it)")
+    raise UsageError(f"{path}: is not a run (there is no {MANIFEST} in it)")

@@ -93,7 +93,7 @@ class Run:
         except (ValueError, RecursionError) as error:
             raise ToolError(f"{self.path / IMAGES / name}: damaged: {error}") from None
         if not isinstance(value, dict):
-            raise ToolError(f"{self.path / IMAGES / name}: damaged: is no JSON object")
+            raise ToolError(f"{self.path / IMAGES / name}: damaged: is not a JSON object")
         return value
 
     def boots(self) -> Iterator[BootRecord | Damaged]:
@@ -216,7 +216,7 @@ def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWrite
     try:
         runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ToolError(f"{runs}: {error.strerror}; choose another folder by --runs") from error
+        raise ToolError(f"{runs}: {error.strerror}; choose another folder with --runs") from error
     _remove_abandoned(runs)
     stamp = datetime.now().strftime("%Y-%m-%dT%H%M")
     with Folder.open(runs) as parent:
@@ -242,7 +242,9 @@ def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWrite
 def open_run(path: Path) -> Run:
     """The run at this path, to read; UsageError when there is none."""
     if not (path / MANIFEST).is_file():
-        raise UsageError(f"{path}: is no run (there is no {MANIFEST} in it); see `kdyno list runs`")
+        raise UsageError(
+            f"{path}: is not a run (there is no {MANIFEST} in it); see `kdyno list runs`"
+        )
     return Run(path)
 
 

@@ -228,12 +228,12 @@ class Verdict(BaseModel):
         import json
 
         text = json.dumps(self.to_data(), indent=1, ensure_ascii=False)
-        # A reason may quote a console that was no UTF-8; lone surrogates cannot be written.
+        # A reason may quote a console that was not UTF-8; lone surrogates cannot be written.
         return text.encode("utf-8", "replace").decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Verdict:
-        """ValueError (pydantic's among them) or RecursionError when it is no verdict."""
+        """ValueError (pydantic's among them) or RecursionError when it is not a verdict."""
         import json
 
         data = json.loads(text)
@@ -250,12 +250,12 @@ class Verdict(BaseModel):
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             where = ".".join(str(part)[:60] for part in first["loc"])
             raise UsageError(
-                f"{path}: is no verdict: {where + ': ' if where else ''}{first['msg']}. "
+                f"{path}: is not a verdict: {where + ': ' if where else ''}{first['msg']}. "
                 "`kdyno judge RUN` judges its boots again"
             ) from None
         except (ValueError, RecursionError) as error:
             raise UsageError(
-                f"{path}: is no verdict: {str(error)[:200]}. "
+                f"{path}: is not a verdict: {str(error)[:200]}. "
                 "`kdyno judge RUN` judges its boots again"
             ) from None
         if verdict.schema_ != 1:

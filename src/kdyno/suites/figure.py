@@ -36,13 +36,13 @@ class Reading:
 
 
 def pattern_problem(pattern: object) -> str | None:
-    """Why this is no regular expression with one group; None when it is."""
+    """Why this is not a regular expression with one group; None when it is."""
     if not isinstance(pattern, str) or not pattern:
         return f"is {pattern!r}, but must be a regular expression with one group"
     try:
         groups = re.compile(pattern, re.MULTILINE).groups
     except re.error as problem:
-        return f"is {pattern!r}, which is no regular expression: {problem}"
+        return f"is {pattern!r}, which is not a regular expression: {problem}"
     if groups != 1:
         return f"is {pattern!r}, which has {groups} groups; the figure is what ONE group matches"
     return None
@@ -54,7 +54,7 @@ def number(text: str) -> float:
     if word.lower().lstrip("+-") in ("nan", "inf", "infinity"):
         raise NoFigure(f"the figure is {word}")
     if _NUMBER.fullmatch(word) is None:
-        raise NoFigure(f"the figure is no number but {clean(word, 60)!r}")
+        raise NoFigure(f"the figure is not a number but {clean(word, 60)!r}")
     value = float(word)
     if not math.isfinite(value):
         raise NoFigure(f"the figure {word} is beyond every number")

@@ -43,7 +43,7 @@ def _pattern(pattern: str) -> str:
 def _bytes(size: str) -> int:
     match = _SIZE.fullmatch(size)
     if match is None:
-        raise ValueError(f'{quoted(size)} is no size such as "512M" or "1G"')
+        raise ValueError(f'{quoted(size)} is not a size such as "512M" or "1G"')
     return int(match[1]) << (20 if match[2] == "M" else 30)
 
 
@@ -106,7 +106,7 @@ class CaseFile(FromFile):
         for key in ("settings", "quick"):
             for name in getattr(self, key):
                 if not _SETTING.fullmatch(name) or name in BUILTIN:
-                    raise wrong(f"{key}.{name}", "is no name of a setting: a-z, 0-9 and _")
+                    raise wrong(f"{key}.{name}", "is not a name of a setting: a-z, 0-9 and _")
         if self.program:
             self._fit_program()
         else:
@@ -127,9 +127,9 @@ class CaseFile(FromFile):
         known = list(self.settings)
         for name in self.quick:
             if name not in (*known, "warmups"):
-                raise wrong(f"quick.{name}", "is no setting", name, known)
+                raise wrong(f"quick.{name}", "is not a setting", name, known)
         if self.load and self.load not in known:
-            raise wrong("load", f"{quoted(self.load)} is no setting", self.load, known)
+            raise wrong("load", f"{quoted(self.load)} is not a setting", self.load, known)
         for key, words in (("command", self.program), ("prepare", self.prepare)):
             for name in (name for word in words for name in placeholders(word)):
                 if name not in {*known, *BUILTIN}:

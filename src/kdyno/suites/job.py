@@ -71,7 +71,7 @@ def _line(where: str, text: str) -> str:
 def _case_lines(index: int, case: CaseJob) -> list[str]:
     where = f"{case.suite}/{case.case}"
     if not _BENCH.match(case.bench):
-        raise UsageError(f"{where}: bench {case.bench!r} is no name of a benchmark")
+        raise UsageError(f"{where}: bench {case.bench!r} is not a name of a benchmark")
     lines = [f"case {index} {case.bench}"]
     if (case.seconds is None) == (case.operations is None):
         raise UsageError(f"{where}: exactly one of seconds and operations must be given")
@@ -102,7 +102,7 @@ def render(job: Job, nonce: str) -> str:
     lines = ["kdyno-job 1", f"nonce {nonce}"]
     for name, value in job.sysctl:
         if not _SYSCTL.match(name) or ".." in name or len(name) > 255:
-            raise UsageError(f"sysctl: {name!r} is no name of a setting, such as vm.swappiness")
+            raise UsageError(f"sysctl: {name!r} is not a name of a setting, such as vm.swappiness")
         _line(f"sysctl {name}", value)
         if not 1 <= len(value.encode()) <= 255:
             raise UsageError(f"sysctl {name}: the value must have 1 to 255 bytes")

@@ -17,7 +17,7 @@ EXTRA_KEYS_MAX = 32
 
 
 class Nonsense(ValueError):
-    """A line that is no record; the text says why."""
+    """A line that is not a record; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -133,23 +133,23 @@ class Fields:
     def whole(self, key: str, least: int = 0, most: int = NS_MAX) -> int:
         value = self.data.get(key)
         if type(value) is not int or not least <= value <= most:
-            raise Nonsense(f"{key} is no whole number from {least} to {most}")
+            raise Nonsense(f"{key} is not a whole number from {least} to {most}")
         return value
 
     def text(self, key: str) -> str:
         value = self.data.get(key)
         if not isinstance(value, str):
-            raise Nonsense(f"{key} is no text")
+            raise Nonsense(f"{key} is not text")
         return clean(value)
 
     def reps(self) -> tuple[tuple[int, int], ...]:
         value = self.data.get("reps")
         if not isinstance(value, list) or not 1 <= len(value) <= REPS_MAX:
-            raise Nonsense(f"reps is no list of 1 to {REPS_MAX} repetitions")
+            raise Nonsense(f"reps is not a list of 1 to {REPS_MAX} repetitions")
         pairs = []
         for pair in value:
             if not isinstance(pair, list) or len(pair) != 2:
-                raise Nonsense("a repetition is no pair")
+                raise Nonsense("a repetition is not a pair")
             pairs.append(
                 (
                     Fields({"operations": pair[0]}).whole("operations", 1, OPERATIONS_MAX),
@@ -161,9 +161,9 @@ class Fields:
     def extra(self) -> dict[str, str]:
         value = self.data.get("extra", {})
         if not isinstance(value, dict) or len(value) > EXTRA_KEYS_MAX:
-            raise Nonsense(f"extra is no object of at most {EXTRA_KEYS_MAX} texts")
+            raise Nonsense(f"extra is not an object of at most {EXTRA_KEYS_MAX} texts")
         if not all(isinstance(text, str) for text in value.values()):
-            raise Nonsense("extra has something that is no text")
+            raise Nonsense("extra has something that is not text")
         # A program's output keeps its control characters, but must be possible to write.
         return {
             clean(key): text.encode("utf-8", "replace").decode("utf-8")
@@ -175,7 +175,7 @@ def decode(line: bytes) -> dict[str, Any]:
     """The JSON object of a line; Nonsense whatever the bytes are."""
 
     def no_constant(name: str) -> Any:
-        raise Nonsense(f"{name} is no number")
+        raise Nonsense(f"{name} is not a number")
 
     try:
         data = json.loads(line.decode("utf-8"), parse_constant=no_constant)

@@ -48,7 +48,7 @@ Jobs = Annotated[
     int | None, typer.Option("-j", "--jobs", min=1, help="Parallel jobs of a kernel build.")
 ]
 Refresh = Annotated[
-    bool, typer.Option("--refresh", help="Ask for newer packages and branches of the sources.")
+    bool, typer.Option("--refresh", help="Look for newer packages and branches of the sources.")
 ]
 Variants = Annotated[
     list[str] | None,
@@ -110,7 +110,7 @@ Scoring = Annotated[
     typer.Option(
         "--scoring",
         metavar="WORD",
-        help="Show indices and group scores, too: kdyno (medians) or unixbench (its own trimming).",
+        help="Also show indices and group scores: kdyno (medians) or unixbench (its own trimming).",
     ),
 ]
 
@@ -123,7 +123,7 @@ def runs_folder(given: Path | None) -> Path:
     if runs.exists() and not runs.is_dir():
         from kdyno.errors import UsageError
 
-        raise UsageError(f"{runs}: the folder of the runs is no folder (--runs DIR, $KDYNO_RUNS)")
+        raise UsageError(f"{runs}: the folder of runs is not a folder (--runs DIR, $KDYNO_RUNS)")
     return runs
 
 
@@ -197,5 +197,5 @@ def consent(experiment: Experiment, yes: bool) -> None:
     if asked is None:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"{asked}. Drop a factor or name variants by --variant; or say --yes")
+        raise UsageError(f"{asked}. Drop a factor or name variants with --variant; or pass --yes")
     typer.confirm(f"{safe(asked)}. Go ahead?", abort=True, err=True)

@@ -127,7 +127,7 @@ def write_json(value: object, file: str) -> None:
 
 
 def write_json_text(text: str | bytes, file: str) -> None:
-    """The same for what is JSON already. A name that is no UTF-8 is kept as Python reads it."""
+    """The same for what is JSON already. A name that is not UTF-8 is kept as Python reads it."""
     if isinstance(text, bytes):
         text = text.decode()
     write(_NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text), file)

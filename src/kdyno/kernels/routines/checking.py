@@ -52,7 +52,7 @@ class Checked:
 def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
     """Check ``routine``, or take what was found for the same code on the same CPU before.
 
-    UsageError when the file is no assembly or this CPU lacks what it requires.
+    UsageError when the file is not assembly or this CPU lacks what it requires.
     """
     if lacking := cpu.missing(routine.requires):
         raise UsageError(
@@ -98,7 +98,7 @@ def judge(routine: Routine, mode: str, status: int, output: str, seconds: float)
         violations = [line for line in lines if ": " in line and line is not summary]
         why = f"signal {-status}" if status < 0 else f"exit status {status}"
         if status == _TIMED_OUT:
-            why = f"no end within {TIMEOUT_S:.0f} s"
+            why = f"did not end within {TIMEOUT_S:.0f} s"
         violations.append(f"died: the program that checks it ended with {why}")
     elif bool(violations) != bool(status):
         violations.append("died: the program that checks it contradicts itself")

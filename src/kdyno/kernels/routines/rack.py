@@ -86,7 +86,7 @@ def assembled(
 ) -> Path:
     """The object file of an assembly text. ``routine``: a stranger's, of one function.
 
-    UsageError with gcc's words where it is no assembly, and where it brings more than a function.
+    UsageError with gcc's words where it is not assembly, and where it brings more than a function.
     """
     folder = cache_root / "memcpy" / "objects"
     shim = "".join(it.read_text("utf-8") for it in sorted((NATIVE / "shim").rglob("*.h")))

@@ -33,7 +33,7 @@ def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) ->
         return _remote(spec, cache, progress, refresh)
     folder = Path(spec.rest).expanduser().resolve()
     if not folder.is_dir():
-        raise UsageError(f"source {spec}: {folder} is no folder")
+        raise UsageError(f"source {spec}: {folder} is not a folder")
     ref = spec.ref or "HEAD"
     verify = ["rev-parse", "--verify", "--end-of-options"]
     try:
@@ -101,7 +101,7 @@ def _fetch(spec: SourceSpec, own: Path, kept: str, progress: Progress) -> None:
         return
     except ToolError as problem:
         shallow = problem
-    # Not every server hands out a bare commit, and REF~2 is no name that a server knows.
+    # Not every server hands out a bare commit, and REF~2 is not a name that a server knows.
     everything = ["+refs/heads/*:refs/theirs/heads/*", "+refs/tags/*:refs/theirs/tags/*"]
     progress(f"fetching all of {spec.rest}: the server does not give {spec.ref} alone", None)
     unshallow = ["--unshallow"] if (own / "shallow").is_file() else []

@@ -90,7 +90,7 @@ def parts(folder: Path) -> tuple[Path, ...]:
             return tuple(dict.fromkeys((place, home, *_shared(home))))
         if _is_store(place):
             return tuple(dict.fromkeys((place, *_shared(place))))
-    raise UsageError(f"{folder} is no git repository (nor any of the parent directories)")
+    raise UsageError(f"{folder} is not a git repository (nor any of the parent directories)")
 
 
 def _linked(git: Path) -> Path:
@@ -99,7 +99,7 @@ def _linked(git: Path) -> Path:
         return git
     home = git.parent / _first_line(git).removeprefix("gitdir:").strip()
     if not (home / "HEAD").is_file():
-        raise UsageError(f"{git.parent} is no git repository: {git} leads to none")
+        raise UsageError(f"{git.parent} is not a git repository: {git} leads to none")
     return home.resolve()
 
 

@@ -156,7 +156,7 @@ def place(
 
 
 def kernel_version(root: Path, asked: str) -> str:
-    """``VERSION.PATCHLEVEL.SUBLEVEL`` and EXTRAVERSION; UsageError when it is no kernel."""
+    """``VERSION.PATCHLEVEL.SUBLEVEL`` and EXTRAVERSION; UsageError when it is not a kernel."""
     missing = [name for name in ("Makefile", "Kbuild") if not (root / name).is_file()]
     missing += [] if (root / "arch").is_dir() else ["arch/"]
     fields: dict[str, str] = {}
@@ -171,7 +171,7 @@ def kernel_version(root: Path, asked: str) -> str:
     if missing:
         top = ", ".join(sorted(entry.name for entry in root.iterdir())[:8]) or "nothing"
         raise UsageError(
-            f"source {asked} is no kernel source: it lacks {', '.join(missing)}. "
+            f"source {asked} is not a kernel source: it lacks {', '.join(missing)}. "
             f"At its top there is {top}"
         )
     numbers = [fields["VERSION"], fields["PATCHLEVEL"], fields.get("SUBLEVEL") or "0"]

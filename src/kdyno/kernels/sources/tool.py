@@ -88,7 +88,7 @@ def run(
         )
     except FileNotFoundError as problem:
         raise ToolError(
-            f"cannot run {argv[0]}: {problem.strerror}. `kdyno doctor` says how to install it"
+            f"cannot run {argv[0]}: {problem.strerror}. `kdyno doctor` shows how to install it"
         ) from problem
     if done.returncode not in allowed:
         raise_failure(called or argv, done.returncode, done.stderr.decode("utf-8", "replace"))

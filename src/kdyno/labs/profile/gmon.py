@@ -47,7 +47,7 @@ def parse(data: bytes) -> Gmon:
     if not data:
         raise ToolError("gmon.out is empty: the kernel did not end by a clean power-off")
     if len(data) < _HEAD.size or data[:4] != _MAGIC:
-        raise ToolError("gmon.out: is no profile (it does not begin with gmon)")
+        raise ToolError("gmon.out: is not a profile (it does not begin with gmon)")
     _magic, version = _HEAD.unpack_from(data)
     if version != 1:
         raise ToolError(f"gmon.out: version {version}, known is 1")

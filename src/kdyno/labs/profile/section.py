@@ -112,7 +112,7 @@ def _sum(it: Difference) -> Html:
         text += f"; CPU time measured without the profiler’s help: {_with_limits(it.measured)}"
     if it.unexplained_s is not None:
         text += f"; in no function: {seconds(it.unexplained_s, True)} s"
-    return tag("p", f"{text}. Pale bars: the interval holds zero.", class_="legend")
+    return tag("p", f"{text}. Pale bars: the interval contains zero.", class_="legend")
 
 
 def _with_limits(change: Change) -> str:

@@ -33,7 +33,7 @@ def _with(variant: Variant, fragment: ConfigFragment) -> Variant:
             if option == _SMP and option in wanted and line != wanted[option]:
                 raise UsageError(
                     f"variant {variant.name!r} has {line} (from {own.origin}), and gprof cannot "
-                    "profile a kernel for several CPUs. Leave it out by --variant, or take "
+                    "profile a kernel for several CPUs. Leave it out with --variant, or take "
                     "--method perf"
                 )
     return replace(variant, config=(*variant.config, fragment), cpus=None)

@@ -75,17 +75,18 @@ def verb(
         typer.Option("--stacks", help="perf: kernels with frame pointers, for whole stacks."),
     ] = False,
     again: Annotated[
-        bool, typer.Option("--replace", help="Throw away the run's profile made otherwise.")
+        bool,
+        typer.Option("--replace", help="Replace the run's profile if it was made differently."),
     ] = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Boot nothing: show the profile that the run has.")
+        bool, typer.Option("--show", help="Boot nothing; show the profile that the run has.")
     ] = False,
     top: Annotated[
         int, typer.Option("--top", min=1, max=100_000, help="Functions in each table.")
     ] = 15,
     published: Annotated[
         str | None,
-        typer.Option("--published", metavar="NAME", help="This article's profile beside."),
+        typer.Option("--published", metavar="NAME", help="Show this article's profile beside it."),
     ] = None,
     folded: Annotated[
         str | None,
@@ -101,7 +102,7 @@ def verb(
     no_wait: NoWait = False,
     json: Json = None,
 ) -> int:
-    """Seconds per function of every kernel at the same work, by perf or gprof, and differences."""
+    """Show seconds per function of every kernel at the same work, and what differs."""
     from kdyno.labs.profile.boots import Asked
     from kdyno.labs.profile.record import stored_profiles
     from kdyno.labs.published.files import load as load_article

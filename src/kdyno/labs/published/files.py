@@ -60,7 +60,7 @@ def load_file(path: Path) -> Published:
     try:
         return _published(path.stem, data, file)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
-        raise UsageError(f"{path}: {problem!r}: is no published table that kdyno knows") from None
+        raise UsageError(f"{path}: {problem!r}: is not a table that kdyno knows") from None
 
 
 def _folder() -> Path:

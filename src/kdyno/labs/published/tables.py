@@ -62,7 +62,7 @@ def as_json(article: Published) -> dict[str, Any]:
 
 def _source(table: Table) -> str:
     base = "+".join(table.baseline)
-    runs = "runs not told"
+    runs = "number of runs not given"
     if table.samples == 1:
         runs = "one run each"
     elif table.samples:

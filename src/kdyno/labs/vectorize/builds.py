@@ -56,7 +56,7 @@ def refuse_unknown(compiler: Compiler, flags: FlagSet, wanted: Extract) -> None:
             )
 
         done = tried(flags.cflags.split())
-        # GCC names its dumps after the object, which is no file here: those are left out.
+        # GCC names its dumps after the object, which is not a file here: those are left out.
         asked = [word for word in wanted.flags.split() if not word.startswith("-fdump")]
         record = tried(asked) if asked and done.status == 0 else None
     if done.status != 0:
@@ -115,7 +115,7 @@ def survey_of_file(path: Path) -> Survey:
     """A survey as ``--json`` wrote it; ToolError when it is damaged."""
     try:
         if path.stat().st_size > _LARGEST_BYTES:
-            raise ToolError(f"{path}: larger than {_LARGEST_BYTES >> 20} MB: that is no survey")
+            raise ToolError(f"{path}: larger than {_LARGEST_BYTES >> 20} MB: that is not a survey")
         return survey_from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as problem:
-        raise ToolError(f"{path}: is no survey, or a damaged one: {problem}") from None
+        raise ToolError(f"{path}: is not a survey, or a damaged one: {problem}") from None

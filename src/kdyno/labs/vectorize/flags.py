@@ -59,7 +59,7 @@ def flag_set(text: str) -> FlagSet:
     words = cflags.split()
     if not words or not all(word.startswith("-") and _FLAG.fullmatch(word) for word in words):
         raise UsageError(
-            f'--flags {text!r}: {cflags!r} is no list of compiler flags, such as "-O3 -msse2"'
+            f'--flags {text!r}: {cflags!r} is not a list of compiler flags, such as "-O3 -msse2"'
         )
     return FlagSet(name, " ".join(words))
 

@@ -196,7 +196,7 @@ def parts(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part
 
 def head(survey: Survey) -> list[str]:
     damaged = [
-        f"{side.flags.name}: {it}; what stands before is counted"
+        f"{side.flags.name}: {it}; what comes before it is counted"
         for side in survey.sides
         for it in side.damaged()
     ]

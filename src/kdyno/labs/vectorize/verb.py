@@ -33,8 +33,8 @@ def verb(
         str,
         typer.Argument(
             metavar="[WHAT]",
-            help="A kernel source, an experiment file, the object tree of a build of yours, "
-            "or a survey that --json wrote.",
+            help="A kernel source, an experiment file, the object tree of your own build, "
+            "or a survey written by --json.",
         ),
     ] = "debian:linux-source-7.3",
     flags: Annotated[
@@ -129,8 +129,8 @@ def _format(given: str | None, output: str | None) -> str:
     suffix = Path(output).suffix.lower()
     if suffix not in _SUFFIXES:
         raise UsageError(
-            f"-o {output}: no format goes by {suffix or 'no suffix'!r}. Take one of "
-            f"{', '.join(_SUFFIXES)}, or say --format"
+            f"-o {output}: no format has the suffix {suffix!r}. Take one of "
+            f"{', '.join(_SUFFIXES)}, or pass --format"
         )
     return _SUFFIXES[suffix]
 

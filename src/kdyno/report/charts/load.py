@@ -63,7 +63,7 @@ class Load:
 
 
 def looks(text: str) -> tuple[Look, ...]:
-    """From ``100:1:100 201:2:98``; what is no look is left out."""
+    """From ``100:1:100 201:2:98``; what is not a look is left out."""
     found = []
     for word in text.split()[:_LOOKS_MOST]:
         parts = word.split(":")

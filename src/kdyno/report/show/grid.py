@@ -116,7 +116,7 @@ def headed(columns: Sequence[Column]) -> list[Column]:
 
 
 def plainly(value: Value) -> str:
-    """A value without a unit: four digits of what is no whole number."""
+    """A value without a unit: four digits of what is not a whole number."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

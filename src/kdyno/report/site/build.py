@@ -65,7 +65,7 @@ def build_site(
     UsageError for an unusable folder; a run that is damaged becomes a line that says so.
     """
     if not runs.is_dir():
-        raise UsageError(f"{runs}: there is no such folder of runs; choose another by --runs")
+        raise UsageError(f"{runs}: there is no such folder of runs; choose another with --runs")
     if out.resolve() == runs.resolve():
         raise UsageError(f"-o {out}: is the folder of the runs themselves; name another one")
     prepare(out)

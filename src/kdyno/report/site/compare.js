@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Two runs beside each other. The rules are those of `kdyno compare`: one machine, the same work,
-// and no verdict from runs that were not booted in turns. Stands behind frame.js.
+// and no verdict from runs that were measured one after the other. Comes after frame.js.
 
 const site = JSON.parse(document.getElementById("site-data").textContent);
 const memoryTolerance = 0.02;
@@ -32,7 +32,7 @@ const isolated = (text) => element("bdi", text);
 // Why the two cannot be compared; "" when they can.
 const refusal = (a, b, va, vb) => {
   if (a === b && va === vb) return "Both sides are the same: choose another run or variant.";
-  if (a === b) return "Both are variants of one run, which were booted in turns: its report has their verdict.";
+  if (a === b) return "Both are variants of one run, which were measured together: its report has their verdict.";
   if (a.kind !== b.kind)
     return `A was measured on the machine kind ${a.kind}, B on ${b.kind}: their figures have nothing in common.`;
   const most = Math.max(a.memory ?? 0, b.memory ?? 0);
@@ -107,7 +107,7 @@ const shown = () => {
   for (const head of document.querySelectorAll("#compare-table [aria-sort]")) head.removeAttribute("aria-sort");
   const said = [];
   if (!why) {
-    said.push("Not booted in turns: drift between the runs is in these figures. A verdict needs one run of both kernels, or three runs of each in turns.");
+    said.push("Measured one after the other: drift between the runs is in these figures. A verdict needs one run of both kernels, or three alternating runs of each.");
     if (a.kernels[va][1] && a.kernels[va][1] === b.kernels[vb][1])
       said.push("Both are one and the same kernel: what differs is the machine or the time.");
     const left = new Set([...sa.keys(), ...sb.keys()].filter((at) => !alike.includes(at)));

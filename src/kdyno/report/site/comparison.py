@@ -22,7 +22,7 @@ def comparison(summaries: Sequence[Summary], live: bool = False) -> str:
     found.sort(key=lambda it: (it.created, it.name), reverse=True)
     intro = tag(
         "p",
-        "These runs were not booted in turns: whatever changed between them, temperature, "
+        "These runs were measured one after the other: whatever changed between them, temperature, "
         "updates, what else ran, is in the differences. So there is no verdict here, at most "
         "“differs”, which means more than the spread within the two runs.",
         class_="facts",

@@ -80,7 +80,7 @@ def _explained() -> Html:
         f"kernel “linear”, min_size {LEAST_RUN}, jump 1), from {LEAST_POINTS} runs on. A further "
         f"level must lower the squared error by {PENALTY:g} × ln(runs) × the variance between "
         f"neighbouring runs (at least {100 * SMALLEST_SPREAD:g} % spread), last {LEAST_RUN} runs "
-        f"at least, and have a median {SURE:g} standard errors off: so one odd run is no change, "
+        f"at least, and have a median {SURE:g} standard errors off: one odd run is not a change, "
         f"and the newest change is seen {LEAST_RUN - 1} runs late. Of series without any change, "
         f"at most 5 % show one all the same with normal noise; with odd runs among them (one in "
         f"20) up to 15 % of the longest."
@@ -91,7 +91,7 @@ def _explained() -> Html:
             "be made for this Python yet)."
         )
     what = (
-        "Runs are not booted in turns with each other, so a change of a score may be the machine, "
+        "Runs are not interleaved with each other, so a change of a score may be the machine, "
         "its updates or its neighbours: look for one that comes with another kernel, and settle it "
         "by one run of both kernels. An effect (variant ÷ baseline) comes from blocks within one "
         f"run and does not see such drift. Below {figures.percent(TOO_LITTLE, signed=False)} a "

@@ -21,7 +21,7 @@ FOLDERS = ("runs", "history", ".data")
 
 
 def prepare(folder: Path) -> None:
-    """Makes the folder. UsageError when it is no folder of ours or cannot be written."""
+    """Makes the folder. UsageError when it is not a folder of ours or cannot be written."""
     try:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"-o {folder}: is a file; --all writes a folder, such as -o site/")
@@ -58,7 +58,7 @@ def write(path: Path, text: str) -> None:
 
 
 def state(folder: Path) -> dict[str, Any]:
-    """What the last build left in the marker; {} when there is none or it is no JSON."""
+    """What the last build left in the marker; {} when there is none or it is not JSON."""
     try:
         found = json.loads((folder / MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -90,7 +90,7 @@ class SiteServer(ThreadingHTTPServer):
             self._changed.notify()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Silence: a browser that goes away in the middle is no news."""
+        """Silence: a browser that goes away in the middle is not news."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: what others ask for is no text for this terminal."""
+        """Nothing: what others ask for is not text for this terminal."""
 
 
 def _read(site: Path, folder: str, name: str) -> bytes | None:
@@ -183,7 +183,7 @@ def _family(bind: str) -> socket.AddressFamily:
         found = socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise UsageError(
-            f"--bind {bind!r}: is no address of this machine ({error}); "
+            f"--bind {bind!r}: is not an address of this machine ({error}); "
             "127.0.0.1 is this machine alone, 0.0.0.0 every network"
         ) from error
     return found[0][0]

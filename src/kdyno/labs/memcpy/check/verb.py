@@ -27,7 +27,7 @@ def verb(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Every third size and offset or so.")
+        bool, typer.Option("--quick", help="About every third size and offset.")
     ] = False,
     kernel: Annotated[
         bool,
@@ -42,7 +42,7 @@ def verb(
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
-    """Check that memory routines copy right, touch nothing else and leave the CPU as it was."""
+    """Check that memory routines copy correctly, touch nothing else and leave the CPU as it was."""
     from kdyno import sandbox
     from kdyno.kernels import cpu
     from kdyno.kernels.routines.checking import check

@@ -167,7 +167,7 @@ def _rows(
 ) -> Iterable[tuple[str, dict[str, Any]]]:
     rows = data.get(key)
     if not isinstance(rows, list):
-        raise UsageError(f"{origin}: {key} is no list; see docs/memcpy.md")
+        raise UsageError(f"{origin}: {key} is not a list; see docs/memcpy.md")
     if len(rows) > most:
         raise UsageError(f"{origin}: {key} has {len(rows)} entries, at most {most} are read")
     for number, row in enumerate(rows):

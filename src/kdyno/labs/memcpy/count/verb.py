@@ -51,7 +51,7 @@ def verb(
     ] = 0.5,
     operations: Annotated[
         int | None,
-        typer.Option("--operations", min=1, help="So many operations of each case instead."),
+        typer.Option("--operations", min=1, help="This many operations of each case instead."),
     ] = None,
     source: Annotated[
         str, typer.Option("--source", help="Kernel source, as in an experiment file.")
@@ -69,7 +69,7 @@ def verb(
     ] = 100_000,
     top: Annotated[int, typer.Option("--top", min=1, help="Call sites to show.")] = 20,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="Tell the calls within one function apart.")
+        bool, typer.Option("--offsets", help="List the calls within one function separately.")
     ] = False,
     jobs: Jobs = None,
     refresh: Refresh = False,

@@ -106,7 +106,7 @@ def parse_shape(text: str) -> Shape:
     match = _NAME.fullmatch(text)
     if match is None:
         raise UsageError(
-            f"{text!r} is no shape. A shape is {FORM}, like avx512-256-overlap-rep-8192; "
+            f"{text!r} is not a shape. A shape is {FORM}, like avx512-256-overlap-rep-8192; "
             f"registers: {', '.join(WIDTHS)}; tails: overlap, string, mask"
         )
     function = match["function"] or "memcpy"

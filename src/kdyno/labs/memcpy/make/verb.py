@@ -60,7 +60,7 @@ def verb(
             raise UsageError(f"--name {name}: the file's name says {own}; they must be the same")
         name = own
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
-        raise UsageError(f"{name!r} is no name for a routine: letters, digits, - _ and . only")
+        raise UsageError(f"{name!r} is not a name for a routine: letters, digits, - _ and . only")
     text = generate(wanted, name)
     write(text, output)
     if json is not None:

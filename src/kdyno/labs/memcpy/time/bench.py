@@ -137,7 +137,7 @@ def measure(
             block >= plan.fewest_blocks and spent_s * (block + 1) / block > plan.seconds
         ):
             break
-    remarks = [f"the size of {it} is not told by this machine" for it in known.guessed]
+    remarks = [f"this machine does not say how large {it} is" for it in known.guessed]
     return Bench(
         plan=plan.name,
         created=created,

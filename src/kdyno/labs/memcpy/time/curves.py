@@ -22,7 +22,7 @@ _RIVALS = {"orig": ("ink", (6, 3)), "fsrm": ("baseline", (6, 3)), "rep-movsb": (
 _OTHERS = {"glibc": ("muted", (2, 2)), "nothing": ("muted", (1, 3))}
 _CEILING = "ceiling"
 _FEWEST = 3
-"""A curve of fewer sizes is no curve."""
+"""A curve of fewer sizes is not a curve."""
 
 
 def drawn_entries(bench: Bench) -> tuple[Entry, ...]:

@@ -98,7 +98,7 @@ def sizes(most: int = MOST, around: bool = True) -> list[int]:
 
 
 def quick() -> Plan:
-    """A first impression, below a minute."""
+    """A first impression, in less than a minute."""
     loads = [fixed("L1", size, "aligned") for size in sizes()]
     loads += [fixed("L1", size, it) for it in ("both", "aliased") for size in _some()]
     loads += [drawn("L1", *it) for it in RANGES]

@@ -61,7 +61,7 @@ def _best(bench: Bench) -> Html:
         Column("Copied", lambda it: tables.label(*it[0])),
         Column("Fastest", lambda it: it[1].name, "name"),
         Column("Time ÷ rival’s", lambda it: tables.ratio_cell(it[1].ratio), "number"),
-        Column("Not told apart from it", lambda it: tables.few(it[1].others)),
+        Column("Not distinguishable from it", lambda it: tables.few(it[1].others)),
     ]
     facets = {"level": lambda it: it[0][0], "mode": lambda it: it[0][1]}
     tip = (

@@ -159,7 +159,7 @@ _BEST = (
     Column("bytes", lambda it: span(it.least, it.most), "number"),
     Column("routine", lambda it: it.name, "name"),
     Column("time ÷ rival’s", lambda it: ratio_cell(it.ratio)),
-    Column("not told apart from it", lambda it: few(it.others)),
+    Column("not distinguishable from it", lambda it: few(it.others)),
 )
 
 

@@ -86,7 +86,7 @@ def figure(text: str) -> float:
     """A positive, finite number. ValueError for anything else."""
     value = float(text)
     if not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{text[:40]!r} is no time")
+        raise ValueError(f"{text[:40]!r} is not a time")
     return value
 
 

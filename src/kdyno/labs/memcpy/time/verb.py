@@ -26,12 +26,12 @@ EXAMPLES = (
 
 Routines = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ROUTINE]...", help="Names or FILE.S; default: all that there are."),
+    typer.Argument(metavar="[ROUTINE]...", help="Names or FILE.S; default: all."),
 ]
 Tree = Annotated[
     Path | None,
     typer.Option(
-        "--tree", metavar="DIR", help="Kernel source for memcpy_orig; default: one of the cache."
+        "--tree", metavar="DIR", help="Kernel source for memcpy_orig; default: one in the cache."
     ),
 ]
 BenchSeed = Annotated[int, typer.Option("--seed", min=0, help="Seed of orders, places and copies.")]
@@ -49,7 +49,7 @@ OUTPUTS = (".html", ".svg", ".png")
 def verb(
     routine: Routines = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A first impression, below a minute.")
+        bool, typer.Option("--quick", help="A first impression, in less than a minute.")
     ] = False,
     paper: Annotated[
         bool,
@@ -122,7 +122,7 @@ def verb(
 
 
 def _run(text: str, runs: Path | None) -> Path:
-    """The run's folder; what is no run is refused before anything is timed."""
+    """The run's folder; what is not a run is refused before anything is timed."""
     run = stored_run(text, runs)
     run.manifest()
     return run.path
@@ -183,7 +183,7 @@ def timed(names: list[str], material: Material, tree: Path | None, seed: int, wa
         left = f", about {duration(step.left_s)} left" if step.left_s is not None else ""
         line.show(f"timing, block {step.block + 1}, {100 * step.part:.0f} %{left}")
 
-    line.show("checking that the routines copy right", force=True)
+    line.show("checking that the routines copy correctly", force=True)
     try:
         field = gather(names, tree, cache, checked, material.plan.only)
         require_some(field)

@@ -61,8 +61,8 @@ def _predicted(tuned: Tuned) -> str:
     it = tuned.prediction
     if it is None:
         return (
-            "No prediction: give memcpy's share of the time by --share, or --profile "
-            "(`kdyno profile` writes one), and a kernel source by --tree."
+            "No prediction: give memcpy's share of the time with --share, or --profile "
+            "(`kdyno profile` writes one), and a kernel source with --tree."
         )
     percent = figures.percent(it.share.value, signed=False, decimals=1)
     ends = "" if it.ends is None else f" ({figures.interval(it.ends)})"

@@ -57,7 +57,7 @@ def verb(
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Build and boot it too: predicted beside measured."),
+        typer.Option("--verify", help="Also build and boot it; show predicted beside measured."),
     ] = False,
     case: Annotated[
         list[str] | None,
@@ -141,7 +141,7 @@ def _material(copies: Path | None, level: str) -> Material:
     if copies is None:
         found = shipped_distribution()
         if found is None:
-            raise UsageError("which copies? Give a file that `kdyno memcpy histogram -o` wrote")
+            raise UsageError("which copies? Give a file written by `kdyno memcpy histogram -o`")
         return with_copies(plan, found, (), level)
     if copies.suffix == ".json":
         return with_copies(plan, read_distribution(copies), (), level)

@@ -41,7 +41,7 @@ def section(evidence: Evidence) -> Html | None:
     if boots:
         note = (
             "What started one boot of each kernel. kdyno hands over the job and the channel for "
-            "results as open files; the job stands in the boot’s job.json."
+            "results as open files; the job is in the boot’s job.json."
         )
         parts += [tag("p", note), *boots]
     return join(parts)

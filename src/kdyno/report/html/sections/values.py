@@ -14,7 +14,7 @@ from kdyno.report.show.markup import Html
 ORDER = 15
 TITLE = "Values"
 TIP = (
-    "One boot of one kernel: the intervals tell how steady its repetitions were, not how another "
+    "One boot of one kernel: the intervals show how steady its repetitions were, not how another "
     "boot would come out."
 )
 

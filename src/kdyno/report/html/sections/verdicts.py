@@ -51,7 +51,7 @@ def _legend(items: list[Effect], verdict: Verdict) -> Html:
         band = figures.tolerance(verdict.equivalent)
         lines.append(f"Equivalent: the interval lies inside {band}.")
     if any(it.verdict == "inconclusive" for it in items):
-        lines.append("Inconclusive: the interval holds both no difference and one that matters.")
+        lines.append("Inconclusive: the interval contains both no difference and one that matters.")
     if any(it.noise_floor is not None for it in items):
         lines.append("Noise floor: how far the baseline differs from its own copy.")
     if any(it.exact for it in items):
