@@ -196,7 +196,9 @@ def test_without_its_experiment_an_old_run_cannot_be_compared(tmp_path: Path) ->
 def test_what_the_first_boot_told_stays_with_the_run(tmp_path: Path) -> None:
     run = made(tmp_path, at=1)
     flags = (Flag(kind="drift", text="x"), Flag(kind="ptrace-mode", text="slower"))
-    judged = Verdict(experiment="x", baseline="stock", boots={}, flags=flags, confidence=0.7)
+    judged = Verdict(
+        experiment="x", baseline="stock", boots={}, flags=flags, confidence=0.7, precision=0
+    )
     (run.path / "verdict.json").write_text(judged.to_json())
     found = whole_manifest(run)
     assert found.machine and [it.kind for it in found.machine.caveats] == ["machine", "ptrace-mode"]

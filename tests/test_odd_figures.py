@@ -84,7 +84,7 @@ def test_a_margin_that_is_none_is_refused(
     data = json.loads((run / "verdict.json").read_text())
     (run / "verdict.json").write_text(json.dumps(data | {key: value}))
     said = kdyno("report", run.name, "-f", "html")
-    assert said.status == 2 and f"verdict.json: is no verdict: {key}: " in said.err
+    assert said.status == 2 and f"verdict.json: is not a verdict: {key}: " in said.err
 
 
 @pytest.mark.parametrize("words", [(), ("-f", "markdown"), ("--chart", "effects")], ids=str)

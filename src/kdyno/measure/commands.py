@@ -187,7 +187,7 @@ def _value(key: str, found: list[str], folder: Path) -> str:
         return _list(found)
     if key == "cpus":
         if not found[0].isdigit():
-            raise UsageError(f"cpus={found[0]}: a whole number is wanted")
+            raise UsageError(f"cpus={found[0]}: a whole number is expected")
         return found[0]
     if key == "sysctl":
         pairs = [value.partition("=") for value in found]

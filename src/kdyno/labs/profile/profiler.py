@@ -92,8 +92,7 @@ class Profiler:
     def _read(
         self, machine: Machine, so_far: Profile, outcome: Outcome, block: int, folder: Path
     ) -> Profile:
-        if not self._sandboxed and OUTSIDE not in so_far.notes:
-            so_far = dataclasses.replace(so_far, notes=(*so_far.notes, OUTSIDE))
+        so_far = self._noted(so_far)
         cpu_s = _done(outcome)
         programs = machine.programs(so_far.variant)
         if self.method == "gprof":
@@ -116,6 +115,12 @@ class Profiler:
         )
         found = sampled.attribute(samples, reader, each_s)
         return _added(so_far, ProfiledBoot(block, cpu_s, found.functions), found.stacks)
+
+    def _noted(self, so_far: Profile) -> Profile:
+        """One boot outside of the sandbox is enough for the whole profile to say so."""
+        if self._sandboxed or OUTSIDE in so_far.notes:
+            return so_far
+        return dataclasses.replace(so_far, notes=(*so_far.notes, OUTSIDE))
 
     def _of(self, program: Path) -> Symbols:
         if program not in self._symbols:
