@@ -15,7 +15,7 @@ NAME = "compare"
 EXAMPLES = (
     "Examples: kdyno compare 3f2a 81bc | kdyno compare last published:snow-leopard | "
     "kdyno compare published:athlon64x2 | "
-    "kdyno compare last --variant wide --against fsrm"
+    "kdyno compare last --variant mine --against stock"
 )
 
 
