@@ -50,8 +50,8 @@ static bool whole(const char *text, unsigned long long most, unsigned long long 
 }
 
 static bool read_order(struct order *order, int argc, char **argv) {
-    *order = (struct order){
-        .report_fd = -1, .input_fd = -1, .output_fd = -1, .fsize = RLIM_INFINITY};
+    *order =
+        (struct order){.report_fd = -1, .input_fd = -1, .output_fd = -1, .fsize = RLIM_INFINITY};
     unsigned long long value;
     for (int at = 0; at + 1 < argc; at += 2) {
         char *text = argv[at + 1];
