@@ -11,8 +11,8 @@ import pytest
 
 from kdyno.stats.factorial import (
     Cell,
+    CellScores,
     Contrast,
-    Outcome,
     analyse,
     contrasts,
     differences,
@@ -33,8 +33,8 @@ def scores(blocks: int = 16, spread: float = 0.004, seed: int = 1) -> dict[Cell,
     return found
 
 
-def outcome(cells: dict[Cell, np.ndarray]) -> Outcome:
-    return Outcome((SMP, JOBS), cells, "lower", frozenset({0}))
+def outcome(cells: dict[Cell, np.ndarray]) -> CellScores:
+    return CellScores((SMP, JOBS), cells, "lower", frozenset({0}))
 
 
 def test_every_contrast_of_a_cross_of_two_by_three() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from kdyno.errors import UsageError
 from kdyno.paths import data_root
-from kdyno.suites.catalogue import Group, load
+from kdyno.suites.catalogue import CaseGroup, load
 from kdyno.suites.file import load_file
 from kdyno.suites.score import group_scores
 
@@ -23,7 +23,7 @@ CORE2DUO = "core2duo-xbench-tiobench"
 
 
 def test_the_mean_is_harmonic_and_never_of_fewer() -> None:
-    groups = (Group("a", ("x", "y")), Group("b", ("a", "z")))
+    groups = (CaseGroup("a", ("x", "y")), CaseGroup("b", ("a", "z")))
     found = group_scores(groups, {"x": 1.0, "y": 3.0, "z": 3.0})
     assert found["a"].value == pytest.approx(1.5)
     assert found["b"].value == pytest.approx(2.0)
@@ -80,7 +80,7 @@ def tables(name: str) -> Iterator[tuple[str, dict[str, float]]]:
                 yield variant, table
 
 
-def from_members(scores: dict[str, float], group: Group) -> float | None:
+def from_members(scores: dict[str, float], group: CaseGroup) -> float | None:
     """The group anew from its direct members as printed; None where one was not printed."""
     members = {name: scores[name] for name in group.members if name in scores}
     return group_scores((group,), members)[group.name].value
@@ -91,7 +91,7 @@ def printed(value: float) -> float:
     return float(Decimal(repr(value)).quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
-def bounds(scores: dict[str, float], group: Group) -> tuple[float, float]:
+def bounds(scores: dict[str, float], group: CaseGroup) -> tuple[float, float]:
     """What the group can be when each member is known to half of its last digit only."""
     low, high = (
         from_members({name: scores[name] + half for name in group.members}, group)

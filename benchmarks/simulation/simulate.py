@@ -37,7 +37,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Simulated:
     """What kdyno's rule says of E simulated experiments with m effects each; logs throughout."""
 
     blocks: NDArray[np.int64]
@@ -100,7 +100,7 @@ def differences(
     return np.ascontiguousarray(moved)
 
 
-def measure(ratios: Floats, plan: Plan, shifts: Sequence[float] = ()) -> Outcome:
+def measure(ratios: Floats, plan: Plan, shifts: Sequence[float] = ()) -> Simulated:
     """Stops and judges each experiment of ``differences`` by kdyno's rule.
 
     ``shifts``: log ratios to add, after the fact, to one effect of each experiment (effect
@@ -142,7 +142,7 @@ def measure(ratios: Floats, plan: Plan, shifts: Sequence[float] = ()) -> Outcome
             shifted[index, who] = p_values(one, n, -shift)
             right[index, who] = (np.median(one, axis=-1) + shift) * shift > 0
         going = going[~ends]
-    return Outcome(stopped, lo, hi, p, shifted, right, same, alpha)
+    return Simulated(stopped, lo, hi, p, shifted, right, same, alpha)
 
 
 def other_rule(

@@ -9,7 +9,7 @@ from itertools import product
 from kdyno.experiment.cross import VARIANT
 from kdyno.judge.pairs import scores
 from kdyno.judge.question import Question
-from kdyno.stats.factorial import Cell, FactorJudgement, Outcome, analyse, blocks, missing
+from kdyno.stats.factorial import Cell, CellScores, FactorJudgement, analyse, blocks, missing
 from kdyno.stats.signedrank import Floats
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
@@ -27,7 +27,7 @@ class _Crossed:
     case: CaseInfo
     name: str
     factors: dict[str, Levels]
-    outcome: Outcome
+    outcome: CellScores
 
 
 def factor_table(data: Samples, question: Question) -> FactorTable | None:
@@ -80,7 +80,7 @@ def _crossed(data: Samples, question: Question) -> list[_Crossed]:
             cell = tuple(factors[factor].index(levels[factor]) for factor in factors)
             cells[cell] = scores(data, question, case, variant)
         kernels = frozenset(i for i, factor in enumerate(factors) if factor not in cases[0].levels)
-        outcome = Outcome(tuple(map(len, factors.values())), cells, cases[0].better, kernels)
+        outcome = CellScores(tuple(map(len, factors.values())), cells, cases[0].better, kernels)
         found.append(_Crossed(cases[0], name, factors, outcome))
     return found
 

@@ -38,7 +38,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """A case, a group of cases, or the suite."""
 
     name: str
@@ -59,7 +59,7 @@ class ScoreTable:
     suite: str
     variant: str
     baseline: str
-    rows: tuple[Row, ...]
+    rows: tuple[ScoreRow, ...]
 
 
 def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
@@ -102,7 +102,7 @@ def _table(suite: Suite, variant: str, values: Values, baseline: str) -> ScoreTa
         if case.name in mine and case.name in base
     }
     rows = [
-        Row(
+        ScoreRow(
             case.name,
             "case",
             figures.quantity(mine[case.name], case.unit),
@@ -115,7 +115,7 @@ def _table(suite: Suite, variant: str, values: Values, baseline: str) -> ScoreTa
     against_reference = group_scores(suite.groups, indices)
     against_own = group_scores(suite.groups, own)
     rows += [
-        Row(
+        ScoreRow(
             group.name,
             "group",
             "",
@@ -128,7 +128,9 @@ def _table(suite: Suite, variant: str, values: Values, baseline: str) -> ScoreTa
     whole = suite_index(suite, mine)
     if whole is not None:
         rows.append(
-            Row("index", "suite", "", Score(whole.value, whole.missing), _own_index(suite, own))
+            ScoreRow(
+                "index", "suite", "", Score(whole.value, whole.missing), _own_index(suite, own)
+            )
         )
     return ScoreTable(suite.name, variant, baseline, tuple(rows))
 
@@ -222,7 +224,7 @@ def lacking(table: ScoreTable) -> list[str]:
     return [line for row in table.rows if (line := _lacks(row))]
 
 
-def _lacks(row: Row) -> str:
+def _lacks(row: ScoreRow) -> str:
     """Why a score is absent, in words; "" when it is not."""
     unmeasured = dict.fromkeys(row.own.missing)
     unpublished = [name for name in row.reference.missing if name not in unmeasured]

@@ -32,7 +32,7 @@ PRESENT = 0.5
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellScores:
     """One case's scores in the cells of a cross."""
 
     levels: tuple[int, ...]
@@ -69,7 +69,7 @@ class FactorJudgement:
     """Combinations that were left out because a cell of theirs is missing."""
 
 
-def contrasts(outcome: Outcome) -> list[Contrast]:
+def contrasts(outcome: CellScores) -> list[Contrast]:
     """Main effects, conditional effects and two-way interactions, factor by factor."""
     found = []
     factors = range(len(outcome.levels))
@@ -91,20 +91,20 @@ def contrasts(outcome: Outcome) -> list[Contrast]:
     return found
 
 
-def blocks(outcome: Outcome) -> dict[Cell, int]:
+def blocks(outcome: CellScores) -> dict[Cell, int]:
     """How many blocks every cell of the cross has a score in, in the cross's order."""
     cells = product(*map(range, outcome.levels))
     return {cell: int(np.isfinite(_logs(outcome, cell)).sum()) for cell in cells}
 
 
-def missing(outcome: Outcome) -> dict[Cell, int]:
+def missing(outcome: CellScores) -> dict[Cell, int]:
     """Cells without enough blocks to be used → how many they have."""
     found = blocks(outcome)
     most = max(found.values(), default=0)
     return {cell: n for cell, n in found.items() if n == 0 or n < PRESENT * most}
 
 
-def differences(outcome: Outcome, contrast: Contrast) -> tuple[Floats, int, int]:
+def differences(outcome: CellScores, contrast: Contrast) -> tuple[Floats, int, int]:
     """(the contrast's log ratio in every block that has it, strata used, strata left out)."""
     absent = missing(outcome)
     fixed = {contrast.factor, contrast.other} - {None}
@@ -134,7 +134,7 @@ def differences(outcome: Outcome, contrast: Contrast) -> tuple[Floats, int, int]
 
 
 def analyse(
-    outcomes: Sequence[Outcome], equivalent: float = 0.01, alpha: float = 0.05
+    outcomes: Sequence[CellScores], equivalent: float = 0.01, alpha: float = 0.05
 ) -> list[list[FactorJudgement]]:
     """Every contrast of every outcome, judged; one list for each outcome, in its order.
 
@@ -156,7 +156,7 @@ def analyse(
     return result
 
 
-def _logs(outcome: Outcome, cell: Cell) -> Floats:
+def _logs(outcome: CellScores, cell: Cell) -> Floats:
     values = np.asarray(outcome.scores.get(cell, ()), dtype=np.float64)
     if values.ndim != 1:
         raise ValueError(f"scores of cell {cell} must be a list, not {values.shape}")

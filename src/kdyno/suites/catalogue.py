@@ -60,7 +60,7 @@ Score = Literal["rate", "time"]
 
 
 @dataclass(frozen=True)
-class Group:
+class CaseGroup:
     """``members`` are names of cases, or of groups that stand before this one."""
 
     name: str
@@ -113,7 +113,7 @@ class Suite:
     cases: tuple[Case, ...]
     index: float | None = None
     """Index of a case = index × score ÷ baseline; None: the suite has none."""
-    groups: tuple[Group, ...] = ()
+    groups: tuple[CaseGroup, ...] = ()
     """Scored from the indices of the cases; empty: a suite's index is of all its cases."""
     path: Path | None = None
 

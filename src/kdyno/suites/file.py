@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from kdyno.errors import UsageError
 from kdyno.reading.checked import FromFile, check, wrong
 from kdyno.reading.mistakes import quoted
-from kdyno.suites.catalogue import Case, Group, Suite
+from kdyno.suites.catalogue import Case, CaseGroup, Suite
 from kdyno.suites.figure import pattern_problem
 from kdyno.suites.wrapping import BUILTIN, placeholders
 
@@ -220,6 +220,6 @@ def load_file(path: Path) -> Suite:
         help=found.help,
         cases=tuple(case.case(found.name, name) for name, case in found.case.items()),
         index=found.index,
-        groups=tuple(Group(name, tuple(members)) for name, members in found.groups.items()),
+        groups=tuple(CaseGroup(name, tuple(members)) for name, members in found.groups.items()),
         path=path,
     )

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from kdyno.errors import UsageError
 from kdyno.reading.mistakes import among
-from kdyno.suites.catalogue import Case, Group, Suite
+from kdyno.suites.catalogue import Case, CaseGroup, Suite
 
 Scoring = Literal["kdyno", "unixbench"]
 SCORINGS: tuple[Scoring, ...] = get_args(Scoring)
@@ -105,7 +105,7 @@ class GroupScore:
     """The cases (or groups without a score of their own) that are not there."""
 
 
-def group_scores(groups: Iterable[Group], scores: Mapping[str, float]) -> dict[str, GroupScore]:
+def group_scores(groups: Iterable[CaseGroup], scores: Mapping[str, float]) -> dict[str, GroupScore]:
     """The score of every group, in their order.
 
     ``scores`` by the name of the case, all above 0. A score that stands under a group's own name

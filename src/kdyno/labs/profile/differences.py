@@ -11,7 +11,7 @@ from kdyno.stats.additive import Estimate, difference_of, mean_of, relative
 
 
 @dataclass(frozen=True)
-class Row:
+class FunctionMean:
     """One function: seconds a boot, and the share of all seconds that the profile saw."""
 
     where: Where
@@ -59,7 +59,7 @@ class Difference:
         return sum(it.delta.mean for it in self.changes if it.delta.clear)
 
 
-def rows(profile: Profile, confidence: float = 0.95) -> tuple[Row, ...]:
+def rows(profile: Profile, confidence: float = 0.95) -> tuple[FunctionMean, ...]:
     """Every function of the profile, most seconds first."""
     totals = profile.totals()
     whole = sum(totals.values()) / len(totals) if totals else 0.0
@@ -67,7 +67,7 @@ def rows(profile: Profile, confidence: float = 0.95) -> tuple[Row, ...]:
     for where, function in profile.names:
         seconds = mean_of(list(profile.seconds(where, function).values()), confidence)
         share = seconds.mean / whole if whole else 0.0
-        found.append(Row(where, function, seconds, share, profile.calls(where, function)))
+        found.append(FunctionMean(where, function, seconds, share, profile.calls(where, function)))
     return tuple(found)
 
 

@@ -26,7 +26,7 @@ from kdyno.kernels.routines.rack import Contender, rack, timing_program
 from kdyno.labs.memcpy.time import replay
 from kdyno.labs.memcpy.time.loads import ALIGNMENTS, LEVELS, Caches, Load, Plan, caches
 from kdyno.labs.memcpy.time.results import Bench, Ceiling, Entry
-from kdyno.labs.memcpy.time.timer import Line, Outcome, Task, time_all
+from kdyno.labs.memcpy.time.timer import Line, Task, Timed, time_all
 
 if TYPE_CHECKING:
     from kdyno.labs.memcpy.count.distribution import Distribution
@@ -85,7 +85,7 @@ class Progress:
     left_s: float | None
 
 
-Timer = Callable[[Path, Path, int, Sequence[Task], Callable[[], None]], Outcome]
+Timer = Callable[[Path, Path, int, Sequence[Task], Callable[[], None]], Timed]
 
 
 @dataclass
@@ -265,7 +265,7 @@ def calls(load: Load, wanted_ns: int) -> int:
     return round(min(max(count, 2048 if load.mean < 8192 else 256, 1), replay.POOL // 4))
 
 
-def _collect(got: _Collected, outcome: Outcome, racing: Sequence[Contender], plan: Plan) -> None:
+def _collect(got: _Collected, outcome: Timed, racing: Sequence[Contender], plan: Plan) -> None:
     got.failed.update(outcome.failed)
     for text, numbers in outcome.said.items():
         word = text.split()[0]

@@ -25,7 +25,7 @@ BANDS = ((1, 16), (17, 64), (65, 256), (257, 1024), (1025, 4096), (4097, 65536))
 
 
 @dataclass(frozen=True)
-class Row:
+class Timing:
     """One contender with one load."""
 
     name: str
@@ -101,7 +101,7 @@ def against(bench: Bench, name: str, other: str, load: Load) -> PairedEffect:
     return paired_effect(bench.ns[other][load.id], bench.ns[name][load.id])
 
 
-def rows(bench: Bench, loads: Iterable[Load] | None = None) -> list[Row]:
+def rows(bench: Bench, loads: Iterable[Load] | None = None) -> list[Timing]:
     """All contenders with all loads, in the order of the file."""
     found = []
     for load in bench.loads if loads is None else loads:
@@ -109,7 +109,7 @@ def rows(bench: Bench, loads: Iterable[Load] | None = None) -> list[Row]:
             beside = rival(bench, load)
             ratio = against(bench, it.name, beside, load) if beside is not None else None
             found.append(
-                Row(
+                Timing(
                     it.name,
                     load,
                     ns(bench, it.name, load),

@@ -56,7 +56,7 @@ class Time:
 
 
 @dataclass
-class Outcome:
+class Timed:
     """What one run of all tasks gave."""
 
     times: dict[str, Time] = field(default_factory=dict)
@@ -97,12 +97,12 @@ def time_all(
     tasks: Sequence[Task],
     done: Callable[[], None] = lambda: None,
     hang_s: float = HANG_S,
-) -> Outcome:
+) -> Timed:
     """Run all tasks; a contender that kills or blocks the program fails and the rest goes on.
 
     ToolError when the program dies with nothing of a contender at work.
     """
-    outcome = Outcome()
+    outcome = Timed()
     waiting = list(tasks)
     while waiting:
         left = [
@@ -136,7 +136,7 @@ def _once(
     rack: Path,
     cpu: int,
     tasks: Iterable[Task],
-    outcome: Outcome,
+    outcome: Timed,
     done: Callable[[], None],
     hang_s: float,
 ) -> None:

@@ -80,7 +80,7 @@ def _suite(suite: str, found: list[scores.ScoreTable]) -> Html:
     )
 
 
-def _column(head: str, rows: Mapping[tuple[str, str], scores.Row], scale: str) -> Column:
+def _column(head: str, rows: Mapping[tuple[str, str], scores.ScoreRow], scale: str) -> Column:
     """A kernel's scores on one of the two scales."""
 
     def value(of: tuple[str, str]) -> float | None:
