@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from kdyno.labs.memcpy.time.goals import goals
+from kdyno.labs.memcpy.time.ratios import goals
 from kdyno.labs.memcpy.time.results import read_bench
 from kdyno.labs.memcpy.time.tables import figures_text
 

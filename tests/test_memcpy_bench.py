@@ -26,8 +26,8 @@ from kdyno.labs.memcpy.count.trace import Copy
 from kdyno.labs.memcpy.time import bench as benching
 from kdyno.labs.memcpy.time import curves, loads, replay, tables
 from kdyno.labs.memcpy.time import ratios as judging
-from kdyno.labs.memcpy.time.goals import goals
 from kdyno.labs.memcpy.time.page import page
+from kdyno.labs.memcpy.time.ratios import goals
 from kdyno.labs.memcpy.time.results import Bench, Ceiling, Entry, parse_bench, read_bench, to_json
 from kdyno.report.charts.vega import unchecked
 

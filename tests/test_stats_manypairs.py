@@ -14,8 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from kdyno.stats import effect
 from kdyno.stats.effect import effect_of_differences
-from kdyno.stats.manypairs import MANY, CountedWalsh
-from kdyno.stats.signedrank import Floats, bounds, p_values, walsh_averages
+from kdyno.stats.signedrank import MANY, CountedWalsh, Floats, bounds, p_values, walsh_averages
 
 # Sixteenths, so that there are ties and zeros, and doubles of any size.
 TIED = arrays(np.int64, st.integers(1, 40), elements=st.integers(-30, 30)).map(lambda it: it / 16)

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kdyno.stats.controls import read_controls
 from kdyno.stats.effect import paired_effect
-from kdyno.stats.noise import drift, noise_floor
+from kdyno.stats.noise import drift, noise_floor, read_controls
 from kdyno.stats.verdict import Claim, judge, predict_blocks, word_of
 
 Scores = NDArray[np.float64]

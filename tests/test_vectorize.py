@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.compiler import identify
-from kdyno.labs.vectorize import builds, clang, collecting, disassembly, gcc
+from kdyno.labs.vectorize import builds, clang, disassembly, gcc
 from kdyno.labs.vectorize.flags import KNOWN, FlagSet, flag_set, flag_sets
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records, from_json, to_json
 from kdyno.labs.vectorize.reasons import OTHER, REASONS, reason_of
@@ -60,7 +60,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def records(tree: Path) -> Records:
-    return collecting.records_of(tree, "gcc", None)
+    return builds.records_of(tree, "gcc", None)
 
 
 def test_gccs_loops_with_function_place_and_width(records: Records) -> None:
@@ -85,24 +85,24 @@ def test_gccs_misses_have_reasons_and_its_words(records: Records) -> None:
 
 def test_a_foreign_tree_is_left_as_it_is(tree: Path, records: Records) -> None:
     assert len(list(tree.rglob("*.vect"))) == 1
-    assert collecting.records_of(tree, "gcc", None) == records
+    assert builds.records_of(tree, "gcc", None) == records
 
 
 def test_a_builds_records_stay_in_its_tree(tmp_path: Path) -> None:
     tree = compiled(tmp_path, "gcc", "-mavx2")
     source = str(tmp_path / "src")
-    before = collecting.records_of(tree, "gcc", source)
+    before = builds.records_of(tree, "gcc", source)
     assert [path.name for path in (tree / "lib").iterdir()] == ["loops.o"]
-    assert collecting.records_of(tree, "gcc", source) == before
-    collecting.write(before, tmp_path / "a.gz")
-    assert collecting.read(tmp_path / "a.gz") == before
+    assert builds.records_of(tree, "gcc", source) == before
+    builds.write(before, tmp_path / "a.gz")
+    assert builds.read(tmp_path / "a.gz") == before
 
 
 @pytest.mark.needs("clang")
 def test_clangs_record_of_the_same_file(tmp_path: Path) -> None:
     assert CLANG is not None
     tree = compiled(tmp_path, CLANG, "-mavx2")
-    found = by_function(collecting.records_of(tree, "clang", str(tmp_path / "src")).loops)
+    found = by_function(builds.records_of(tree, "clang", str(tmp_path / "src")).loops)
     assert found["first"].lanes == 8 and found["first"].width_bytes == 32
     assert (found["first"].file, found["first"].line, found["first"].seen) == (
         "lib/loops.c", 6, "loop",
@@ -150,7 +150,7 @@ def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, damage: str)
     content = {"truncated": packed[:-9], "no gzip": b"{}"}.get(damage, packed)
     file.write_bytes(content)
     with pytest.raises(ToolError, match=r"damaged .* Delete it"):
-        collecting.read(file)
+        builds.read(file)
 
 
 def test_a_vector_that_is_not_in_the_code_is_told() -> None:
@@ -230,8 +230,8 @@ def test_flag_sets() -> None:
 def test_a_flag_that_the_compiler_lacks_is_refused_by_name() -> None:
     compiler = identify("gcc")
     with pytest.raises(UsageError, match=r"gcc does not take the flags of 'odd' .*-mavx99"):
-        builds.refuse_unknown(compiler, FlagSet("odd", "-mavx99"), collecting.extract(compiler))
-    wanted = replace(collecting.extract(compiler), flags="-fsave-nothing-at-all")
+        builds.refuse_unknown(compiler, FlagSet("odd", "-mavx99"), builds.extract(compiler))
+    wanted = replace(builds.extract(compiler), flags="-fsave-nothing-at-all")
     with pytest.raises(UsageError, match="writes no optimisation record"):
         builds.refuse_unknown(compiler, KNOWN["sse2"], wanted)
 

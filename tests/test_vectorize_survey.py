@@ -16,10 +16,10 @@ from command_line import Kdyno, kdyno
 from test_docs_examples import examples
 from toy_kernel import OBJECTS, Toy, variant
 
-from kdyno.kernels.extract import has
+from kdyno.kernels.image import has
 from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
 from kdyno.labs.profile.record import to_json as profile_json
-from kdyno.labs.vectorize import builds, collecting, hot, published
+from kdyno.labs.vectorize import builds, hot, published
 from kdyno.labs.vectorize import tables as shown
 from kdyno.labs.vectorize.flags import flag_sets
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records
@@ -103,12 +103,12 @@ def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None
     plain = toy.build(asked)
     kernel = plain.kernel.read_bytes()
     inode = plain.kernel.stat().st_ino
-    wanted = collecting.extract(toy.recipe(asked).compiler)
+    wanted = builds.extract(toy.recipe(asked).compiler)
     assert not has(plain, wanted)
     again = toy.build(asked, extract=wanted)
     assert again.digest == plain.digest and has(again, wanted)
     assert (again.kernel.stat().st_ino, again.kernel.read_bytes()) == (inode, kernel)
-    assert collecting.read(again.folder / collecting.FILE).loops
+    assert builds.read(again.folder / builds.FILE).loops
 
 
 def test_the_next_build_from_the_same_tree_keeps_what_it_did_not_compile(

@@ -3,13 +3,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kdyno.verbs.completion import chart_names, format_names, run_names
 from kdyno.verbs.options import FailOn, Runs, Scoring, runs_folder, stored_run, where
-from kdyno.verbs.output import Json, check_writable, kept_status, say, show, write, write_json_text
+from kdyno.verbs.output import (
+    Json,
+    check_writable,
+    kept_status,
+    say,
+    show,
+    write,
+    write_json,
+    write_json_text,
+)
 
 NAME = "report"
 EXAMPLES = (
@@ -62,8 +72,8 @@ def verb(
     """Show what a run says, as a table or exported; or all runs, as a site."""
     import sys
 
+    from kdyno.cli.report import write_site
     from kdyno.cli.scoring import after_table, check_format, check_run, with_scores
-    from kdyno.cli.sites import write_site
     from kdyno.errors import UsageError
     from kdyno.report import drawings, gate
     from kdyno.report.evidence import Evidence, gather
@@ -125,3 +135,20 @@ def verb(
             show_verdict(verdict)
             show(after_table(found, verdict, scoring), end="")
     return status
+
+
+def write_site(runs: Path, output: str | None, full: bool, json: str | None) -> int:
+    """Builds it or what of it has changed."""
+    from kdyno.errors import UsageError
+    from kdyno.report.site.build import build_site
+    from kdyno.verbs.watching import site_line
+
+    if not output or output == "-":
+        raise UsageError("--all writes a folder of pages: name it with -o, such as -o site/")
+    with site_line() as told:
+        built = build_site(runs, Path(output).absolute(), full=full, told=told)
+    if json is not None:
+        facts = {"site": output, "runs": built.runs, "made": built.made, "kept": built.kept}
+        write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
+    say(f"written: {Path(output) / 'index.html'} ({built.made} of {built.runs} runs drawn again)")
+    return 0

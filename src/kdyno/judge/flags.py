@@ -11,7 +11,7 @@ import numpy as np
 
 from kdyno.judge.pairs import spread_of
 from kdyno.judge.question import Question
-from kdyno.stats import controls, noise
+from kdyno.stats import noise
 from kdyno.stats.groups import machine_spread
 from kdyno.stats.verdict import Judgement
 from kdyno.store.manifest import CaseInfo
@@ -34,7 +34,7 @@ def outside_sandbox(which: str = "") -> Flag:
 def moved_controls(claims: Sequence[Judged]) -> list[Flag]:
     """Negative controls that moved."""
     own = [each for each in claims if each[0].control]
-    read = controls.read_controls([judgement for _, _, judgement in own])
+    read = noise.read_controls([judgement for _, _, judgement in own])
     flags = []
     for index in read.moved:
         case, variant, judgement = own[index]

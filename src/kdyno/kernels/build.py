@@ -19,8 +19,7 @@ from kdyno.kernels import image as images
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.config import explain_unmet, unmet
-from kdyno.kernels.extract import Extract, has
-from kdyno.kernels.image import Image
+from kdyno.kernels.image import Extract, Image, has
 from kdyno.kernels.progress import (
     BuildProgress,
     Report,

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -107,3 +107,24 @@ def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> 
     if image is None:
         raise ToolError(f"{folder}: written, but it cannot be read back")
     return image
+
+
+@dataclass(frozen=True)
+class Extract:
+    """``flags`` ask the compiler to write more than objects, and must not change the code: the
+    image keeps the name that it has without them."""
+
+    name: str
+    """Of the file that is kept beside the image."""
+    flags: str
+    collect: Callable[[Path, Path], None]
+    """(object tree, file to write), after make and before the tree is kept or deleted."""
+
+    def compiled_by(self, recipe: Recipe) -> Recipe:
+        """The recipe as make sees it; its objects are no start for a build without the flags."""
+        return replace(recipe, cflags=f"{recipe.cflags} {self.flags}".strip())
+
+
+def has(image: Image, extract: Extract | None) -> bool:
+    """Whether the file of ``extract`` lies beside the image."""
+    return extract is None or (image.folder / extract.name).is_file()

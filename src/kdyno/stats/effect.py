@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .manypairs import MANY, CountedWalsh
+from kdyno.stats.signedrank import MANY, CountedWalsh
+
 from .signedrank import (
     Floats,
     attained_confidence,

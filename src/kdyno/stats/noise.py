@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The noise floor, and whether a kernel's own scores drift while a run goes on."""
+"""What tells noise from effects: the floor, drift while a run goes on, and negative controls.
+
+A control is a case that does not depend on the kernel, so it must not move.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .effect import PairedEffect
-from .signedrank import Floats
+from kdyno.stats.effect import PairedEffect
+from kdyno.stats.signedrank import Floats
+from kdyno.stats.verdict import Judgement
 
 FEWEST_BOOTS_FOR_DRIFT = 10
 
@@ -83,3 +88,34 @@ def _trend(times: Floats, logs: Floats) -> tuple[float, float]:
     variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
     z = max(0.0, abs(score) - 1.0) / math.sqrt(variance)
     return slope, min(1.0, 2.0 * float(ndtr(-z)))
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What a run's controls say about the machine and the images' layout.
+
+    Positions are those of the sequence given.
+    """
+
+    moved: tuple[int, ...]
+    """Controls called faster or slower: layout, frequency or the machine changed."""
+    moved_and_matter: tuple[int, ...]
+    """Of these, the ones whose interval is not inside ±equivalent."""
+    unsettled: tuple[int, ...]
+    """Controls that are inconclusive, so they vouch for nothing."""
+
+
+def read_controls(controls: Sequence[Judgement]) -> Controls:
+    """Sorts the judgements of the negative controls, taken from a ``judge`` over the whole run.
+
+    They are judged in the same family as all other effects, so a run without any cause moves a
+    control, or anything else, with at most alpha.
+    """
+    moved = [index for index, each in enumerate(controls) if each.word in ("faster", "slower")]
+    return Controls(
+        moved=tuple(moved),
+        moved_and_matter=tuple(index for index in moved if not controls[index].equivalent_too),
+        unsettled=tuple(
+            index for index, each in enumerate(controls) if each.word == "inconclusive"
+        ),
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The profile of one kernel: seconds per function in every profiled boot, and its JSON."""
+"""The profile of one kernel: seconds per function in every profiled boot, its JSON, and a run's."""
 
 from __future__ import annotations
 

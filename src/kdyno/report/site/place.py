@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The folder that a site is built in: ours alone, written file by file in one step each."""
+"""The folder that a site is built in: ours alone, written file by file in one step each.
+
+Digests of what a page is made from say which of them are to be made again.
+"""
 
 from __future__ import annotations
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, TextIO
 from rich.text import Text
 
 from kdyno.labs.memcpy.time import ratios
-from kdyno.labs.memcpy.time.goals import Goal, goals
 from kdyno.labs.memcpy.time.loads import Load
-from kdyno.labs.memcpy.time.ratios import Best
+from kdyno.labs.memcpy.time.ratios import Best, Goal, goals
 from kdyno.labs.memcpy.time.results import Bench
 from kdyno.report import figures, plain
 from kdyno.report.show import spreadsheet, terminal

@@ -15,9 +15,8 @@ from kdyno.labs.memcpy.make.shape import Shape, parse_shape
 from kdyno.labs.memcpy.time.bench import Material
 from kdyno.labs.memcpy.time.field import checked, gather
 from kdyno.labs.memcpy.time.loads import Load
-from kdyno.labs.memcpy.tune.contest import Workshop, emitted, replayed, thin
 from kdyno.labs.memcpy.tune.prediction import Prediction, Share, predict
-from kdyno.labs.memcpy.tune.search import Choice, choose
+from kdyno.labs.memcpy.tune.search import Choice, Workshop, choose, emitted, replayed, thin
 from kdyno.stats.effect import PairedEffect, paired_effect
 
 
