@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ NUMBERS = (
     0, 1, -1, 0.0, -0.0, 1e-308, 5e-324, 1e308, -1e308, float("nan"), float("inf"), 1 << 31,
     1 << 63, 1 << 64, 10**40, 0.1, 1.0000000001, 3, 100_000,
 )  # fmt: skip
+_MOST_ITEMS = 300
 VALUES: tuple[Any, ...] = (*TEXTS, *NUMBERS, None, True, False, [], {}, [[]], [None], {"a": {}})
 TOML = (
     b'""', b'"\\u001b[31m"', b"1e308", b"-1", b"nan", b"inf", b"0", b"true", b"[]", b"{}", b"[[1]]",
@@ -63,44 +65,47 @@ def mutated_json(rng: random.Random, data: bytes) -> bytes:
 
 
 def _changed(rng: random.Random, value: Any) -> Any:
-    """A random way down, and a change there. Every ``value`` of a kind is changed at times, for a
-    report may break only when all of them are 0."""
-    if rng.random() < 0.04 and isinstance(value, dict):
-        return _everywhere(value, rng.choice(_keys(value) or [""]), rng.choice(VALUES))
-    if isinstance(value, dict) and value and rng.random() < 0.9:
-        key = rng.choice(list(value))
-        how = rng.random()
-        if how < 0.08:
-            return {it: part for it, part in value.items() if it != key}
-        if how < 0.14:
-            new = rng.choice(TEXTS)
-            return {(new if it == key else it): part for it, part in value.items()}
-        return {**value, key: _changed(rng, value[key])}
-    if isinstance(value, list) and value and rng.random() < 0.85:
-        at = rng.randrange(len(value))
-        how = rng.random()
-        if how < 0.06:
-            return [*value[:at], *value[at + 1 :]]
-        if how < 0.12:
-            return [*value, *[value[at]] * rng.choice((1, 3, 200))]
-        return [*value[:at], _changed(rng, value[at]), *value[at + 1 :]]
-    return rng.choice(NUMBERS) if isinstance(value, float) and rng.random() < 0.6 else _any(rng)
+    """One kind of place changed, once or wherever it is: a report may break only when every
+    ``baseline_value`` is 0. All kinds of place are as likely, however many there are of each."""
+    places: dict[tuple[str, ...], list[_Path]] = {}
+    _walk(value, (), places)
+    if not places:
+        return copy.deepcopy(rng.choice(VALUES))
+    found = places[rng.choice(sorted(places))]
+    new, how = rng.choice(VALUES), rng.random()
+    for path in found if rng.random() < 0.4 else [rng.choice(found)]:
+        above = value
+        for step in path[:-1]:
+            above = above[step]
+        last = path[-1]
+        if how < 0.1 and isinstance(above, dict):
+            del above[last]
+        elif how < 0.16 and isinstance(above, dict):
+            above[rng.choice(TEXTS)] = above.pop(last)
+        elif how < 0.22 and isinstance(above, list):
+            above.extend(copy.deepcopy(above[last]) for _ in range(rng.choice((1, 3, 200))))
+        elif how < 0.6 and isinstance(above[last], float):
+            above[last] = new if isinstance(new, int | float) else rng.choice(NUMBERS)
+        else:
+            above[last] = copy.deepcopy(new)
+    return value
 
 
-def _any(rng: random.Random) -> Any:
-    return rng.choice(VALUES)
+_Path = tuple[Any, ...]
 
 
-def _keys(value: Any) -> list[str]:
+def _walk(value: Any, path: _Path, places: dict[tuple[str, ...], list[_Path]]) -> None:
+    """Every place by its kind: the keys on the way, with one sign for all items of a list."""
+    steps: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
-        return [*value, *(key for part in value.values() for key in _keys(part))]
-    return [key for part in value[:3] for key in _keys(part)] if isinstance(value, list) else []
-
-
-def _everywhere(value: Any, key: str, new: Any) -> Any:
-    if isinstance(value, dict):
-        return {it: new if it == key else _everywhere(part, key, new) for it, part in value.items()}
-    return [_everywhere(part, key, new) for part in value] if isinstance(value, list) else value
+        steps = list(value.items())
+    elif isinstance(value, list):
+        steps = list(enumerate(value[:_MOST_ITEMS]))
+    for step, part in steps:
+        below = (*path, step)
+        kind = tuple("[]" if isinstance(it, int) else it for it in below)
+        places.setdefault(kind, []).append(below)
+        _walk(part, below, places)
 
 
 def mutated_text(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:
