@@ -19,7 +19,7 @@ ROUTINE = next(routine.name for routine in list_routines() if routine.archs == (
 @pytest.fixture
 def other(monkeypatch: pytest.MonkeyPatch) -> Arch:
     """Built by the goal of the toy, but its image is another file, as a bzImage is."""
-    added = Arch("other", ("ARCH=other",), "linux", "boot/packed", 64, {"CONFIG_64BIT": "y"})
+    added = Arch("other", ("ARCH=other",), "linux", "boot/packed", 64, (64,), {"CONFIG_64BIT": "y"})
     monkeypatch.setattr(archs, "ARCHS", {**archs.ARCHS, added.name: added})
     return added
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kdyno.experiment.fragment import contradiction, layered
 from kdyno.experiment.layer import REPLACING, Layer
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import PROGRAMS, Variant
 from kdyno.experiment.routines import OWN_MEMCPY
 from kdyno.experiment.table import NAME
 from kdyno.reading.mistakes import Mistakes, quoted, spelled
@@ -109,6 +109,7 @@ def _combined(
         memcpy=None if memcpy == OWN_MEMCPY else memcpy,
         routines=tuple(it for it in chosen.get("routines", ()) if it[1] != OWN_MEMCPY),
         cpus=chosen.get("cpus"),
+        program_bits=PROGRAMS.get(chosen.get("programs", "")),
         levels=levels,
     )
 

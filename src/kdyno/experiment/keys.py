@@ -19,7 +19,7 @@ KERNEL_KEYS = (
     "routines",
 )
 
-VARIANT_KEYS = (*KERNEL_KEYS, "cpus")
+VARIANT_KEYS = (*KERNEL_KEYS, "cpus", "programs")
 LEVEL_KEYS = (*VARIANT_KEYS, "set", "case")
 
 TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(

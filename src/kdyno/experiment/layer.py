@@ -11,14 +11,14 @@ from pathlib import Path
 from kdyno.errors import UsageError
 from kdyno.experiment.fragment import fragments
 from kdyno.experiment.keys import KERNEL_KEYS
-from kdyno.experiment.model import ConfigFragment
+from kdyno.experiment.model import PROGRAMS, ConfigFragment
 from kdyno.experiment.routines import read_memcpy, read_routines
 from kdyno.experiment.table import Table, is_file
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.reading.mistakes import Mistakes, quoted
 from kdyno.reading.position import KeyPath
 
-REPLACING = ("source", "arch", "cflags", "compiler", "memcpy", "routines", "cpus")
+REPLACING = ("source", "arch", "cflags", "compiler", "memcpy", "routines", "cpus", "programs")
 
 # These strings pass through make and a shell on their way to the compiler.
 _FLAGS = re.compile(r"-[A-Za-z0-9_=,.+:/@%~ -]*")
@@ -47,6 +47,7 @@ class Layer:
     memcpy: str | None = None
     routines: tuple[tuple[str, str], ...] | None = None
     cpus: int | None = None
+    programs: str | None = None
 
 
 def read_layer(
@@ -78,6 +79,7 @@ def read_layer(
         memcpy=read_memcpy(table, folder, vocabulary),
         routines=read_routines(table, folder, vocabulary),
         cpus=table.integer("cpus", 0, 1, 1024) or None,
+        programs=table.word("programs", PROGRAMS, "") or None,
     )
 
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+PROGRAMS = {"32-bit": 32, "64-bit": 64}
+"""What ``programs`` of a variant may say."""
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -30,6 +33,8 @@ class Variant:
     """(function, routine) pairs for memmove, memset, copy_page and clear_page, sorted."""
     cpus: int | None = None
     """CPUs of its machine; None: as [machine] says."""
+    program_bits: int | None = None
+    """Word size of the programs that it runs; None: the kernel's own."""
     levels: tuple[tuple[str, str], ...] = ()
     """(factor, level) pairs when the variant is a cell of a cross."""
 

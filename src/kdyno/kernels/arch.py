@@ -23,13 +23,17 @@ class Arch:
     image: str
     """The bootable file, from the top of the object tree."""
     word_bits: int
+    runs: tuple[int, ...]
+    """Word sizes of the programs that its kernels run."""
     config: Mapping[str, str]
     """Options that make this the architecture it is; an experiment cannot override them."""
 
 
 def _read(file: Path) -> Arch:
     data = tomllib.loads(file.read_text(encoding="utf-8"))
-    return Arch(name=file.stem, **{**data, "make": tuple(data["make"])})
+    return Arch(
+        name=file.stem, **{**data, "make": tuple(data["make"]), "runs": tuple(data["runs"])}
+    )
 
 
 ARCHS: Mapping[str, Arch] = {

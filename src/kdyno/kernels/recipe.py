@@ -89,6 +89,11 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
         placed = kernel_sources(routines, chosen.name)
         if any(routine.function in PAGES for routine in routines):
             patches = tuple(dict.fromkeys((*patches, patches_folder() / PAGES_PATCH)))
+    if variant.program_bits not in (None, *chosen.runs):
+        raise UsageError(
+            f"variant {variant.name!r}: a kernel of arch {chosen.name!r} runs no "
+            f"{variant.program_bits}-bit programs"
+        )
     own = ConfigFragment(
         f"arch = {chosen.name}",
         tuple(
