@@ -28,7 +28,9 @@ def request(way: Way = "count", **more: object) -> QemuBoot:
 
 
 def words(asked: QemuBoot) -> list[str]:
-    places = qemu._Places("/tmp/vmlinux", "/tmp/guest", "/tmp/initrd", "/tmp/shared", "/tmp/disk")
+    places = qemu._Places(
+        "/tmp/vmlinux", "/tmp/guest", "/tmp/initrd", "/tmp/shared", "/tmp/disk", "/tmp/so"
+    )
     return qemu.qemu_command(asked, Chance.of(asked.draw), places, 9)
 
 

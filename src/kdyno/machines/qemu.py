@@ -33,7 +33,7 @@ from kdyno.suites.job import Job, in_place, render
 from kdyno.views import QEMU
 
 _KERNEL, _PROGRAM, _INITRD = "/tmp/vmlinux", "/tmp/kdyno-guest", "/tmp/initrd"
-_SHARED, _DISK = "/tmp/shared", "/tmp/kdyno.disk"
+_SHARED, _DISK, _PLUGIN = "/tmp/shared", "/tmp/kdyno.disk", "/tmp/count.so"
 _JOB = "kdyno.job"
 GUEST_PLACES = {
     "dir": "/tmp",
@@ -69,6 +69,9 @@ class QemuBoot:
     """Folder for the disk's file."""
     beside: tuple[str, ...] = ()
     """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
+    counts: Path | None = None
+    """Where the counts by address are put; ``plugin`` makes them."""
+    plugin: Path | None = None
     draw: int = 0
     """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
 
@@ -151,6 +154,7 @@ class _Places:
     initrd: str
     shared: str
     disk: str
+    plugin: str
 
 
 def _command(
@@ -158,22 +162,27 @@ def _command(
 ) -> Command:
     chance = Chance.of(request.draw)
     files = first_files(request.program.read_bytes(), job, chance)
-    places = _Places(_KERNEL, _PROGRAM, _INITRD, _SHARED, _DISK)
+    places = _Places(_KERNEL, _PROGRAM, _INITRD, _SHARED, _DISK, _PLUGIN)
     if folder is not None:
         (folder / "initrd").write_bytes(files)
         (folder / "shared").mkdir()
         for path, name in request.shared:
             (folder / "shared" / name).symlink_to(path)
-        own = (request.kernel, request.program, folder / "initrd", folder / "shared", disk_file)
+        made = (folder / "initrd", folder / "shared")
+        own = (request.kernel, request.program, *made, disk_file, request.plugin)
         places = _Places(*map(str, own))
+    counts = None
+    if request.counts is not None:
+        counts = os.open(request.counts, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    passed = () if counts is None else (counts,)
     argv = [
         *(places.program, "supervise", "--report-fd", str(pipes.report)),
         *(["--alone", "yes"] if request.sandboxed else []),
         *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
-        *qemu_command(request, chance, places, pipes.console),
+        *qemu_command(request, chance, places, pipes.console, counts),
     ]
     if folder is not None:
-        return Command((*request.beside, *argv), (), dict(ENVIRONMENT))
+        return Command((*request.beside, *argv), passed, dict(ENVIRONMENT))
     handed = os.memfd_create("initrd")
     with os.fdopen(os.dup(handed), "wb") as writer:
         writer.write(files)
@@ -185,6 +194,7 @@ def _command(
         read_only=(
             (request.kernel, _KERNEL),
             (request.program, _PROGRAM),
+            *(((request.plugin, _PLUGIN),) if request.plugin is not None else ()),
             *((path, f"{_SHARED}/{name}") for path, name in request.shared),
         ),
         writable=((disk_file, _DISK),) if disk_file is not None else (),
@@ -192,13 +202,15 @@ def _command(
         devices=(emulator.KVM,) if request.way == "kvm" else (),
         tmp_bytes=QEMU_TMP_BYTES + len(files),
     ).argv(argv)
-    return Command((*request.beside, *argv), (handed,), dict(ENVIRONMENT))
+    return Command((*request.beside, *argv), (handed, *passed), dict(ENVIRONMENT))
 
 
 QEMU_TMP_BYTES = 16 << 20
 
 
-def qemu_command(request: QemuBoot, chance: Chance, places: _Places, console: int) -> list[str]:
+def qemu_command(
+    request: QemuBoot, chance: Chance, places: _Places, console: int, counts: int | None = None
+) -> list[str]:
     """QEMU's own command line: a machine with as little in it as there can be.
 
     Without a bus to search and tables to read a kernel is at its first program after 20 million
@@ -230,6 +242,8 @@ def qemu_command(request: QemuBoot, chance: Chance, places: _Places, console: in
     if request.disk_bytes:
         words += ["-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={places.disk}"]
         words += ["-device", "virtio-blk-device,drive=disk"]
+    if counts is not None:
+        words += ["-plugin", f"file={places.plugin},fd={counts}"]
     words += ["-kernel", places.kernel, "-initrd", places.initrd]
     return [*words, "-append", kernel_words(request, chance)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kdyno.errors import ToolError, UsageError
@@ -14,6 +15,7 @@ from kdyno.machines.emulator import Way
 from kdyno.machines.events import Events
 from kdyno.machines.machine import Asked, Can, Footprint, Plan, Programs, Setup, Told
 from kdyno.machines.memory import available_bytes
+from kdyno.machines.plugin import COUNTS, count_plugin
 from kdyno.machines.process import ProcessSession
 from kdyno.machines.program import guest_program
 from kdyno.machines.qemu import GUEST_PLACES, QemuBoot, start
@@ -55,8 +57,8 @@ class Qemu:
         self._emulator = emulator.find()
         self._way: Way = way_of(setup.asked)
         self.clock = Events()
-        for image in setup.images.values():
-            guest_program(setup.cache, image.word_bits)
+        for name in setup.images:
+            self._program(name)
 
     @property
     def can(self) -> Can:
@@ -85,7 +87,12 @@ class Qemu:
 
     def programs(self, variant: str) -> Programs:
         image = self._setup.images[variant]
-        return Programs(image.kernel, guest_program(self._setup.cache, image.word_bits))
+        return Programs(image.kernel, self._program(variant))
+
+    def _program(self, variant: str) -> Path:
+        image = self._setup.images[variant]
+        bits = self._setup.variants[variant].program_bits or image.word_bits
+        return guest_program(self._setup.cache, bits)
 
     def probe(self, told: Told) -> None:
         """Every image once with nothing to do; KVM is believed after the first of them."""
@@ -119,11 +126,12 @@ class Qemu:
         setup = self._setup
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
         cpus = (variant.cpus or setup.cpus) if image.smp else 1
+        counts = dict(plan.left).get(COUNTS)
         request = QemuBoot(
             emulator=self._emulator,
             way=self._way,
             kernel=image.kernel,
-            program=guest_program(setup.cache, image.word_bits),
+            program=self._program(plan.variant),
             job=plan.job,
             placement=first(setup.placement, cpus),
             memory_bytes=setup.memory_bytes,
@@ -134,6 +142,8 @@ class Qemu:
             disk_bytes=plan.disk_bytes,
             disk_parent=plan.disk_parent,
             beside=plan.beside,
+            counts=counts,
+            plugin=count_plugin(setup.cache, self._emulator) if counts else None,
             draw=plan.draw,
         )
         return start(request, self.clock, listener)

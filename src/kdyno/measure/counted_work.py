@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kdyno.measure.bench import Bench, info
@@ -29,16 +29,23 @@ def with_fixed_work(
     known = {
         f"{case.suite}/{case.case}": case.operations for case in manifest.cases if case.operations
     }
+    bench = with_counted_work(bench, known, told)
+    cases: tuple[CaseInfo, ...] = tuple(
+        info(case, job) for case, job in zip(bench.cases, bench.jobs, strict=True)
+    )
+    return bench, manifest.model_copy(update={"cases": cases})
+
+
+def with_counted_work(bench: Bench, known: Mapping[str, int], told: Callable[[str], None]) -> Bench:
+    """The same with a number of operations for each case: those that are known, suite/case →
+    operations, where that are all of them, else by a boot of the baseline."""
     if not {key_of(job) for job in bench.runnable} <= known.keys():
         own = {key_of(job): job.operations for job in bench.jobs if job.operations}
         measured = calibrated(bench, COUNT_S, told)
         known = {key: own.get(key) or _even(count) for key, count in measured.items()}
     fixed = {key_of(job): job for job in fixed_jobs(bench, known, COUNT_S)}
     jobs = tuple(fixed.get(key_of(job), job) for job in bench.jobs)
-    cases: tuple[CaseInfo, ...] = tuple(
-        info(case, job) for case, job in zip(bench.cases, jobs, strict=True)
-    )
-    return replace(bench, jobs=jobs), manifest.model_copy(update={"cases": cases})
+    return replace(bench, jobs=jobs)
 
 
 def _even(operations: int) -> int:

@@ -57,7 +57,11 @@ def verb(
     ],
     method: Annotated[
         str | None,
-        typer.Option("--method", metavar="WORD", help="perf or gprof [as the experiment says]."),
+        typer.Option(
+            "--method",
+            metavar="WORD",
+            help="perf, gprof, or count in QEMU [as the experiment says].",
+        ),
     ] = None,
     boots: Annotated[
         int, typer.Option("--boots", min=1, max=1000, help="Profiled boots of each variant.")
@@ -114,6 +118,8 @@ def verb(
     article = load_article(published) if published else None
     folder = runs_folder(runs)
     is_file = what.endswith(".toml") or Path(what).is_file()
+    if method == "count":
+        return _counted(what, is_file, folder, variant, case, top, json, jobs, no_sandbox, no_wait)
     if show:
         if is_file:
             raise UsageError("--show goes with a run that was profiled")
@@ -151,6 +157,56 @@ def verb(
             shown += ["", *beside(article, found, baseline)]
         terminal.show(lambda _: shown)
     say(f"\nrun folder: {run.path}")
+    return 0
+
+
+def _counted(
+    what: str,
+    is_file: bool,
+    folder: Path,
+    variants: list[str] | None,
+    cases: list[str] | None,
+    top: int,
+    json: str | None,
+    jobs: int | None,
+    no_sandbox: bool,
+    no_wait: bool,
+) -> int:
+    """Exact, so one boot of each kernel is enough, and nothing is to be kept or gone on with."""
+    from kdyno.experiment.overrides import Overrides, apply
+    from kdyno.labs.profile.count_tables import as_json, parts
+    from kdyno.labs.profile.counts import count
+    from kdyno.measure.execution import Options
+    from kdyno.paths import cache_root
+    from kdyno.report.show import terminal
+    from kdyno.verbs.watching import watching
+
+    if is_file:
+        experiment, suites = load(Path(what))
+        overrides = Overrides(metric="instructions")
+    else:
+        run = stored_run(what, folder)
+        experiment, suites, overrides = load_stored(run, run.manifest())
+    chosen = replace(
+        overrides,
+        variants=tuple(variants or overrides.variants),
+        cases=tuple(cases or overrides.cases),
+    )
+    experiment = apply(chosen, experiment)
+    with watching(experiment) as listener:
+        options = Options(
+            cache=cache_root(),
+            runs=folder,
+            sandboxed=not no_sandbox,
+            wait=not no_wait,
+            jobs=jobs,
+            listener=listener,
+        )
+        found = count(experiment, suites, options)
+    if json is not None:
+        write_json(as_json(found, experiment.baseline), json)
+    if json != "-":
+        terminal.show(lambda _: list(parts(found, experiment.baseline, top)))
     return 0
 
 
