@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""Native kernels in QEMU: counts that agree to the last digit, and guests that go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from descendants import adopt, descendants
+from real_kernels import built_kernels
+
+from kdyno.kernels.image import Image
+from kdyno.machines import emulator
+from kdyno.machines.cpus import place
+from kdyno.machines.events import Events
+from kdyno.machines.program import guest_program
+from kdyno.machines.qemu import QemuBoot, start
+from kdyno.machines.session import Outcome, run_to_end
+from kdyno.measure.builder import Built
+from kdyno.paths import cache_root
+from kdyno.store.verdict import Verdict
+from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.record import CaseError, Sample
+
+EXPERIMENT = Path(__file__).with_name("known.toml")
+# Also `uml`: real kernels, one test at a time.
+pytestmark = [pytest.mark.qemu, pytest.mark.uml, pytest.mark.needs("qemu-system-x86_64")]
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    return built_kernels(EXPERIMENT)
+
+
+@pytest.fixture(scope="module")
+def stock(built: Built) -> Image:
+    return built.images["stock"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _guests_of_its_own() -> None:
+    adopt()
+
+
+def case(bench: str, *args: str, operations: int = 5000, timeout_s: float = 20.0) -> CaseJob:
+    return CaseJob("test", bench, bench, args, None, operations, timeout_s)
+
+
+def booted(
+    image: Image,
+    *cases: CaseJob,
+    cmdline: str = "",
+    limit_s: float | None = None,
+    draw: int = 0,
+    sandboxed: bool = True,
+    memory: int = 128 << 20,
+) -> Outcome:
+    request = QemuBoot(
+        emulator=emulator.find(),
+        way="count",
+        kernel=image.kernel,
+        program=guest_program(cache_root(), image.word_bits),
+        job=Job(cases),
+        placement=place(1),
+        memory_bytes=memory,
+        cmdline=cmdline,
+        sandboxed=sandboxed,
+        limit_s=limit_s,
+        draw=draw,
+    )
+    with Events() as events:
+        return run_to_end(start(request, events), events)
+
+
+def counts(outcome: Outcome) -> list[tuple[tuple[int, int], ...]]:
+    """(operations, instructions) of each part of each case."""
+    assert outcome.host.status == "ok", outcome.host
+    found = []
+    for number in range(len(outcome.transcript.results)):
+        result = outcome.transcript.result(number)
+        assert isinstance(result, Sample)
+        found.append(result.reps)
+    return found
+
+
+def test_an_empty_job_boots_and_says_what_it_is(stock: Image) -> None:
+    outcome = booted(stock)
+    assert outcome.host.status == "ok", outcome.host
+    hello = outcome.transcript.hello
+    assert hello is not None and hello.release.startswith("7.3")
+    assert (hello.machine, hello.word_bits, hello.cpus) == ("x86_64", 64, 1)
+    assert "-icount" in outcome.command
+
+
+def test_counts_agree_to_the_last_digit_in_and_outside_the_sandbox(stock: Image) -> None:
+    job = (case("syscall", operations=20_000), case("pipe", operations=5_000))
+    first = counts(booted(stock, *job))
+    assert counts(booted(stock, *job, sandboxed=False)) == first
+    assert all(len(parts) == 5 for parts in first)
+
+
+def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_path: Path) -> None:
+    file = tmp_path / "verdict.json"
+    command = [sys.executable, "-m", "kdyno", "run", EXPERIMENT, "--runs", tmp_path, "--json", file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = Verdict.load(file)
+    more = {it.case: (it.value or 0) - (it.baseline_value or 0) for it in verdict.effects}
+    assert {name: round(it, 3) for name, it in more.items()} == {
+        "syscall": 0.0, "pipe": 41.0, "fscopy-1024": 0.0, "dhry2reg": 0.0,
+    }  # fmt: skip
+    assert all(it.exact for it in verdict.effects)
+    assert set(verdict.boots.values()) == {3}
+    assert "with exactly 41.000 more instructions an operation" in verdict.answer
+    (caveat,) = [flag.text for flag in verdict.flags if flag.kind == "machine"]
+    assert "not time" in caveat and emulator.find().version in caveat
+
+
+def test_the_41_are_in_one_function_and_the_sum_is_theirs(built: Built) -> None:
+    command = [sys.executable, "-m", "kdyno", "profile", EXPERIMENT, "--method", "count"]
+    done = subprocess.run(
+        [*command, "--case", "pipe", "--json", "-"], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    stock, mine = json.loads(done.stdout)["counts"]
+    assert round(mine["total"] - stock["total"], 6) == 41.0
+    before, after = (
+        {(it["where"], it["function"]): it["instructions"] for it in counts["functions"]}
+        for counts in (stock, mine)
+    )
+    differing = {name: after[name] - before[name] for name in before if after[name] != before[name]}
+    assert differing == {("kernel", "anon_pipe_write"): 41.0}
+
+
+def test_a_panic_is_a_failed_boot_with_the_kernels_own_words(stock: Image) -> None:
+    outcome = booted(stock, case("pipe"), case("fault-panic"))
+    assert (outcome.host.status, outcome.host.reason) == ("failed", "panic"), outcome.host
+    assert "Kernel panic" in outcome.host.text
+    assert isinstance(outcome.transcript.result(0), Sample)
+
+
+def test_an_init_that_is_not_there_or_dies_is_told_so(stock: Image) -> None:
+    outcome = booted(stock, cmdline="rdinit=/nowhere init=/nowhere")
+    assert (outcome.host.status, outcome.host.reason) == ("failed", "init-died"), outcome.host
+
+
+def test_a_guest_that_stays_silent_is_killed_at_the_limit(stock: Image) -> None:
+    outcome = booted(stock, case("fault-hang", timeout_s=3000.0), limit_s=4)
+    assert (outcome.host.status, outcome.host.reason) == ("failed", "timeout"), outcome.host
+
+
+def test_a_case_that_hangs_crashes_or_eats_memory_costs_only_itself(stock: Image) -> None:
+    outcome = booted(
+        stock,
+        case("fault-hang", timeout_s=0.5),
+        case("fault-segv"),
+        case("fault-oom"),
+        case("fault-exit"),
+        case("pipe"),
+        memory=64 << 20,
+    )
+    assert outcome.host.status == "ok", outcome.host
+    for number in range(4):
+        assert isinstance(outcome.transcript.result(number), CaseError)
+    assert isinstance(outcome.transcript.result(4), Sample)
+
+
+def test_a_guest_that_floods_its_console_is_ended(stock: Image) -> None:
+    # Its serial port is so slow that the limit in time comes first, or that in bytes.
+    outcome = booted(stock, case("fault-flood", timeout_s=3000.0), limit_s=5)
+    assert outcome.host.reason in ("flood", "timeout"), outcome.host
+    assert len(outcome.console) < 3 << 20
+
+
+def test_a_kernel_that_is_none_is_told_in_qemus_words(stock: Image, tmp_path: Path) -> None:
+    broken = tmp_path / "linux"
+    broken.write_bytes(Path("/bin/true").read_bytes())  # an ELF file, but no kernel
+    broken.chmod(0o644)
+    tmp_path.chmod(0o755)
+    outcome = booted(Image("x", tmp_path, "x86_64", 64, "7.3", {}), sandboxed=False)
+    assert (outcome.host.status, outcome.host.reason) == ("failed", "emulator"), outcome.host
+
+
+def test_nothing_is_left_when_kdyno_is_killed(built: Built, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kdyno", "run", EXPERIMENT, "--runs", tmp_path]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while process.poll() is None and not descendants(b"-icount"):
+            os.sched_yield()
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+    while descendants(b"-icount"):
+        os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
