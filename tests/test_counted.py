@@ -21,6 +21,7 @@ from kdyno.report.wording import worded
 from kdyno.store.run import Run, create_run
 from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.instructions import UNIT, counted
+from kdyno.suites.score import score_of
 
 FORK = dataclasses.replace(PIPE, name="fork")
 CASES = (counted(PIPE), counted(FORK))
@@ -56,8 +57,13 @@ def by_case(verdict: Verdict) -> dict[str, Effect]:
 
 def test_a_case_that_is_counted_has_less_for_better_and_no_index() -> None:
     case = counted(dataclasses.replace(PIPE, baseline=12440.0, scale=3.0, figure="x(.)"))
-    assert (case.unit, case.better, case.score, case.scale) == (UNIT, "lower", "time", 1e9)
+    assert (case.unit, case.better, case.scale) == (UNIT, "lower", 1.0)
     assert (case.figure, case.baseline) == (None, None)
+
+
+def test_the_score_is_the_cheapest_part_for_a_tick_only_adds() -> None:
+    case = counted(dataclasses.replace(PIPE, scale=3.0))
+    assert score_of(case, [(10, 1200), (10, 1005), (20, 2000), (10, 1001)]) == 100.0
 
 
 def test_work_is_fixed_by_the_baseline_and_written_down(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from kdyno.store.manifest import CaseInfo, Manifest
 
 COUNT_S = 0.01
 """Of a case, by a clock of one instruction a nanosecond. The guest program does it in five parts
-of 2 million, so that a tick (every 10 million) falls into one or two of them, and not into their
-median."""
+of 2 million: a tick (every 10 million) falls into one or two of them."""
 _PARTS = 5
 
 

@@ -104,6 +104,8 @@ class Case:
     """For a cell of a cross: what the cases of all its levels are called together."""
     levels: tuple[tuple[str, str], ...] = ()
     """(factor, level) pairs of such a cell."""
+    counted: bool = False
+    """Its score is instructions, see suites/instructions.py."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,5 @@ def counted(case: Case) -> Case:
 
     What a program says of its own speed, and the index of a suite, are of times.
     """
-    return replace(
-        case, unit=UNIT, better="lower", score="time", scale=1e9, figure=None, baseline=None
-    )
+    plain = replace(case, score="time", scale=1.0, figure=None, baseline=None)
+    return replace(plain, unit=UNIT, better="lower", counted=True)
