@@ -33,7 +33,11 @@ from kdyno.suites.job import Job, render
 from kdyno.suites.selection import cases_of, jobs_of
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted((ROOT / "experiments").glob("*.toml"))
+FILES = [
+    file
+    for file in sorted((ROOT / "experiments").glob("*.toml"))
+    if "qemu" not in file.read_text()  # a machine that 0.1.0 had not
+]
 SUITES = load_suites()
 LACKS = "hackbench is not installed: apt-get install rt-tests"
 CASES = ("pipe", "messages", "syscall")
