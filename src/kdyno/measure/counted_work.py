@@ -40,8 +40,9 @@ def with_counted_work(bench: Bench, known: Mapping[str, int], told: Callable[[st
     operations, where that are all of them, else by a boot of the baseline."""
     if not {key_of(job) for job in bench.runnable} <= known.keys():
         own = {key_of(job): job.operations for job in bench.jobs if job.operations}
-        measured = calibrated(bench, COUNT_S, told)
-        known = {key: own.get(key) or _even(count) for key, count in measured.items()}
+        # For twice as long: parts of half a repetition are refused as too short to be timed.
+        measured = calibrated(bench, 2 * COUNT_S, told)
+        known = {key: own.get(key) or _even(count // 2) for key, count in measured.items()}
     fixed = {key_of(job): job for job in fixed_jobs(bench, known, COUNT_S)}
     jobs = tuple(fixed.get(key_of(job), job) for job in bench.jobs)
     return replace(bench, jobs=jobs)
