@@ -76,11 +76,17 @@ class Listening:
         }
 
 
-def listen(job: Job, nonce: str, limit_s: float | None, listener: Listener) -> Listening:
+def listen(
+    job: Job,
+    nonce: str,
+    limit_s: float | None,
+    listener: Listener,
+    first_word_s: float = FIRST_WORD_S,
+) -> Listening:
     """Ready for a job that is about to start; ``limit_s`` None follows from its cases."""
-    followed_s = FIRST_WORD_S + 2 * GRACE_S + sum(it.timeout_s for it in job.cases)
+    followed_s = first_word_s + 2 * GRACE_S + sum(it.timeout_s for it in job.cases)
     watch = Watch(limit_s or (math.inf if job.turns else followed_s))
-    watch.allow(FIRST_WORD_S)
+    watch.allow(first_word_s)
     return Listening(job, Reader(nonce, len(job.cases)), watch, listener)
 
 

@@ -44,6 +44,8 @@ GUEST_PLACES = {
 }
 """Where a guest's init puts what a case's command line asks for."""
 _CONSOLE_SET = 1
+FIRST_WORD_S = 120.0
+"""An emulated kernel needs half a second of CPU, which a machine that is busy gives it late."""
 _REFUSED = "qemu-system-x86_64: "
 
 
@@ -119,7 +121,7 @@ def start(
         text = render(job, nonce).encode()
         if len(text) > JOB_MOST_BYTES:
             raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
-        guest = listen(job, nonce, request.limit_s, listener)
+        guest = listen(job, nonce, request.limit_s, listener, FIRST_WORD_S)
         before = facts.look(request.placement.guest)
         return ProcessSession(
             events,
