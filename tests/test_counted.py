@@ -70,11 +70,11 @@ def test_the_score_is_the_cheapest_part_for_a_tick_only_adds() -> None:
 def test_work_is_fixed_by_the_baseline_and_written_down(tmp_path: Path) -> None:
     run, _ = run_of(made(lengths(41)), tmp_path)
     cases = {case.case: case for case in run.manifest().cases}
-    # 10 million instructions, in five equal parts.
-    assert cases["pipe"].operations == 7210 and cases["fork"].operations == 85
+    # 20 million instructions, in five equal parts.
+    assert cases["pipe"].operations == 14415 and cases["fork"].operations == 170
     assert cases["pipe"].unit == UNIT and cases["pipe"].seconds is None
     for boot in boots_of(run):
-        assert [sum(int(n) for n, _ns in it.reps) for it in boot.samples] == [5 * 7210, 5 * 85]
+        assert [sum(int(n) for n, _ns in it.reps) for it in boot.samples] == [5 * 14415, 5 * 170]
 
 
 def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path) -> None:

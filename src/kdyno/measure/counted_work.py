@@ -10,9 +10,10 @@ from kdyno.measure.bench import Bench, info
 from kdyno.measure.fixed_work import calibrated, fixed_jobs, key_of
 from kdyno.store.manifest import CaseInfo, Manifest
 
-COUNT_S = 0.01
+COUNT_S = 0.02
 """Of a case, by a clock of one instruction a nanosecond. The guest program does it in five parts
-of 2 million: a tick (every 10 million) falls into one or two of them."""
+of 4 million: a tick (every 10 million) falls into two of them, and a variant may be four times as
+quick before the guest program refuses a part as too short."""
 _PARTS = 5
 
 
