@@ -17,12 +17,18 @@ from kdyno.judge.pairs import log_ratios
 from kdyno.judge.question import Question
 from kdyno.machines.fake import Fault
 from kdyno.machines.machine import Can, Footprint
+from kdyno.machines.session import Outcome
+from kdyno.measure import group
 from kdyno.measure import loop as measuring
+from kdyno.measure.bench import plan_of
 from kdyno.measure.interleaving import choose
+from kdyno.measure.member import Member
 from kdyno.measure.plan import block_order
 from kdyno.measure.rounds import orders
+from kdyno.store.boot import BootHost
 from kdyno.store.run import Run
 from kdyno.store.samples import samples
+from kdyno.suites.protocol import Reader
 
 SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
 WAYS = ("boots", "turns")
@@ -267,3 +273,16 @@ def test_what_forbids_turns_is_said() -> None:
     with pytest.raises(UsageError, match=r"3 guests .* 3\.0 GiB, and 2\.0 GiB are free"):
         choose(made, "turns")
     assert manifest_of(made, "boots").interleave == "boots"
+
+
+def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
+    """All of them share a CPU; only what is left of the foreign seconds is somebody else's."""
+    made = bench(steady(SPEEDS), ("stock", "mine"))
+    host = BootHost(
+        status="ok", wall_s=9.0, user_s=1.5, sys_s=0.5, after={"guest_cpus_others_s": 3.4}
+    )
+    outcome = Outcome(host, Reader("0" * 32, 1).finish(), b"", ("made-up",))
+    plans = [plan_of(made, name, turns=True) for name in made.variants]
+    members = [Member(plan, made.machine.open(plan), made.machine.clock, "2026-01-01") for plan in plans]
+    records = group._records(made, members, [outcome, outcome], 0, 0, 9.0, 0.3)
+    assert [boot.host.after["guest_cpus_others_s"] for boot, _ in records] == [1.1, 1.1]
