@@ -283,6 +283,8 @@ def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
     )
     outcome = Outcome(host, Reader("0" * 32, 1).finish(), b"", ("made-up",))
     plans = [plan_of(made, name, turns=True) for name in made.variants]
-    members = [Member(plan, made.machine.open(plan), made.machine.clock, "2026-01-01") for plan in plans]
+    members = [
+        Member(plan, made.machine.open(plan), made.machine.clock, "2026-01-01") for plan in plans
+    ]
     records = group._records(made, members, [outcome, outcome], 0, 0, 9.0, 0.3)
     assert [boot.host.after["guest_cpus_others_s"] for boot, _ in records] == [1.1, 1.1]
