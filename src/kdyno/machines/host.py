@@ -6,7 +6,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +17,12 @@ from kdyno.machines import diagnosis, disk, facts
 from kdyno.machines.cpus import Placement
 from kdyno.machines.diagnosis import Diagnosis
 from kdyno.machines.events import Events
-from kdyno.machines.listening import ENVIRONMENT, JOB_MOST_BYTES, Listening, listen, record_of
+from kdyno.machines.listening import ENVIRONMENT, Listening, listen, record_of
 from kdyno.machines.pipes import Ended
 from kdyno.machines.process import Command, Pipes, ProcessSession
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.sandbox import Sandbox, hand_over
-from kdyno.suites.job import Job, in_place, render
+from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
 from kdyno.views import HOST, named
 
@@ -125,12 +124,8 @@ def start(
         root = ""
         if not request.sandboxed:
             root = str(closing.enter_context(whole.scratch("host")))
-        nonce = secrets.token_hex(16)
-        job = in_place(request.job, _places(request, root, folder))
-        text = render(job, nonce).encode()
-        if len(text) > JOB_MOST_BYTES:
-            raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
-        guest = listen(job, nonce, request.limit_s, listener)
+        places = _places(request, root, folder)
+        guest, text = listen(request.job, places, request.limit_s, listener)
         before = facts.look(request.placement.guest)
         return ProcessSession(
             events,

@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kdyno.errors import UsageError
@@ -16,7 +17,7 @@ from kdyno.machines.pipes import Ended, Gathered, Stream
 from kdyno.machines.session import Listener, Outcome
 from kdyno.machines.watch import Watch
 from kdyno.store.boot import BootFlag, BootHost
-from kdyno.suites.job import Job
+from kdyno.suites.job import Job, in_place, render
 from kdyno.suites.protocol import Reader, Transcript
 from kdyno.suites.record import Begin, Record
 
@@ -77,17 +78,26 @@ class Listening:
 
 
 def listen(
-    job: Job,
-    nonce: str,
+    asked: Job,
+    places: Mapping[str, str],
     limit_s: float | None,
     listener: Listener,
     first_word_s: float = FIRST_WORD_S,
-) -> Listening:
-    """Ready for a job that is about to start; ``limit_s`` None follows from its cases."""
+) -> tuple[Listening, bytes]:
+    """(ready for the job that is about to start, the job as the guest program reads it).
+
+    places: where the guest finds what command lines name; ``limit_s`` None follows from the cases.
+    UsageError for a job that is too long.
+    """
+    nonce = secrets.token_hex(16)
+    job = in_place(asked, places)
+    text = render(job, nonce).encode()
+    if len(text) > JOB_MOST_BYTES:
+        raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
     followed_s = first_word_s + 2 * GRACE_S + sum(it.timeout_s for it in job.cases)
     watch = Watch(limit_s or (math.inf if job.turns else followed_s))
     watch.allow(first_word_s)
-    return Listening(job, Reader(nonce, len(job.cases)), watch, listener)
+    return Listening(job, Reader(nonce, len(job.cases)), watch, listener), text
 
 
 def printable_words(cmdline: str) -> list[str]:

@@ -14,6 +14,14 @@ from kdyno.errors import ToolError
 from kdyno.kernels.compiler import identify
 from kdyno.paths import data_root
 
+GUEST_PLACES = {
+    "dir": "/tmp",
+    "disk": "/run/disk",
+    "tree": "/run/kdyno/tree",
+    "programs": "/run/kdyno/programs",
+    "prepared": "/run/kdyno/prepared",
+}
+"""Where the program puts what a case's command line asks for, as a kernel's first process."""
 _PACKAGES = "// packages: "
 """In a program's source: the pkg-config modules that it needs."""
 

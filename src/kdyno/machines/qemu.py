@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from kdyno import whole
-from kdyno.errors import UsageError
 from kdyno.machines import disk, emulator, facts, initramfs
 from kdyno.machines.cpus import Placement
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.events import Events
 from kdyno.machines.listening import (
     ENVIRONMENT,
-    JOB_MOST_BYTES,
     Listening,
     conclude,
     listen,
@@ -27,22 +24,15 @@ from kdyno.machines.listening import (
 )
 from kdyno.machines.pipes import Ended
 from kdyno.machines.process import Command, Pipes, ProcessSession
+from kdyno.machines.program import GUEST_PLACES
 from kdyno.machines.session import Listener, Outcome
 from kdyno.sandbox import Sandbox, hand_over
-from kdyno.suites.job import Job, in_place, render
+from kdyno.suites.job import Job
 from kdyno.views import QEMU
 
 _KERNEL, _PROGRAM, _INITRD = "/tmp/vmlinux", "/tmp/kdyno-guest", "/tmp/initrd"
 _SHARED, _DISK, _PLUGIN = "/tmp/shared", "/tmp/kdyno.disk", "/tmp/count.so"
 _JOB = "kdyno.job"
-GUEST_PLACES = {
-    "dir": "/tmp",
-    "disk": "/run/disk",
-    "tree": "/run/kdyno/tree",
-    "programs": "/run/kdyno/programs",
-    "prepared": "/run/kdyno/prepared",
-}
-"""Where a guest's init puts what a case's command line asks for."""
 _CONSOLE_SET = 1
 FIRST_WORD_S = 120.0
 """An emulated kernel needs half a second of CPU, which a machine that is busy gives it late."""
@@ -116,12 +106,7 @@ def start(
         folder = None
         if not request.sandboxed:
             folder = closing.enter_context(whole.scratch("boot"))
-        nonce = secrets.token_hex(16)
-        job = in_place(request.job, GUEST_PLACES)
-        text = render(job, nonce).encode()
-        if len(text) > JOB_MOST_BYTES:
-            raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
-        guest = listen(job, nonce, request.limit_s, listener, FIRST_WORD_S)
+        guest, text = listen(request.job, GUEST_PLACES, request.limit_s, listener, FIRST_WORD_S)
         before = facts.look(request.placement.guest)
         return ProcessSession(
             events,

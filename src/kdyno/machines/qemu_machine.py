@@ -17,8 +17,8 @@ from kdyno.machines.machine import Asked, Can, Footprint, Plan, Programs, Setup,
 from kdyno.machines.memory import available_bytes
 from kdyno.machines.plugin import COUNTS, count_plugin
 from kdyno.machines.process import ProcessSession
-from kdyno.machines.program import guest_program
-from kdyno.machines.qemu import GUEST_PLACES, QemuBoot, start
+from kdyno.machines.program import GUEST_PLACES, guest_program
+from kdyno.machines.qemu import QemuBoot, start
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job

@@ -4,28 +4,26 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from kdyno import whole
-from kdyno.errors import UsageError
 from kdyno.machines import disk, facts
 from kdyno.machines.cpus import Placement
 from kdyno.machines.events import Events
 from kdyno.machines.listening import (
     ENVIRONMENT,
-    JOB_MOST_BYTES,
     conclude,
     listen,
     printable_words,
 )
 from kdyno.machines.process import Command, Pipes, ProcessSession
+from kdyno.machines.program import GUEST_PLACES
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.sandbox import Sandbox, hand_over
-from kdyno.suites.job import Job, in_place, render
+from kdyno.suites.job import Job
 from kdyno.views import GUEST, named
 
 __all__ = ["Outcome", "UmlBoot", "boot", "kernel_command", "start", "supports_seccomp"]
@@ -34,14 +32,6 @@ __all__ = ["Outcome", "UmlBoot", "boot", "kernel_command", "start", "supports_se
 # like moves its stack, and with it its speed (Mytkowicz et al., ASPLOS 2009).
 _KERNEL, _PROGRAM, _JOB = "/tmp/linux", "/tmp/kdyno-guest", "/tmp/kdyno.job"
 _DISK = "/tmp/kdyno.disk"
-GUEST_PLACES = {
-    "dir": "/tmp",
-    "disk": "/run/disk",
-    "tree": "/run/kdyno/tree",
-    "programs": "/run/kdyno/programs",
-    "prepared": "/run/kdyno/prepared",
-}
-"""Where a guest's init puts what a case's command line asks for."""
 _CPUINFO = Path("/proc/cpuinfo")
 """All that UML reads of the host's /proc: the CPU's flags."""
 
@@ -96,12 +86,7 @@ def start(
         folder = None
         if not request.sandboxed:
             folder = str(closing.enter_context(whole.scratch("boot")))
-        nonce = secrets.token_hex(16)
-        job = in_place(request.job, GUEST_PLACES)
-        text = render(job, nonce).encode()
-        if len(text) > JOB_MOST_BYTES:
-            raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
-        guest = listen(job, nonce, request.limit_s, listener)
+        guest, text = listen(request.job, GUEST_PLACES, request.limit_s, listener)
         if disk_file is not None:
             # Its init has mounted it: from here on a kdyno that is killed leaves nothing behind.
             guest.greeted = partial(disk_file.unlink, missing_ok=True)

@@ -21,9 +21,9 @@ from kdyno.machines.machine import (
 )
 from kdyno.machines.memory import available_bytes
 from kdyno.machines.process import ProcessSession
-from kdyno.machines.program import guest_program
+from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.machines.session import Listener, run_to_end
-from kdyno.machines.uml import GUEST_PLACES, UmlBoot, start, supports_seccomp
+from kdyno.machines.uml import UmlBoot, start, supports_seccomp
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
 
