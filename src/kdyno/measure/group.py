@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kdyno.judge import disturbance
+from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Outcome
 from kdyno.measure import rounds
 from kdyno.measure.bench import Bench, console_of, job_of, now, plan_of
@@ -62,36 +63,49 @@ def measure(
 
     Guests that fail have a record that says so; those that are left still give their pairs.
     """
-    machine = bench.machine
-    began_s, own_s = machine.clock.now_s(), time.process_time()
-    members: list[Member] = []
-    try:
-        for name in order:
-            plan = plan_of(bench, name, turns=True)
-            member = Member(plan, machine.open(plan), machine.clock, now())
-            members.append(member)
-            member.hear(record.Hello)
-        lacking = bench.equipment.lacking or ("",) * len(bench.jobs)
-        able = [
-            (case, job)
-            for case, job, why in zip(bench.cases, bench.jobs, lacking, strict=True)
-            if not why
-        ]
+    lacking = bench.equipment.lacking or ("",) * len(bench.jobs)
+    able = [
+        (case, job)
+        for case, job, why in zip(bench.cases, bench.jobs, lacking, strict=True)
+        if not why
+    ]
+
+    def work(members: Sequence[Member]) -> None:
         with beside_no_turn(bench.placement.guest):
             for index, (case, job) in enumerate(able):
                 show(case.name)
                 _case(members, index, case, job, f"{seed}:{case.suite}/{case.name}", effort)
-        for member in members:
-            member.send("bye", WORD_S)
-        for member in members:
-            while not member.session.ended:
-                machine.clock.wait()
-    finally:
-        outcomes = [member.session.close() for member in members]
-    wall_s = machine.clock.now_s() - began_s
+
+    clock = bench.machine.clock
+    began_s, own_s = clock.now_s(), time.process_time()
+    plans = [plan_of(bench, name, turns=True) for name in order]
+    members, outcomes = together(bench.machine, plans, work)
+    wall_s = clock.now_s() - began_s
     own_s = time.process_time() - own_s
     made = _records(bench, members, outcomes, first_index, block, wall_s, own_s)
     return Measured(tuple(made), wall_s)
+
+
+def together(
+    machine: Machine, plans: Sequence[Plan], work: Callable[[Sequence[Member]], None]
+) -> tuple[list[Member], list[Outcome]]:
+    """Start guests in this order, have ``work`` done by them while all are alive, end them.
+
+    What came of each is in the same order; whatever happens, none is left.
+    """
+    members: list[Member] = []
+    try:
+        for plan in plans:
+            members.append(Member(plan, machine.open(plan), machine.clock, now()))
+            members[-1].hear(record.Hello)
+        work(members)
+        for member in members:
+            member.send("bye", WORD_S)
+        while not all(member.session.ended for member in members):
+            machine.clock.wait()
+    finally:
+        outcomes = [member.session.close() for member in members]
+    return members, outcomes
 
 
 @contextmanager
@@ -109,18 +123,28 @@ def beside_no_turn(cpus: frozenset[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+def begun(
+    members: Sequence[Member], index: int, job: CaseJob, seed: str, *, whole: bool
+) -> list[Member]:
+    """The guests that are alive, in random order, each told to begin the case.
+
+    ``whole``: it takes no turns and is done by one after the other; nobody has turns to take then.
+    """
+    by_name = {member.name: member for member in members if not member.lost}
+    order = next(rounds.orders(seed, [member.name for member in members]))
+    alive = [by_name[name] for name in order if name in by_name]
+    for member in alive:
+        if whole:
+            member.whole(index, job.timeout_s + WORD_S)
+        else:
+            member.begin(index, job.timeout_s)
+    return [] if whole else alive
+
+
 def _case(
     members: Sequence[Member], index: int, case: Case, job: CaseJob, seed: str, effort: Effort
 ) -> None:
-    order = next(rounds.orders(seed, [member.name for member in members]))
-    by_name = {member.name: member for member in members if not member.lost}
-    alive = [by_name[name] for name in order if name in by_name]
-    if rounds.why_whole(case):
-        for member in alive:
-            member.whole(index, job.timeout_s + WORD_S)
-        return
-    for member in alive:
-        member.begin(index, job.timeout_s)
+    alive = begun(members, index, job, seed, whole=bool(rounds.why_whole(case)))
     ready = [member for member in alive if member.ready]
     seconds = effort.seconds.get((case.suite, case.name), job.seconds or 0.5)
     if ready:

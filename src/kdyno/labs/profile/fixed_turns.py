@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Outcome
 from kdyno.measure import rounds
-from kdyno.measure.bench import now
-from kdyno.measure.group import Size, frozen_turns, turns
-from kdyno.measure.member import WORD_S, Member
-from kdyno.suites import record
+from kdyno.measure.group import Size, begun, frozen_turns, together, turns
+from kdyno.measure.member import Member
 from kdyno.suites.job import CaseJob
 
 
@@ -26,35 +24,23 @@ def run(
     All plans have the same cases, each with its number of operations. A case that takes no turns
     (``why_whole`` says why) is done whole, one guest after the other.
     """
-    members: list[Member] = []
-    try:
-        for plan in plans:
-            members.append(Member(plan, machine.open(plan), machine.clock, now()))
-            members[-1].hear(record.Hello)
+
+    def work(members: Sequence[Member]) -> None:
         for index, job in enumerate(plans[0].job.cases):
             _case(members, index, job, f"{seed}:{job.suite}/{job.case}", bool(why_whole(job)))
-        for member in members:
-            member.send("bye", WORD_S)
-        while not all(member.session.ended for member in members):
-            machine.clock.wait()
-    finally:
-        outcomes = {member.name: member.session.close() for member in members}
-    return outcomes
+
+    _, outcomes = together(machine, plans, work)
+    return {plan.variant: outcome for plan, outcome in zip(plans, outcomes, strict=True)}
 
 
 def _case(members: Sequence[Member], index: int, job: CaseJob, seed: str, whole: bool) -> None:
-    by_name = {member.name: member for member in members if not member.lost}
-    orders = rounds.orders(seed, list(by_name))
-    alive = [by_name[name] for name in next(orders)]
-    if whole:
-        for member in alive:
-            member.whole(index, job.timeout_s + WORD_S)
+    alive = begun(members, index, job, seed, whole=whole)
+    if not alive:
         return
-    for member in alive:
-        member.begin(index, job.timeout_s)
+    by_name = {member.name: member for member in alive}
     sizes = _Sizes(job.operations or 1)
-    for operations in sizes:
-        order = next(orders)
+    orders = rounds.orders(f"{seed}:turns", sorted(by_name))
+    for operations, order in zip(sizes, orders, strict=False):
         present = [by_name[name] for name in order if by_name[name].ready]
         frozen = sizes.each_s * operations > rounds.LONGEST_S
         size = Size(operations, 0, 0.0, job.timeout_s)
