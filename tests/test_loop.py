@@ -15,7 +15,7 @@ from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import log_ratios
 from kdyno.judge.question import Question
-from kdyno.machines.fake import Fault
+from kdyno.machines.fake import FakeMachine, Fault
 from kdyno.machines.machine import Can, Footprint
 from kdyno.machines.session import Outcome
 from kdyno.measure import group
@@ -83,6 +83,18 @@ def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(tmp_path: Path)
     verdict = verdict_of(run, Question.of(run.manifest()), "")
     assert verdict.effects[0].ratio == pytest.approx(0.8, rel=1e-6)
     assert verdict.effects[0].verdict == "faster"
+
+
+def test_every_guest_has_done_a_frozen_command_once_before_it_is_measured(tmp_path: Path) -> None:
+    """Else who finds its length has in memory what the others still read from the disk."""
+    made = bench(steady(SPEEDS), cases=(LONG,), max_boots=3)
+    machine = made.machine
+    assert isinstance(machine, FakeMachine)
+    run, _ = measured(made, tmp_path)
+    for boot in boots_of(run):
+        turns = sum(variant == boot.variant for variant, _, _ in machine.turned)
+        rounds = sum(len(it.samples[0].reps) for it in boots_of(run) if it.variant == boot.variant)
+        assert turns == rounds + 3
 
 
 def test_a_case_that_cannot_take_turns_is_measured_whole(tmp_path: Path) -> None:

@@ -147,10 +147,12 @@ def _case(
     alive = begun(members, index, job, seed, whole=bool(rounds.why_whole(case)))
     ready = [member for member in alive if member.ready]
     seconds = effort.seconds.get((case.suite, case.name), job.seconds or 0.5)
-    if ready:
-        found = _calibrated(ready, job)
-        if found is not None:
-            _rounds(ready, index, seed, seconds, found)
+    size = _calibrated(ready, job)
+    if size is not None:
+        if size.frozen:
+            # One guest has done the command once, and has in memory what it read; so do the others.
+            frozen_turns([it for it in ready if it.ready and it.name != size.found_by], size)
+        _rounds(ready, index, seed, seconds, size)
     for member in alive:
         member.end(job.timeout_s)
 
@@ -163,6 +165,13 @@ class Size:
     lead: int
     turn_s: float
     limit_s: float
+    found_by: str = ""
+    """The guest whose turns found it."""
+
+    @property
+    def frozen(self) -> bool:
+        """It is too long to be waited for."""
+        return self.turn_s > rounds.LONGEST_S
 
 
 def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
@@ -187,23 +196,23 @@ def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
         operations = job.operations or max(1, round(wanted))
         turn_s = operations * best_ns / 1e9
         lead = 0 if turn_s > rounds.LONGEST_S else round(rounds.LEAD * operations)
-        return Size(operations, lead, turn_s, max(job.timeout_s, 100 * turn_s))
+        limit_s = max(job.timeout_s, 100 * turn_s)
+        return Size(operations, lead, turn_s, limit_s, member.name)
     return None
 
 
 def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size) -> None:
-    frozen = size.turn_s > rounds.LONGEST_S
     count = min(rounds.MOST, max(rounds.LEAST, round(seconds / size.turn_s)))
-    if frozen:
+    if size.frozen:
         count = max(1, round(seconds / size.turn_s))
-    warm = 0 if frozen else _WARM
+    warm = 0 if size.frozen else _WARM
     by_name = {member.name: member for member in ready}
     taken: dict[str, list[tuple[int, int]]] = {name: [] for name in by_name}
     for number, order in enumerate(
         islice(rounds.orders(f"{seed}:turns", sorted(by_name)), count + warm)
     ):
         present = [by_name[name] for name in order if by_name[name].ready]
-        took = frozen_turns(present, size) if frozen else turns(present, size)
+        took = frozen_turns(present, size) if size.frozen else turns(present, size)
         for name, ns in took.items():
             if number >= warm:
                 taken[name].append((size.operations, ns))
@@ -212,7 +221,7 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
             break
     for member in ready:
         if member.ready:
-            way = "frozen" if frozen else "turns"
+            way = "frozen" if size.frozen else "turns"
             member.rounds[index] = Rounds(way, tuple(taken[member.name]))  # type: ignore[arg-type]
 
 
