@@ -94,7 +94,7 @@ def quiet(*arguments: str, **environment: str) -> float:
 def boot_overhead(image: Image, pairs: int = 25) -> Figure:
     """kdyno's boot with an empty job against the bare kernel process doing the same."""
     program, placement = guest_program(cache_root(), 64), place(1)
-    request = UmlBoot(image.kernel, program, Job(), placement)
+    request = UmlBoot(kernel=image.kernel, program=program, job=Job(), placement=placement)
     cpu = ",".join(map(str, placement.guest))
     ratios = []
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,8 @@ class Former(Sandbox):
 
 def sandbox_cost(image: Image, pairs: int = 60) -> Figure:
     """An empty boot in the sandbox against the same in the former one, in turns."""
-    request = UmlBoot(image.kernel, guest_program(cache_root(), 64), Job(), place(1))
+    program = guest_program(cache_root(), 64)
+    request = UmlBoot(kernel=image.kernel, program=program, job=Job(), placement=place(1))
 
     def ours(kind: type[Sandbox]) -> float:
         with mock.patch("kdyno.machines.uml.Sandbox", kind):

@@ -79,7 +79,8 @@ def make(tmp_path: Path) -> Make:
 
 def host_job(program: Path, *cases: CaseJob, **more: object) -> HostJob:
     asked = cases or (CaseJob("s", "c", "pipe"),)
-    return HostJob(program, Job(asked), place(1), sandboxed=False, **more)  # type: ignore[arg-type]
+    given = {"program": program, "job": Job(asked), "placement": place(1), **more}
+    return HostJob(sandboxed=False, **given)  # type: ignore[arg-type]
 
 
 def test_a_job_is_worked_off_and_recorded(make: Make) -> None:
@@ -143,7 +144,8 @@ def test_a_job_that_never_ends_is_killed(make: Make) -> None:
 
 
 def test_the_machine_s_settings_are_not_changed(make: Make) -> None:
-    request = HostJob(make(), Job((), (("vm.swappiness", "1"),)), place(1), sandboxed=False)
+    job = Job((), (("vm.swappiness", "1"),))
+    request = HostJob(program=make(), job=job, placement=place(1), sandboxed=False)
     with pytest.raises(UsageError, match="does not change the settings"):
         work_off(request)
 

@@ -23,8 +23,12 @@ EMULATOR = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
 
 
 def request(way: Way = "count", **more: object) -> QemuBoot:
-    given = {"job": Job(), "placement": Placement(frozenset((1,)), frozenset((0,))), **more}
-    return QemuBoot(EMULATOR, way, Path("/k/linux"), Path("/k/guest"), **given)  # type: ignore[arg-type]
+    given = {
+        **{"emulator": EMULATOR, "way": way, "kernel": Path("/k/linux"), "job": Job()},
+        **{"program": Path("/k/guest"), "placement": Placement(frozenset((1,)), frozenset((0,)))},
+        **more,
+    }
+    return QemuBoot(**given)  # type: ignore[arg-type]
 
 
 def words(asked: QemuBoot) -> list[str]:

@@ -111,7 +111,8 @@ def test_what_the_kernel_starts_by_itself_has_no_rights(stock: Image, attack: Pa
     sets = "/proc/sys/kernel/usermodehelper"
     case = CaseJob("test", "sets", "run", ("cat", f"{sets}/bset", f"{sets}/inheritable"), None, 1)
     program = guest_program(cache_root(), stock.word_bits)
-    outcome = boot(UmlBoot(stock.kernel, program, Job((case,)), place(1)))
+    job = Job((case,))
+    outcome = boot(UmlBoot(kernel=stock.kernel, program=program, job=job, placement=place(1)))
     result = outcome.transcript.result(0)
     assert isinstance(result, Sample), outcome.host
     assert result.extra["stdout"].split() == ["0"] * 4
@@ -168,7 +169,8 @@ def test_a_case_still_does_what_programs_of_root_do(stock: Image, attack: Path) 
     )
     case = CaseJob("test", "root", "run", ("sh", "-c", script), None, 1)
     program = guest_program(cache_root(), stock.word_bits)
-    outcome = boot(UmlBoot(stock.kernel, program, Job((case,)), place(1)))
+    job = Job((case,))
+    outcome = boot(UmlBoot(kernel=stock.kernel, program=program, job=job, placement=place(1)))
     result = outcome.transcript.result(0)
     assert isinstance(result, Sample), (result, outcome.host)
     assert result.extra["stdout"].split() == ["65534", "4755:65534"]

@@ -36,7 +36,7 @@ from kdyno.machines.host import HostJob, work_off
 from kdyno.suites.job import CaseJob, Job
 program, script = sys.argv[1:]
 case = CaseJob("attack", "it", "run", ("--figure", "printed", "--", "sh", "-c", script), None, 1)
-made = work_off(HostJob(Path(program), Job((case,)), place(1)))
+made = work_off(HostJob(program=Path(program), job=Job((case,)), placement=place(1)))
 print(made.host.status, made.host.text, *made.transcript.results, sep="\\n")
 """
 IN_A_GUEST = """
@@ -47,7 +47,8 @@ from kdyno.machines.uml import UmlBoot, boot
 from kdyno.suites.job import Job
 folder, kernel, program = map(Path, sys.argv[1:])
 made = boot(UmlBoot(
-    kernel, program, Job(), place(1), memory_bytes=128 << 20, limit_s=60,
+    kernel=kernel, program=program, job=Job(), placement=place(1),
+    memory_bytes=128 << 20, limit_s=60,
     shared=((folder, "attack"),), cmdline="init=/tmp/shared/attack/init",
 ))
 sys.stdout.write(made.console.decode("utf-8", "replace"))
@@ -155,7 +156,12 @@ def test_a_kernel_that_stands_still_is_ended_and_leaves_nothing(stock: Image) ->
 
     case = CaseJob("test", "pipe", "pipe", (), 1.0, None, 1.0)
     request = UmlBoot(
-        stock.kernel, guest_program(cache_root(), 64), Job((case,)), place(1), 128 << 20, limit_s=5
+        kernel=stock.kernel,
+        program=guest_program(cache_root(), 64),
+        job=Job((case,)),
+        placement=place(1),
+        memory_bytes=128 << 20,
+        limit_s=5,
     )
     outcome = boot(request, begun)
     assert stopped and outcome.host.status == "failed"

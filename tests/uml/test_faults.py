@@ -186,7 +186,8 @@ def test_an_ordinary_user_boots_in_the_sandbox(stock: Image, tmp_path: Path) -> 
         "from kdyno.machines.uml import UmlBoot, boot\n"
         "from kdyno.machines.cpus import place\n"
         "from kdyno.suites.job import Job\n"
-        "made = boot(UmlBoot(Path(sys.argv[1]), Path(sys.argv[2]), Job(), place(1)))\n"
+        "kernel, program = map(Path, sys.argv[1:3])\n"
+        "made = boot(UmlBoot(kernel=kernel, program=program, job=Job(), placement=place(1)))\n"
         "print(made.host.status, made.host.reason, made.host.text)\n"
     )
     source = Path(__file__).parents[2] / "src"

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from kdyno.machines.pipes import Ended
+from kdyno.suites.protocol import Transcript
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -78,11 +79,10 @@ def warnings(text: str, most: int = 5) -> list[str]:
     return list(dict.fromkeys(line.strip()[:200] for line in _WARNING.findall(text)))[:most]
 
 
-def of_boot(
-    console: str, ended: Ended, *, said_hello: bool, said_bye: bool, fatal: str, sandboxed: bool
-) -> Diagnosis | None:
+def of_boot(console: str, ended: Ended, said: Transcript, sandboxed: bool) -> Diagnosis | None:
     """None for a boot that ran its job to the end; otherwise why it did not."""
     found = sign(console)
+    said_hello, said_bye = said.hello is not None, said.bye is not None
     if said_bye and (found is None or found.reason in ("oom", "oops")):
         # A case that was killed for memory, or a kernel that limped on, did finish the job;
         # an oops spoils the measurement, a killed case is recorded with its case.
@@ -95,8 +95,8 @@ def of_boot(
         return found or Diagnosis(kind, f"did not end within {ended.wall_s:.0f} s, {where}; killed")
     if ended.stopped:
         return found or Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
-    if fatal:
-        return Diagnosis("job-refused", f"the guest program refused the job: {fatal}")
+    if said.fatal:
+        return Diagnosis("job-refused", f"the guest program refused the job: {said.fatal}")
     if found is not None:
         return found
     if not said_hello and sandboxed and "bwrap: " in console:

@@ -6,23 +6,21 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kdyno import whole
 from kdyno.errors import UsageError
-from kdyno.machines import diagnosis, disk, facts
-from kdyno.machines.cpus import Placement
+from kdyno.machines import diagnosis, disk, guest
 from kdyno.machines.diagnosis import Diagnosis
 from kdyno.machines.events import Events
-from kdyno.machines.listening import ENVIRONMENT, Listening, listen, record_of
+from kdyno.machines.guest import Boot, Ground, Kind, handed, supervised
+from kdyno.machines.listening import ENVIRONMENT
 from kdyno.machines.pipes import Ended
 from kdyno.machines.process import Command, Pipes, ProcessSession
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.sandbox import Sandbox, hand_over
-from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
 from kdyno.views import HOST, named
 
@@ -34,22 +32,12 @@ HOST_PLACES = {
 """Where the sandbox puts what a case's command line asks for."""
 
 
-@dataclass(frozen=True)
-class HostJob:
-    """One repetition of the job on the running kernel."""
+@dataclass(frozen=True, kw_only=True)
+class HostJob(Boot):
+    """One repetition of the job on the running kernel; {disk} is on the host's file system."""
 
-    program: Path
-    job: Job
-    placement: Placement
     tmp_bytes: int = 1 << 30
     """Size of the folder in memory that cases work in."""
-    sandboxed: bool = True
-    limit_s: float | None = None
-    shared: tuple[tuple[Path, str], ...] = ()
-    """(folder, name): seen read-only as {programs}, {tree}."""
-    disk_bytes: int = 0
-    """Room that the cases want in {disk}, a folder of the host's own file system."""
-    disk_parent: Path = Path("/var/tmp")
 
 
 @dataclass(frozen=True)
@@ -117,70 +105,43 @@ def start(
             "sysctl: kdyno does not change the settings of the machine it runs on; set them "
             "yourself and leave the key out"
         )
-    with ExitStack() as closing:
-        folder = None
-        if request.disk_bytes:
-            folder = closing.enter_context(disk.folder(request.disk_parent, request.disk_bytes))
-        root = ""
-        if not request.sandboxed:
-            root = str(closing.enter_context(whole.scratch("host")))
-        places = _places(request, root, folder)
-        guest, text = listen(request.job, places, request.limit_s, listener)
-        before = facts.look(request.placement.guest)
-        return ProcessSession(
-            events,
-            guest,
-            start=partial(_command, request, text, root, folder),
-            conclude=partial(_conclude, request, guest, before),
-            cpus=request.placement.guest,
-            closing=closing.pop_all(),
-        )
-    raise AssertionError("not reached")
+    kind = Kind(
+        places=partial(_places, request),
+        disk=disk.folder,
+        failure=_failure,
+        warnings=lambda _console: [],
+    )
+    return guest.start(request, events, listener, partial(_command, request), kind)
 
 
-def _conclude(
-    request: HostJob,
-    guest: Listening,
-    before: facts.Moment,
-    ended: Ended,
-    argv: tuple[str, ...],
-) -> Outcome:
-    cpus = request.placement.guest
-    after = facts.look(cpus)
-    console = guest.console.content()
-    said = guest.reader.finish()
-    text = diagnosis.readable(console)
-    found = _diagnosis(ended, said, text, sandboxed=request.sandboxed)
-    host = record_of(guest, said, ended, before, after, cpus, text, found, [])
-    return Outcome(host, said, console, argv)
-
-
-def _places(request: HostJob, root: str, folder: Path | None) -> dict[str, str]:
+def _places(request: HostJob, ground: Ground) -> Mapping[str, str]:
     """What {dir}, {disk}, {tree} and {programs} are."""
-    if request.sandboxed:
+    if ground.folder is None:
         return HOST_PLACES
     names = {name: str(path) for path, name in request.shared}
-    return {**HOST_PLACES, "dir": root, "disk": str(folder or root), **names}
+    return {
+        **HOST_PLACES,
+        "dir": str(ground.folder),
+        "disk": str(ground.disk or ground.folder),
+        **names,
+    }
 
 
-def _command(request: HostJob, job: bytes, root: str, folder: Path | None, pipes: Pipes) -> Command:
-    program, file = (_PROGRAM, _JOB) if request.sandboxed else (str(request.program), f"{root}/job")
+def _command(request: HostJob, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+    root = ground.folder
+    program, file = (_PROGRAM, _JOB) if root is None else (str(request.program), f"{root}/job")
     argv = [
-        *(program, "supervise", "--report-fd", str(pipes.report)),
-        *(["--alone", "yes"] if request.sandboxed else []),
-        "--",
-        *(program, "job", file, "--fd", str(pipes.results)),
+        *supervised(request, program, pipes),
+        *("--", program, "job", file, "--fd", str(pipes.results)),
     ]
     environment = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb"}
-    if not request.sandboxed:
+    if root is not None:
         Path(file).write_bytes(job)
-        environment |= {"HOME": root, "TMPDIR": root, "KDYNO_DIR": root}
+        environment |= dict.fromkeys(("HOME", "TMPDIR", "KDYNO_DIR"), str(root))
         return Command(tuple(argv), (), environment)
-    job_in, job_out = os.pipe()
-    os.write(job_out, job)
-    os.close(job_out)
-    if folder is not None:
-        hand_over(folder, HOST)
+    job_in = handed(job)
+    if ground.disk is not None:
+        hand_over(ground.disk, HOST)
     argv = Sandbox(
         HOST,
         read_only=(
@@ -188,14 +149,14 @@ def _command(request: HostJob, job: bytes, root: str, folder: Path | None, pipes
             (request.program, _PROGRAM),
             *((path, f"{_SHARED}/{name}") for path, name in request.shared),
         ),
-        writable=((folder, f"{_SHARED}/disk"),) if folder is not None else (),
+        writable=((ground.disk, f"{_SHARED}/disk"),) if ground.disk is not None else (),
         files=((job_in, _JOB),),
         tmp_bytes=max(request.tmp_bytes, HOST.tmp_bytes or 0),
     ).argv(argv)
     return Command(tuple(argv), (job_in,), environment)
 
 
-def _diagnosis(ended: Ended, said: Transcript, text: str, *, sandboxed: bool) -> Diagnosis | None:
+def _failure(text: str, ended: Ended, said: Transcript, sandboxed: bool) -> Diagnosis | None:
     """Why the job was not worked off; nothing here is the kernel's fault, for it still runs."""
     if said.bye is not None:
         return None

@@ -5,29 +5,22 @@ from __future__ import annotations
 
 import os
 import random
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kdyno import whole
-from kdyno.machines import disk, emulator, facts, initramfs
-from kdyno.machines.cpus import Placement
+from kdyno.machines import diagnosis, emulator, guest, initramfs
+from kdyno.machines.diagnosis import Diagnosis
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.events import Events
-from kdyno.machines.listening import (
-    ENVIRONMENT,
-    Listening,
-    conclude,
-    listen,
-    printable_words,
-)
+from kdyno.machines.guest import Boot, Ground, Kind, handed, link_shared, supervised
+from kdyno.machines.listening import ENVIRONMENT, printable_words
 from kdyno.machines.pipes import Ended
 from kdyno.machines.process import Command, Pipes, ProcessSession
-from kdyno.machines.program import GUEST_PLACES
-from kdyno.machines.session import Listener, Outcome
+from kdyno.machines.session import Listener
 from kdyno.sandbox import Sandbox, hand_over
 from kdyno.suites.job import Job
+from kdyno.suites.protocol import Transcript
 from kdyno.views import QEMU
 
 _KERNEL, _PROGRAM, _INITRD = "/tmp/vmlinux", "/tmp/kdyno-guest", "/tmp/initrd"
@@ -39,26 +32,15 @@ FIRST_WORD_S = 120.0
 _REFUSED = "qemu-system-x86_64: "
 
 
-@dataclass(frozen=True)
-class QemuBoot:
+@dataclass(frozen=True, kw_only=True)
+class QemuBoot(Boot):
     """One boot to be done."""
 
     emulator: Emulator
     way: Way
     kernel: Path
-    program: Path
-    job: Job
-    placement: Placement
     memory_bytes: int = 256 << 20
     cmdline: str = ""
-    sandboxed: bool = True
-    limit_s: float | None = None
-    shared: tuple[tuple[Path, str], ...] = ()
-    """(folder of the host, name): seen read-only in the guest's /run/kdyno."""
-    disk_bytes: int = 0
-    """Size of the guest's disk, an ext4 in /run/disk; 0: it has none."""
-    disk_parent: Path = Path("/var/tmp")
-    """Folder for the disk's file."""
     beside: tuple[str, ...] = ()
     """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
     counts: Path | None = None
@@ -99,24 +81,9 @@ def start(
     request: QemuBoot, events: Events, listener: Listener = lambda _case: None
 ) -> ProcessSession:
     """A guest that boots. ToolError and UsageError for what is not the guest's fault."""
-    with ExitStack() as closing:
-        disk_file = None
-        if request.disk_bytes:
-            disk_file = closing.enter_context(disk.image(request.disk_parent, request.disk_bytes))
-        folder = None
-        if not request.sandboxed:
-            folder = closing.enter_context(whole.scratch("boot"))
-        guest, text = listen(request.job, GUEST_PLACES, request.limit_s, listener, FIRST_WORD_S)
-        before = facts.look(request.placement.guest)
-        return ProcessSession(
-            events,
-            guest,
-            start=partial(_command, request, text, disk_file, folder),
-            conclude=partial(_conclude, request, guest, before),
-            cpus=request.placement.guest,
-            closing=closing.pop_all(),
-        )
-    raise AssertionError("not reached")
+    # A count's clock counts instructions, and is not to be held against the host's.
+    kind = Kind(first_word_s=FIRST_WORD_S, failure=_failure, clock=request.way != "count")
+    return guest.start(request, events, listener, partial(_command, request), kind)
 
 
 def first_files(program: bytes, job: bytes, chance: Chance) -> bytes:
@@ -144,18 +111,14 @@ class _Places:
     plugin: str
 
 
-def _command(
-    request: QemuBoot, job: bytes, disk_file: Path | None, folder: Path | None, pipes: Pipes
-) -> Command:
+def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+    disk_file, folder = ground.disk, ground.folder
     chance = Chance.of(request.draw)
     files = first_files(request.program.read_bytes(), job, chance)
     places = _Places(_KERNEL, _PROGRAM, _INITRD, _SHARED, _DISK, _PLUGIN)
     if folder is not None:
         (folder / "initrd").write_bytes(files)
-        (folder / "shared").mkdir()
-        for path, name in request.shared:
-            (folder / "shared" / name).symlink_to(path)
-        made = (folder / "initrd", folder / "shared")
+        made = (folder / "initrd", link_shared(request, folder))
         own = (request.kernel, request.program, *made, disk_file, request.plugin)
         places = _Places(*map(str, own))
     counts = None
@@ -163,17 +126,13 @@ def _command(
         counts = os.open(request.counts, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     passed = () if counts is None else (counts,)
     argv = [
-        *(places.program, "supervise", "--report-fd", str(pipes.report)),
-        *(["--alone", "yes"] if request.sandboxed else []),
+        *supervised(request, places.program, pipes),
         *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
         *qemu_command(request, chance, places, pipes.console, counts),
     ]
     if folder is not None:
         return Command((*request.beside, *argv), passed, dict(ENVIRONMENT))
-    handed = os.memfd_create("initrd")
-    with os.fdopen(os.dup(handed), "wb") as writer:
-        writer.write(files)
-    os.lseek(handed, 0, os.SEEK_SET)
+    initrd = handed(files)
     if disk_file is not None:
         hand_over(disk_file, QEMU)
     argv = Sandbox(
@@ -185,11 +144,11 @@ def _command(
             *((path, f"{_SHARED}/{name}") for path, name in request.shared),
         ),
         writable=((disk_file, _DISK),) if disk_file is not None else (),
-        files=((handed, _INITRD),),
+        files=((initrd, _INITRD),),
         devices=(emulator.KVM,) if request.way == "kvm" else (),
         tmp_bytes=QEMU_TMP_BYTES + len(files),
     ).argv(argv)
-    return Command((*request.beside, *argv), (handed, *passed), dict(ENVIRONMENT))
+    return Command((*request.beside, *argv), (initrd, *passed), dict(ENVIRONMENT))
 
 
 QEMU_TMP_BYTES = 16 << 20
@@ -254,20 +213,10 @@ def kernel_words(request: QemuBoot, chance: Chance) -> str:
     )
 
 
-def _conclude(
-    request: QemuBoot,
-    guest: Listening,
-    before: facts.Moment,
-    ended: Ended,
-    argv: tuple[str, ...],
-) -> Outcome:
-    made = conclude(guest, before, request.placement.guest, request.sandboxed, ended, argv)
-    host = made.host
-    if request.way == "count":
-        # Its clock counts instructions, and is not to be held against the host's.
-        host = host.model_copy(update={"guest_clock_s": None, "host_clock_s": None})
-    if host.reason == "no-result" and made.transcript.hello is None:
-        said = [it for it in host.console_tail.splitlines() if it.startswith(_REFUSED)]
-        if said:
-            host = host.model_copy(update={"reason": "emulator", "text": said[-1]})
-    return Outcome(host, made.transcript, made.console, made.command)
+def _failure(text: str, ended: Ended, said: Transcript, sandboxed: bool) -> Diagnosis | None:
+    found = diagnosis.of_boot(text, ended, said, sandboxed)
+    if found is not None and found.reason == "no-result" and said.hello is None:
+        refused = [it for it in diagnosis.tail(text).splitlines() if it.startswith(_REFUSED)]
+        if refused:
+            return Diagnosis("emulator", refused[-1])
+    return found

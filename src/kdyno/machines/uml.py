@@ -4,26 +4,17 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kdyno import whole
-from kdyno.machines import disk, facts
-from kdyno.machines.cpus import Placement
+from kdyno.machines import guest
 from kdyno.machines.events import Events
-from kdyno.machines.listening import (
-    ENVIRONMENT,
-    conclude,
-    listen,
-    printable_words,
-)
+from kdyno.machines.guest import Boot, Ground, handed, link_shared, supervised
+from kdyno.machines.listening import ENVIRONMENT, printable_words
 from kdyno.machines.process import Command, Pipes, ProcessSession
-from kdyno.machines.program import GUEST_PLACES
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.sandbox import Sandbox, hand_over
-from kdyno.suites.job import Job
 from kdyno.views import GUEST, named
 
 __all__ = ["Outcome", "UmlBoot", "boot", "kernel_command", "start", "supports_seccomp"]
@@ -36,25 +27,14 @@ _CPUINFO = Path("/proc/cpuinfo")
 """All that UML reads of the host's /proc: the CPU's flags."""
 
 
-@dataclass(frozen=True)
-class UmlBoot:
+@dataclass(frozen=True, kw_only=True)
+class UmlBoot(Boot):
     """One boot to be done. ``mode`` is "seccomp" or "ptrace" (how user code is run)."""
 
     kernel: Path
-    program: Path
-    job: Job
-    placement: Placement
     memory_bytes: int = 1 << 30
     cmdline: str = ""
     mode: str = "seccomp"
-    sandboxed: bool = True
-    limit_s: float | None = None
-    shared: tuple[tuple[Path, str], ...] = ()
-    """(folder of the host, name): seen read-only in the guest's /run/kdyno."""
-    disk_bytes: int = 0
-    """Size of the guest's disk, an ext4 in /run/disk; 0: it has none."""
-    disk_parent: Path = Path("/var/tmp")
-    """Folder for the disk's file."""
     beside: tuple[str, ...] = ()
     """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
     left: tuple[tuple[str, Path], ...] = ()
@@ -79,27 +59,7 @@ def start(
     request: UmlBoot, events: Events, listener: Listener = lambda _case: None
 ) -> ProcessSession:
     """A guest that boots. ToolError and UsageError as ``boot``."""
-    with ExitStack() as closing:
-        disk_file = None
-        if request.disk_bytes:
-            disk_file = closing.enter_context(disk.image(request.disk_parent, request.disk_bytes))
-        folder = None
-        if not request.sandboxed:
-            folder = str(closing.enter_context(whole.scratch("boot")))
-        guest, text = listen(request.job, GUEST_PLACES, request.limit_s, listener)
-        if disk_file is not None:
-            # Its init has mounted it: from here on a kdyno that is killed leaves nothing behind.
-            guest.greeted = partial(disk_file.unlink, missing_ok=True)
-        before = facts.look(request.placement.guest)
-        return ProcessSession(
-            events,
-            guest,
-            start=partial(_command, request, text, disk_file, folder),
-            conclude=partial(conclude, guest, before, request.placement.guest, request.sandboxed),
-            cpus=request.placement.guest,
-            closing=closing.pop_all(),
-        )
-    raise AssertionError("not reached")
+    return guest.start(request, events, listener, partial(_command, request))
 
 
 @dataclass(frozen=True)
@@ -115,34 +75,29 @@ class _Places:
 _INSIDE = _Places(_KERNEL, _PROGRAM, _JOB, "/tmp")
 
 
-def _command(
-    request: UmlBoot, job: bytes, disk_file: Path | None, folder: str | None, pipes: Pipes
-) -> Command:
+def _command(request: UmlBoot, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+    disk_file, folder = ground.disk, ground.folder
     outputs = [
         (name, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         for name, path in request.left
     ]
     places = _INSIDE
     if folder is not None:
-        places = _Places(str(request.kernel), str(request.program), f"{folder}/kdyno.job", folder)
+        own = (request.kernel, request.program, folder / "kdyno.job", folder)
+        places = _Places(*map(str, own))
         Path(places.job).write_bytes(job)
-        (Path(folder) / "shared").mkdir()
-        for path, name in request.shared:
-            (Path(folder) / "shared" / name).symlink_to(path)
+        link_shared(request, folder)
     argv = [
-        *(places.program, "supervise", "--report-fd", str(pipes.report)),
+        *supervised(request, places.program, pipes),
         # UML wants them so, and would look for itself in /proc to start anew with them.
         *("--addresses", "fixed"),
-        *(["--alone", "yes"] if request.sandboxed else []),
         *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
         "--",
         *kernel_command(request, places, pipes, disk_file),
     ]
     descriptors = [to for _, to in outputs]
     if folder is None:
-        job_in, job_out = os.pipe()
-        os.write(job_out, job)
-        os.close(job_out)
+        job_in = handed(job)
         descriptors.append(job_in)
         if disk_file is not None:
             hand_over(disk_file, GUEST)
