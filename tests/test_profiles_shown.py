@@ -7,6 +7,8 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from command_line import Kdyno, kdyno
@@ -15,6 +17,7 @@ from test_docs_examples import examples
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse, Variant
+from kdyno.kernels.recipe import Recipe
 from kdyno.labs.profile import boots as profiling
 from kdyno.labs.profile import siblings
 from kdyno.labs.profile import tables as shown
@@ -27,10 +30,14 @@ from kdyno.labs.profile.record import (
     to_json,
 )
 from kdyno.labs.published.files import load as load_article
+from kdyno.measure.asking import question_of
+from kdyno.measure.builder import Recipes
+from kdyno.measure.execution import Options
 from kdyno.report.evidence import gather
 from kdyno.report.html.page import page
 from kdyno.report.show import terminal
 from kdyno.store.run import Run, write_run
+from kdyno.suites.catalogue import load as load_catalogue
 
 __all__ = ["kdyno"]
 
@@ -177,6 +184,25 @@ def test_what_cannot_be_profiled_is_refused_before_anything_is_built() -> None:
     smp = replace(stock, name="smp", config=(ConfigFragment("smp.config", ("CONFIG_SMP=y",)),))
     with pytest.raises(UsageError, match=r"'smp' has CONFIG_SMP=y \(from smp.config\)"):
         profiling.require(experiment(stock, smp), "gprof")
+
+
+def test_a_run_that_is_only_profiled_says_what_it_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = cast(Recipe, SimpleNamespace(digest="d"))
+    recipes = Recipes({"stock": recipe, "mine": recipe}, {"other": "no such patch"})
+    monkeypatch.setattr(profiling, "check", lambda *_, **_more: recipes)
+    variants = (Variant("stock", ""), Variant("mine", "", cpus=1), Variant("other", ""))
+    asked = replace(experiment(*variants), machine=Machine("uml", memory_bytes=1 << 28))
+    options = Options(tmp_path, tmp_path / "runs", sandboxed=False)
+    made = profiling.begin(asked, load_catalogue(), options).manifest()
+    assert made.asked == question_of(asked) and made.asked.question == "?"
+    assert made.machine is not None and made.machine.memory_bytes == 1 << 28
+    cpus = {name: it.cpus for name, it in made.variants.items()}
+    assert cpus == {"stock": None, "mine": 1, "other": None}
+    assert (made.state, made.stopped) == ("interrupted", "profiled, not measured")
+    assert made.images == {"stock": "d", "mine": "d"}
+    assert made.failed == {"other": "no such patch"}
 
 
 def test_a_sibling_has_one_fragment_more() -> None:

@@ -3,11 +3,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from kdyno import __version__
 from kdyno.experiment.model import Experiment
-from kdyno.measure.plan import copy_name
-from kdyno.store.manifest import Asked, MachineInfo, VariantInfo
+from kdyno.experiment.overrides import Overrides
+from kdyno.machines import facts
+from kdyno.measure.plan import copy_name, new_seed
+from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
+
+
+def manifest_of(
+    experiment: Experiment,
+    overrides: Overrides,
+    *,
+    sandboxed: bool,
+    images: Mapping[str, str],
+    failed: Mapping[str, str],
+    cases: Iterable[CaseInfo],
+) -> Manifest:
+    """Of a run that begins now. images: variant → digest; failed: variant → why it has none."""
+    seed = experiment.measure.seed
+    # Of `try` there is no file; what it names lies in the folder that it was called in.
+    origin = experiment.path.resolve() if experiment.path else Path.cwd() / "experiment.toml"
+    return Manifest(
+        tool=__version__,
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        experiment=experiment.name,
+        baseline=experiment.baseline,
+        seed=new_seed() if seed is None else seed,
+        host={**facts.machine(), "sandbox": sandboxed},
+        images=dict(images),
+        failed=dict(failed),
+        origin=str(origin),
+        overrides=overrides.to_json(),
+        cases=tuple(cases),
+        **asked_of(experiment),
+    )
 
 
 def asked_of(experiment: Experiment) -> dict[str, Any]:

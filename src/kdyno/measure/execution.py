@@ -7,10 +7,9 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
-from kdyno import __version__, sandbox
+from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
@@ -18,11 +17,9 @@ from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import BuildProgress
-from kdyno.machines import facts
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.kinds import KINDS
-from kdyno.measure import plan
-from kdyno.measure.asking import asked_of
+from kdyno.measure.asking import asked_of, manifest_of
 from kdyno.measure.bench import Bench, info
 from kdyno.measure.benches import bench_of, check_machine, digests, tree_for_cases, tree_of
 from kdyno.measure.builder import Built, Recipes, build_all, check
@@ -106,25 +103,16 @@ def _start(
 ) -> tuple[Run, Verdict]:
     """A new run, from its folder to its verdict."""
     experiment = bench.experiment
-    seed = experiment.measure.seed if experiment.measure.seed is not None else plan.new_seed()
-    manifest = Manifest(
-        tool=__version__,
-        created=datetime.now(UTC).isoformat(timespec="microseconds"),
-        experiment=experiment.name,
-        baseline=experiment.baseline,
-        seed=seed,
-        host={**facts.machine(), "sandbox": options.sandboxed},
+    manifest = manifest_of(
+        experiment,
+        options.overrides,
+        sandboxed=options.sandboxed,
         images=digests(bench),
-        failed=dict(failed),
-        # Of `try` there is no file; what it names lies in the folder that it was called in.
-        origin=str(
-            experiment.path.resolve() if experiment.path else Path.cwd() / "experiment.toml"
-        ),
-        overrides=options.overrides.to_json(),
-        cases=tuple(info(case, job) for case, job in zip(bench.cases, bench.jobs, strict=True)),
-        interleave=interleaved(bench, options.listener.told),
-        **asked_of(experiment),
+        failed=failed,
+        cases=(info(case, job) for case, job in zip(bench.cases, bench.jobs, strict=True)),
     )
+    way = interleaved(bench, options.listener.told)
+    manifest = manifest.model_copy(update={"interleave": way})
     # The machine first: a run that is refused, or given up while it waits, leaves no folder.
     with (
         _machine(f"the run of {experiment.name}", options),

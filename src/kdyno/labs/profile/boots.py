@@ -8,26 +8,24 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from kdyno import __version__, sandbox
+from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.image import Image
 from kdyno.labs.profile import fixed_turns, perf, siblings
 from kdyno.labs.profile.profiler import Profiler
 from kdyno.labs.profile.record import FOLDER, Profile, stored_profiles, to_json
-from kdyno.machines import facts
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
 from kdyno.measure import fixed_work
+from kdyno.measure.asking import manifest_of
 from kdyno.measure.bench import Bench, info, plan_of
 from kdyno.measure.benches import bench_of, tree_of
 from kdyno.measure.builder import Recipes, check
 from kdyno.measure.execution import Options, built_of
 from kdyno.measure.interleaving import choose
-from kdyno.measure.plan import block_order, new_seed
+from kdyno.measure.plan import block_order
 from kdyno.measure.rounds import why_whole
 from kdyno.store.boot import plain_name
 from kdyno.store.manifest import Manifest
@@ -123,7 +121,7 @@ def profile(
             os.sched_setaffinity(0, everything)
 
 
-def begin(experiment: Experiment, suites: Catalogue, options: Options, overrides: Overrides) -> Run:
+def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
     """A new run that has boots of neither kind yet; `kdyno run --resume` would measure it."""
     if options.sandboxed:
         sandbox.require()
@@ -132,22 +130,14 @@ def begin(experiment: Experiment, suites: Catalogue, options: Options, overrides
         with measuring("the profile", wait=False):
             pass  # refused now, before there is a run, rather than with its folder made
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
-    seed = experiment.measure.seed if experiment.measure.seed is not None else new_seed()
-    manifest = Manifest(
-        tool=__version__,
-        created=datetime.now(UTC).isoformat(timespec="microseconds"),
-        experiment=experiment.name,
-        baseline=experiment.baseline,
-        seed=seed,
-        host={**facts.machine(), "sandbox": options.sandboxed},
+    manifest = manifest_of(
+        experiment,
+        options.overrides,
+        sandboxed=options.sandboxed,
         images={name: recipe.digest for name, recipe in recipes.of.items()},
-        cases=tuple(info(case) for case in cases),
-        failed=dict(recipes.skipped),
-        origin=str(experiment.path.resolve()) if experiment.path else "",
-        overrides=overrides.to_json(),
-        state="interrupted",
-        stopped="profiled, not measured",
-    )
+        failed=recipes.skipped,
+        cases=map(info, cases),
+    ).model_copy(update={"state": "interrupted", "stopped": "profiled, not measured"})
     with create_run(options.runs, experiment.text, manifest) as writer:
         return writer.run
 

@@ -248,7 +248,7 @@ def _of_experiment(
     asked = _with_method(asked, experiment)
     require(experiment, asked.method)
     with watching(experiment) as listener:
-        run = begin(experiment, suites, replace(options, listener=listener), overrides)
+        run = begin(experiment, suites, replace(options, listener=listener, overrides=overrides))
     say(f"run: {run.path}")
     return run, _made(run, experiment, suites, options, asked)
 
