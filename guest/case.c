@@ -18,8 +18,11 @@
 #include "rights.h"
 #include "table.h"
 
+static volatile sig_atomic_t died; // some child, since it was last asked
+
 static void on_child(int signal) {
-    (void)signal; // only there to end a ppoll
+    (void)signal;
+    died = true; // and it ends a ppoll
 }
 
 void case_prepare(void) {
@@ -169,10 +172,17 @@ bool case_open(const struct case_spec *spec, void (*in_child)(void), struct case
     return start(spec, in_child, true, process, outcome);
 }
 
-bool case_follow(const struct case_process *process, struct case_outcome *outcome, int *status) {
+bool case_follow(const struct case_process *process, bool spoke, struct case_outcome *outcome,
+                 int *status) {
     bool ended = false;
-    reap(process->pid, &ended, status);
-    wire_read(&outcome->said, process->from);
+    // At the end of the stream as well: a ppoll that has something to read takes no signals.
+    bool silent = spoke && !wire_read_once(&outcome->said, process->from);
+    if (silent || died) {
+        died = false;
+        reap(process->pid, &ended, status);
+    }
+    if (ended)
+        wire_read(&outcome->said, process->from);
     return ended;
 }
 

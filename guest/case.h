@@ -40,8 +40,10 @@ void case_run(const struct case_spec *spec, void (*in_child)(void), struct case_
 // The same case, for turns: starts it and returns; false with the outcome's reason when it cannot.
 bool case_open(const struct case_spec *spec, void (*in_child)(void), struct case_process *process,
                struct case_outcome *outcome);
-// Has its process ended? Reads what it says in any case.
-bool case_follow(const struct case_process *process, struct case_outcome *outcome, int *status);
+// Has its process ended? Reads what it said where it `spoke`, with as few system calls as can be:
+// this is what a turn costs.
+bool case_follow(const struct case_process *process, bool spoke, struct case_outcome *outcome,
+                 int *status);
 // After its end, or to end it now (`ended` false): judges it and leaves no process behind.
 void case_close(const struct case_process *process, const struct case_spec *spec, bool ended,
                 int status, struct case_outcome *outcome);

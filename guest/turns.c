@@ -96,9 +96,9 @@ static bool end_case(bool ended, int status, void (*tidy)(void), uint64_t *insid
     return said;
 }
 
-static bool follow(void (*tidy)(void), uint64_t *inside_ns) {
+static bool follow(bool spoke, void (*tidy)(void), uint64_t *inside_ns) {
     int status = 0;
-    if (case_follow(&serving.process, &serving.outcome, &status))
+    if (case_follow(&serving.process, spoke, &serving.outcome, &status))
         return end_case(true, status, tidy, inside_ns);
     return relay();
 }
@@ -154,9 +154,10 @@ bool turns_serve(const struct job *job, bool (*whole)(const struct job *job, siz
             {.fd = channel_orders(), .events = POLLIN},
             {.fd = serving.open ? serving.process.from : -1, .events = POLLIN},
         };
-        ppoll(polls, 2, NULL, &none);
+        if (ppoll(polls, 2, NULL, &none) < 0)
+            polls[0].revents = polls[1].revents = 0; // a child died
         if (serving.open)
-            good = follow(tidy, inside_ns);
+            good = follow(polls[1].revents, tidy, inside_ns);
         if (!good || !polls[0].revents)
             continue;
         ssize_t got = read(channel_orders(), line + used, sizeof line - 1 - used);

@@ -107,17 +107,24 @@ static void take_whole_messages(struct wire_reader *reader) {
     reader->buffered -= at;
 }
 
+ssize_t wire_read_once(struct wire_reader *reader, int fd) {
+    ssize_t got =
+        read(fd, reader->buffer + reader->buffered, sizeof reader->buffer - reader->buffered);
+    if (got > 0) {
+        reader->buffered += (size_t)got;
+        take_whole_messages(reader);
+    }
+    return got;
+}
+
 bool wire_read(struct wire_reader *reader, int fd) {
     // A case that writes for ever must not keep its reader in here past the deadline.
     for (int turn = 0; turn < 64; turn++) {
-        ssize_t got =
-            read(fd, reader->buffer + reader->buffered, sizeof reader->buffer - reader->buffered);
+        ssize_t got = wire_read_once(reader, fd);
         if (got < 0)
             return errno == EAGAIN || errno == EINTR;
         if (got == 0)
             return false;
-        reader->buffered += (size_t)got;
-        take_whole_messages(reader);
     }
     return true;
 }

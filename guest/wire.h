@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
     WIRE_REPS_MAX = 512,
@@ -61,5 +62,7 @@ struct wire_reader {
 bool wire_send(int fd, enum wire_type type, const void *payload, size_t length);
 // Reads what is there without waiting; false at the end of the stream.
 bool wire_read(struct wire_reader *reader, int fd);
+// By one system call; returns what read(2) does.
+ssize_t wire_read_once(struct wire_reader *reader, int fd);
 
 #endif

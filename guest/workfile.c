@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -36,11 +38,15 @@ void workfile_rewind(int fd) {
         bench_fail("lseek: %s", strerror(errno));
 }
 
-void workfile_write(const struct workfile_shape *shape, int fd) {
+static void put(int fd, const char *bytes, size_t count) {
     errno = 0;
-    if (write(fd, shape->block, shape->block_bytes) != (ssize_t)shape->block_bytes)
-        bench_fail("cannot write a block of %zu bytes in %s: %s", shape->block_bytes, bench_dir(),
+    if (write(fd, bytes, count) != (ssize_t)count)
+        bench_fail("cannot write %zu bytes in %s: %s", count, bench_dir(),
                    errno ? strerror(errno) : "no space left");
+}
+
+void workfile_write(const struct workfile_shape *shape, int fd) {
+    put(fd, shape->block, shape->block_bytes);
 }
 
 bool workfile_read(const struct workfile_shape *shape, int fd) {
@@ -48,6 +54,38 @@ bool workfile_read(const struct workfile_shape *shape, int fd) {
     if (got && got != (ssize_t)shape->block_bytes)
         bench_fail("read: %s", got < 0 ? strerror(errno) : "part of a block");
     return got > 0;
+}
+
+// Whole blocks in about so many bytes, and one at least.
+static size_t piece(const struct workfile_shape *shape, size_t bytes) {
+    return shape->block_bytes * (bytes > shape->block_bytes ? bytes / shape->block_bytes : 1);
+}
+
+// Written a page at a time, if blocks are smaller: a file system may lay out its pages otherwise
+// when more comes at once. tmpfs does not, and reading changes nothing.
+static void fill(const struct workfile_shape *shape, int fd) {
+    struct statfs about;
+    bool any = !fstatfs(fd, &about) && about.f_type == TMPFS_MAGIC;
+    size_t most = piece(shape, 65536), at_once = any ? most : piece(shape, 4096);
+    char *blocks = malloc(most), *back = malloc(most);
+    if (!blocks || !back)
+        bench_fail("no memory for the blocks of a file");
+    for (size_t at = 0; at < most; at += shape->block_bytes)
+        memcpy(blocks + at, shape->block, shape->block_bytes);
+    size_t whole = shape->block_bytes * shape->blocks;
+    for (size_t left = whole, count; left; left -= count) {
+        count = left < at_once ? left : at_once;
+        put(fd, blocks, count);
+    }
+    workfile_rewind(fd);
+    for (size_t left = whole, count; left; left -= count) {
+        count = left < most ? left : most;
+        if (read(fd, back, count) != (ssize_t)count || memcmp(back, blocks, count))
+            bench_fail("cannot read back what was written in %s", bench_dir());
+    }
+    workfile_rewind(fd);
+    free(blocks);
+    free(back);
 }
 
 int workfile_create(const struct workfile_shape *shape) {
@@ -58,13 +96,7 @@ int workfile_create(const struct workfile_shape *shape) {
     if (fd < 0)
         bench_fail("cannot create %s: %s", path, strerror(errno));
     unlink(path);
-    for (uint64_t i = 0; i < shape->blocks; i++)
-        workfile_write(shape, fd);
-    workfile_rewind(fd);
-    for (uint64_t i = 0; i < shape->blocks; i++)
-        if (!workfile_read(shape, fd))
-            bench_fail("cannot read back what was written in %s", bench_dir());
-    workfile_rewind(fd);
+    fill(shape, fd);
     return fd;
 }
 

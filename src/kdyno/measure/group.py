@@ -7,6 +7,7 @@ see the same machine, and their ratios within a round say what the kernels diffe
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import time
@@ -114,12 +115,17 @@ def beside_no_turn(cpus: frozenset[int]) -> Iterator[None]:
 
     A hand-over is a switch of processes there, and not the waking of a CPU that sleeps, which a
     virtual machine pays twice for; and whatever shares a core with the guests has peace from us.
+    No garbage is looked for meanwhile: that goes through all of kdyno's memory, between two turns.
     """
     before = os.sched_getaffinity(0)
+    collecting = gc.isenabled()
     os.sched_setaffinity(0, cpus)
+    gc.disable()
     try:
         yield
     finally:
+        if collecting:
+            gc.enable()
         os.sched_setaffinity(0, before)
 
 
