@@ -20,7 +20,7 @@ from kdyno.kernels.routines.routine import (
     start_of,
 )
 from kdyno.labs.memcpy.make.generator import describe, generate
-from kdyno.labs.memcpy.make.shape import LARGE, TAILS, WIDTHS, Shape, parse_shape
+from kdyno.labs.memcpy.make.shape import LARGE, STORES, TAILS, WIDTHS, Shape, parse_shape
 
 _MADE = re.compile(r"generated: kdyno memcpy generate (\S+)(?: --name (\S+))? -o (\S+)$", re.M)
 GENERATED = [
@@ -30,6 +30,9 @@ GENERATED = [
 ]
 
 
+SHORTEST = (("", 0), ("mask", 32), ("mask", 64), ("bytes", 16), ("bytes", 64))
+
+
 def every_shape() -> list[Shape]:
     found = []
     for function, registers, tail, large, small in product(
@@ -37,11 +40,13 @@ def every_shape() -> list[Shape]:
     ):
         for turns in (1, 2, 4, 8, 16, 64):
             start = 0 if large == "plain" or function in PAGES else 8192
-            try:
-                loop = turns * WIDTHS[registers]
-                found.append(Shape(function, registers, loop, tail, large, start, small))
-            except UsageError:
-                continue
+            for (short, upto), stores in product(SHORTEST, STORES):
+                try:
+                    loop = turns * WIDTHS[registers]
+                    parts = (function, registers, loop, tail, large, start, small)
+                    found.append(Shape(*parts, short, upto, stores))
+                except UsageError:
+                    continue
     return found
 
 
@@ -93,6 +98,14 @@ def test_every_shape_becomes_a_file_that_describes_itself() -> None:
         ("avx512-128-overlap-small16", "are of 32 bytes"),
         ("memset-avx512-128-mask-small32", "only memcpy has"),
         ("avx512-64-mask-small32", "128 bytes a turn or more"),
+        ("avx2-128-overlap-mask32", "only avx512 and avx512vl have masks"),
+        ("avx512-256-mask-mask64", "only with overlap"),
+        ("avx512-256-overlap-mask16", "up to 32 or 64 bytes"),
+        ("sse-64-overlap-bytes64", "up to 16 or 32 bytes"),
+        ("memmove-avx2-128-overlap-bytes32", "go forward only"),
+        ("avx2-128-overlap-aligned", "is not aligned anyway"),
+        ("avx512-64-mask-aligned", "128 bytes or more"),
+        ("memmove-avx2-128-overlap-unaligned", "only memcpy and memset"),
         ("memmove-sse-128-string", "memmove needs overlap"),
         ("memmove-sse-64-overlap-nt-4096", "do not overlap"),
         ("memmove-avx2-512-overlap", "128 at most"),
@@ -124,3 +137,28 @@ def test_upper_halves_are_cleared_where_they_were_used() -> None:
     avx2 = generate(parse_shape("avx2-128-overlap"))
     assert avx2.count("vzeroupper") == 4  # 33-64, 65-128, 129-256, above
     assert "vzeroupper" not in generate(parse_shape("avx512-256-overlap"))
+
+
+def test_the_shortest_blocks_go_their_own_way_and_the_others_by_branches() -> None:
+    text = generate(parse_shape("avx512-256-overlap-mask64-rep-16384"))
+    assert "$64, %rdx\n\tja\t.Lover_64\n\tmovq\t$-1, %rcx\n\tbzhiq" in text
+    assert "movzbl" not in text and ".Lover_32" not in text
+    assert re.search(r"\.Lover_512:\n\tcmpq\t\$16384, %rdx\n\tjae\t\.Llarge", text)
+    assert "rep movsb" in generate(parse_shape("avx2-128-overlap-bytes32")).split("over_32:")[0]
+
+
+def test_a_loop_begins_at_a_boundary_only_where_the_shape_says_so() -> None:
+    assert "andq\t$-64, %rdi" in generate(parse_shape("avx512-256-overlap"))
+    assert "andq\t$-64" not in generate(parse_shape("avx512-256-overlap-unaligned"))
+    assert "andl\t$63, %r8d" in generate(parse_shape("avx512-256-mask-aligned"))
+    # Stores past the caches fault elsewhere.
+    assert "andq\t$-64" in generate(parse_shape("avx512-256-overlap-unaligned-nt-1048576"))
+
+
+def test_half_registers_that_avx_cannot_name_need_no_vzeroupper() -> None:
+    text = generate(parse_shape("avx512vl-128-overlap-mask64"))
+    assert "vmovdqu64\t(%rsi), %ymm16" in text and "vmovdqu8\t(%rsi), %zmm16{%k1}{z}" in text
+    assert "vzeroupper" not in text and "xmm0" not in text
+    assert parse_shape("avx512vl-128-overlap-mask64").requires == (
+        *("avx512f", "avx512vl", "avx512bw", "bmi2"),
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kdyno.labs.memcpy.make.shape import Shape
 
+AVX512 = ("avx512", "avx512vl")
 _SETS = {16: "xmm", 32: "ymm", 64: "zmm"}
 _GENERAL = ("rcx", "r8", "r11", "rdx")
 """Free once the size is spent; r9 and r10 hold the ends, rax the result."""
@@ -26,7 +27,7 @@ class Registers:
         if self.kind == "general":
             return f"%{_GENERAL[index]}"
         # No SSE or AVX instruction can name 16 to 31: no vzeroupper is needed after them.
-        return f"%{_SETS[self.width]}{index + (16 if self.kind == 'avx512' else 0)}"
+        return f"%{_SETS[self.width]}{index + (16 if self.kind in AVX512 else 0)}"
 
     def small(self, index: int) -> str:
         """While rdx holds the size."""
@@ -34,9 +35,8 @@ class Registers:
 
     @property
     def move(self) -> str:
-        return {"general": "movq", "sse": "movdqu", "avx2": "vmovdqu", "avx512": "vmovdqu64"}[
-            self.kind
-        ]
+        named = {"general": "movq", "sse": "movdqu", "avx2": "vmovdqu"}
+        return named.get(self.kind, "vmovdqu64")
 
     @property
     def stream(self) -> str:
@@ -142,7 +142,7 @@ def broadcast(text: Text, shape: Shape, width: int) -> None:
         if width == 16:
             text.op("vmovq", "%rsi", register)
         text.op("vpbroadcastq", "%xmm0", register)
-    elif shape.registers == "avx512":
+    elif shape.registers in AVX512:
         text.op("vpbroadcastq", "%rsi", register)
 
 

@@ -30,7 +30,7 @@ def above(text: Text, shape: Shape) -> None:
     if shape.large != "plain":
         text.op("cmpq", f"${shape.large_from}", "%rdx")
         text.op("jae", ".Llarge")
-    _aligned(text, shape, last)
+    _begun(text, shape, last)
     if shape.loop_bytes > last:
         text.note("r10: the last place where a whole turn still fits")
         text.op("leaq", f"{last - shape.loop_bytes}(%r9)", "%r10")
@@ -54,7 +54,7 @@ def above(text: Text, shape: Shape) -> None:
         rep(text, shape)
     elif shape.large == "non-temporal":
         text.label("large", 6)
-        _aligned(text, shape, last)
+        _begun(text, shape, last, always=True)
         if shape.loop_bytes > last:
             text.op("leaq", f"{last - shape.loop_bytes}(%r9)", "%r10")
         _turns(text, shape, last, "stream", stream=True)
@@ -62,23 +62,28 @@ def above(text: Text, shape: Shape) -> None:
         text.op("jmp", ".Lrest" if shape.loop_bytes > last else ".Llast")
 
 
-def _aligned(text: Text, shape: Shape, last: int) -> None:
+def _begun(text: Text, shape: Shape, last: int, *, always: bool = False) -> None:
     """The first register's bytes, then the target at a multiple of its width.
+
+    That only where the shape says so, or ``always``.
 
     The last bytes are loaded here and wait: their loads need not wait for the loop. General
     registers are too few for that, and stay where they are: what they lose by that is little.
     """
+    boundary = shape.registers != "general" and (shape.aligns or always)
     if shape.registers != "general":
         registers = Registers(shape.registers, shape.width)
         if copies(shape):
-            text.op(registers.move, "(%rsi)", registers[0])
+            if boundary:
+                text.op(registers.move, "(%rsi)", registers[0])
             for index, offset in enumerate(_offsets(shape, last, -last)):
                 text.op(registers.move, Place("%rsi", "%rdx").at(offset), registers[8 + index])
-        text.op(registers.move, registers[0], "(%rdi)")
+        if boundary:
+            text.op(registers.move, registers[0], "(%rdi)")
     text.op("leaq", f"{-last}(%rdi, %rdx)", "%r9")
     if copies(shape):
         text.op("subq", "%rdi", "%rsi")
-    if shape.registers != "general":
+    if boundary:
         text.op("addq", f"${shape.width}", "%rdi")
         text.op("andq", f"${-shape.width}", "%rdi")
 
@@ -222,16 +227,17 @@ def masked(text: Text, shape: Shape) -> None:
     text.label("tail")
     text.op("movq", "$-1", "%rcx")
     text.op("bzhiq", "%rdx", "%rcx", "%rcx")
-    _masked_move(text, register, fills)
+    masked_move(text, register, fills)
     text.leave()
     text.label("over_64", 6)
     if shape.large != "plain":
         text.op("cmpq", f"${shape.large_from}", "%rdx")
         text.op("jae", ".Llarge")
     if shape.loop_bytes > shape.width:
-        text.op("cmpq", f"${shape.loop_bytes + shape.small_bytes}", "%rdx")
+        first = shape.small_width if shape.aligns else 0
+        text.op("cmpq", f"${shape.loop_bytes + first}", "%rdx")
         text.op("jb", ".Lone")
-        if shape.small_bytes:
+        if shape.aligns:
             _to_boundary(text, shape)
         _counted(text, shape, "loop", shape.loop_bytes, "jae", width=shape.small_bytes)
         text.label("few")
@@ -250,7 +256,7 @@ def masked(text: Text, shape: Shape) -> None:
     text.op("andl", f"${shape.width - 1}", "%r8d")
     text.op("movq", "$-1", "%rcx")
     text.op("bzhiq", "%r8", "%rcx", "%rcx")
-    _masked_move(text, register, fills)
+    masked_move(text, register, fills)
     text.op("addq", "%r8", "%rdi")
     text.op("addq", "%r8", "%rsi")
     text.op("subq", "%r8", "%rdx")
@@ -262,8 +268,8 @@ def masked(text: Text, shape: Shape) -> None:
 
 
 def _to_boundary(text: Text, shape: Shape) -> None:
-    """One narrow register's bytes, then on to the target's next boundary of such registers."""
-    width = shape.small_bytes
+    """One register's bytes, then on to the target's next boundary of such registers."""
+    width = shape.small_width
     chunk(text, shape, (0,), Place("%rsi"), _TARGET, width=width)
     text.op("movq", "%rdi", "%r8")
     text.op("andl", f"${width - 1}", "%r8d")
@@ -274,7 +280,7 @@ def _to_boundary(text: Text, shape: Shape) -> None:
     text.op("addq", "%r8", "%rdx")
 
 
-def _masked_move(text: Text, register: str, fills: bool) -> None:
+def masked_move(text: Text, register: str, fills: bool) -> None:
     """The bytes whose bits are set in rcx."""
     text.op("kmovq", "%rcx", "%k1")
     if not fills:

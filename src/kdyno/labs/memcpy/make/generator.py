@@ -5,11 +5,16 @@ from __future__ import annotations
 
 from kdyno.kernels.routines.routine import label
 from kdyno.labs.memcpy.make.assembly import Place, Registers, Text, broadcast, copies, spread, value
-from kdyno.labs.memcpy.make.blocks import above, masked, page, strings
+from kdyno.labs.memcpy.make.blocks import above, masked, masked_move, page, rep, strings
 from kdyno.labs.memcpy.make.moving import moved
 from kdyno.labs.memcpy.make.shape import Shape
 
-_WORDS = {"general": "8-byte general", "sse": "16-byte SSE", "avx2": "32-byte AVX"}
+_WORDS = {
+    "general": "8-byte general",
+    "sse": "16-byte SSE",
+    "avx2": "32-byte AVX",
+    "avx512vl": "32-byte AVX-512",
+}
 _TAILS = {
     "overlap": "the ends by accesses that overlap",
     "string": "the rest by string instructions",
@@ -60,6 +65,8 @@ def describe(shape: Shape) -> str:
             words += f", a loop of {shape.small_bytes}-byte registers at the target's boundaries"
         elif shape.small_bytes:
             words += f", {shape.small_bytes}-byte registers below the loop"
+        words += f", {shape.stores} stores" * bool(shape.stores)
+        words += _of_short(shape)
     elif shape.large != "rep-movsb":
         words += f", {shape.loop_bytes} bytes a turn"
     size = "" if shape.is_page else f" from {shape.large_from} bytes"
@@ -69,6 +76,13 @@ def describe(shape: Shape) -> str:
     elif shape.large == "non-temporal":
         words += f", past the caches{size}"
     return words
+
+
+def _of_short(shape: Shape) -> str:
+    if not shape.short:
+        return ""
+    way = "a masked register" if shape.short == "mask" else "a string instruction"
+    return f", up to {shape.short_to} bytes by {way}"
 
 
 def _head(text: Text, shape: Shape, called: str, own: str) -> None:
@@ -107,26 +121,50 @@ def _ladder(text: Text, shape: Shape) -> None:
         spread(text, shape)
         if shape.registers != "general":
             broadcast(text, shape, 16)
-    text.op("cmpq", "$32", "%rdx")
-    text.op("ja", ".Lover_32")
-    # The shortest fall through: a branch that is not taken costs the predictor least.
-    text.op("cmpl", "$16", "%edx")
-    text.op("jae", ".Lfrom_16")
-    _under_16(text, shape)
     width_so_far = 16
+    if shape.short:
+        width_so_far = _short(text, shape)
+    else:
+        text.op("cmpq", "$32", "%rdx")
+        text.op("ja", ".Lover_32")
+        # The shortest fall through: a branch that is not taken costs the predictor least.
+        text.op("cmpl", "$16", "%edx")
+        text.op("jae", ".Lfrom_16")
+        _under_16(text, shape)
     for low, width, count in _steps(shape):
         high = 2 * low
-        text.label("from_16" if low == 16 else f"over_{low}", 4)
+        if low < shape.short_to:
+            continue
+        text.label("from_16" if low == 16 and not shape.short else f"over_{low}", 4)
         if fills and width > width_so_far:
             broadcast(text, shape, width)
         width_so_far = width
-        if low > 16:
+        if low > 16 or shape.short:
             text.op("cmpq", f"${high}", "%rdx")
             text.op("ja", f".Lover_{high}")
         _ends(text, shape, width, count)
     text.label(f"over_{limit(shape)}", 4)
     if fills and shape.width > width_so_far:
         broadcast(text, shape, shape.width)
+
+
+def _short(text: Text, shape: Shape) -> int:
+    """All sizes up to ``short_to``, without a branch; the widest register that has what fills."""
+    fills = not copies(shape)
+    if shape.short == "bytes":
+        text.op("cmpq", f"${shape.short_to}", "%rdx")
+        text.op("ja", f".Lover_{shape.short_to}")
+        rep(text, shape)
+        return 16
+    if fills:
+        broadcast(text, shape, shape.short_to)
+    text.op("cmpq", f"${shape.short_to}", "%rdx")
+    text.op("ja", f".Lover_{shape.short_to}")
+    text.op("movq", "$-1", "%rcx")
+    text.op("bzhiq", "%rdx", "%rcx", "%rcx")
+    masked_move(text, Registers(shape.registers, shape.short_to)[0], fills)
+    text.leave()
+    return shape.short_to
 
 
 def limit(shape: Shape) -> int:
@@ -143,7 +181,7 @@ def _steps(shape: Shape) -> list[tuple[int, int, int]]:
     while low < widest:
         found.append((low, low, 1))
         low *= 2
-    most = 8 if shape.small_bytes else 4
+    most = 8 if shape.small_bytes or shape.registers == "avx512vl" else 4
     count = 1
     while count <= most:
         found.append((low, widest, count))

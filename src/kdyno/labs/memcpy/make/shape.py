@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The parameters by which memory routines differ, and how a shape is written as a name.
 
-``avx512-256-overlap-rep-8192`` reads: 64-byte registers, 256 bytes a turn of the loop, what is
-left over by accesses that overlap, rep movsb from 8192 bytes on. Another function than memcpy
-comes first: ``memset-avx2-128-overlap``. Pages have no tail: ``copy_page-sse-128``.
+``avx512-256-overlap-mask64-rep-8192`` reads: 64-byte registers, 256 bytes a turn of the loop, what
+is left over by accesses that overlap, up to 64 bytes by one masked register, rep movsb from 8192
+bytes on. Another function than memcpy comes first: ``memset-avx2-128-overlap``. Pages have no
+tail: ``copy_page-sse-128``.
 """
 
 from __future__ import annotations
@@ -15,28 +16,35 @@ from types import MappingProxyType
 from kdyno.errors import UsageError
 from kdyno.kernels.routines.routine import FUNCTIONS, PAGES
 
-WIDTHS = MappingProxyType({"general": 8, "sse": 16, "avx2": 32, "avx512": 64})
-"""Registers → bytes of one."""
+WIDTHS = MappingProxyType({"general": 8, "sse": 16, "avx2": 32, "avx512vl": 32, "avx512": 64})
+"""Registers → bytes of one. ``avx512vl``: the registers that AVX cannot name, half of each."""
 REQUIRES = MappingProxyType(
     {
         "general": ("sse2",),
         "sse": ("sse2",),
         "avx2": ("avx2",),
+        "avx512vl": ("avx512f", "avx512vl"),
         "avx512": ("avx512f", "avx512vl"),
     }
 )
 TAILS = ("overlap", "string", "mask", "none")
+SHORT = ("", "mask", "bytes")
+STORES = ("", "aligned", "unaligned")
 LARGE = ("plain", "rep-movsb", "non-temporal")
 PAGE_BYTES = 4096
 _SHORT = MappingProxyType({"rep-movsb": "rep", "non-temporal": "nt"})
 _MOST_LOOP_REGISTERS = 64
 _LEAST_LARGE_BYTES = 256
 
-FORM = "[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-smallBYTES][-rep-BYTES|-nt-BYTES]"
+FORM = (
+    "[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-maskBYTES|-bytesBYTES][-smallBYTES]"
+    "[-aligned|-unaligned][-rep-BYTES|-nt-BYTES]"
+)
 _NAME = re.compile(
     r"(?:(?P<function>memcpy|memmove|memset|copy_page|clear_page)-)?"
     r"(?P<registers>[a-z0-9]+)-(?P<loop>\d{1,5})(?:-(?P<tail>overlap|string|mask))?"
-    r"(?:-small(?P<small>\d{1,3}))?(?:-(?P<large>rep|nt)(?:-(?P<above>\d{1,9}))?)?"
+    r"(?:-(?P<short>mask|bytes)(?P<upto>\d{1,3}))?(?:-small(?P<small>\d{1,3}))?"
+    r"(?:-(?P<stores>aligned|unaligned))?(?:-(?P<large>rep|nt)(?:-(?P<above>\d{1,9}))?)?"
 )
 
 
@@ -57,6 +65,14 @@ class Shape:
     """A narrower register, in bytes; 0: none. With overlap it is the widest below the loop, with
     mask that of the loop. A block that is not at a line's start crosses lines with each access of
     64 bytes, with 32 only with every other."""
+    short: str = ""
+    """What moves the shortest blocks: one masked register, or a string instruction byte by byte.
+    Empty: what the tail is made of, branches with overlap."""
+    short_to: int = 0
+    """Up to so many bytes."""
+    stores: str = ""
+    """Whether the loop begins at a boundary of the target. Empty: with overlap and with narrower
+    registers it does."""
 
     def __post_init__(self) -> None:
         if problem := _problem(self):
@@ -72,6 +88,13 @@ class Shape:
         return self.small_bytes or self.width
 
     @property
+    def aligns(self) -> bool:
+        """Whether the loop of memcpy or memset begins at a boundary of the target."""
+        if self.stores:
+            return self.stores == "aligned"
+        return self.tail == "overlap" or bool(self.small_bytes)
+
+    @property
     def is_page(self) -> bool:
         return self.function in PAGES
 
@@ -79,10 +102,12 @@ class Shape:
     def requires(self) -> tuple[str, ...]:
         """CPU features, named as /proc/cpuinfo names them."""
         found = list(REQUIRES[self.registers])
-        if self.tail == "mask":
+        if "mask" in (self.tail, self.short):
             found += ["avx512bw", "bmi2"]
         if self.large == "rep-movsb":
             found.append("erms")
+        if self.short == "bytes":
+            found.append("fsrm")
         return tuple(dict.fromkeys(found))
 
     @property
@@ -92,8 +117,12 @@ class Shape:
         words += [self.registers, str(self.loop_bytes)]
         if not self.is_page:
             words.append(self.tail)
+        if self.short:
+            words.append(f"{self.short}{self.short_to}")
         if self.small_bytes:
             words.append(f"small{self.small_bytes}")
+        if self.stores:
+            words.append(self.stores)
         if self.large != "plain":
             words.append(_SHORT.get(self.large, self.large))
             if not self.is_page:
@@ -124,6 +153,9 @@ def parse_shape(text: str) -> Shape:
         large=large,
         large_from=int(match["above"] or 0),
         small_bytes=int(match["small"] or 0),
+        short=match["short"] or "",
+        short_to=int(match["upto"] or 0),
+        stores=match["stores"] or "",
     )
 
 
@@ -134,12 +166,19 @@ def _problem(shape: Shape) -> str:
         (shape.registers, tuple(WIDTHS), "registers"),
         (shape.tail, TAILS, "tail"),
         (shape.large, LARGE, "large"),
+        (shape.short, SHORT, "short"),
+        (shape.stores, STORES, "stores"),
     ):
         if value not in allowed:
             return f"{what} {value!r} is not known; there are {', '.join(allowed)}"
     if (shape.tail == "none") != shape.is_page:
         return "pages have no tail" if shape.is_page else "a tail is missing"
-    return _problem_of_sizes(shape) or _problem_of_tail(shape)
+    return (
+        _problem_of_sizes(shape)
+        or _problem_of_tail(shape)
+        or _problem_of_short(shape)
+        or _problem_of_stores(shape)
+    )
 
 
 def _problem_of_sizes(shape: Shape) -> str:
@@ -175,6 +214,35 @@ def _problem_of_tail(shape: Shape) -> str:
         return "non-temporal stores are for blocks that do not overlap"
     if shape.function == "memmove" and shape.loop_bytes > _most_memmove(shape):
         return f"memmove holds one turn of the loop in registers: {_most_memmove(shape)} at most"
+    return ""
+
+
+def _problem_of_short(shape: Shape) -> str:
+    if not shape.short:
+        return "" if shape.short_to == 0 else "a size up to which a block is short needs a way"
+    if shape.tail != "overlap":
+        return "only with overlap can the shortest blocks go another way"
+    if shape.short == "mask" and shape.registers not in ("avx512", "avx512vl"):
+        return "only avx512 and avx512vl have masks"
+    if shape.short == "bytes" and shape.function == "memmove":
+        return "string instructions go forward only; memmove needs branches or a mask"
+    allowed = {"mask": (32, 64), "bytes": (16, 32, 64, 128)}[shape.short]
+    most = 16 if shape.registers == "general" else 2 * shape.small_width
+    if shape.short_to not in allowed or shape.short_to > most:
+        several = " or ".join(str(it) for it in allowed if it <= most)
+        return f"{shape.short} is for blocks of up to {several} bytes here"
+    return ""
+
+
+def _problem_of_stores(shape: Shape) -> str:
+    if not shape.stores:
+        return ""
+    if shape.stores == "aligned":
+        if shape.tail != "mask" or shape.small_bytes or shape.function != "memcpy":
+            return "only a memcpy with mask and without narrower registers is not aligned anyway"
+        return "" if shape.loop_bytes > shape.width else "aligned needs a loop of 128 bytes or more"
+    if shape.tail != "overlap" or shape.registers == "general" or shape.function == "memmove":
+        return "only memcpy and memset with overlap and vector registers can do without boundaries"
     return ""
 
 

@@ -21,9 +21,10 @@ def verb(
         str,
         typer.Argument(
             metavar="SHAPE",
-            help="[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-small32][-rep-BYTES|-nt-BYTES]; "
+            help="[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-maskN|-bytesN][-small32]"
+            "[-aligned|-unaligned][-rep-BYTES|-nt-BYTES]; "
             "functions memcpy, memmove, memset, copy_page, clear_page; registers general, sse, "
-            "avx2, avx512; tails overlap, string, mask (pages have none).",
+            "avx2, avx512vl, avx512; tails overlap, string, mask (pages have none).",
         ),
     ],
     output: Annotated[
