@@ -121,6 +121,14 @@ def test_two_boots_are_too_few_for_an_exact_verdict(tmp_path: Path) -> None:
     assert [effect.verdict for effect in verdict.effects] == ["inconclusive"] * 2
 
 
+def test_what_a_count_does_not_decide_stands_beside_the_machines_caveats() -> None:
+    stream = counted(dataclasses.replace(PIPE, name="stream", uncounted="it is memory's time"))
+    one = dataclasses.replace(made(lengths(41), insist=True), cases=(*CASES, stream))
+    machine, insisted = one.caveats()
+    assert machine.text == "made up" and insisted.kind == "not-decided"
+    assert insisted.text.endswith(f"{stream.suite}/stream: it is memory's time")
+
+
 def test_the_first_block_is_as_ever_and_all_others_are_drawn() -> None:
     assert draw_of(7, 0) == 0
     drawn = [draw_of(7, block) for block in range(1, 50)]

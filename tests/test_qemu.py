@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from kdyno.machines.cpus import Placement
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.initramfs import archive, device, file, folder
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Asked
+from kdyno.machines.machine import Asked, Setup
 from kdyno.machines.qemu import Chance, QemuBoot
+from kdyno.machines.qemu_machine import Qemu
 from kdyno.suites.job import CaseJob, Job
 
 EMULATOR = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
@@ -170,9 +172,20 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
     check(Asked("time"))
 
 
-def test_a_count_is_of_one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
-    with pytest.raises(UsageError, match="cpus = 2: a count is of one CPU"):
-        KINDS["qemu"].check(Asked("instructions", cpus=2))
+    placement = Placement(frozenset((1,)), frozenset((0,)))
+    setup = Setup({}, {}, placement, 1 << 28, None, 1, tmp_path, True, Asked("time", "tcg"))
+    (flag,) = Qemu(setup).caveats()
+    assert flag.kind == "emulated-time"
+    assert flag.text.startswith("seconds of an emulated CPU (QEMU 7.2.22, qemu64, tcg), as was ")
+    (flag,) = Qemu(dataclasses.replace(setup, asked=Asked("instructions"))).caveats()
+    assert flag.kind == "machine" and "the length of the path, not time" in flag.text
+
+
+def test_a_guest_that_is_counted_is_not_under_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    said(monkeypatch, "QEMU emulator version 7.2.22\n")
     with pytest.raises(UsageError, match=r'accel = "kvm" and .*instructions'):
         KINDS["qemu"].check(Asked("instructions", "kvm"))

@@ -53,6 +53,7 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "calibrate",
             "interleave",
             "metric",
+            "insist",
         ),
     }
 )

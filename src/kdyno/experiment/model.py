@@ -112,6 +112,8 @@ class Measure:
     """How the variants of a block alternate: one of INTERLEAVES."""
     metric: str = "time"
     """What is compared: one of METRICS."""
+    insist: bool = False
+    """Measure by the metric also what it does not decide; the verdict says so."""
 
 
 @dataclass(frozen=True)

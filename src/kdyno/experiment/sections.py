@@ -54,6 +54,7 @@ def read_measure(data: object, mistakes: Mistakes) -> Measure:
         calibrate=table.flag("calibrate"),
         interleave=table.word("interleave", INTERLEAVES, Measure.interleave),
         metric=table.word("metric", METRICS, Measure.metric),
+        insist=table.flag("insist"),
     )
 
 

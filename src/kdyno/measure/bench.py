@@ -16,8 +16,10 @@ from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.measure.equipment import Equipment
 from kdyno.measure.sampling import load_flags, samples_of
+from kdyno.measure.undecided import flags_of
 from kdyno.store.boot import BootJob, BootRecord
 from kdyno.store.manifest import CaseInfo
+from kdyno.store.verdict import Flag
 from kdyno.store.work import work_digest
 from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob, Job, render
@@ -43,6 +45,10 @@ class Bench:
     def counts(self) -> bool:
         """Instructions are counted, and what else the host does changes nothing."""
         return self.experiment.measure.metric == "instructions"
+
+    def caveats(self) -> tuple[Flag, ...]:
+        """What its figures do not say. After the machine was probed."""
+        return (*self.machine.caveats(), *flags_of(self.experiment, self.cases))
 
     @property
     def runnable(self) -> tuple[CaseJob, ...]:

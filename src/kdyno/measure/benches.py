@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kdyno.experiment.model import Experiment
@@ -18,7 +18,8 @@ from kdyno.measure import plan
 from kdyno.measure.bench import Bench
 from kdyno.measure.builder import Recipes
 from kdyno.measure.equipment import equip
-from kdyno.suites.catalogue import Catalogue
+from kdyno.measure.undecided import refuse_undecided
+from kdyno.suites.catalogue import Case, Catalogue
 from kdyno.suites.instructions import counted
 from kdyno.suites.selection import cases_of, jobs_of
 
@@ -44,9 +45,11 @@ def metric_of(experiment: Experiment) -> Asked:
     return Asked(experiment.measure.metric, experiment.machine.accel, experiment.cpus)
 
 
-def check_machine(experiment: Experiment) -> None:
-    """UsageError or ToolError where the machine cannot measure what is asked."""
+def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
+    """UsageError or ToolError where the machine cannot measure what is asked, or where the metric
+    does not decide it and nobody insists."""
     KINDS[experiment.machine.kind].check(metric_of(experiment))
+    refuse_undecided(experiment, cases)
 
 
 def bench_of(

@@ -70,8 +70,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     if options.sandboxed:
         sandbox.require()
     place(experiment.cpus)
-    check_machine(experiment)
-    cases_of(experiment, suites)
+    check_machine(experiment, cases_of(experiment, suites))
     if not KINDS[experiment.machine.kind].builds:
         return _start(_unbuilt(experiment, suites, options), {}, Recipes({}, {}), options)
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
@@ -222,7 +221,7 @@ def _measure(
     os.sched_setaffinity(0, bench.placement.own)
     try:
         bench.machine.probe(options.listener.told)
-        manifest = _probed(manifest, bench.machine.caveats(), bench.machine.emulator)
+        manifest = _probed(manifest, bench.caveats(), bench.machine.emulator)
         bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
         question = Question.of(manifest)
         loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)

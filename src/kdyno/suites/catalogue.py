@@ -39,6 +39,8 @@ disk     = "1G"                 # optional: wants {disk}, an ext4 of this size i
 tree     = false                # optional: wants {tree}, the kernel source of the experiment
 prepare  = ["sh", "{prepared}"] # optional: a command run once, outside of every measurement,
                                 #   that fills the folder {prepared}, which all boots then see
+uncounted = "why"               # optional: why fewer instructions would not mean that it is faster;
+                                #   also beside the suite's name, for all its cases
 load     = "groups"             # optional: record the runnable tasks while it runs, against
                                 #   this setting, which says how many there should be
 """
@@ -104,6 +106,8 @@ class Case:
     """For a cell of a cross: what the cases of all its levels are called together."""
     levels: tuple[tuple[str, str], ...] = ()
     """(factor, level) pairs of such a cell."""
+    uncounted: str = ""
+    """Why a count of its instructions decides nothing; empty: see suites/instructions.py."""
     counted: bool = False
     """Its score is instructions, see suites/instructions.py."""
 

@@ -93,6 +93,7 @@ class CaseFile(FromFile):
     tree: bool = False
     prepare: Words = Field(default_factory=list)
     load: Said = ""
+    uncounted: Said = ""
 
     @property
     def program(self) -> tuple[str, ...]:
@@ -142,9 +143,9 @@ class CaseFile(FromFile):
             if (key in used) != bool(getattr(self, key)):
                 raise wrong(key, f"goes together with {{{key}}} in the command")
 
-    def case(self, suite: str, name: str) -> Case:
+    def case(self, suite: SuiteFile, name: str) -> Case:
         return Case(
-            suite=suite,
+            suite=suite.name,
             name=name,
             help=self.help,
             unit=self.unit,
@@ -169,6 +170,7 @@ class CaseFile(FromFile):
             tree=self.tree,
             prepare=tuple(self.prepare),
             load=self.load,
+            uncounted=self.uncounted or suite.uncounted,
         )
 
 
@@ -184,6 +186,7 @@ class SuiteFile(FromFile):
     name: Annotated[str, AfterValidator(_named)]
     help: Said
     index: Positive | None = None
+    uncounted: Said = ""
     groups: dict[str, Words] = Field(default_factory=dict)
     case: Annotated[dict[str, CaseFile], Field(min_length=1)]
 
@@ -218,7 +221,7 @@ def load_file(path: Path) -> Suite:
     return Suite(
         name=found.name,
         help=found.help,
-        cases=tuple(case.case(found.name, name) for name, case in found.case.items()),
+        cases=tuple(case.case(found, name) for name, case in found.case.items()),
         index=found.index,
         groups=tuple(CaseGroup(name, tuple(members)) for name, members in found.groups.items()),
         path=path,

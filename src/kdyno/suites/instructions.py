@@ -6,7 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kdyno.suites.catalogue import Case
+from kdyno.suites.wrapping import placeholders
 
+_TIMES = frozenset({"seconds", "whole_seconds", "milliseconds"})
 UNIT = "instructions/operation"
 
 
@@ -17,3 +19,14 @@ def counted(case: Case) -> Case:
     """
     plain = replace(case, score="time", scale=1.0, figure=None, baseline=None)
     return replace(plain, unit=UNIT, better="lower", counted=True)
+
+
+def why_uncounted(case: Case) -> str:
+    """Why its instructions decide nothing; empty where they do."""
+    if case.uncounted:
+        return case.uncounted
+    if case.disk_bytes:
+        return "it waits for a disk, and a clock that counts jumps ahead while it waits"
+    if any(name in _TIMES for word in case.program for name in placeholders(word)):
+        return "it runs for so many seconds, by a clock that counts so many instructions"
+    return ""

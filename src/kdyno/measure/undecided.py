@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""What a count of instructions does not decide: refused, or flagged where somebody insists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kdyno.errors import UsageError
+from kdyno.experiment.model import Experiment
+from kdyno.store.verdict import Flag
+from kdyno.suites.catalogue import Case
+from kdyno.suites.instructions import why_uncounted
+
+_COPIES = (
+    "a string instruction counts once for each byte that it moves, and a vector instruction once "
+    "for 64 of them"
+)
+_MOST_NAMED = 6
+
+
+def undecided(experiment: Experiment, cases: Sequence[Case]) -> Mapping[str, str]:
+    """What is asked → why the experiment's metric does not decide it."""
+    if experiment.measure.metric != "instructions":
+        return {}
+    found: dict[str, str] = {}
+    if experiment.cpus > 1:
+        found[f"cpus = {experiment.cpus}"] = (
+            "a count is of one CPU; several run one after the other then, and what they cost each "
+            "other is time"
+        )
+    if len({(variant.memcpy, variant.routines) for variant in experiment.variants}) > 1:
+        found["memory routines"] = _COPIES
+    found |= {f"{case.suite}/{case.name}": why for case in cases if (why := why_uncounted(case))}
+    return found
+
+
+def refuse_undecided(experiment: Experiment, cases: Sequence[Case]) -> None:
+    """UsageError with every reason, unless the experiment insists."""
+    if experiment.measure.insist:
+        return
+    if said := _by_reason(undecided(experiment, cases)):
+        raise UsageError(
+            f'[measure] metric = "instructions" does not decide {"; nor ".join(said)}. '
+            'metric = "time" does; --case and cases = [...] leave cases out; '
+            "[measure] insist = true counts all the same, and the verdict says so"
+        )
+
+
+def flags_of(experiment: Experiment, cases: Sequence[Case]) -> tuple[Flag, ...]:
+    """For the verdict, where somebody insists."""
+    return tuple(
+        Flag(kind="not-decided", text=f"counted as was asked for, and decides nothing: {said}")
+        for said in _by_reason(undecided(experiment, cases))
+    )
+
+
+def _by_reason(found: Mapping[str, str]) -> list[str]:
+    names: dict[str, list[str]] = {}
+    for name, why in found.items():
+        names.setdefault(why, []).append(name)
+    return [f"{_named(those)}: {why}" for why, those in names.items()]
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
