@@ -17,7 +17,7 @@ from kdyno.errors import UsageError
 from kdyno.judge.comparing import compare
 from kdyno.stats.unpaired import between_runs, within_runs
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest
 from kdyno.store.run import Run, create_run, open_run
 from kdyno.store.verdict import Verdict
 
@@ -37,6 +37,7 @@ def made(
     spread: float = 0.004,
     host: dict[str, Any] | None = None,
     kind: str = "host",
+    emulator: str = "",
     cases: tuple[str, ...] = ("pipe",),
     arg: str = "512",
     seconds: str = "0.5",
@@ -49,6 +50,9 @@ def made(
         baseline="running", seed=1, host={**HOST, **(host or {})}, images={"running": kernel * 8},
         cases=infos, blocks=tuple(("running",) for _ in range(boots)), state="finished",
     )  # fmt: skip
+    if emulator:
+        machine = MachineInfo(kind=kind, emulator=emulator)
+        manifest = manifest.model_copy(update={"machine": machine, "asked": Asked()})
     job = "".join(
         CASE.format(number=number, bench=bench, seconds=seconds, arg=arg)
         for number, bench in enumerate(cases)
@@ -162,6 +166,19 @@ def test_what_cannot_be_compared_is_refused(
     runs = [made(tmp_path, "1", 1000, at=1), made(tmp_path, "2", 1000, at=2, **changed)]
     with pytest.raises(UsageError, match=told):
         compare(runs)
+
+
+@pytest.mark.parametrize("other", ["QEMU 10.0.3, qemu64, count", "QEMU 7.2.22, max, count"])
+def test_counts_of_another_qemu_or_cpu_model_are_not_compared(tmp_path: Path, other: str) -> None:
+    here = "QEMU 7.2.22, qemu64, count"
+    first = made(tmp_path, "1", 1000, at=1, kind="qemu", emulator=here)
+    assert compare([first, made(tmp_path, "2", 1000, at=2, kind="qemu", emulator=here)]).effects
+    second = made(tmp_path, "3", 1000, at=3, kind="qemu", emulator=other)
+    with pytest.raises(UsageError, match=f"emulator is {here} in the one and {other} in the other"):
+        compare([first, second])
+    kvm = made(tmp_path, "4", 1000, at=4, kind="qemu")
+    with pytest.raises(UsageError, match="emulator is not known in the one and QEMU 7"):
+        compare([kvm, first])
 
 
 def test_a_little_less_memory_is_the_same_machine(tmp_path: Path) -> None:

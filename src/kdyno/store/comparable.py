@@ -63,6 +63,8 @@ def measured(run: Run, variant: str | None = None) -> Measured:
     host = manifest.host
     machine = {"CPU": host.get("cpu_model"), "architecture": host.get("host_arch")}
     machine |= {"memory": host.get("memory_bytes"), "host's CPUs": host.get("cpus")}
+    if guest.emulator:
+        machine["emulator"] = guest.emulator
     if guest.kind != "host":
         machine |= {"guest's memory": guest.memory_bytes, "guest's CPUs": guest.cpus}
     return Measured(
@@ -97,7 +99,8 @@ def refuse_different(
                 f"{first.name} was measured on the machine kind {first.kind!r}, {other.name} on "
                 f"{other.kind!r}: their figures have nothing in common"
             )
-        for what, value in first.machine.items():
+        for what in dict.fromkeys((*first.machine, *other.machine)):
+            value = first.machine.get(what)
             if not _same(value, other.machine.get(what)):
                 raise UsageError(
                     f"{first.name} and {other.name} come from different machines: {what} is "
@@ -137,6 +140,8 @@ def _same(mine: Any, theirs: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "not known"
     if isinstance(value, int | float) and value > 1 << 20:
         return f"{value / (1 << 20):.0f} MiB"
     return f"{value:g}" if isinstance(value, float) else str(value)

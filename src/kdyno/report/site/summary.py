@@ -194,14 +194,16 @@ def _told(manifest: Manifest, guest: MachineInfo) -> str:
         parts.append(f"{cpus:.0f} CPUs")
     if isinstance(memory := host.get("memory_bytes"), float):
         parts.append(f"{memory / 2**30:.0f} GiB")
-    return _text(f"{guest.kind} on {', '.join(parts)}")
+    kind = f"{guest.kind} ({guest.emulator})" if guest.emulator else guest.kind
+    return _text(f"{kind} on {', '.join(parts)}")
 
 
 def _machine_key(manifest: Manifest, guest: MachineInfo) -> str:
     """As ``kdyno compare`` tells machines apart. Memory is not in it: a kernel keeps some for
     itself, so that the total differs a little between kernels."""
     host = manifest.host
-    own = (guest.memory_bytes, guest.cpus) if guest.kind != "host" else ()
+    own: tuple[object, ...] = (guest.memory_bytes, guest.cpus) if guest.kind != "host" else ()
+    own += (guest.emulator,) if guest.emulator else ()
     facts = (guest.kind, host.get("cpu_model"), host.get("host_arch"), host.get("cpus"), own)
     return sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:12]
 
