@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from fake_run import PIPE, bench, boots_of, manifest_of
 
+from kdyno.errors import UsageError
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.machines.fake import Rule
+from kdyno.machines.fake import FakeMachine, Rule
 from kdyno.measure.bench import Bench
 from kdyno.measure.counted_work import with_fixed_work
+from kdyno.measure.execution import _probed
 from kdyno.measure.loop import Loop
 from kdyno.measure.plan import draw_of
 from kdyno.report.terminal import text
@@ -28,13 +30,14 @@ FORK = dataclasses.replace(PIPE, name="fork")
 CASES = (counted(PIPE), counted(FORK))
 
 
-def lengths(more: float, unsteady: bool = False) -> Rule:
+def lengths(more: float, unsteady: bool = False, everywhere: bool = False) -> Rule:
     """A pipe's operation is 1387 instructions; ``mine`` has some more. A fork's may vary."""
+    longer = ("pipe", "fork") if everywhere else ("pipe",)
 
     def each_s(variant: str, case: str, now_s: float) -> float:
         wander = random.Random(now_s).uniform(0, 200) if unsteady and case == "fork" else 0.0
         count = 1387.0 if case == "pipe" else 117759.0 + wander
-        return (count + (more if variant == "mine" and case == "pipe" else 0.0)) / 1e9
+        return (count + (more if variant == "mine" and case in longer else 0.0)) / 1e9
 
     return each_s
 
@@ -114,6 +117,45 @@ def test_screens_say_exact_in_place_of_an_interval(tmp_path: Path) -> None:
 def test_the_effect_of_a_timed_run_is_never_exact(tmp_path: Path) -> None:
     _, verdict = run_of(made(lengths(41), metric="time", max_boots=8), tmp_path)
     assert not any(effect.exact for effect in verdict.effects)
+
+
+def test_a_difference_of_the_clock_is_called_none(tmp_path: Path) -> None:
+    """Under 100 instructions in a part of 14415 pipes: 0.007 of an operation."""
+    control = dataclasses.replace(counted(FORK), control=True)
+    for more, words in ((0.004, {"equivalent"}), (0.01, {"slower"})):
+        one = made(lengths(more, everywhere=True))
+        one = dataclasses.replace(one, cases=(CASES[0], control))
+        _, verdict = run_of(one, tmp_path / str(more))
+        assert {it.verdict for it in verdict.effects if it.case == "pipe"} == words
+        assert verdict.flags == () or more > 0.007
+
+
+def test_a_control_that_moved_is_told_with_the_digits_that_it_moved_by(tmp_path: Path) -> None:
+    control = dataclasses.replace(counted(FORK), control=True)
+    one = dataclasses.replace(made(lengths(5.0, everywhere=True)), cases=(CASES[0], control))
+    _, verdict = run_of(one, tmp_path)
+    (flag,) = [it.text for it in verdict.flags if it.kind == "control-moved"]
+    assert "mine moved it by +0.004 % (too little to matter): what every case" in flag
+    (row,) = [it for it in text(verdict, 120).splitlines() if it.strip().startswith("fork ")]
+    assert "+0.004 %" in row and "+5.000" in row
+
+
+def test_a_run_of_counts_goes_on_with_the_work_that_it_began_with(tmp_path: Path) -> None:
+    one = made(lengths(41))
+    fixed, manifest = with_fixed_work(one, manifest_of(one, "boots"), lambda _text: None)
+    again = made(lambda *_: 1.0)  # whoever asked this baseline would fix other work
+    resumed, same = with_fixed_work(again, manifest, lambda _text: None)
+    assert isinstance(again.machine, FakeMachine) and again.machine.opened == []
+    assert resumed.jobs == fixed.jobs and same.cases == manifest.cases
+
+
+def test_a_run_of_counts_goes_on_with_the_same_qemu_or_not_at_all(tmp_path: Path) -> None:
+    here, other = "QEMU 7.2.22, qemu64, count", "QEMU 10.0.3, qemu64, count"
+    begun = _probed(manifest_of(made(lengths(41)), "boots"), (), here)
+    assert begun.machine is not None and begun.machine.emulator == here
+    assert _probed(begun, (), here) == begun
+    with pytest.raises(UsageError, match=f"began with {here}, and here is {other}: their figures"):
+        _probed(begun, (), other)
 
 
 def test_two_boots_are_too_few_for_an_exact_verdict(tmp_path: Path) -> None:

@@ -39,13 +39,17 @@ def moved_controls(claims: Sequence[Judged]) -> list[Flag]:
     for index in read.moved:
         case, variant, judgement = own[index]
         percent = 100 * ((judgement.effect.ratio or 1.0) - 1.0)
+        moved = f"{percent:+.2f} %" if abs(percent) >= 0.005 else f"{percent:+.1g} %"
         small = index not in read.moved_and_matter
+        why = "code layout, frequency or the machine changed"
+        if judgement.effect.exact:
+            why = "what every case has a share in, such as the tick, has another length"
         flags.append(
             Flag(
                 kind="control-moved",
                 text=f"{case.case} does not depend on the kernel, yet {variant} moved it by "
-                f"{percent:+.2f} %{' (too little to matter)' if small else ''}: code layout, "
-                "frequency or the machine changed, so take effects of that size as noise",
+                f"{moved}{' (too little to matter)' if small else ''}: {why}, "
+                "so take effects of that size as noise",
                 variant=variant,
                 suite=case.suite,
                 case=case.case,

@@ -10,7 +10,7 @@ from kdyno.judge import disturbance, flags
 from kdyno.judge.alone import own_spread, values_of
 from kdyno.judge.factoring import factor_table
 from kdyno.judge.flags import Judged
-from kdyno.judge.pairs import effect_of, is_exact, log_ratios, spread_of
+from kdyno.judge.pairs import effect_of, is_exact, log_ratios, resolution_of, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.effect import PairedEffect
@@ -104,6 +104,7 @@ def _judged(
             case.better,
             floors.get((case.suite, case.case)),
             is_exact(data, question, case, variant),
+            resolution_of(data, question, case),
         )
         for case, variant in pairs
     ]

@@ -71,6 +71,19 @@ def is_exact(data: Samples, question: Question, case: CaseInfo, variant: str) ->
     return all(len(own) >= EXACT_BOOTS and len(set(own)) == 1 for own in scores)
 
 
+CLOCK_INSTRUCTIONS = 100
+"""Of reading the clock at both ends of a part, at most: a kernel that reads it by another path has
+that much more or less in every part, whatever the case does."""
+
+
+def resolution_of(data: Samples, question: Question, case: CaseInfo) -> float:
+    """|log ratio| below which a difference of counts may be the clock's own; 0 for times."""
+    scores = list(data.scores.get((case.suite, case.case, question.baseline), {}).values())
+    if not question.counted or not scores or not case.operations:
+        return 0.0
+    return CLOCK_INSTRUCTIONS / (min(scores) * case.operations)
+
+
 def effect_of(data: Samples, question: Question, case: CaseInfo, variant: str) -> PairedEffect:
     """The variant's raw effect on one case."""
     differences = log_ratios(data, question, case, variant)

@@ -35,7 +35,8 @@ def case(it: OfCase, suite: Literal["", "before", "beside"] = "") -> Cell:
 
 
 def effect(it: Effect | FactorEffect) -> Cell:
-    text = figures.effect(it.ratio) if it.ratio is not None else ""
+    how = figures.exact if isinstance(it, Effect) and it.exact else figures.effect
+    text = how(it.ratio) if it.ratio is not None else ""
     return Cell(text, it.ratio, tone=it.verdict)
 
 

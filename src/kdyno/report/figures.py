@@ -37,6 +37,15 @@ def effect(ratio: float | None) -> str:
     return percent(None if ratio is None else ratio - 1.0)
 
 
+def exact(ratio: float | None) -> str:
+    """The same of a fact, with the digits that show that it is not nothing: ``+0.004 %``."""
+    value = 0.0 if ratio is None else 100.0 * (ratio - 1.0)
+    if value == 0.0 or abs(value) >= 0.005:
+        return effect(ratio)
+    places = 1 - math.floor(math.log10(abs(value)))
+    return percent(value / 100.0, decimals=min(places - 1, 9))
+
+
 def size(ratio: float | None) -> str:
     """The same without a sign, after "by": ``10.0 %``, or ``a factor of 12.3``."""
     if ratio is not None and _LARGE <= ratio < math.inf:

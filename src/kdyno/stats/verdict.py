@@ -46,6 +46,8 @@ class Claim:
     """From ``noise.noise_floor`` of the run's A/A copy for this case, if there is one."""
     exact: bool = False
     """The blocks agree to the last digit, because counts do: there is nothing to test."""
+    resolution: float = 0.0
+    """|log ratio| up to which an exact effect may be the measuring's own, and is none."""
 
     @classmethod
     def of_scores(
@@ -120,6 +122,8 @@ def _judgement(
         corrected = effect_of_differences(differences, 1.0 - level)
         lo, hi = corrected.lo, corrected.hi
     word, equivalent_too = word_of(lo, hi, given.better, equivalent)
+    if raw.exact and abs(float(differences[0])) <= given.resolution:
+        word, equivalent_too = "equivalent", False
     predicted = None
     if word == "inconclusive":
         predicted = predict_blocks(differences, lo, hi, level or family_alpha(alpha), equivalent)
