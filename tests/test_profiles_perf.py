@@ -140,7 +140,7 @@ def test_the_tree_of_a_flame_graph() -> None:
 
 def test_perf_that_may_not_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(argv: list[str]) -> Finished:
-        return Finished(tuple(argv), 255, "Error:\nAccess to performance monitoring is limited")
+        return Finished(tuple(argv), 255, b"Error:\nAccess to performance monitoring is limited")
 
     perf.ability.cache_clear()
     monkeypatch.setattr(perf, "capture", refuse)
@@ -153,7 +153,7 @@ def test_perf_that_may_not_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> N
 def test_perf_without_the_hosts_kernel_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(argv: list[str]) -> Finished:
         said = {"stat": "<not supported>,,cycles,0,100.00,,\n", "evlist": "cpu-clock:u\n"}
-        return Finished(tuple(argv), 0, said.get(argv[1], ""))
+        return Finished(tuple(argv), 0, said.get(argv[1], "").encode())
 
     perf.ability.cache_clear()
     monkeypatch.setattr(perf, "capture", answer)

@@ -118,7 +118,9 @@ def test_the_first_files_are_the_same_bytes_for_the_same_content() -> None:
 def said(monkeypatch: pytest.MonkeyPatch, text: str, status: int = 0) -> None:
     emulator.find.cache_clear()
     monkeypatch.setattr(emulator.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(emulator, "capture", lambda argv: Finished(tuple(argv), status, text))
+    monkeypatch.setattr(
+        emulator, "capture", lambda argv: Finished(tuple(argv), status, text.encode())
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kdyno import sandbox
-from kdyno.command import capture, kill_session, require, shown, stream
+from kdyno.command import capture, kill_session, require, shown, started, stream
 from kdyno.errors import ToolError
 from kdyno.sandbox import Sandbox, hand_over
 from kdyno.views import BUILD, GUEST, HOST, View
@@ -197,10 +197,33 @@ def test_killing_a_session_that_ended_is_no_error() -> None:
     kill_session(process)
 
 
+def test_a_command_that_is_talked_to() -> None:
+    script = "read line; echo $line; echo err >&2; exit 3"
+    with started(["sh", "-c", script], stdin=subprocess.PIPE) as running:
+        running.stdin.write(b"hello\n")
+        running.stdin.close()
+        assert running.stdout.read() == b"hello\n"
+        assert (running.process.wait(), running.complaint()) == (3, "err\n")
+    with pytest.raises(ZeroDivisionError), started(["sleep", "60"]) as running:
+        raise ZeroDivisionError
+    assert running.process.returncode == -signal.SIGKILL
+    with (
+        pytest.raises(ToolError, match=r"cannot run kdyno-none: .*doctor"),
+        started(["kdyno-none"]),
+    ):
+        raise AssertionError("it runs")
+
+
 def test_short_commands(tmp_path: Path) -> None:
     done = capture(["sh", "-c", "echo out; echo err >&2; pwd; exit 4"], cwd=tmp_path)
     assert (done.status, done.output) == (4, f"out\nerr\n{tmp_path}\n")
-    with pytest.raises(ToolError, match="cannot run kdyno-no-such-program --x"):
+    apart = capture(
+        ["sh", "-c", "cat; echo err >&2; echo $A"], stdin=b"in ", env={"A": "b"}, apart=True
+    )
+    assert (apart.stdout, apart.complaint, apart.late) == (b"in b\n", "err\n", False)
+    late = capture(["sh", "-c", "echo out; exec sleep 60"], limit_s=0.3)
+    assert (late.status, late.output, late.late) == (-signal.SIGKILL, "out\n", True)
+    with pytest.raises(ToolError, match=r"cannot run kdyno-no-such-program --x: .*doctor"):
         capture(["kdyno-no-such-program", "--x"])
     assert Path(require("sh", "for this test")).is_absolute()
     with pytest.raises(ToolError, match=r"kdyno-none is not installed; .* for this test.*doctor"):

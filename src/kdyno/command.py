@@ -8,21 +8,35 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from kdyno.errors import ToolError
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A command that ended. ``output`` is stdout and stderr together, in order."""
+    """A command that ended."""
 
     argv: tuple[str, ...]
     status: int
-    output: str
+    stdout: bytes
+    """With stderr in it, in order, unless the two were held apart."""
+    stderr: bytes = b""
+    late: bool = False
+    """It was killed at its limit."""
+
+    @property
+    def output(self) -> str:
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def complaint(self) -> str:
+        return self.stderr.decode("utf-8", "replace")
 
 
 def shown(argv: Sequence[str]) -> str:
@@ -41,6 +55,73 @@ def require(program: str, why: str) -> str:
     return found
 
 
+@dataclass(frozen=True)
+class Running:
+    """A command that runs; ``stdin`` and ``stdout`` are there where they are pipes."""
+
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+
+    @property
+    def stdin(self) -> IO[bytes]:
+        assert self.process.stdin is not None
+        return self.process.stdin
+
+    @property
+    def stdout(self) -> IO[bytes]:
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def complaint(self) -> str:
+        """What it wrote to stderr so far."""
+        self.said.seek(0)
+        return self.said.read().decode("utf-8", "replace")
+
+
+@contextmanager
+def started(
+    argv: Sequence[str],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | None = subprocess.PIPE,
+    together: bool = False,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+    umask: int = -1,
+) -> Iterator[Running]:
+    """``argv`` as it runs; waited for at the end, and killed with its children by an exception.
+
+    stdin, stdout: as subprocess has them; without a ``stdout`` it goes where stderr is kept.
+    together: stderr goes where stdout does. ToolError where there is no such program.
+    """
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=stdin,
+                stdout=said if stdout is None else stdout,
+                stderr=subprocess.STDOUT if together else said,
+                cwd=cwd,
+                env=dict(env) if env is not None else None,
+                pass_fds=tuple(pass_fds),
+                umask=umask,
+                start_new_session=True,
+            )
+        except OSError as problem:
+            raise ToolError(_absent(argv, problem)) from problem
+        with process:
+            try:
+                yield Running(process, said)
+            except BaseException:
+                if process.returncode is None:
+                    kill_session(process)
+                if process.stdin is not None:
+                    with suppress(BrokenPipeError):
+                        process.stdin.close()
+                raise
+
+
 def stream(
     argv: Sequence[str],
     *,
@@ -49,31 +130,15 @@ def stream(
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> int:
-    """Run ``argv``, append every output line to ``log``, call ``line`` on each; exit status.
-
-    The command and its children are killed when this function is left by an exception.
-    """
+    """Run ``argv``, append every output line to ``log``, call ``line`` on each; exit status."""
     with log.open("ab") as sink:
         sink.write(f"$ {shown(argv)}\n".encode())
         sink.flush()
-        with subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=dict(env) if env is not None else None,
-            pass_fds=tuple(pass_fds),
-            start_new_session=True,
-        ) as process:
-            try:
-                assert process.stdout is not None
-                for raw in process.stdout:
-                    sink.write(raw)
-                    line(raw.decode("utf-8", "replace").rstrip("\n"))
-                return process.wait()
-            except BaseException:
-                kill_session(process)
-                raise
+        with started(argv, together=True, env=env, pass_fds=pass_fds) as running:
+            for raw in running.stdout:
+                sink.write(raw)
+                line(raw.decode("utf-8", "replace").rstrip("\n"))
+        return running.process.returncode
 
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:
@@ -85,17 +150,41 @@ def kill_session(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def capture(argv: Sequence[str], *, cwd: Path | None = None) -> Finished:
-    """Run a short command to its end and keep what it printed."""
+def capture(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    apart: bool = False,
+    limit_s: float | None = None,
+) -> Finished:
+    """Run a command to its end and keep what it printed; ToolError where there is none.
+
+    apart: stdout and stderr are told from each other.
+    """
     try:
         done = subprocess.run(
             list(argv),
-            stdin=subprocess.DEVNULL,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE if apart else subprocess.STDOUT,
             cwd=cwd,
+            env=dict(env) if env is not None else None,
+            timeout=limit_s,
             check=False,
         )
+    except subprocess.TimeoutExpired as late:
+        # Bytes, whatever its declaration says: no text was asked for.
+        out, err = (it if isinstance(it, bytes) else b"" for it in (late.stdout, late.stderr))
+        return Finished(tuple(argv), -signal.SIGKILL, out, err, late=True)
     except OSError as problem:
-        raise ToolError(f"cannot run {shown(argv)}: {problem.strerror}") from problem
-    return Finished(tuple(argv), done.returncode, done.stdout.decode("utf-8", "replace"))
+        raise ToolError(_absent(argv, problem)) from problem
+    return Finished(tuple(argv), done.returncode, done.stdout, done.stderr or b"")
+
+
+def _absent(argv: Sequence[str], problem: OSError) -> str:
+    help_ = ". `kdyno doctor` shows how to install it"
+    missing = isinstance(problem, FileNotFoundError)
+    return f"cannot run {shown(argv)}: {problem.strerror}{help_ if missing else ''}"

@@ -13,11 +13,11 @@ import functools
 import os
 import resource
 import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdyno.command import capture
 from kdyno.errors import ToolError
 from kdyno.views import EMPTY, TOOL, VIEWS, View, system
 
@@ -179,13 +179,13 @@ def unusable() -> str | None:
             return f"util-linux (the program {program}) is not installed"
     probe = Sandbox(TOOL).argv(["true"])
     try:
-        done = subprocess.run(probe, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired) as problem:
+        done = capture(probe, limit_s=20)
+    except ToolError as problem:
         return f"bwrap did not run: {problem}"
-    if done.returncode == 0:
+    if done.status == 0:
         return None
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return f"bwrap failed: {said[-1] if said else f'exit status {done.returncode}'}"
+    said = done.output.strip().splitlines()
+    return f"bwrap failed: {said[-1] if said else f'exit status {done.status}'}"
 
 
 def require() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -118,18 +117,9 @@ _TIMED_OUT = 1000
 
 
 def _run(program: Path, function: str, mode: str) -> tuple[int, str]:
-    try:
-        done = subprocess.run(
-            confined([str(program), function, mode], reads=[program]),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        return _TIMED_OUT, (late.stdout or b"").decode("utf-8", "replace")
-    return plain_status(done.returncode), done.stdout.decode("utf-8", "replace")
+    inside = confined([str(program), function, mode], reads=[program])
+    done = capture(inside, apart=True, limit_s=TIMEOUT_S)
+    return _TIMED_OUT if done.late else plain_status(done.status), done.output
 
 
 def _linked(routine: Routine, made: Path, folder: Path) -> Path:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import random
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kdyno import whole
-from kdyno.command import require
+from kdyno.command import capture, require
 from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.compiler import identify
@@ -148,12 +147,8 @@ def _gcc(words: Sequence[str], made: Path, text: str = "", reads: Sequence[Path]
     with whole.scratch("gcc", made.parent.absolute()) as folder:
         aside = folder / made.name
         argv = [program, *words, "-o", str(aside)]
-        done = subprocess.run(
-            confined(argv, reads=reads, writes=[aside.parent]),
-            input=text.encode(),
-            capture_output=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise ToolError(f"gcc: {done.stderr.decode('utf-8', 'replace').strip()[-1500:]}")
+        inside = confined(argv, reads=reads, writes=[aside.parent])
+        done = capture(inside, stdin=text.encode())
+        if done.status != 0:
+            raise ToolError(f"gcc: {done.output.strip()[-1500:]}")
         aside.rename(made)

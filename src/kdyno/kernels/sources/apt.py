@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdyno.command import started
 from kdyno.errors import ToolError
 from kdyno.kernels.source import Progress
 from kdyno.kernels.sources import tool
@@ -183,30 +182,18 @@ class PrivateApt:
         """Run an apt command; its status channel feeds ``progress``."""
         progress(doing, None)
         read_fd, write_fd = os.pipe()
-        with tempfile.TemporaryFile() as said, os.fdopen(read_fd, "rb") as channel:
-            try:
-                process = subprocess.Popen(
-                    tool.dying_with_us([*argv, "-o", f"APT::Status-Fd={write_fd}"]),
-                    cwd=cwd,
-                    env=tool.environment(self._env),
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
-                    pass_fds=(write_fd,),
-                )
-            finally:
-                os.close(write_fd)
-            try:
-                for fraction in _fractions(channel):
-                    progress(doing, fraction)
-                status = process.wait()
-            except BaseException:
-                process.kill()
-                process.wait()
-                raise
-            said.seek(0)
-            if status:
-                tool.raise_failure(argv, status, said.read().decode("utf-8", "replace"))
+        told = tool.dying_with_us([*argv, "-o", f"APT::Status-Fd={write_fd}"])
+        env = tool.environment(self._env)
+        with (
+            os.fdopen(read_fd, "rb") as channel,
+            os.fdopen(write_fd, "wb") as theirs,
+            started(told, stdout=None, cwd=cwd, env=env, pass_fds=(write_fd,)) as apt,
+        ):
+            theirs.close()
+            for fraction in _fractions(channel):
+                progress(doing, fraction)
+            if status := apt.process.wait():
+                tool.raise_failure(argv, status, apt.complaint())
 
 
 def _fractions(channel: Iterator[bytes]) -> Iterator[float]:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from kdyno.command import started
 from kdyno.confined import confined
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Progress
@@ -71,39 +71,26 @@ def feed(
     argv += ["--no-same-owner", "--no-same-permissions", "--delay-directory-restore"]
     argv += [f"--{packed_by}"] if packed_by else []
     summer = hashlib.sha256()
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            tool.dying_with_us(confined(argv, writes=[into])),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env=tool.environment(),
-            umask=0o022,
-        )
-        try:
-            assert process.stdin is not None
-            sink: IO[bytes] | None = process.stdin
-            done_bytes = 0
-            tail = b""
-            while chunk := stream.read(_FEED_BYTES):
-                summer.update(chunk)
-                tail = (tail + chunk)[-_END_BYTES:]
-                done_bytes += len(chunk)
-                if sink is not None:
-                    try:
-                        sink.write(chunk)
-                    except BrokenPipeError:  # tar has seen the end, or failed: its status tells
-                        sink = None
-                progress(f"unpacking {name}", done_bytes / size_bytes if size_bytes else None)
-            with suppress(BrokenPipeError):
-                process.stdin.close()
-            status = process.wait()
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        said.seek(0)
-        stderr = said.read().decode("utf-8", "replace")
+    line = tool.dying_with_us(confined(argv, writes=[into]))
+    env = tool.environment()
+    with started(line, stdin=subprocess.PIPE, stdout=None, env=env, umask=0o022) as tar:
+        sink: IO[bytes] | None = tar.stdin
+        done_bytes = 0
+        tail = b""
+        while chunk := stream.read(_FEED_BYTES):
+            summer.update(chunk)
+            tail = (tail + chunk)[-_END_BYTES:]
+            done_bytes += len(chunk)
+            if sink is not None:
+                try:
+                    sink.write(chunk)
+                except BrokenPipeError:  # tar has seen the end, or failed: its status tells
+                    sink = None
+            progress(f"unpacking {name}", done_bytes / size_bytes if size_bytes else None)
+        with suppress(BrokenPipeError):
+            tar.stdin.close()
+        status = tar.process.wait()
+        stderr = tar.complaint()
     if any(word in stderr for word in _OUTSIDE):
         raise blame(f"{name} is refused: it holds names outside its own folder:\n  {stderr[:500]}")
     if status:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from kdyno.command import started
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree, is_url
 from kdyno.kernels.sources import archive, repository, shelf, tool
@@ -136,34 +135,12 @@ def _unpacked(spec: SourceSpec, own: Path, tree: str, scratch: Path, progress: P
     into.mkdir()
     # Of the tree, not of the commit, whose hash and message export-subst would write into files.
     argv = [*git, "archive", "--format=tar", tree]
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(
-            tool.dying_with_us(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            env=tool.environment(CLEAN),
-        ) as process,
-    ):
-        assert process.stdout is not None
-        try:
-            archive.feed(
-                process.stdout,
-                into,
-                progress,
-                ToolError,
-                packed_by=None,
-                size_bytes=0,
-                name=str(spec),
-            )
-        except BaseException:
-            process.kill()
-            raise
-        status = process.wait()
-        said.seek(0)
-        if status:
-            tool.raise_failure(argv, status, said.read().decode("utf-8", "replace"))
+    with started(tool.dying_with_us(argv), env=tool.environment(CLEAN)) as git_:
+        archive.feed(
+            git_.stdout, into, progress, ToolError, packed_by=None, size_bytes=0, name=str(spec)
+        )
+        if status := git_.process.wait():
+            tool.raise_failure(argv, status, git_.complaint())
     return into
 
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kdyno.command import shown
+from kdyno.command import capture, shown
 from kdyno.confined import plain_status
 from kdyno.errors import ToolError
 
@@ -76,20 +75,8 @@ def run(
 
     called: what a message calls the command, where that is long.
     """
-    try:
-        done = subprocess.run(
-            dying_with_us(argv),
-            cwd=cwd,
-            env=environment(env),
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            check=False,
-        )
-    except FileNotFoundError as problem:
-        raise ToolError(
-            f"cannot run {argv[0]}: {problem.strerror}. `kdyno doctor` shows how to install it"
-        ) from problem
-    if done.returncode not in allowed:
-        raise_failure(called or argv, done.returncode, done.stderr.decode("utf-8", "replace"))
+    ours = dying_with_us(argv)
+    done = capture(ours, cwd=cwd, env=environment(env), stdin=stdin, apart=True)
+    if done.status not in allowed:
+        raise_failure(called or argv, done.status, done.complaint)
     return done.stdout

@@ -9,11 +9,11 @@ structures use too.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kdyno.command import capture, require
 from kdyno.confined import confined
 from kdyno.errors import ToolError
 from kdyno.labs.vectorize.loops import Loop
@@ -74,21 +74,14 @@ def _code(lines: list[tuple[int, str]]) -> Code:
 
 def disassemble(objects: Iterable[Path]) -> Mapping[Path, dict[str, Code]]:
     """The code of each object; ToolError where objdump is missing or refuses one."""
+    objdump = require("objdump", "to see what a compiler made of loops")
     found = {}
     for path in objects:
-        try:
-            done = subprocess.run(
-                confined(["objdump", "-d", "--no-show-raw-insn", str(path)], reads=[path]),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-            )
-        except OSError as problem:
-            raise ToolError(f"objdump (package binutils) does not run: {problem}") from problem
-        if done.returncode != 0:
-            said = done.stderr.decode("utf-8", "replace").strip()
-            raise ToolError(f"objdump refuses {path}: {said}")
-        found[path] = read(done.stdout.decode("utf-8", "replace"))
+        argv = [objdump, "-d", "--no-show-raw-insn", str(path)]
+        done = capture(confined(argv, reads=[path]), apart=True)
+        if done.status != 0:
+            raise ToolError(f"objdump refuses {path}: {done.complaint.strip()}")
+        found[path] = read(done.output)
     return found
 
 

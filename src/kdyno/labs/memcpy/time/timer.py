@@ -13,12 +13,12 @@ import re
 import select
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kdyno.command import Running, kill_session, started
 from kdyno.confined import confined, plain_status
 from kdyno.errors import ToolError
 
@@ -140,18 +140,11 @@ def _once(
     done: Callable[[], None],
     hang_s: float,
 ) -> None:
-    with tempfile.TemporaryFile() as trouble:
-        process = subprocess.Popen(
-            # The pools of copies lie beside the rack.
-            confined([str(program), str(rack), str(cpu)], reads=[program, rack.parent]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=trouble,
-            start_new_session=True,
-        )
+    # The pools of copies lie beside the rack.
+    argv = confined([str(program), str(rack), str(cpu)], reads=[program, rack.parent])
+    with started(argv, stdin=subprocess.PIPE) as timing:
         try:
-            assert process.stdin is not None and process.stdout is not None
-            talk = _Talk(process, process.stdin.fileno(), process.stdout.fileno(), hang_s)
+            talk = _Talk(timing, hang_s)
             for task in tasks:
                 for text in task.setup:
                     outcome.said[text] = talk.ask(text)
@@ -159,26 +152,19 @@ def _once(
                     outcome.times[line.id] = talk.timed(line)
                     done()
         except Died as end:
-            process.kill()
-            status = plain_status(process.wait())
-            trouble.seek(0)
-            told = trouble.read(400).decode("utf-8", "replace").strip()
+            kill_session(timing.process)
+            status = plain_status(timing.process.returncode)
+            told = timing.complaint()[:400].strip()
             raise Died(end.line, f"{end.reason}{': ' if told else ''}{told}", status) from None
-        finally:
-            process.kill()
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
+        kill_session(timing.process)
 
 
 class _Talk:
     """One question, one answer."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], into: int, out: int, hang_s: float
-    ) -> None:
-        self._process, self._into, self._out, self._hang_s = process, into, out, hang_s
+    def __init__(self, timing: Running, hang_s: float) -> None:
+        self._process, self._hang_s = timing.process, hang_s
+        self._into, self._out = timing.stdin.fileno(), timing.stdout.fileno()
         self._rest = b""
 
     def ask(self, text: str) -> tuple[float, ...]:
