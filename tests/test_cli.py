@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from kdyno import __version__
 from kdyno.cli.main import app
 from kdyno.doctor import doctor
 from kdyno.doctor.doctor import NEEDS, Finding
+from kdyno.verbs.bundle import unbundled
+from kdyno.verbs.options import Extent
 
 __all__ = ["kdyno"]
 
@@ -46,6 +50,23 @@ def test_help_names_every_verb_and_the_exit_statuses(kdyno: Kdyno) -> None:
     assert said.out.startswith("Usage: kdyno ")
     nothing = kdyno()
     assert nothing.status == 2 and nothing.err == said.out
+
+
+def test_a_dataclass_of_options_is_one_parameter() -> None:
+    def verb(before: int = 1, *, extent: Extent, after: str = "x") -> int:
+        return before if after == "y" and extent == Extent(quick=True, seed=7) else 0
+
+    flat = unbundled(verb)
+    names = list(inspect.signature(flat).parameters)
+    assert names == ["before", *(it.name for it in fields(Extent)), "after"]
+    given = {name: it.default for name, it in inspect.signature(flat).parameters.items()}
+    assert flat(**{**given, "before": 5, "quick": True, "seed": 7, "after": "y"}) == 5
+
+    def twice(*, seed: int = 1, extent: Extent) -> int:
+        return seed
+
+    with pytest.raises(ValueError, match="duplicate parameter name: 'seed'"):
+        unbundled(twice)
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -21,6 +21,7 @@ from kdyno.errors import Interrupted, KdynoError
 from kdyno.labs.memcpy import verbs as memcpy
 from kdyno.labs.profile import verb as profile
 from kdyno.labs.vectorize import verb as vectorize
+from kdyno.verbs.bundle import unbundled
 from kdyno.verbs.output import say, show
 from kdyno.whole import NO_SPACE, no_space
 
@@ -76,7 +77,7 @@ for verb in (
     serve,
     vectorize,
 ):
-    app.command(verb.NAME, epilog=_one_a_line(verb.EXAMPLES))(verb.verb)
+    app.command(verb.NAME, epilog=_one_a_line(verb.EXAMPLES))(unbundled(verb.verb))
 
 laboratory = typer.Typer(
     help=memcpy.HELP,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,37 +14,28 @@ from kdyno.verbs.completion import run_names
 from kdyno.verbs.options import (
     Cases,
     ExperimentFile,
+    Extent,
     FailOn,
     Interleave,
-    Jobs,
-    MaxBoots,
-    MaxMinutes,
     Metric,
-    NoSandbox,
-    NoWait,
-    Precision,
-    Quick,
     Refresh,
-    Runs,
     Scoring,
-    Seconds,
-    Seed,
     Variants,
+    Working,
     Yes,
     consent,
     load,
     load_stored,
-    percent,
-    runs_folder,
     where,
 )
-from kdyno.verbs.output import Json, check_writable, kept_status, show, write_json_text
+from kdyno.verbs.output import kept_status, show, write_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kdyno.experiment.model import Experiment
     from kdyno.experiment.overrides import Overrides
+    from kdyno.measure.execution import Options
     from kdyno.store.run import Run
     from kdyno.suites.catalogue import Suite
 
@@ -65,122 +57,81 @@ def verb(
             autocompletion=run_names,
         ),
     ] = None,
-    quick: Quick = False,
-    seconds: Seconds = None,
-    max_boots: MaxBoots = None,
-    max_minutes: MaxMinutes = None,
-    precision: Precision = None,
+    *,
+    extent: Extent,
     interleave: Interleave = None,
     metric: Metric = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Boot a copy of the baseline as well (A/A).")
     ] = False,
-    seed: Seed = None,
     variant: Variants = None,
     case: Cases = None,
     fail_on: FailOn = None,
     scoring: Scoring = None,
-    jobs: Jobs = None,
     refresh: Refresh = False,
-    runs: Runs = None,
-    no_sandbox: NoSandbox = False,
-    no_wait: NoWait = False,
     yes: Yes = False,
-    json: Json = None,
+    working: Working,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
-    from kdyno.experiment.overrides import Overrides
-
-    overrides = Overrides(
-        quick=quick,
-        seconds=seconds,
-        max_boots=max_boots,
-        max_minutes=max_minutes,
-        precision=percent(precision),
-        seed=seed,
+    overrides = extent.overrides(
         calibrate=calibrate,
         interleave=interleave,
         metric=metric,
         variants=tuple(variant or ()),
         cases=tuple(case or ()),
     )
+    options, resumed = working.options(overrides, refresh=refresh), None
+    if resume is None:
+        asked, suites = load(experiment)
+    elif experiment is not None or overrides.to_json():
+        raise UsageError("--resume goes on with a run as it was begun; give nothing else")
+    else:
+        resumed, asked, suites, overrides = _stored(resume, options.runs)
+        options = replace(options, overrides=overrides)
     return measured(
-        experiment,
-        resume,
-        overrides,
-        fail_on or [],
-        json,
-        runs=runs_folder(runs),
-        sandboxed=not no_sandbox,
-        wait=not no_wait,
-        jobs=jobs,
-        refresh=refresh,
+        asked,
+        suites,
+        options,
+        working.json,
+        resumed=resumed,
+        fail_on=tuple(fail_on or ()),
         yes=yes,
         scoring=scoring,
     )
 
 
 def measured(
-    path: Path | None,
-    resumed: str | None,
-    overrides: Overrides,
-    fail_on: list[str],
+    experiment: Experiment,
+    suites: Mapping[str, Suite],
+    options: Options,
     json: str | None,
     *,
-    runs: Path,
-    sandboxed: bool,
-    wait: bool,
-    jobs: int | None,
-    refresh: bool,
+    resumed: Path | None = None,
+    fail_on: tuple[str, ...] = (),
     yes: bool = False,
-    given: tuple[Experiment, Mapping[str, Suite]] | None = None,
     scoring: str | None = None,
 ) -> int:
-    """Execute or resume, show the verdict; the exit status.
-
-    ``given``: an experiment, checked, in place of a file.
-    """
+    """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     from kdyno.cli.scoring import after_table, with_scores
     from kdyno.experiment.overrides import apply
     from kdyno.labs.profile.boots import require as require_profile
     from kdyno.labs.profile.verb import after_run
     from kdyno.machines.kinds import KINDS
-    from kdyno.measure.execution import Options
-    from kdyno.paths import cache_root
     from kdyno.report import gate
     from kdyno.report import scoring as scored
     from kdyno.report.terminal import show as show_verdict
     from kdyno.verbs.watching import executed, say_where
 
-    check_writable(json)
     rules = gate.parse(fail_on)
-    run_path: Path | None = None
-    if resumed is not None:
-        if path is not None or overrides.to_json():
-            raise UsageError("--resume goes on with a run as it was begun; give nothing else")
-        run_path, asked, suites, overrides = _stored(resumed, runs)
-    elif given is not None:
-        asked, suites = given
-    else:
-        asked, suites = load(path)
-    asked = apply(overrides, asked)
+    asked = apply(options.overrides, experiment)
     consent(asked, yes or resumed is not None)
     gate.check(rules, *_watchable(asked))
     gate.check_compares(rules, KINDS[asked.machine.kind].builds or asked.measure.calibrate)
     scored.check(scoring, {use.name for use in asked.suites}, suites)
-    profiled = asked.measure.profile != "none" and not overrides.only_baseline
+    profiled = asked.measure.profile != "none" and not options.overrides.only_baseline
     if profiled:
         require_profile(asked, asked.measure.profile)
-    options = Options(
-        cache=cache_root(),
-        runs=runs,
-        sandboxed=sandboxed,
-        wait=wait,
-        jobs=jobs,
-        refresh=refresh,
-        overrides=overrides,
-    )
-    run, verdict = executed(asked, suites, options, run_path)
+    run, verdict = executed(asked, suites, options, resumed)
     status = gate.exit_status(verdict, fail_on)
     with kept_status(status):
         if json is not None:

@@ -9,21 +9,7 @@ from typing import Annotated
 import typer
 
 from kdyno.cli.run import measured
-from kdyno.verbs.options import (
-    Jobs,
-    MaxBoots,
-    MaxMinutes,
-    NoSandbox,
-    NoWait,
-    Precision,
-    Quick,
-    Runs,
-    Seconds,
-    Seed,
-    percent,
-    runs_folder,
-)
-from kdyno.verbs.output import Json, check_writable
+from kdyno.verbs.options import Extent, Working
 
 NAME = "try"
 EXAMPLES = (
@@ -70,48 +56,19 @@ def verb(
     ] = "",
     cpus: Annotated[int, typer.Option("--cpus", min=1, help="CPUs of the guest.")] = 1,
     memory: Annotated[str, typer.Option("--memory", help="Memory of the guest.")] = "1G",
-    quick: Quick = False,
-    seconds: Seconds = None,
-    max_boots: MaxBoots = None,
-    max_minutes: MaxMinutes = None,
-    precision: Precision = None,
-    seed: Seed = None,
-    jobs: Jobs = None,
-    runs: Runs = None,
-    no_sandbox: NoSandbox = False,
-    no_wait: NoWait = False,
-    json: Json = None,
+    *,
+    extent: Extent,
+    working: Working,
 ) -> int:
     """Time any command of your own in several kernels, without an experiment file."""
     from kdyno.experiment import loader
-    from kdyno.experiment.overrides import Overrides
     from kdyno.measure.commands import Trial, experiment_text
     from kdyno.measure.vocabulary import vocabulary
     from kdyno.suites.catalogue import load as load_suites
 
-    check_writable(json)
+    options = working.options(extent.overrides())
     trial = Trial(tuple(kernel or ()), tuple(command), source, figure, unit, better, cpus, memory)
     suites = load_suites()
     text = experiment_text(trial, Path.cwd())
     experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites))
-    overrides = Overrides(
-        quick=quick,
-        seconds=seconds,
-        max_boots=max_boots,
-        max_minutes=max_minutes,
-        precision=percent(precision),
-        seed=seed,
-    )
-    return measured(
-        None,
-        None,
-        overrides,
-        [],
-        json,
-        runs=runs_folder(runs),
-        sandboxed=not no_sandbox,
-        wait=not no_wait,
-        jobs=jobs,
-        refresh=False,
-        given=(experiment, suites),
-    )
+    return measured(experiment, suites, options, working.json)

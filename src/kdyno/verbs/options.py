@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kdyno.verbs.completion import case_names, experiment_files, variant_names
-from kdyno.verbs.output import safe
+from kdyno.verbs.output import Json, check_writable, safe
 
 if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
     from kdyno.experiment.overrides import Overrides
+    from kdyno.measure.execution import Options
     from kdyno.store.manifest import Manifest
     from kdyno.store.run import Run
     from kdyno.suites.catalogue import Suite
@@ -113,6 +115,52 @@ Scoring = Annotated[
         help="Also show indices and group scores: kdyno (medians) or unixbench (its own trimming).",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured, for verbs that measure."""
+
+    quick: Quick = False
+    seconds: Seconds = None
+    max_boots: MaxBoots = None
+    max_minutes: MaxMinutes = None
+    precision: Precision = None
+    seed: Seed = None
+
+    def overrides(self, **more: Any) -> Overrides:
+        """With what else the verb changes against the file. UsageError for no share."""
+        from kdyno.experiment.overrides import Overrides
+
+        own = {**vars(self), "precision": percent(self.precision)}
+        return Overrides(**own, **more)
+
+
+@dataclass(frozen=True)
+class Working:
+    """How a run is made, and where it and its figures go, for verbs that make one."""
+
+    jobs: Jobs = None
+    runs: Runs = None
+    no_sandbox: NoSandbox = False
+    no_wait: NoWait = False
+    json: Json = None
+
+    def options(self, overrides: Overrides, *, refresh: bool = False) -> Options:
+        """UsageError for folders and files that cannot be."""
+        from kdyno.measure.execution import Options
+        from kdyno.paths import cache_root
+
+        check_writable(self.json)
+        return Options(
+            cache=cache_root(),
+            runs=runs_folder(self.runs),
+            sandboxed=not self.no_sandbox,
+            wait=not self.no_wait,
+            jobs=self.jobs,
+            refresh=refresh,
+            overrides=overrides,
+        )
 
 
 def runs_folder(given: Path | None) -> Path:
