@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,8 @@ from kdyno.labs.memcpy.count.shares import aligned, by_size, size_quantile
 from kdyno.labs.memcpy.count.tables import amount, bar, chart, parts, volume
 from kdyno.labs.memcpy.count.trace import Copy, parse_trace, read_trace, render_trace, write_trace
 from kdyno.labs.memcpy.count.trace import distribution_of as distribution_of_trace
+from kdyno.labs.memcpy.count.workload import of_cases, of_command
 from kdyno.labs.profile.symbols import Symbols
-from kdyno.measure.commands import case_experiment_text
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.show.terminal import Screen, text
 from kdyno.suites.catalogue import load
@@ -294,9 +295,11 @@ def test_a_chart_has_a_bar_of_calls_and_one_of_bytes_for_each_class() -> None:
 
 def test_one_kernel_is_made_to_count() -> None:
     suites = load()
-    text = case_experiment_text(("unixbench/fscopy-*", "unixbench/pipe"), suites)
-    text = text.replace("[variant.stock]", '[variant.stock]\nmemcpy = "fsrm"', 1)
-    asked = loader.parse(text, "x", Path(), vocabulary(suites))
+    asked = of_cases(("unixbench/fscopy-*", "unixbench/pipe"), suites)
+    (stock,) = asked.variants
+    assert stock.source == "debian:linux-source-7.3" and stock.arch == "um"
+    assert [it.origin for it in stock.config] == ["bench.config", "bench.uml.config"]
+    asked = replace(asked, variants=(replace(stock, memcpy="fsrm"),))
     made = counting_experiment(asked)
     assert [it.name for it in made.variants] == ["stock"]
     assert [it.name for it in made.variants[0].patches] == [PATCH]
@@ -308,10 +311,10 @@ def test_one_kernel_is_made_to_count() -> None:
 
 def test_where_copies_cannot_be_counted() -> None:
     suites = load()
-    text = case_experiment_text(("unixbench/pipe",), suites)
-    wide = text.replace('config = ["bench"]', 'config = ["bench"]\narch = "um32"')
+    asked = of_cases(("unixbench/pipe",), suites)
+    wide = replace(asked, variants=(replace(asked.variants[0], arch="um32"),))
     with pytest.raises(UsageError, match='64-bit User Mode Linux, arch = "um"'):
-        counting_experiment(loader.parse(wide, "x", Path(), vocabulary(suites)))
+        counting_experiment(wide)
     host = 'name = "x"\nquestion = "?"\nbaseline = "running"\n[machine]\nkind = "host"\n'
     host += '[measure]\ncalibrate = true\n[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
     with pytest.raises(UsageError, match="its machine is the host"):
@@ -320,7 +323,17 @@ def test_where_copies_cannot_be_counted() -> None:
 
 def test_a_case_that_does_not_exist() -> None:
     with pytest.raises(UsageError, match=r"no such case\. Did you mean unixbench/pipe"):
-        case_experiment_text(("unixbench/pip",), load())
+        of_cases(("unixbench/pip",), load())
+
+
+def test_a_command_is_counted_where_the_person_is() -> None:
+    (use,) = of_command(("tar", "cf", "/dev/null", "docs"), Path("/usr/share"), load()).suites
+    assert (use.name, use.cases) == ("run", ("tar",))
+    assert use.command == ("env", "-C", "/usr/share", "tar", "cf", "/dev/null", "docs")
+    (use,) = of_command(("[", "1", "]"), Path("/usr"), load()).suites
+    assert use.cases == ("command",)
+    with pytest.raises(UsageError, match="kdyno-none is not there: no such program"):
+        of_command(("kdyno-none",), Path("/usr"), load())
 
 
 def test_what_comes_with_kdyno_can_be_read() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import which
 
@@ -16,7 +15,6 @@ from kdyno.experiment.table import NAME
 from kdyno.machines.listening import ENVIRONMENT
 from kdyno.measure.plan import COPY_SUFFIX
 from kdyno.reading.mistakes import meant
-from kdyno.suites.catalogue import Suite
 
 STOCK = "stock"
 DEFAULT_SOURCE = "debian:linux-source-7.3"
@@ -74,7 +72,7 @@ def experiment_text(trial: Trial, folder: Path) -> str:
         tables[name] = lines
     baseline = next(iter(tables))
     program = Path(trial.command[0]).name
-    command = _command(trial.command, folder)
+    command = in_guest(trial.command, folder)
     lines = [
         'name = "try"',
         f"question = {_text(f'Is {program} faster or slower in these kernels?')}",
@@ -105,36 +103,7 @@ def experiment_text(trial: Trial, folder: Path) -> str:
     return "\n".join([*lines, ""])
 
 
-def case_experiment_text(
-    patterns: Sequence[str], suites: Mapping[str, Suite], source: str = DEFAULT_SOURCE
-) -> str:
-    """The experiment that runs cases of the catalogue in one stock kernel.
-
-    patterns: ``suite/case``, with shell patterns. UsageError where one means no case.
-    """
-    wanted: dict[str, list[str]] = {}
-    for pattern in patterns:
-        known = [f"{suite.name}/{case.name}" for suite in suites.values() for case in suite.cases]
-        found = [name for name in known if fnmatchcase(name, pattern)]
-        if not found:
-            hint = meant(pattern, known, " Did you mean {}?")
-            raise UsageError(
-                f"--case {pattern}: no such case.{hint} `kdyno list cases` shows them all; "
-                "write SUITE/CASE, patterns are allowed"
-            )
-        for name in found:
-            suite, _, case = name.partition("/")
-            if case not in wanted.setdefault(suite, []):
-                wanted[suite].append(case)
-    lines = ['name = "cases"', 'question = "What do these cases do?"', 'baseline = "stock"', ""]
-    lines += ["[kernel]", f"source = {_text(source)}", 'config = ["bench"]', ""]
-    lines += ["[variant.stock]", "", "[measure]", "calibrate = true"]
-    for suite, cases in wanted.items():
-        lines += ["", "[[suite]]", f"name = {_text(suite)}", f"cases = {_list(cases)}"]
-    return "\n".join([*lines, ""])
-
-
-def _command(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+def in_guest(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     """The command as a guest runs it: in ``folder``, which it sees read-only.
 
     UsageError where it would not find what the person means.

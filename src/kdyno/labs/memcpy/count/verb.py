@@ -141,24 +141,20 @@ def _asked(
     from dataclasses import replace
 
     from kdyno.errors import UsageError
-    from kdyno.experiment import loader
     from kdyno.experiment.overrides import Overrides, apply
-    from kdyno.measure.commands import Trial, case_experiment_text, experiment_text
-    from kdyno.measure.vocabulary import vocabulary
+    from kdyno.labs.memcpy.count import workload as stock
     from kdyno.suites.catalogue import load as load_suites
     from kdyno.verbs.options import load
 
     if len(workload) == 1 and workload[0].endswith(".toml"):
         asked, suites = load(Path(workload[0]))
-        asked = apply(Overrides(seconds=seconds, cases=cases), asked)
+        asked = apply(Overrides(cases=cases), asked)
         what = asked.name
     elif workload:
         if cases:
             raise UsageError("--case and a command exclude each other: count one after the other")
         suites = load_suites()
-        text = experiment_text(Trial(("stock",), workload, source), Path.cwd())
-        asked = loader.parse(text, "histogram", Path.cwd(), vocabulary(suites))
-        asked = apply(Overrides(seconds=seconds), asked)
+        asked = stock.of_command(workload, Path.cwd(), suites, source)
         what = " ".join(workload)
     else:
         if not cases:
@@ -167,10 +163,9 @@ def _asked(
                 "kdyno memcpy histogram -- tar cf /dev/null /usr/include"
             )
         suites = load_suites()
-        text = case_experiment_text(cases, suites, source)
-        asked = loader.parse(text, "histogram", Path.cwd(), vocabulary(suites))
-        asked = apply(Overrides(seconds=seconds), asked)
+        asked = stock.of_cases(cases, suites, source)
         what = ", ".join(cases)
+    asked = apply(Overrides(seconds=seconds), asked)
     if operations is not None:
         uses = tuple(replace(use, operations=operations) for use in asked.suites)
         asked = replace(asked, suites=uses)
