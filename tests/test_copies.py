@@ -24,7 +24,7 @@ from kdyno.labs.memcpy.count.distribution import (
     read_distribution,
     render_distribution,
     shipped_folder,
-    write_distribution,
+    write_whole,
 )
 from kdyno.labs.memcpy.count.dump import Counted, distribution_of, function_at, read_dump, site_at
 from kdyno.labs.memcpy.count.shares import aligned, by_size, size_quantile
@@ -175,14 +175,14 @@ def test_another_file_is_refused_with_its_name(content: bytes) -> None:
 @pytest.mark.parametrize(
     ("cell", "reason"),
     [
-        ({"size": -1, "dst": 0, "src": 0, "calls": 1}, r"cells\[1\]: size is -1"),
-        ({"size": 1, "dst": 64, "src": 0, "calls": 1}, r"cells\[1\]: dst is 64"),
-        ({"size": 1, "dst": 0, "src": 0.5, "calls": 1}, r"cells\[1\]: src is 0.5"),
-        ({"size": 1, "dst": 0, "src": 0, "calls": -3}, r"cells\[1\]: calls is -3"),
-        ({"size": 1, "dst": 0, "src": 0, "calls": True}, r"cells\[1\]: calls is True"),
-        ({"size": 1, "dst": 0, "src": 0}, r"cells\[1\]: calls is None"),
-        ({"size": 1 << 31, "dst": 0, "src": 0, "calls": 1}, r"cells\[1\]: size is"),
-        (7, r"cells\[1\] is '7', but must be a table"),
+        ({"size": -1, "dst": 0, "src": 0, "calls": 1}, r"cells\[2\]\.size: -1 should be greater"),
+        ({"size": 1, "dst": 64, "src": 0, "calls": 1}, r"cells\[2\]\.dst: 64 should be less than"),
+        ({"size": 1, "dst": 0, "src": 0.5, "calls": 1}, r"cells\[2\]\.src: 0\.5, a number, is"),
+        ({"size": 1, "dst": 0, "src": 0, "calls": -3}, r"cells\[2\]\.calls: -3 should be greater"),
+        ({"size": 1, "dst": 0, "src": 0, "calls": True}, r"cells\[2\]\.calls: true, true or fal"),
+        ({"size": 1, "dst": 0, "src": 0}, r"cells\[2\]\.calls: is missing"),
+        ({"size": 1 << 31, "dst": 0, "src": 0, "calls": 1}, r"cells\[2\]\.size: 2147483648"),
+        (7, r"cells\[2\]: 7, an integer, is given, but a table is expected"),
     ],
 )
 def test_a_bad_cell_is_named(cell: object, reason: str) -> None:
@@ -201,11 +201,11 @@ def test_weights_that_are_all_zero_are_refused() -> None:
 
 def test_files_are_whole_or_absent(tmp_path: Path) -> None:
     made = distribution({(8, 0, 0): 1}, "x")
-    write_distribution(made, tmp_path / "a.json")
+    write_whole(render_distribution(made).encode(), tmp_path / "a.json")
     assert read_distribution(tmp_path / "a.json") == made
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
     with pytest.raises(UsageError, match="cannot be written"):
-        write_distribution(made, tmp_path / "no" / "a.json")
+        write_whole(b"", tmp_path / "no" / "a.json")
     with pytest.raises(UsageError, match="cannot be read"):
         read_distribution(tmp_path / "none.json")
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar, get_args
@@ -10,6 +11,7 @@ from typing import Any, NoReturn, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
+from kdyno.errors import UsageError
 from kdyno.reading.mistakes import Mistakes, quoted, stands_where
 from kdyno.reading.position import KeyPath, Positions
 
@@ -33,6 +35,12 @@ class FromFile(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", populate_by_name=False)
 
 
+class FromTool(FromFile):
+    """The same of a file that kdyno writes: later versions may write more."""
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -51,6 +59,18 @@ def check(model: type[M], data: object, origin: str, text: str = "", way: str = 
         return model.model_validate(data)
     except ValidationError as problem:
         _refuse(problem, model, Mistakes(origin, Positions(text)), way)
+
+
+def check_json(model: type[M], given: bytes, origin: str, kind: str, way: str) -> M:
+    """As ``check``, for JSON that says `"schema": 1, "kind": KIND` of itself."""
+    try:
+        data = json.loads(given)
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
+    head = (data.get("kind"), repr(data.get("schema"))) if isinstance(data, dict) else None
+    if head != (kind, "1"):
+        raise UsageError(f'{origin}: no "kind": "{kind}" of schema 1; {way}')
+    return check(model, data, origin, way=way)
 
 
 def _refuse(

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 
@@ -35,15 +36,25 @@ Facts = Annotated[dict[Name, Fact], Field(max_length=1000)]
 """What a host said about itself: fact → number or text."""
 
 
+AS_WRITTEN = ConfigDict(
+    frozen=True, strict=True, allow_inf_nan=False, extra="ignore", populate_by_name=True
+)
+"""No coercion, no infinities; keys of later versions are ignored. Of a plain dataclass that is read
+back it is the ``__pydantic_config__``."""
+
+
 class Record(BaseModel):
-    """Base of what is read back: no coercion, no infinities; keys of later versions ignored."""
+    """Base of what is read back."""
 
-    model_config = ConfigDict(
-        frozen=True, strict=True, allow_inf_nan=False, extra="ignore", populate_by_name=True
-    )
+    model_config = AS_WRITTEN
 
 
-R = TypeVar("R", bound=Record)
+T = TypeVar("T")
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def content(path: Path, most_bytes: int, what: str, error: type[KdynoError] = UsageError) -> bytes:
@@ -58,10 +69,12 @@ def content(path: Path, most_bytes: int, what: str, error: type[KdynoError] = Us
     return found
 
 
-def parse(model: type[R], data: bytes, path: Path) -> R:
-    """The record, or ToolError with the path, the key and what is wrong."""
+def parse(kind: type[T], data: bytes, path: Path) -> T:
+    """A record or a dataclass, or ToolError with the path, the key and what is wrong."""
     try:
-        return model.model_validate_json(data)
+        adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable
+        found: T = adapter.validate_json(data)
+        return found
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part)[:60] for part in first["loc"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from kdyno import whole
 from kdyno.errors import ToolError
 from kdyno.labs.profile import gmon, perf, sampled
-from kdyno.labs.profile.record import OUTSIDE, STACKS_MOST, Profile, ProfiledBoot, Stack
+from kdyno.labs.profile.record import OUTSIDE, STACKS_MOST, Method, Profile, ProfiledBoot, Stack
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Outcome, run_to_end
@@ -29,7 +29,7 @@ class Profiler:
     """perf or gprof, for all boots of one profile."""
 
     def __init__(self, method: str, frame_pointers: bool, sandboxed: bool) -> None:
-        self.method = method
+        self.method: Method = "perf" if method == "perf" else "gprof"
         self._sandboxed = sandboxed
         self.event = GPROF_EVENT
         self.notes: tuple[str, ...] = _GPROF_NOTES

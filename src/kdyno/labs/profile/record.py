@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,10 +15,11 @@ from pydantic import Field
 from kdyno.errors import ToolError
 from kdyno.store.boot import plain_name
 from kdyno.store.folder import Folder
-from kdyno.store.reading import Count, Name, Record, Seconds, Text, content, parse
+from kdyno.store.reading import AS_WRITTEN, Count, Name, Seconds, Text, content, parse
 from kdyno.store.run import Run
 
 Where = Literal["kernel", "host", "user"]
+Method = Literal["perf", "gprof"]
 WHERES: tuple[Where, ...] = ("kernel", "host", "user")
 FOLDER = "profile"
 """Of a run: one file for each variant."""
@@ -41,19 +42,21 @@ class FunctionTime:
     """
 
     where: Where
-    function: str
-    seconds: float
-    calls: int | None = None
+    function: Name
+    seconds: Seconds
+    calls: Count | None = None
+    __pydantic_config__ = AS_WRITTEN
 
 
 @dataclass(frozen=True)
 class ProfiledBoot:
     """One profiled boot. Boots of the same block belong together across variants."""
 
-    block: int
-    cpu_s: float | None
+    block: Annotated[int, Field(ge=0, le=10_000_000)]
+    cpu_s: Seconds | None
     """CPU seconds of the whole process tree by the host's accounting: the measured total."""
-    functions: tuple[FunctionTime, ...]
+    functions: Annotated[tuple[FunctionTime, ...], Field(max_length=_FUNCTIONS_MOST)]
+    __pydantic_config__ = AS_WRITTEN
 
     @cached_property
     def sampled_s(self) -> float:
@@ -67,28 +70,30 @@ class Stack:
 
     where: Where
     """Of the innermost function."""
-    frames: tuple[str, ...]
-    seconds: float
+    frames: Annotated[tuple[Name, ...], Field(min_length=1, max_length=256)]
+    seconds: Seconds
+    __pydantic_config__ = AS_WRITTEN
 
 
 @dataclass(frozen=True)
 class Profile:
     """All profiled boots of one variant. ``profile/VARIANT.json`` of a run."""
 
-    variant: str
-    method: str
-    """``perf`` or ``gprof``."""
-    event: str
+    variant: Name
+    method: Method
+    event: Name
     """What was sampled: ``cpu-clock``, ``cycles``, or gprof's clock."""
-    image: str
+    image: Text
     """Digest of the kernel that was booted; gprof has one of its own."""
-    operations: Mapping[str, int]
+    operations: Annotated[Mapping[Name, Count], Field(max_length=10_000)]
     """suite/case → operations that every boot did, the same for all variants."""
-    boots: tuple[ProfiledBoot, ...]
-    stacks: tuple[Stack, ...] = ()
+    boots: Annotated[tuple[ProfiledBoot, ...], Field(max_length=_BOOTS_MOST)]
+    stacks: Annotated[tuple[Stack, ...], Field(max_length=STACKS_MOST)] = ()
     """Mean seconds a boot; empty where the method sees no stacks."""
-    notes: tuple[str, ...] = field(default=())
+    notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
     """What this profile does not see, in words."""
+    schema: Literal[1] = 1
+    __pydantic_config__ = AS_WRITTEN
 
     @cached_property
     def names(self) -> tuple[tuple[Where, str], ...]:
@@ -136,63 +141,13 @@ class Profile:
         return found
 
 
-class _FunctionRecord(Record):
-    where: Where
-    function: Name
-    seconds: Seconds
-    calls: Count | None = None
-
-
-class _BootRecord(Record):
-    block: Annotated[int, Field(ge=0, le=10_000_000)]
-    cpu_s: Seconds | None = None
-    functions: Annotated[tuple[_FunctionRecord, ...], Field(max_length=_FUNCTIONS_MOST)]
-
-
-class _StackRecord(Record):
-    where: Where
-    frames: Annotated[tuple[Name, ...], Field(min_length=1, max_length=256)]
-    seconds: Seconds
-
-
-class _ProfileRecord(Record):
-    schema_: Literal[1] = Field(alias="schema")
-    variant: Name
-    method: Literal["perf", "gprof"]
-    event: Name
-    image: Text = ""
-    operations: Annotated[dict[Name, Count], Field(max_length=10_000)] = Field(default_factory=dict)
-    boots: Annotated[tuple[_BootRecord, ...], Field(max_length=_BOOTS_MOST)]
-    stacks: Annotated[tuple[_StackRecord, ...], Field(max_length=STACKS_MOST)] = ()
-    notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
-
-
 def from_bytes(data: bytes, path: Path) -> Profile:
     """The profile in ``data``; ToolError with path, key and what is wrong."""
-    record = parse(_ProfileRecord, data, path)
-    blocks = [boot.block for boot in record.boots]
+    found = parse(Profile, data, path)
+    blocks = [boot.block for boot in found.boots]
     if len(set(blocks)) != len(blocks):
         raise ToolError(f"{path}: damaged: a block is there twice")
-    return Profile(
-        variant=record.variant,
-        method=record.method,
-        event=record.event,
-        image=record.image,
-        operations=dict(record.operations),
-        boots=tuple(
-            ProfiledBoot(
-                boot.block,
-                boot.cpu_s,
-                tuple(
-                    FunctionTime(it.where, it.function, it.seconds, it.calls)
-                    for it in boot.functions
-                ),
-            )
-            for boot in record.boots
-        ),
-        stacks=tuple(Stack(it.where, it.frames, it.seconds) for it in record.stacks),
-        notes=record.notes,
-    )
+    return found
 
 
 def read_profile(path: Path) -> Profile:

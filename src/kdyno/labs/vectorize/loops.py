@@ -137,10 +137,6 @@ def from_json(data: Any) -> Records:
         raise ValueError(f"no record of loops: {problem!r}") from None
 
 
-def _row(loop: Loop) -> list[object]:
-    return [getattr(loop, name) for name in _FIELDS]
-
-
 def _loop(row: Any) -> Loop:
     values = dict(zip(_FIELDS, row, strict=True))
     for name, value in values.items():

@@ -9,14 +9,18 @@ machine or from a hand: every number of it is checked before anything is timed w
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.paths import data_root
+from kdyno.reading.checked import FromTool, check_json
 from kdyno.store.reading import content
 
 SCHEMA = 1
@@ -25,10 +29,7 @@ LINE = 64
 """Addresses count modulo this: the length of a cache line."""
 
 MOST_FILE_BYTES = 64 << 20
-MOST_CELLS = 1_000_000
-MOST_SITES = 100_000
 MOST_COPY_BYTES = 1 << 30
-MOST_CALLS = 1 << 62
 
 
 @dataclass(frozen=True, order=True)
@@ -89,35 +90,38 @@ def read_distribution(path: Path) -> Distribution:
 def parse_distribution(given: bytes, origin: str) -> Distribution:
     """The distribution that ``given`` is; UsageError otherwise, with ``origin`` in it."""
     way = "a distribution is what `kdyno memcpy histogram -o FILE.json` writes"
-    try:
-        data = json.loads(given)
-    except (ValueError, RecursionError) as problem:
-        raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
-    if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise UsageError(f'{origin}: no distribution of copies: no "kind": "{KIND}"; {way}')
-    if data.get("schema") != SCHEMA or isinstance(data.get("schema"), bool):
-        raise UsageError(f"{origin}: schema is {data.get('schema')!r}, known is {SCHEMA}; {way}")
-    source = data.get("source", "")
-    if not isinstance(source, str):
-        raise UsageError(f"{origin}: source is {source!r}, but must be a text")
-    counts: dict[tuple[int, int, int], int] = {}
-    for where, row in _rows(data, "cells", MOST_CELLS, origin):
-        size = _number(row, "size", MOST_COPY_BYTES, where)
-        key = (size, _number(row, "dst", LINE - 1, where), _number(row, "src", LINE - 1, where))
-        calls = _number(row, "calls", MOST_CALLS, where)
-        if calls:
-            counts[key] = counts.get(key, 0) + calls
+    file = check_json(_File, given, origin, KIND, way)
+    counts: Counter[tuple[int, int, int]] = Counter()
+    for cell in file.cells:
+        counts[cell.size, cell.dst, cell.src] += cell.calls
+    counts = +counts
     if not counts:
         raise UsageError(f"{origin}: every cell has 0 calls, or there is no cell: nothing to copy")
-    sites = []
-    if data.get("sites") is not None:
-        for where, row in _rows(data, "sites", MOST_SITES, origin):
-            name = row.get("site")
-            if not isinstance(name, str) or not name:
-                raise UsageError(f"{where}: site is {name!r}, but must be a name")
-            calls = _number(row, "calls", MOST_CALLS, where)
-            sites.append(Site(name, calls, _number(row, "bytes", MOST_CALLS, where)))
-    return distribution(counts, source, sites)
+    sites = (Site(it.site, it.calls, it.bytes) for it in file.sites or ())
+    return distribution(counts, file.source, sites)
+
+
+Calls = Annotated[int, Field(ge=0, le=1 << 62)]
+Address = Annotated[int, Field(ge=0, lt=LINE)]
+
+
+class _Cell(FromTool):
+    size: Annotated[int, Field(ge=0, le=MOST_COPY_BYTES)]
+    dst: Address
+    src: Address
+    calls: Calls
+
+
+class _Site(FromTool):
+    site: Annotated[str, Field(min_length=1)]
+    calls: Calls
+    bytes: Calls
+
+
+class _File(FromTool):
+    source: str = ""
+    cells: Annotated[list[_Cell], Field(max_length=1_000_000)]
+    sites: Annotated[list[_Site], Field(max_length=100_000)] | None = None
 
 
 def to_json(copies: Distribution) -> dict[str, Any]:
@@ -149,41 +153,12 @@ def render_distribution(copies: Distribution) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def write_distribution(copies: Distribution, path: Path) -> None:
-    """Write the file, whole or not at all; UsageError where it cannot be written."""
-    write_whole(render_distribution(copies).encode(), path)
-
-
 def write_whole(content: bytes, path: Path) -> None:
     """UsageError names the path and the system's reason."""
     try:
         whole.write(path, content)
     except OSError as problem:
         raise UsageError(f"{path}: cannot be written: {problem.strerror}") from problem
-
-
-def _rows(
-    data: Mapping[str, Any], key: str, most: int, origin: str
-) -> Iterable[tuple[str, dict[str, Any]]]:
-    rows = data.get(key)
-    if not isinstance(rows, list):
-        raise UsageError(f"{origin}: {key} is not a list; see docs/memcpy.md")
-    if len(rows) > most:
-        raise UsageError(f"{origin}: {key} has {len(rows)} entries, at most {most} are read")
-    for number, row in enumerate(rows):
-        where = f"{origin}: {key}[{number}]"
-        if not isinstance(row, dict):
-            raise UsageError(f"{where} is {str(row)[:40]!r}, but must be a table")
-        yield where, row
-
-
-def _number(row: Mapping[str, Any], key: str, most: int, where: str) -> int:
-    value = row.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise UsageError(
-            f"{where}: {key} is {str(value)[:40]}, but must be a whole number from 0 to {most}"
-        )
-    return value
 
 
 USUAL = "unixbench"

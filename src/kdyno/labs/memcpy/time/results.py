@@ -7,17 +7,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from kdyno.errors import UsageError
 from kdyno.labs.memcpy.time.loads import Load
-from kdyno.reading.checked import FromFile, check
+from kdyno.reading.checked import FromTool, check_json
 from kdyno.store.reading import content
 
 SCHEMA = 1
@@ -127,13 +125,7 @@ def read_bench(path: Path) -> Bench:
 def parse_bench(given: bytes, origin: str) -> Bench:
     """The bench that ``given`` holds; UsageError otherwise, with ``origin`` in it."""
     way = "`kdyno memcpy bench --json FILE` writes such files"
-    try:
-        data = json.loads(given)
-    except (ValueError, RecursionError) as problem:
-        raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
-    if not isinstance(data, dict) or data.get("kind") != KIND or data.get("schema") != SCHEMA:
-        raise UsageError(f'{origin}: no "kind": "{KIND}" of schema {SCHEMA}; {way}')
-    file = check(_File, data, origin, way=way)
+    file = check_json(_File, given, origin, KIND, way)
     named = ("plan", "created", "cpu", "seed", "blocks", "seconds", "ghz", "caches", "failed")
     return Bench(
         **{name: getattr(file, name) for name in named},
@@ -151,23 +143,17 @@ def parse_bench(given: bytes, origin: str) -> Bench:
     )
 
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0)]
 Whole = Annotated[int, Field(ge=0)]
 
 
-class _Part(FromFile):
-    """Later versions may write more."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class _Contender(_Part):
+class _Contender(FromTool):
     name: str
     help: str
     rank: Literal["routine", "rival", "other", "bound"]
 
 
-class _Load(_Part):
+class _Load(FromTool):
     id: str
     level: Literal["L1", "L2", "L3", "memory"]
     mode: Literal["fixed", "random", "distribution", "trace"]
@@ -187,17 +173,17 @@ class _Load(_Part):
         return self
 
 
-class _Ceiling(_Part):
+class _Ceiling(FromTool):
     bytes_per_ns: Positive
     how: str
 
 
-class _Clock(_Part):
+class _Clock(FromTool):
     tsc_ghz: Positive
     core_ghz: Positive
 
 
-class _File(_Part):
+class _File(FromTool):
     plan: str
     created: str
     cpu: str
