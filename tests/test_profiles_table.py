@@ -110,7 +110,7 @@ def test_a_difference_adds_up() -> None:
     assert found.sampled.delta.mean == pytest.approx(sum(it.delta.mean for it in found.changes))
     assert found.measured is not None and found.measured.delta.mean == pytest.approx(-0.3)
     assert found.unexplained_s == pytest.approx(-0.1)
-    assert found.clear_s == pytest.approx(-0.2)
+    assert sum(it.delta.mean for it in found.changes if it.delta.clear) == pytest.approx(-0.2)
     by = {it.where: it.delta.mean for it in found.by_where}
     assert by == {"kernel": pytest.approx(-0.2), "host": pytest.approx(0.0)}
 

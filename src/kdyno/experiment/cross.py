@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from kdyno.experiment.fragment import contradiction, layered
+from kdyno.experiment.keys import KERNEL_KEYS
 from kdyno.experiment.layer import REPLACING, Layer
 from kdyno.experiment.model import PROGRAMS, Variant
 from kdyno.experiment.routines import OWN_MEMCPY
@@ -143,3 +144,42 @@ def _refuse_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
                     f"{key} is set here and in {spelled(having[0].path)}: "
                     "which one applies in a cell that has both?",
                 )
+
+
+RUNNING = "running"
+"""Name of its one variant."""
+
+
+def running(
+    machine: str,
+    kernel: Layer,
+    explicit: Mapping[str, Layer],
+    factors: Mapping[str, object],
+    mistakes: Mistakes,
+) -> tuple[Variant, ...]:
+    """For the kind of machine called ``machine``, which boots nothing.
+
+    [kernel] and [variant.running] may name a source, for cases that compile one.
+    """
+    for name in explicit:
+        if name != RUNNING:
+            mistakes.add(
+                ("variant", name),
+                f"on the machine {quoted(machine)} there is one variant, {quoted(RUNNING)}: the "
+                "kernel that runs. Run the file under each kernel, then `kdyno compare RUN RUN`",
+            )
+    for name in factors:
+        mistakes.add(
+            ("factor", name),
+            f"the machine {quoted(machine)} builds no kernels: no factor of kernels",
+        )
+    layers = [kernel, *(layer for name, layer in explicit.items() if name == RUNNING)]
+    for layer in layers:
+        for key in KERNEL_KEYS:
+            if key != "source" and getattr(layer, key):
+                mistakes.add(
+                    (*layer.path, key),
+                    f"the machine {quoted(machine)} runs the kernel as it is: leave {key} out",
+                )
+    sources = [layer.source for layer in layers if layer.source]
+    return (Variant(name=RUNNING, source=sources[-1] if sources else "", arch=machine),)

@@ -23,12 +23,11 @@ from kdyno.experiment.cells import (
     listed,
     read_case_level,
 )
-from kdyno.experiment.cross import VARIANT
+from kdyno.experiment.cross import VARIANT, running
 from kdyno.experiment.cross import variants as crossed
 from kdyno.experiment.keys import LEVEL_KEYS, TABLES, VARIANT_KEYS
 from kdyno.experiment.layer import Layer, read_layer
 from kdyno.experiment.model import Experiment, Machine, Variant
-from kdyno.experiment.running import running
 from kdyno.experiment.sections import read_machine, read_measure, read_suites
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,3 +123,12 @@ def _number(path: Path) -> float | None:
         return float(path.read_text())
     except (OSError, ValueError):
         return None
+
+
+def available_bytes() -> int:
+    """MemAvailable: free, with what the kernel would drop of its caches."""
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from kdyno.errors import UsageError
 from kdyno.machines.pipes import Gathered, Stream
 from kdyno.machines.session import Listener
-from kdyno.machines.watch import Watch
 from kdyno.suites.job import Job, in_place, render
 from kdyno.suites.protocol import Reader
 from kdyno.suites.record import Begin, Record
@@ -29,6 +28,42 @@ JOB_MOST_BYTES = 1 << 16
 _CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
 # The same for every boot: what a program's environment looks like moves its stack.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+
+
+@dataclass
+class Watch:
+    """What ends a guest early: its deadlines, or anybody who sets ``stop``."""
+
+    limit_s: float
+    """Wall-clock seconds for the whole process, whatever happens; pauses do not count."""
+    stop: str = ""
+    """Kill now, for this reason."""
+    began_s: float = field(default_factory=time.monotonic)
+    _next_s: float = math.inf
+    _paused_s: float | None = None
+
+    def allow(self, seconds: float) -> None:
+        """The guest must show the next sign of life within ``seconds`` from now."""
+        self._next_s = time.monotonic() + seconds
+
+    def due_s(self) -> float:
+        """When the guest is killed for its silence or its length."""
+        if self._paused_s is not None:
+            return math.inf
+        return min(self._next_s, self.began_s + self.limit_s)
+
+    def pause(self) -> None:
+        """Deadlines stand still from now on."""
+        if self._paused_s is None:
+            self._paused_s = time.monotonic()
+
+    def resume(self) -> None:
+        """They go on as far off as they were."""
+        if self._paused_s is not None:
+            gone_s = time.monotonic() - self._paused_s
+            self._paused_s = None
+            self._next_s += gone_s
+            self.began_s += gone_s
 
 
 @dataclass

@@ -13,8 +13,8 @@ from kdyno.machines import emulator
 from kdyno.machines.cpus import first
 from kdyno.machines.emulator import Way
 from kdyno.machines.events import Events
+from kdyno.machines.facts import available_bytes
 from kdyno.machines.machine import Asked, Can, Footprint, Plan, Programs, Setup, Told
-from kdyno.machines.memory import available_bytes
 from kdyno.machines.plugin import COUNTS, count_plugin
 from kdyno.machines.process import ProcessSession
 from kdyno.machines.program import GUEST_PLACES, guest_program

@@ -9,6 +9,7 @@ from typing import Any
 from kdyno.errors import ToolError
 from kdyno.machines.cpus import first
 from kdyno.machines.events import Events
+from kdyno.machines.facts import available_bytes
 from kdyno.machines.machine import (
     Asked,
     Can,
@@ -19,7 +20,6 @@ from kdyno.machines.machine import (
     Told,
     only_times,
 )
-from kdyno.machines.memory import available_bytes
 from kdyno.machines.process import ProcessSession
 from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.machines.session import Listener, run_to_end

@@ -16,7 +16,6 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 
 from kdyno.errors import ToolError
 from kdyno.whole import NO_SPACE, no_space
@@ -41,12 +40,7 @@ class Folder:
     def __enter__(self) -> Folder:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -129,12 +123,9 @@ class Folder:
                     os.unlink(aside, dir_fd=self._descriptor)
                 raise
 
-    def write_folder(self, name: str, files: Mapping[str, bytes]) -> None:
-        """A folder with these files, in one step. It must not exist yet."""
-        self.write_folders({name: files})
-
     def write_folders(self, folders: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Several, each in one step, and these steps right after each other, when all is written.
+        """Each with its files in one step, and these steps right after each other, when all is
+        written; none may exist yet.
 
         Only who is killed within those few microseconds leaves some of them and not the others.
         """

@@ -26,7 +26,6 @@ from kdyno.kernels.routines.routine import Routine, flatten
 
 SCHEMA = 1
 PROGRAM = NATIVE / "check" / "check.c"
-MODES = ("thin", "full")
 TIMEOUT_S = 600.0
 _MOST_OUTPUT = 20_000
 

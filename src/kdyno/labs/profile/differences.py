@@ -53,11 +53,6 @@ class Difference:
         """Measured change that is in no function's."""
         return None if self.measured is None else self.measured.delta.mean - self.sampled.delta.mean
 
-    @property
-    def clear_s(self) -> float:
-        """Sum of the changes whose interval leaves zero out."""
-        return sum(it.delta.mean for it in self.changes if it.delta.clear)
-
 
 def rows(profile: Profile, confidence: float = 0.95) -> tuple[FunctionMean, ...]:
     """Every function of the profile, most seconds first."""

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kdyno.labs.profile.record import OUTSIDE, WHERES, Profile, Stack
+from kdyno.labs.profile.record import OUTSIDE, Profile, Stack
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 """The name that the format goes by; nothing is ever fetched from there."""
@@ -76,11 +76,6 @@ def speedscope(profiles: Mapping[str, Profile]) -> str:
         },
         ensure_ascii=False,
     )
-
-
-def wheres() -> tuple[str, ...]:
-    """The kinds of code in words, in their order."""
-    return tuple(_LABELS[where] for where in WHERES)
 
 
 def _plain(frame: str) -> str:

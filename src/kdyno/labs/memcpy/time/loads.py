@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 
 LEVELS = ("L1", "L2", "L3", "memory")
-MODES = ("fixed", "random", "distribution", "trace")
 MOST = 65536
 """Bytes of the largest copy in the grid."""
 
