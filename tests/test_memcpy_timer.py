@@ -214,4 +214,4 @@ def test_a_distribution_of_nothing_is_refused_with_its_cell(tmp_path: Path) -> N
     for verb in (["bench", "--distribution"], ["tune"]):
         done = CliRunner().invoke(app, ["memcpy", *verb, str(file)])
         assert isinstance(done.exception, UsageError)
-        assert "cells[0]: calls is -1" in str(done.exception)
+        assert "cells[1].calls: -1 should be greater than or equal to 0" in str(done.exception)
