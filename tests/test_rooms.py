@@ -23,7 +23,7 @@ ROOMS = (
     *("report", "measure", "doctor", "verbs", "labs", "cli"),
 )
 """From the lowest to the highest: a room imports itself and those before it."""
-FREE = {"errors", "paths", "command", "confined", "sandbox", "views", "whole"}
+FREE = {"errors", "paths", "command", "confined", "sandbox", "space", "views", "whole"}
 """Modules outside the rooms. stats takes not even these."""
 HEAVY = ("numpy", "scipy", "pydantic", "rich", "hypothesis")
 SOURCES = sorted(PACKAGE.rglob("*.py"))

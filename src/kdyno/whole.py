@@ -8,7 +8,6 @@ left, and removes that. A run's own folder, which is not trusted, is written by 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import secrets
@@ -20,10 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from kdyno.errors import ToolError
-
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""The system's words for a disk, or somebody's share of it, that is full."""
+from kdyno import space
 
 _ASIDE = ".kdyno-"
 _SCRATCH = "kdyno-"
@@ -38,7 +34,7 @@ def write(path: Path, data: bytes) -> None:
     file in a folder that takes no new ones is written where it is: there is no other way.
     """
     target = path.resolve()
-    with space(target, len(data)):
+    with space.told(target, len(data)):
         try:
             seen = target.stat() if target.exists() else None
             if seen is not None and not stat.S_ISREG(seen.st_mode):
@@ -157,36 +153,6 @@ def locked(file: Path, waiting: Callable[[str], None] = lambda _holder: None) ->
             lock.write(b"%d\n" % os.getpid())
             lock.flush()
         yield
-
-
-@contextmanager
-def space(path: Path, needed_bytes: int | None = None) -> Iterator[None]:
-    """A full disk at ``path`` becomes a ToolError that says which and how much."""
-    try:
-        yield
-    except OSError as problem:
-        if problem.errno not in NO_SPACE:
-            raise
-        raise ToolError(f"{path}: not written: {no_space(path, needed_bytes)}") from problem
-
-
-def no_space(path: Path, needed_bytes: int | None = None) -> str:
-    """What a person has to know of a full disk: which folder, how much is free and needed."""
-    there = path if path.is_dir() else path.parent
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    try:
-        free = _amount(shutil.disk_usage(there).free)
-    except OSError:
-        free = "nothing"
-    needed = f", about {_amount(needed_bytes)} needed" if needed_bytes is not None else ""
-    return f"no space left in {there} ({free} free{needed}, or a quota or limit is reached)"
-
-
-def _amount(size_bytes: int) -> str:
-    if size_bytes < 1_000_000:
-        return f"{size_bytes / 1e3:,.0f} kB"
-    return f"{size_bytes / 1e6:,.0f} MB"
 
 
 def _aside(target: Path) -> tuple[Path, int]:

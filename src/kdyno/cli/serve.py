@@ -41,8 +41,8 @@ def verb(
     import threading
     from hashlib import sha256
 
+    from kdyno import space
     from kdyno.errors import UsageError
-    from kdyno.kernels.sources.shelf import disk_errors
     from kdyno.paths import cache_root
     from kdyno.report.site.build import build_site
     from kdyno.report.site.server import SiteServer, watch
@@ -55,7 +55,7 @@ def verb(
     # Where the pages lie between sessions, so that only what changed is made again.
     key = sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     site: Path = cache_root() / "sites" / key
-    with disk_errors(site):
+    with space.told_of_cache(site):
         site.mkdir(parents=True, exist_ok=True)
     # The port first: whoever has it taken must not wait for the pages to learn of it.
     server = SiteServer(site, bind, port)

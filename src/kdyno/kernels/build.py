@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kdyno import sandbox, whole
+from kdyno import sandbox, space, whole
 from kdyno.command import capture, require, shown, stream
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.kernels import foreign, leavings
@@ -112,7 +112,7 @@ def build(
         if (found := images.find(cache, recipe)) and has(found, extract):
             return found
         whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
-        images.need_space(cache, LEAST_FREE_BYTES)
+        space.require(cache, LEAST_FREE_BYTES)
         _remove_old_compile_caches(cache)
         start = (
             Start(None, frozenset(), frozenset(), False)
@@ -144,7 +144,7 @@ def configure(
         return
     _require_tools(sandboxed)
     whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
-    images.need_space(cache, LEAST_FREE_BYTES)
+    space.require(cache, LEAST_FREE_BYTES)
     start = Start(None, frozenset(), frozenset(), False)
     with whole.scratch("build", cache / "work") as work:
         job = _Build(name, recipe, cache, work, start, sandboxed, 1, report)
@@ -385,8 +385,8 @@ def _explained(job: _Build, problem: Exception) -> Exception:
     full = shutil.disk_usage(job.cache).free < FULL_BYTES
     if full or any("No space left" in line for line in lines):
         return ToolError(
-            f"no space left on the disk of {job.cache} while building {job.name!r}. "
-            "Free some, or point KDYNO_CACHE to a larger disk."
+            f"{job.name!r} was not built to its end: {space.no_space(job.cache)}. Free some; "
+            "KDYNO_CACHE names another cache folder"
         )
     said = "\n".join(f"  {line}" for line in lines) or f"  {problem}"
     if str(problem) != "make failed":

@@ -71,19 +71,6 @@ def building(cache: Path, digest: str, waiting: Callable[[str], None]) -> Iterat
         yield
 
 
-def need_space(cache: Path, least_bytes: int) -> None:
-    """ToolError when the cache's filesystem has not ``least_bytes`` free."""
-    import shutil
-
-    cache.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(cache).free
-    if free < least_bytes:
-        raise ToolError(
-            f"{cache}: {free / 1e6:.0f} MB free, a kernel build needs {least_bytes / 1e6:.0f} MB. "
-            "Free some, or point KDYNO_CACHE to a larger disk."
-        )
-
-
 def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> Image:
     """Put the finished files of a build under the image's name, whole or not at all."""
     folder = image_folder(cache, recipe)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kdyno import whole
+from kdyno import space, whole
 from kdyno.command import capture, require
 from kdyno.errors import ToolError
 
@@ -47,13 +47,7 @@ def folder(parent: Path, size_bytes: int) -> Iterator[Path]:
     """An empty folder on the file system of ``parent``, which must have the room."""
     parent.mkdir(parents=True, exist_ok=True)
     whole.sweep(parent)  # before it is asked whether there is room
-    free_bytes = shutil.disk_usage(parent).free
-    if free_bytes < size_bytes + SPARE_BYTES:
-        raise ToolError(
-            f"{parent}: {free_bytes / 1e9:.1f} GB free, a disk of {size_bytes / 1e9:.1f} GB and "
-            f"{SPARE_BYTES / 1e9:.1f} GB to spare are needed. Free some, or point KDYNO_CACHE to "
-            "a larger file system"
-        )
+    space.require(parent, size_bytes + SPARE_BYTES)
     with whole.scratch("boot", parent) as made:
         yield made
 

@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from kdyno import space
 from kdyno.command import started
 from kdyno.confined import confined
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Progress
 from kdyno.kernels.sources import tool
-from kdyno.kernels.sources.shelf import require_space
 
 _COMPRESSIONS = (
     (b"\xfd7zXZ\0", "xz"),
@@ -42,7 +42,7 @@ def unpack(file: Path, into: Path, progress: Progress, blame: type[KdynoError]) 
         magic = stream.peek(6)[:6]
         packed_by = next((name for start, name in _COMPRESSIONS if magic.startswith(start)), None)
         size_bytes = file.stat().st_size
-        require_space(into, int(_unpacked_bytes(file, packed_by, size_bytes) * _DISK_OVER_TAR))
+        space.require(into, int(_unpacked_bytes(file, packed_by, size_bytes) * _DISK_OVER_TAR))
         return feed(
             stream,
             into,

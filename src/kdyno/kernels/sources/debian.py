@@ -7,8 +7,9 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from kdyno import space
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.source import Progress, SourceSpec, Tree
+from kdyno.kernels.source import KERNEL_TREE_BYTES, Progress, SourceSpec, Tree
 from kdyno.kernels.sources import apt, archive, shelf, tool
 from kdyno.reading.mistakes import meant
 
@@ -72,7 +73,7 @@ def _fetched(
 ) -> Tree:
     shelf.sweep(cache, f"debian-{spec.rest}")
     with shelf.partial(cache, f"debian-{spec.rest}") as scratch:
-        shelf.require_space(scratch, shelf.KERNEL_TREE_BYTES // 4)
+        space.require(scratch, KERNEL_TREE_BYTES // 4)
         package = machine.download(spec.rest, version, scratch, progress)
         with package.open("rb") as stream:
             checksum = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -16,6 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kdyno import space
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree
 from kdyno.kernels.sources import manifest, repository, shelf, tool
@@ -172,7 +173,7 @@ def _plain(found: os.stat_result) -> bool:
 def _copied(folder: Path, files: _Files, scratch: Path, progress: Progress) -> Path:
     """A copy of the files, sharing blocks where the file system can (reflink)."""
     needed_bytes = sum(found.st_size + 2048 for _path, found in files)
-    shelf.require_space(scratch, needed_bytes)
+    space.require(scratch, needed_bytes)
     into = scratch / "copied"
     into.mkdir()
     progress(f"copying {folder}", None)

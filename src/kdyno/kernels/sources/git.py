@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from kdyno import space
 from kdyno.command import started
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree, is_url
@@ -130,7 +131,7 @@ def _placed(
 def _unpacked(spec: SourceSpec, own: Path, tree: str, scratch: Path, progress: Progress) -> Path:
     """The files of ``tree`` in a repository of kdyno's own, which has no settings."""
     git = ["git", "-C", str(own)]
-    shelf.require_space(scratch, _size_bytes(git, tree))
+    space.require(scratch, _size_bytes(git, tree))
     into = scratch / "unpacked"
     into.mkdir()
     # Of the tree, not of the commit, whose hash and message export-subst would write into files.

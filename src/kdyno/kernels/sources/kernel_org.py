@@ -12,8 +12,9 @@ import os
 import re
 from pathlib import Path
 
+from kdyno import space
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.source import Progress, SourceSpec, Tree
+from kdyno.kernels.source import KERNEL_TREE_BYTES, Progress, SourceSpec, Tree
 from kdyno.kernels.sources import archive, download, shelf
 
 _DEFAULT_SITE = "https://www.kernel.org/pub/linux/kernel"
@@ -37,7 +38,7 @@ def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) ->
         packed = home / f"linux-{version}.tar.xz"
 
         def fill(scratch: Path) -> Path:
-            shelf.require_space(home, shelf.KERNEL_TREE_BYTES // 8)
+            space.require(home, KERNEL_TREE_BYTES // 8)
             download.file(f"{folder}/{packed.name}", packed, checksum, progress)
             into = scratch / "unpacked"
             into.mkdir()

@@ -18,48 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import whole
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree
 from kdyno.kernels.sources import manifest
+from kdyno.space import PARTIAL
 
-KERNEL_TREE_BYTES = 2_000_000_000
-"""What a whole kernel tree takes on disk (7.3: 1.7 GB in 96,000 files)."""
-
-_PARTIAL = ".partial-"
 _MAKEFILE_LINES = 40
-
-
-@contextmanager
-def disk_errors(where: Path, needed_bytes: int = KERNEL_TREE_BYTES) -> Iterator[None]:
-    """Turn a full, read-only or broken disk below ``where`` into a ToolError with the way out."""
-    try:
-        yield
-    except OSError as problem:
-        if problem.errno in whole.NO_SPACE:
-            raise no_space(where, needed_bytes) from problem
-        raise ToolError(
-            f"cannot write or read {problem.filename or where}: {problem.strerror}. "
-            "KDYNO_CACHE names another cache folder"
-        ) from problem
-
-
-def no_space(where: Path, needed_bytes: int) -> ToolError:
-    """The error for a disk without room for ``needed_bytes``."""
-    while any(part.startswith(_PARTIAL) for part in where.parts):
-        where = where.parent  # a folder that is gone when the message is read
-    there = _existing(where)
-    free_bytes = shutil.disk_usage(there).free
-    return ToolError(
-        f"no disk space: about {needed_bytes / 1e6:,.0f} MB are needed in {where}, "
-        f"{free_bytes / 1e6:,.0f} MB are free there. Make room, or let KDYNO_CACHE name a "
-        "folder on a larger disk"
-    )
-
-
-def require_space(where: Path, needed_bytes: int) -> None:
-    """ToolError before the work when ``where`` has fewer than ``needed_bytes`` free."""
-    if shutil.disk_usage(_existing(where)).free < needed_bytes:
-        raise no_space(where, needed_bytes)
 
 
 @contextmanager
@@ -80,7 +44,7 @@ def partial(cache: Path, key: str) -> Iterator[Path]:
     """A folder to make something in, beside the finished trees; gone afterwards."""
     trees = cache / "trees"
     trees.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PARTIAL}{key}-", dir=trees))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{key}-", dir=trees))
     try:
         folder.chmod(0o755)
         yield folder
@@ -90,8 +54,8 @@ def partial(cache: Path, key: str) -> Iterator[Path]:
 
 def sweep(cache: Path, own_key: str) -> None:
     """Remove what killed processes left half made. Call with the lock ``own_key`` held."""
-    for folder in (cache / "trees").glob(f"{_PARTIAL}*"):
-        key = folder.name[len(_PARTIAL) :].rpartition("-")[0]
+    for folder in (cache / "trees").glob(f"{PARTIAL}*"):
+        key = folder.name[len(PARTIAL) :].rpartition("-")[0]
         if key == own_key:
             shutil.rmtree(folder, ignore_errors=True)
             continue
@@ -197,9 +161,3 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
     """The file is whole or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole.write(path, json.dumps(data, indent=1).encode())
-
-
-def _existing(path: Path) -> Path:
-    while not path.exists() and path != path.parent:
-        path = path.parent
-    return path
