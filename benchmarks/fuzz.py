@@ -30,7 +30,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fuzz_targets import MAKE, PLAY, Case, Place
+from benchmarks.fuzz_place import Case, Place
+from benchmarks.fuzz_targets import MAKE, PLAY
 from kdyno import sandbox
 from kdyno.errors import KdynoError
 from kdyno.views import TOOL
@@ -49,19 +50,41 @@ def found_by(name: str, place: Place, seed: int, begin: int, seconds: float) -> 
     seen: set[str] = set()
     number, end_s = begin, time.monotonic() + seconds
     while number == begin or time.monotonic() < end_s:
-        case: Case = {}
-        try:
-            case = MAKE[name](random.Random(f"{name}/{seed}/{number}"), place)
-            PLAY[name](case, place)
-        except Exception as problem:
-            text = "".join(traceback.format_exception(problem))
-            where = ":".join((_SOURCE.findall(text) or [(str(problem)[:60], "")])[-1])
+        case = made(name, seed, number, place)
+        if found := finding(name, case, place):
+            where, text = found
             if where not in seen:
                 seen.add(where)
                 again = f"--only {name} --seed {seed} --number {number} --minutes 0"
-                yield {"where": where, "text": text, "again": again, "case": case}
+                small = smallest(name, case, where, place)
+                yield {"where": where, "text": text, "again": again, "case": small}
         number += 1
     yield {"fed": number - begin}
+
+
+def made(name: str, seed: int, number: int, place: Place) -> Case:
+    return MAKE[name](random.Random(f"{name}/{seed}/{number}"), place)
+
+
+def finding(name: str, case: Case, place: Place) -> tuple[str, str] | None:
+    """(where in the source it happens, all of it); None for a case that is answered as it must."""
+    try:
+        PLAY[name](case, place)
+    except Exception as problem:
+        text = "".join(traceback.format_exception(problem))
+        return ":".join((_SOURCE.findall(text) or [(str(problem)[:60], "")])[-1]), text
+    return None
+
+
+def smallest(name: str, case: Case, where: str, place: Place) -> Case:
+    """Without each change and each verb that the finding does not need."""
+    for key in ("verbs", "changes"):
+        for it in case.get(key, ()):
+            less = {**case, key: [other for other in case[key] if other is not it]}
+            found = less[key] and finding(name, less, place)
+            if found and found[0] == where:
+                case = less
+    return case
 
 
 def inside(names: list[str], seed: int, number: int, seconds: float) -> int:

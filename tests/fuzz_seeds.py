@@ -1,41 +1,129 @@
 # SPDX-License-Identifier: MIT
-"""Runs that hold every kind of file that a run can have, for the fuzzer to break."""
+"""Runs that hold every kind of file, of every kind of run, for the fuzzer to break."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import FASTER, SLOWER, UNDECIDED, stored, verdict
-from synthetic_run import DEMO, make
+from earlier_run import as_0_1_0
+from synthetic_run import DEMO, case, make
+from test_counted import lengths, run_of
+from test_counted import made as counted
 from test_memcpy_bench import made as bench
 from test_profiles_shown import profile
+from test_report_values import HOST
 
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.question import Question
 from kdyno.labs.memcpy.time.results import FILE, FOLDER
 from kdyno.labs.memcpy.time.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json
-from kdyno.store.run import write_run
+from kdyno.machines.facts import between, look
+from kdyno.report.wording import worded
+from kdyno.store.run import Run, write_run
 
 SMALL = replace(
     DEMO, cases=DEMO.cases[3:8], variants={"mine": 1.03, "nothing": 1.0}, blocks=3, failed=(5,)
 )
+BUILT = {
+    "release": "7.3.4-um",
+    "source": "debian:linux-source-7.3",
+    "objects": 812,
+    "seconds": 131.5,
+    "commands": ["make ARCH=um"],
+}
 
 
 def seed_runs(folder: Path) -> dict[str, Path]:
-    """Name → run: a whole one with boots, images, a profile, a bench and two verdicts; one of
-    guests that took turns; a verdict alone; an interrupted one."""
+    """Name → run. Whole: with boots, images, profiles, a bench, two verdicts, a page. Then what
+    only other kinds of run have: turns with gprof's profiles, factors, counts, figures of the
+    host, a manifest of 0.1.0. And a verdict alone, and a run that was interrupted."""
     with pytest.MonkeyPatch.context() as patch:
-        whole = make(folder / "whole", SMALL, patch).path
-        with write_run(whole) as writer:
-            for name, part in (("stock", 1.0), ("mine", 0.5)):
-                writer.save_file(f"{name}.json", to_json(profile(name, part)).encode(), "profile")
-            writer.save_file(FILE, json.dumps(bench_json(bench())).encode(), FOLDER)
-            judged = writer.run.verdict()
-            assert judged is not None
-            writer.save_later_verdict(judged)
-        turns = make(folder / "turns", replace(SMALL, rounds=12, failed=()), patch).path
-        bare = stored(folder / "judged", verdict(FASTER, SLOWER, UNDECIDED))
-        open_ = stored(folder / "open", None, state="interrupted")
-    return {"whole": whole, "turns": turns, "judged": bare, "open": open_}
+        whole = make(folder / "whole", SMALL, patch)
+        _fill(whole)
+        turns = make(folder / "turns", replace(SMALL, rounds=12, failed=()), patch)
+        _profiles(turns, "gprof")
+        earlier = make(folder / "earlier", replace(SMALL, copy=None), patch)
+        _edit(earlier, "boots/*/job.json", {"job": "case 0 pipe\nseconds 1\nend\n" * 5})
+        as_0_1_0(earlier.path)
+        exact, judged = run_of(counted(lengths(41)), folder / "exact")
+        with write_run(exact.path) as writer:
+            writer.save_verdict(judged)
+        factors = _factors(folder / "factors", patch)
+    return {
+        **{it.path.parent.name: it.path for it in (whole, turns, earlier, exact, factors)},
+        "judged": stored(folder / "judged", verdict(FASTER, SLOWER, UNDECIDED)),
+        "host": stored(folder / "host", HOST),
+        "open": stored(folder / "open", None, state="interrupted"),
+    }
+
+
+def _fill(run: Run) -> None:
+    """All that a run can hold."""
+    moment = look(frozenset({0}))
+    seen = between(moment, moment, frozenset({0}), 0.5)
+    about = {"wall_s": 9.0, "inside_s": 5.0, "group_s": 8.0, "before": seen, "after": seen}
+    _edit(run, "boots/*/host.json", {**about, "console_tail": "Kernel panic"})
+    for file in run.path.glob("boots/*/samples.jsonl"):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        for row in rows:
+            row["extra"] = {"load": "100:1:100 201:2:98", "load_tasks": 4.0, "stdout": "x"}
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for file in run.path.glob("boots/*/console.log"):
+        file.write_bytes(b"Linux version 7.3\n\x1b[31mKernel panic\n\xff")
+    _edit(run, "images/*.json", BUILT)
+    _profiles(run, "perf")
+    with write_run(run.path) as writer:
+        writer.save_file(FILE, json.dumps(bench_json(bench())).encode(), FOLDER)
+        writer.save_file("report.html", b"<p>A page.</p>")
+        judged = writer.run.verdict()
+        assert judged is not None
+        writer.save_later_verdict(judged)
+
+
+def _profiles(run: Run, method: str) -> None:
+    with write_run(run.path) as writer:
+        for name, part in (("stock", 1.0), ("mine", 0.5)):
+            found = replace(profile(name, part), method=method)
+            if method == "gprof":
+                found = replace(found, stacks=())
+            writer.save_file(f"{name}.json", to_json(found).encode(), "profile")
+
+
+def _factors(folder: Path, patch: pytest.MonkeyPatch) -> Run:
+    """Of kernels and of cases, with a reference level each."""
+    cells = [f"{smp}+{lock}" for smp, lock in product(("off", "on"), ("old", "new"))]
+    cases = tuple(
+        case(2, "compile", case=f"whole-{jobs}", of="whole", levels={"jobs": jobs})
+        for jobs in ("1", "4")
+    )
+    shape = replace(
+        SMALL,
+        cases=cases,
+        baseline=cells[0],
+        variants=dict(zip(cells[1:], (1.2, 0.9, 1.1), strict=True)),
+        copy=None,
+        blocks=6,
+        failed=(),
+    )
+    run = make(folder, shape, patch)
+    levels = {
+        name: {"levels": dict(zip(("smp", "lock"), name.split("+"), strict=True))} for name in cells
+    }
+    _edit(run, "manifest.json", {"variants": levels})
+    with write_run(run.path) as writer:
+        asked = Question.of(run.manifest())
+        writer.save_verdict(worded(verdict_of(run, asked, "max_boots")))
+    return run
+
+
+def _edit(run: Run, files: str, values: dict[str, Any]) -> None:
+    """More keys in all of these files."""
+    for file in run.path.glob(files):
+        file.write_text(json.dumps(json.loads(file.read_text()) | values))

@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from fuzz_seeds import seed_runs
 
-from benchmarks import fuzz, fuzz_targets
-from benchmarks.fuzz_targets import CANARY, MAKE, PLAY, Finding, Place, packed
+from benchmarks import fuzz, fuzz_runs
+from benchmarks.fuzz_oracles import Finding, check_written
+from benchmarks.fuzz_place import CANARY, Place, packed
+from benchmarks.fuzz_targets import MAKE, PLAY
 from kdyno import sandbox
+from kdyno.store.run import Damaged, Run
 
 KEPT = sorted(fuzz.KEPT.glob("*.json"))
 
@@ -44,15 +49,99 @@ def test_a_case_is_data_and_the_same_for_the_same_seed(name: str, place: Place) 
 
 def test_the_seeds_have_every_kind_of_file(runs: dict[str, Path]) -> None:
     kinds = {
-        fuzz_targets.kind_of(file, top)
-        for top in runs.values()
-        for file in top.rglob("*")
-        if file.is_file()
+        name: {
+            fuzz_runs.kind_of(file, top).removeprefix("boots/*/")
+            for file in top.rglob("*")
+            if file.is_file()
+        }
+        for name, top in runs.items()
     }
+    always = {".lock", "experiment.toml", "manifest.json"}
+    boots = {"job.json", "host.json", "samples.jsonl", "console.log"}
+    measured = {*always, *boots, "verdict.json"}
     assert kinds == {
-        *("experiment.toml", "manifest.json", "verdict.json", "first-verdict.json", ".lock"),
-        *("images/*", "profile/*", "memcpy/*"),
-        *(f"boots/*/{name}" for name in ("job.json", "host.json", "samples.jsonl", "console.log")),
+        "whole": {
+            *(*measured, "first-verdict.json", "report.html"),
+            *("images/*", "profile/*", "memcpy/*"),
+        },
+        "turns": {*measured, "images/*", "profile/*"},
+        "earlier": {*measured, "images/*"},
+        "exact": measured,
+        "factors": {*measured, "images/*"},
+        "judged": {*always, "verdict.json"},
+        "host": {*always, "verdict.json"},
+        "open": always,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["whole", "turns", "earlier", "exact", "factors", "host", "open"])
+def test_a_run_as_it_should_be_is_no_finding(place: Place, name: str) -> None:
+    verbs = [list(words) for _often, words in fuzz_runs.VERBS]
+    case = {"target": "run", "run": name, "changes": [], "verbs": verbs, "drawn": False}
+    PLAY["run"](case, place)
+
+
+def test_a_name_is_changed_wherever_it_is(place: Place) -> None:
+    run = place.folder / "run"
+    shutil.copytree(place.runs["whole"], run)
+    fuzz_runs.change(run, "", "said", json.dumps(["mine", "\x1b[31m"]), place)
+    assert "\x1b[31m" in Run(run).manifest().images
+    assert (run / "images" / "31m.json").is_file() and not (run / "images" / "mine.json").exists()
+    boots = [boot for boot in Run(run).boots() if not isinstance(boot, Damaged)]
+    assert len(boots) == 12 and {boot.variant for boot in boots} >= {"\x1b[31m", "stock"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("x.html", "<p>&lt;kdynox&gt;</p><kdynox>", "kdynox"),
+        ("x.html", '<a href="JavaScript:alert(1)">', "JavaScript"),
+        ("x.html", '<p title="" onfocus="kdynox()">', "onfocus"),
+        ("x.html", "<script>x = '<kdynox>'</script>", "in a script"),
+        ("x.md", "a <kdynox>", "kdynox"),
+        ("x.svg", "<svg><g>", "no element"),
+        ("x.xml", "<a kdynox='1'/>", "kdynox"),
+        ("x.json", '{"a": NaN}', "NaN is no JSON"),
+        ("x.csv", "a,=1+1\n", "a spreadsheet computes"),
+    ],
+)
+def test_what_must_not_be_written_is_a_finding(name: str, text: str, told: str) -> None:
+    with pytest.raises(Finding, match=told):
+        check_written(name, text.encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.html", "<p title='&lt;kdynox&gt;'>&lt;kdynox&gt; javascript:kdynox()</p>"),
+        ("x.md", r"a \<kdynox\>"),
+        ("x.csv", "a,-1.5,'=1+1\n"),
+        ("x.json", '{"a": "<kdynox>"}'),
+    ],
+)
+def test_what_may_be_written_is_none(name: str, text: str) -> None:
+    check_written(name, text.encode())
+
+
+def test_a_finding_is_made_small(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(words: Sequence[str]) -> tuple[int, str, str]:
+        gone = not (place.folder / "runs" / "broken" / "verdict.json").exists()
+        return (70 if gone and words[0] == "judge" else 0), "", ""
+
+    monkeypatch.setattr(fuzz_runs, "said_by", broken)
+    case = {
+        "target": "run",
+        "run": "judged",
+        "changes": [["verdict.json", "gone", ""], ["manifest.json", "gone", ""]],
+        "verbs": [["list", "runs"], ["judge", "RUN"]],
+    }
+    found = fuzz.finding("run", case, place)
+    assert found is not None and found[0].startswith("status 70")
+    assert fuzz.smallest("run", case, found[0], place) == {
+        **case,
+        "changes": [["verdict.json", "gone", ""]],
+        "verbs": [["judge", "RUN"]],
     }
 
 
@@ -66,7 +155,7 @@ def test_a_change_stays_in_the_copy(place: Place, first: str, second: str) -> No
     (run / "images").mkdir(parents=True)
     (run / "images" / "canary").write_bytes(b"as it was")
     for how in (first, second):
-        fuzz_targets.change(run, "images/canary", how, packed(b"broken"), place)
+        fuzz_runs.change(run, "images/canary", how, packed(b"broken"), place)
     assert place.canary.read_bytes() == CANARY
     assert [it.name for it in place.canary.parent.iterdir()] == ["canary"]
 
@@ -81,11 +170,11 @@ def test_a_change_outside_of_the_copy_is_refused(place: Place, name: str) -> Non
 def test_what_is_written_outside_is_a_finding(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def writes(_words: object) -> tuple[int, str]:
+    def writes(_words: object) -> tuple[int, str, str]:
         (place.canary.parent / "new").touch()
-        return 0, ""
+        return 0, "", ""
 
-    monkeypatch.setattr(fuzz_targets, "said_by", writes)
+    monkeypatch.setattr(fuzz_runs, "said_by", writes)
     with pytest.raises(Finding, match="written through a link"):
         PLAY["run"]({"run": "judged", "changes": [], "words": ["list", "runs"]}, place)
 
@@ -93,15 +182,15 @@ def test_what_is_written_outside_is_a_finding(
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ((0, "\x1b[31m"), "on the screen"),
-        ((70, ""), "status 70"),
-        ((0, CANARY.decode()), "read through a link"),
+        ((0, "\x1b[31m", ""), "on the screen"),
+        ((70, "", ""), "status 70"),
+        ((0, CANARY.decode(), ""), "read through a link"),
     ],
 )
 def test_what_must_not_be_said_is_a_finding(
-    place: Place, monkeypatch: pytest.MonkeyPatch, said: tuple[int, str], told: str
+    place: Place, monkeypatch: pytest.MonkeyPatch, said: tuple[int, str, str], told: str
 ) -> None:
-    monkeypatch.setattr(fuzz_targets, "said_by", lambda _words: said)
+    monkeypatch.setattr(fuzz_runs, "said_by", lambda _words: said)
     with pytest.raises(Finding, match=told):
         PLAY["run"]({"run": "judged", "changes": [], "words": ["list", "runs"]}, place)
 

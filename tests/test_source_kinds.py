@@ -282,14 +282,6 @@ def test_a_release_is_verified_unpacked_and_then_needs_no_network(site: Path, ca
     assert not list((cache / "sources" / "kernel.org").glob("*.xz*"))
 
 
-def test_a_wrong_checksum_is_refused_and_deleted(site: Path, cache: Path) -> None:
-    shutil.copy(site / "linux-7.3.4.tar.xz", site / "linux-7.3.tar.xz")
-    with pytest.raises(ToolError, match="wrong checksum and was deleted"):
-        got("kernel.org:7.3", cache)
-    assert not list((cache / "sources" / "kernel.org").iterdir())
-    assert not list((cache / "trees").iterdir())
-
-
 def test_a_missing_release_lists_the_nearest(site: Path, cache: Path) -> None:
     with pytest.raises(
         UsageError, match=r"no release 7\.3\.5\. Nearest: 7\.1, 7\.2, 7\.3, 7\.3\.4"

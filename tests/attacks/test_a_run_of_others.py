@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ from command_line import EXPERIMENT, Kdyno, kdyno
 from fake_tree import make_repository, make_tree
 
 from kdyno import sandbox
+from kdyno.errors import UsageError
+from kdyno.labs.memcpy.time.results import stored_bench
+from kdyno.labs.vectorize.verb import _profile as profile_of
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.run import create_run
+from kdyno.store.run import create_run, open_run
 
 __all__ = ["kdyno"]
 
@@ -57,3 +61,19 @@ def test_to_go_on_with_it_runs_nothing_outside(
     said = kdyno(*verb, sent, "--no-wait")
     assert said.status in (1, 2), said
     assert not (place / "mark").exists()
+
+
+@pytest.mark.parametrize("what", ["link", "pipe"])
+def test_a_profile_and_a_bench_that_are_none_are_not_opened(sent: Path, what: str) -> None:
+    outside = sent.parent.parent / "outside"
+    outside.write_text('{"kind": "memcpy-bench", "schema": 1}')
+    for name in ("profile/stock.json", "memcpy/bench.json"):
+        file = sent / name
+        file.parent.mkdir()
+        if what == "link":
+            file.symlink_to(outside)
+        else:
+            os.mkfifo(file)
+    assert stored_bench(open_run(sent)) is None
+    with pytest.raises(UsageError, match="has no profile"):
+        profile_of(str(sent), sent.parent)

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 from fake_tree import make_tree
+from test_source_kinds import cache, got, site, tree
 
 from kdyno import sandbox
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Tree, fetch, parse
 from kdyno.kernels.sources.apt import Entry, PrivateApt
+
+__all__ = ["cache", "site", "tree"]
 
 pytestmark = pytest.mark.skipif(
     sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
@@ -112,3 +115,11 @@ def test_a_package_list_that_is_not_debians_is_refused(tmp_path: Path, signed: s
     with pytest.raises(ToolError, match=r"not signed|isn't signed|NO_PUBKEY|signature"):
         apt.update(lambda _text, _part: None)
     assert apt.newest("linux-source-9.9") is None
+
+
+def test_a_wrong_checksum_is_refused_and_deleted(site: Path, cache: Path) -> None:
+    shutil.copy(site / "linux-7.3.4.tar.xz", site / "linux-7.3.tar.xz")
+    with pytest.raises(ToolError, match="wrong checksum and was deleted"):
+        got("kernel.org:7.3", cache)
+    assert not list((cache / "sources" / "kernel.org").iterdir())
+    assert not list((cache / "trees").iterdir())

@@ -12,6 +12,7 @@ from pydantic import Field
 from kdyno.errors import ToolError
 from kdyno.store.folder import Folder
 from kdyno.store.reading import Count, Fact, Facts, Name, Record, Seconds, Text, parse
+from kdyno.store.verdict import SCORE_MOST
 
 JOB, CONSOLE, SAMPLES, HOST = "job.json", "console.log", "samples.jsonl", "host.json"
 
@@ -24,18 +25,19 @@ _LINES_LIMIT = 10_000
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 
 
+_Part = Annotated[float, Field(ge=0, le=1e18)]
+"""Operations or nanoseconds: thirty years of them."""
+
+
 class Sample(Record):
     """One case in one boot. ``score`` is None exactly when ``status`` is not ``ok``."""
 
     suite: Name
     case: Name
     status: Literal["ok", "error", "skip"] = "ok"
-    score: Annotated[float, Field(gt=0, le=1e300)] | None = None
+    score: Annotated[float, Field(ge=1 / SCORE_MOST, le=SCORE_MOST)] | None = None
     """Median over the repetitions, in the case's unit. Positive: its logarithm is what counts."""
-    reps: Annotated[
-        tuple[tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]], ...],
-        Field(max_length=100_000),
-    ] = ()
+    reps: Annotated[tuple[tuple[_Part, _Part], ...], Field(max_length=100_000)] = ()
     """(operations, ns) of every repetition."""
     user_ns: Count | None = None
     sys_ns: Count | None = None

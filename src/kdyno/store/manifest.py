@@ -20,15 +20,15 @@ class CaseInfo(Record):
     case: Name
     unit: Name
     better: Literal["higher", "lower"]
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    scale: Annotated[float, Field(ge=1e-18, le=1e18)] = 1.0
     control: bool = False
     of: Annotated[str, Field(max_length=200)] = ""
     """For a cell of a cross: what the cases of all its levels are called together."""
     levels: dict[Name, Name] = Field(default_factory=dict, max_length=100)
     """Factor → level of such a cell."""
-    seconds: Annotated[float, Field(gt=0)] | None = None
+    seconds: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """For which it is measured in a boot; None: fixed work, or not known."""
-    operations: Annotated[int, Field(ge=1)] | None = None
+    operations: Annotated[int, Field(ge=1, le=1 << 62)] | None = None
     """Fixed work: how many in a boot."""
     work: Annotated[str, Field(max_length=200)] = ""
     """Digest of what it does, see store/work.py; empty: not known."""

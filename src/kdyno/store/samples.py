@@ -78,7 +78,7 @@ class Gathering:
             else:
                 found.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
                 if sample.interleave:
-                    logs = array("d", (math.log(done / ns) for done, ns in sample.reps if ns))
+                    logs = array("d", (_log_rate(*it) for it in sample.reps if all(it)))
                     if len(logs) == len(sample.reps):
                         found.rounds.setdefault(key, {}).setdefault(boot.block, logs)
 
@@ -94,6 +94,11 @@ class Gathering:
             last_index=self._last_index,
             damaged=tuple(self._damaged),
         )
+
+
+def _log_rate(operations: float, ns: float) -> float:
+    """Of two logarithms: the quotient of odd figures may be beyond what a float holds."""
+    return math.log(operations) - math.log(ns)
 
 
 def gather(boots: Iterable[BootRecord | Damaged]) -> Samples:

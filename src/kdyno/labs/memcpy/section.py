@@ -19,13 +19,12 @@ TIP = "Time per call by size, both axes logarithmic; the ceiling is what the mac
 def section(evidence: Evidence) -> Html | None:
     """None without a bench in the run's folder; a damaged one is said so."""
     from kdyno.labs.memcpy.time.page import drawings
-    from kdyno.labs.memcpy.time.results import FILE, FOLDER, read_bench
+    from kdyno.labs.memcpy.time.results import stored_bench
 
-    path = evidence.run.path / FOLDER / FILE if evidence.run is not None else None
-    if path is None or not path.is_file():
-        return None
     try:
-        bench = read_bench(path)
+        bench = stored_bench(evidence.run) if evidence.run is not None else None
     except KdynoError as problem:
         return tag("p", plain.sentence(str(problem)))
+    if bench is None:
+        return None
     return join([tag("p", tables.answer(bench)), drawings(bench)])

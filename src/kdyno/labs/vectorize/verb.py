@@ -209,19 +209,16 @@ def _variant(what: str, path: Path, name: str | None) -> Variant:
 def _profile(text: str, runs: Path) -> Profile:
     """A profile file, or a run's: of its baseline, else the first."""
     from kdyno.errors import UsageError
-    from kdyno.labs.profile.record import FOLDER, read_profile
+    from kdyno.labs.profile.record import read_profile, stored_profiles
     from kdyno.store.resolve import resolve
+    from kdyno.store.run import open_run
 
     path = Path(text).expanduser()
     if path.is_file():
         return read_profile(path)
-    run = resolve(text, runs)
-    files = sorted((run / FOLDER).glob("*.json"))
-    if not files:
-        raise UsageError(
-            f"--profile {text}: {run.name} has no profile; `kdyno profile {run.name}` makes one"
-        )
-    from kdyno.store.run import open_run
-
-    own = run / FOLDER / f"{open_run(run).manifest().baseline}.json"
-    return read_profile(own if own in files else files[0])
+    run = open_run(resolve(text, runs))
+    for found in stored_profiles(run).values():
+        return found
+    raise UsageError(
+        f"--profile {text}: {run.name} has no profile; `kdyno profile {run.name}` makes one"
+    )

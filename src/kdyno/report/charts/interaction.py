@@ -30,7 +30,9 @@ class Interaction:
         import altair
 
         rows = [_row(it) for it in self.effects]
-        order = [level for level in self.levels if any(row["level"] == level for row in rows)]
+        there = {str(row["level"]): None for row in rows}
+        # A verdict from elsewhere may have effects of levels that it does not list.
+        order = dict.fromkeys((*(it for it in self.levels if it in there), *there))
         ticks = "datum.value == 0 ? '0' : format(datum.value, '+~g') + ' %'"
         y_axis = altair.Axis(title="effect", labelExpr=ticks, tickCount=5)
         # The number keeps levels apart that read the same once they are cut.

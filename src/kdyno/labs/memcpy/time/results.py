@@ -16,7 +16,9 @@ from pydantic import Field, model_validator
 
 from kdyno.labs.memcpy.time.loads import Load
 from kdyno.reading.checked import FromTool, check_json
+from kdyno.store.folder import Folder
 from kdyno.store.reading import content
+from kdyno.store.run import Run
 
 SCHEMA = 1
 KIND = "memcpy-bench"
@@ -120,6 +122,18 @@ def to_json(bench: Bench) -> dict[str, Any]:
 def read_bench(path: Path) -> Bench:
     """The bench in a file; UsageError names the file and what is wrong with it."""
     return parse_bench(content(path, MOST_FILE_BYTES, "result of a bench"), str(path))
+
+
+def stored_bench(run: Run) -> Bench | None:
+    """The bench that a run keeps, read through no link; None where it has none."""
+    with Folder.open(run.path) as folder:
+        if FOLDER not in folder.folders():
+            return None
+        with folder.folder(FOLDER) as inside:
+            if not inside.has(FILE):
+                return None
+            data = inside.read(FILE, MOST_FILE_BYTES)
+    return parse_bench(data, str(run.path / FOLDER / FILE))
 
 
 def parse_bench(given: bytes, origin: str) -> Bench:

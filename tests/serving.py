@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""A small site, the server of its pages in this process, and somebody who asks it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from site_runs import at_once, small
+
+from kdyno.report.site.build import build_site
+from kdyno.report.site.server import SiteServer
+
+Asked = Callable[..., tuple[int, dict[str, str], bytes]]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    at_once(monkeypatch)
+    (tmp_path / "secret.html").write_text("secret")
+    small(tmp_path / "runs")
+    build_site(tmp_path / "runs", tmp_path / "site", live=True)
+    return tmp_path / "site"
+
+
+@pytest.fixture
+def server(site: Path) -> Iterator[SiteServer]:
+    with SiteServer(site, "127.0.0.1", 0) as found:
+        thread = threading.Thread(target=found.serve_forever, args=(0.01,))
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def ask(server: SiteServer) -> Asked:
+    def go(
+        path: str, method: str = "GET", host: str | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+        connection.putrequest(method, path, skip_host=True)
+        connection.putheader("Host", host if host is not None else "localhost:1")
+        connection.endheaders()
+        said = connection.getresponse()
+        found = said.status, dict(said.getheaders()), said.read()
+        connection.close()
+        return found
+
+    return go
