@@ -9,7 +9,7 @@ from typing import Any
 
 from kdyno.report import figures, plain
 from kdyno.report.chart import scale
-from kdyno.report.charts.vega import Spec, fitted, label_width, layer, panel, stack
+from kdyno.report.charts.vega import Spec, fitted, label_width, layer, names_axis, panel, stack
 from kdyno.report.groups import Group
 from kdyno.store.verdict import Effect, Verdict
 
@@ -90,16 +90,7 @@ def _layers(
         tickCount=5,
         labelFlush=False,
     )
-    # The number before the name keeps two cases apart that read the same.
-    names = altair.Axis(
-        labelExpr="slice(datum.label, 6)",
-        labelLimit=0,
-        minExtent=label_px,
-        maxExtent=label_px,
-        ticks=False,
-        domain=False,
-        grid=False,
-    )
+    names = names_axis(label_px)
     y = altair.Y("row:N", scale=altair.Scale(domain=order), title=None, axis=names)
 
     def x(name: str) -> Any:

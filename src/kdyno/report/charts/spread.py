@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kdyno.report import figures, plain
-from kdyno.report.charts.vega import Spec, arm_colour, fitted, label_width, layer, panel, stack
+from kdyno.report.charts.vega import (
+    Spec,
+    arm_colour,
+    fitted,
+    label_width,
+    layer,
+    names_axis,
+    panel,
+    stack,
+)
 from kdyno.report.evidence import Evidence, Point
 from kdyno.store.manifest import CaseInfo
 
@@ -105,15 +114,7 @@ def _layers(rows: list[Spec], half: float, label_px: int, last: bool) -> list[Sp
     for row in rows:
         for key in ("low", "quarter", "three_quarters", "high"):
             row[key] = max(-half, min(half, row[key]))
-    names = altair.Axis(
-        labelExpr="slice(datum.label, 6)",
-        labelLimit=0,
-        minExtent=label_px,
-        maxExtent=label_px,
-        ticks=False,
-        domain=False,
-        grid=False,
-    )
+    names = names_axis(label_px)
     axis = altair.Axis(
         title="distance from the median" if last else None,
         labelExpr="datum.value == 0 ? '0' : format(datum.value, '+~g') + ' %'",

@@ -69,6 +69,22 @@ def label_width(texts: Iterable[str], most_px: int) -> int:
     return min(most_px, max(60, round(longest * _CELL_PX) + 8))
 
 
+def names_axis(label_px: int) -> Any:
+    """The axis of rows whose labels have a number of six letters before the name, so that two that
+    read the same are kept apart."""
+    import altair
+
+    return altair.Axis(
+        labelExpr="slice(datum.label, 6)",
+        labelLimit=0,
+        minExtent=label_px,
+        maxExtent=label_px,
+        ticks=False,
+        domain=False,
+        grid=False,
+    )
+
+
 @contextmanager
 def unchecked() -> Iterator[None]:
     """Without altair's check of every part against the schema, which the tests have made."""
