@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from kdyno import __version__
 from kdyno.errors import UsageError
 from kdyno.judge.flags import outside_sandbox
+from kdyno.stats.effect import interval
 from kdyno.stats.holm import step_levels
 from kdyno.stats.unpaired import FEWEST_RUNS, UnpairedEffect, between_runs, within_runs
 from kdyno.stats.verdict import word_of
@@ -154,7 +155,8 @@ def _told(
     corrected: UnpairedEffect | None,
     equivalent: float,
 ) -> Effect:
-    interval = _interval(corrected or raw)
+    seen = corrected or raw
+    ci = interval(seen.lo, seen.hi)
     word, too_small = "inconclusive", False
     if corrected is not None:
         word, too_small = word_of(corrected.lo, corrected.hi, case.better, equivalent)
@@ -169,20 +171,16 @@ def _told(
         baseline_value=statistics.median(medians[0]) if medians[0] else None,
         value=statistics.median(medians[1]) if medians[1] else None,
         ratio=raw.ratio,
-        ci=interval,
-        ci_raw=_interval(raw),
+        ci=ci,
+        ci_raw=interval(raw.lo, raw.hi),
         # Runs where these are what is compared, else boots.
         blocks=min(map(len, medians if corrected else (first.scores(case), second.scores(case)))),
         verdict="failed" if lacking else word,  # type: ignore[arg-type]
         equivalent_too=too_small,
-        differs=corrected is None and interval is not None and not interval[0] <= 1 <= interval[1],
+        differs=corrected is None and ci is not None and not ci[0] <= 1 <= ci[1],
         control=case.control,
         reason=f"{', '.join(lacking)}: no score" if lacking else None,
     )
-
-
-def _interval(effect: UnpairedEffect) -> tuple[float, float] | None:
-    return None if effect.lo is None or effect.hi is None else (effect.lo, effect.hi)
 
 
 def _flags(

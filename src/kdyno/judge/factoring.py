@@ -9,6 +9,7 @@ from itertools import product
 from kdyno.experiment.cross import VARIANT
 from kdyno.judge.pairs import scores
 from kdyno.judge.question import Question
+from kdyno.stats.effect import interval
 from kdyno.stats.factorial import Cell, CellScores, FactorJudgement, analyse, blocks, missing
 from kdyno.stats.signedrank import Floats
 from kdyno.store.manifest import CaseInfo
@@ -112,8 +113,8 @@ def _effect(crossed: _Crossed, row: FactorJudgement) -> FactorEffect:
         at=None if contrast.at is None else others[contrast.at],
         at_reference=others[0] if contrast.kind == "interaction" else None,
         ratio=raw.ratio,
-        ci=_interval(judged.lo, judged.hi),
-        ci_raw=_interval(raw.lo, raw.hi),
+        ci=interval(judged.lo, judged.hi),
+        ci_raw=interval(raw.lo, raw.hi),
         blocks=raw.n,
         verdict=judged.word,
         equivalent_too=judged.equivalent_too,
@@ -121,10 +122,6 @@ def _effect(crossed: _Crossed, row: FactorJudgement) -> FactorEffect:
         averaged=row.strata,
         left_out=row.strata_missing,
     )
-
-
-def _interval(low: float | None, high: float | None) -> tuple[float, float] | None:
-    return None if low is None or high is None else (low, high)
 
 
 def _warnings(crossed: list[_Crossed]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from kdyno.judge.flags import Judged
 from kdyno.judge.pairs import effect_of, is_exact, log_ratios, resolution_of, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
-from kdyno.stats.effect import PairedEffect
+from kdyno.stats.effect import PairedEffect, interval
 from kdyno.stats.verdict import RULE, Claim, Judgement, judge
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
@@ -141,10 +141,10 @@ def _effect(
         baseline_value=_median(data, case, question.baseline),
         value=_median(data, case, variant),
         ratio=raw.ratio,
-        ci=_interval(judgement.lo, judgement.hi),
-        ci_raw=_interval(raw.lo, raw.hi),
+        ci=interval(judgement.lo, judgement.hi),
+        ci_raw=interval(raw.lo, raw.hi),
         mean_ratio=raw.mean_ratio,
-        mean_ci=_interval(raw.mean_lo, raw.mean_hi),
+        mean_ci=interval(raw.mean_lo, raw.mean_hi),
         noise_floor=floors.get((case.suite, case.case)),
         blocks=raw.n,
         verdict="failed" if reason or variant in manifest.failed else judgement.word,
@@ -175,7 +175,3 @@ def _median(data: Samples, case: CaseInfo, variant: str) -> float | None:
 
     scores = data.scores.get((case.suite, case.case, variant))
     return float(np.median(list(scores.values()))) if scores else None
-
-
-def _interval(low: float | None, high: float | None) -> tuple[float, float] | None:
-    return None if low is None or high is None else (low, high)

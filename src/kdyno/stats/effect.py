@@ -24,6 +24,11 @@ FEWEST_BLOCKS = 6
 """Below this no interval is given, whatever confidence is asked for."""
 
 
+def interval(low: float | None, high: float | None) -> tuple[float, float] | None:
+    """Both limits, or that there are none."""
+    return None if low is None or high is None else (low, high)
+
+
 @dataclass(frozen=True)
 class PairedEffect:
     """Variant ÷ baseline over blocks. Ratios are plain numbers: 1.02 is two per cent more.

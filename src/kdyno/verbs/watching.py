@@ -137,6 +137,8 @@ def say_where(run: Run) -> None:
 
 
 def _state(experiment: Experiment, status: Status, minutes_max: float | None) -> ProgressState:
+    from kdyno.stats.effect import interval
+
     precision = experiment.measure.precision
     effects = tuple(
         EffectProgress(
@@ -144,7 +146,7 @@ def _state(experiment: Experiment, status: Status, minutes_max: float | None) ->
             case,
             variant,
             effect.ratio,
-            (effect.lo, effect.hi) if effect.lo is not None and effect.hi is not None else None,
+            interval(effect.lo, effect.hi),
             settled=effect.half_width is not None and effect.half_width <= precision,
         )
         for (suite, case, variant), effect in status.effects.items()
