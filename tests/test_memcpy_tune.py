@@ -17,7 +17,14 @@ from kdyno.labs.memcpy.tune import search as tuning
 from kdyno.labs.memcpy.tune import tables as shown
 from kdyno.labs.memcpy.tune.prediction import given_share, predict, share_of
 from kdyno.labs.memcpy.tune.result import Tuned
-from kdyno.labs.memcpy.tune.search import Round, choose, halving, plain_shapes, with_large
+from kdyno.labs.memcpy.tune.search import (
+    Round,
+    choose,
+    halving,
+    over_copies,
+    plain_shapes,
+    with_large,
+)
 from kdyno.labs.memcpy.tune.verify import experiment_text
 from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
 from kdyno.report.show import terminal
@@ -61,22 +68,25 @@ def every(shapes: Sequence[Shape]) -> list[str]:
 
 def test_the_planted_best_is_found_in_the_budget() -> None:
     clock = Clock(BEST)
-    choice = choose(
-        plain_shapes(), ["glibc"], clock, largest=4096, seconds=60, seed=1, prepare=every
-    )
+    stages = over_copies(plain_shapes(), clock, 4096)
+    choice = choose(stages, ["glibc"], clock, seconds=60, seed=1, prepare=every)
     assert choice.best == BEST
-    assert list(choice.finalists)[-1] == "glibc" and len(choice.finalists) == 5
+    assert list(choice.finalists)[-1] == "glibc" and len(choice.finalists) == 6
+    # The best loop is in the final, whatever ways of treating large blocks were added to it.
+    assert "sse-64-overlap" in choice.finalists
     assert sum(seconds for _count, seconds in clock.trials) == pytest.approx(60)
     counts = [count for count, _seconds in clock.trials]
-    assert counts[0] == len(plain_shapes()) and counts[-1] == 5
+    assert counts[0] == len(plain_shapes()) and counts[-1] == 6
     assert choice.tried > len(plain_shapes())
     assert {it.stage for it in choice.rounds} == {"loops", "large"}
 
 
 def test_the_same_seed_chooses_the_same() -> None:
     both = [
-        choose(plain_shapes(), [], Clock(BEST), largest=4096, seconds=1, seed=9, prepare=every)
-        for _ in range(2)
+        choose(
+            over_copies(plain_shapes(), clock, 4096), [], clock, seconds=1, seed=9, prepare=every
+        )
+        for clock in (Clock(BEST), Clock(BEST))
     ]
     assert both[0] == both[1]
 
@@ -90,18 +100,18 @@ def test_thresholds_beyond_the_largest_copy_are_not_tried() -> None:
 
 
 def test_who_fails_while_timed_or_checked_is_out() -> None:
+    clock = Clock("sse-64-overlap", never="sse-64-overlap")
     choice = choose(
-        plain_shapes(),
+        over_copies(plain_shapes(), clock, 64),
         [],
-        Clock("sse-64-overlap", never="sse-64-overlap"),
-        largest=64,
+        clock,
         seconds=1,
         seed=1,
         prepare=lambda shapes: [it.name for it in shapes if it.registers == "sse"],
     )
     assert choice.best != "sse-64-overlap" and choice.best.startswith("sse-")
     with pytest.raises(ToolError, match="no shape of stage 'loops' could be timed"):
-        choose([], [], Clock(BEST), largest=64, seconds=1, seed=1, prepare=every)
+        choose(over_copies([], clock, 64), [], clock, seconds=1, seed=1, prepare=every)
 
 
 def test_halving_keeps_the_fastest() -> None:

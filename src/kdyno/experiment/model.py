@@ -31,12 +31,19 @@ class Variant:
     """Name of a routine, or the path of a person's own file."""
     routines: tuple[tuple[str, str], ...] = ()
     """(function, routine) pairs for memmove, memset, copy_page and clear_page, sorted."""
+    best: tuple[tuple[str, str], ...] = ()
+    """(function, why it is this routine) pairs of those that were asked for as the best."""
     cpus: int | None = None
     """CPUs of its machine; None: as [machine] says."""
     program_bits: int | None = None
     """Word size of the programs that it runs; None: the kernel's own."""
     levels: tuple[tuple[str, str], ...] = ()
     """(factor, level) pairs when the variant is a cell of a cross."""
+
+    @property
+    def all_routines(self) -> dict[str, str]:
+        """Function → routine, memcpy's among them."""
+        return {**({"memcpy": self.memcpy} if self.memcpy else {}), **dict(self.routines)}
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
+from kdyno.errors import UsageError
+from kdyno.experiment.model import Variant
 from kdyno.experiment.table import Table, is_file
 from kdyno.experiment.vocabulary import Vocabulary
-from kdyno.reading.mistakes import quoted
+from kdyno.reading.mistakes import Mistakes, quoted
 from kdyno.reading.position import KeyPath
 
 OWN_MEMCPY = "stock"
 """``memcpy = "stock"``: the kernel's own routine, to undo what [kernel] asks for."""
+
+BEST = "best"
+"""``memcpy = "best"``: what is best on the CPU at hand."""
 
 
 def is_file_name(name: str) -> bool:
@@ -25,7 +32,7 @@ def read_memcpy(table: Table, folder: Path, vocabulary: Vocabulary) -> str | Non
     raw = table.raw("memcpy")
     if isinstance(raw, str) and is_file_name(raw):
         return _file(table, table.at("memcpy"), raw, folder)
-    allowed = tuple(dict.fromkeys((OWN_MEMCPY, *vocabulary.routines)))
+    allowed = tuple(dict.fromkeys((OWN_MEMCPY, BEST, *vocabulary.routines)))
     if not isinstance(raw, list):
         return table.word("memcpy", allowed, "") or None
     return _first(table, table.texts("memcpy"), allowed, folder, vocabulary)
@@ -47,7 +54,7 @@ def read_routines(
     for function, known in vocabulary.function_routines.items():
         if function not in inner:
             continue
-        allowed = tuple(dict.fromkeys((OWN_MEMCPY, *known)))
+        allowed = tuple(dict.fromkeys((OWN_MEMCPY, BEST, *known)))
         value = inner.raw(function)
         if isinstance(value, list):
             names = inner.texts(function)
@@ -59,6 +66,37 @@ def read_routines(
         if name is not None:
             found[function] = name
     return tuple(sorted(found.items()))
+
+
+def with_best(
+    variants: Iterable[Variant], vocabulary: Vocabulary, mistakes: Mistakes
+) -> tuple[Variant, ...]:
+    """The variants with a routine's name wherever one asks for the best, and why it is that one."""
+    return tuple(_resolved(variant, vocabulary, mistakes) for variant in variants)
+
+
+def _resolved(variant: Variant, vocabulary: Vocabulary, mistakes: Mistakes) -> Variant:
+    asked = [("memcpy", variant.memcpy), *variant.routines]
+    wanted = [function for function, name in asked if name == BEST]
+    found: dict[str, tuple[str, str]] = {}
+    for function in wanted:
+        try:
+            found[function] = vocabulary.best(function, variant.arch)
+        except UsageError as problem:
+            mistakes.add(("variant", variant.name), str(problem))
+            return variant
+    if not found:
+        return variant
+    routines = tuple(
+        (function, found[function][0] if name == BEST else name)
+        for function, name in variant.routines
+    )
+    return replace(
+        variant,
+        memcpy=found["memcpy"][0] if variant.memcpy == BEST else variant.memcpy,
+        routines=routines,
+        best=tuple((function, why) for function, (_name, why) in sorted(found.items())),
+    )
 
 
 def _first(
@@ -81,7 +119,7 @@ def _first(
     runs = [
         name
         for name in wanted
-        if name == OWN_MEMCPY
+        if name in (OWN_MEMCPY, BEST)
         or vocabulary.runs_here(name if is_file_name(name) else f"{prefix}{name}")
     ]
     # None of them runs here: whoever builds refuses or skips the first, with the reason.

@@ -7,8 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kdyno.errors import UsageError
+
 RUN_SUITE = "run"
 """The suite that times a command line of the user's; always known."""
+
+
+def _no_best(function: str, _arch: str) -> tuple[str, str]:
+    raise UsageError(f"no table says which {function} is best")
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,9 @@ class Vocabulary:
     """Function other than memcpy → names of its routines, which ``routines`` may ask for."""
     runs_here: Callable[[str], bool] = lambda _routine: True
     """Whether this machine's CPU can run a routine; ``memset-avx2`` is avx2 of memset."""
+    best: Callable[[str, str], tuple[str, str]] = _no_best
+    """(function, architecture) → the routine that is best on this machine's CPU, and why;
+    UsageError where there is none."""
     fragment_dirs: tuple[Path, ...] = ()
     """Where ``NAME.config`` is looked up after the experiment's own folder."""
     patch_dirs: tuple[Path, ...] = ()

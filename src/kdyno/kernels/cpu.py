@@ -18,6 +18,10 @@ class Cpu:
     model: str
     microcode: str
     flags: frozenset[str]
+    vendor: str = ""
+    family: int = 0
+    number: int = 0
+    """Of the model within its family."""
 
 
 def parse_cpuinfo(text: str) -> Cpu:
@@ -32,7 +36,14 @@ def parse_cpuinfo(text: str) -> Cpu:
         microcode=said.get("microcode", ""),
         # "flags" on x86, "Features" on ARM.
         flags=frozenset((said.get("flags") or said.get("Features") or "").split()),
+        vendor=said.get("vendor_id", ""),
+        family=_number(said.get("cpu family", "")),
+        number=_number(said.get("model", "")),
     )
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 @cache

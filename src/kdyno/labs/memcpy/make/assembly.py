@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kdyno.labs.memcpy.make.shape import Shape
+from kdyno.labs.memcpy.make.shape import AVX512, Shape
 
-AVX512 = ("avx512", "avx512vl")
 _SETS = {16: "xmm", 32: "ymm", 64: "zmm"}
 _GENERAL = ("rcx", "r8", "r11", "rdx")
 """Free once the size is spent; r9 and r10 hold the ends, rax the result."""

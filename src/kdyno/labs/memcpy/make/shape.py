@@ -28,6 +28,7 @@ REQUIRES = MappingProxyType(
     }
 )
 TAILS = ("overlap", "string", "mask", "none")
+AVX512 = ("avx512", "avx512vl")
 SHORT = ("", "mask", "bytes")
 STORES = ("", "aligned", "unaligned")
 LARGE = ("plain", "rep-movsb", "non-temporal")
@@ -222,7 +223,7 @@ def _problem_of_short(shape: Shape) -> str:
         return "" if shape.short_to == 0 else "a size up to which a block is short needs a way"
     if shape.tail != "overlap":
         return "only with overlap can the shortest blocks go another way"
-    if shape.short == "mask" and shape.registers not in ("avx512", "avx512vl"):
+    if shape.short == "mask" and shape.registers not in AVX512:
         return "only avx512 and avx512vl have masks"
     if shape.short == "bytes" and shape.function == "memmove":
         return "string instructions go forward only; memmove needs branches or a mask"

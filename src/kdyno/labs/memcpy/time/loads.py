@@ -119,11 +119,11 @@ def full() -> Plan:
     return Plan("default", tuple(loads), 285.0, 5, 60_000)
 
 
-def judged() -> Plan:
+def judged(seconds: float = 90.0) -> Plan:
     """L1 only, every size of the grid, for the figures that a best routine must reach."""
     loads = [fixed("L1", size, it) for it in ("aligned", "both") for size in sizes()]
     loads += [drawn("L1", *it) for it in RANGES]
-    return Plan("figures", tuple(loads), 90.0, 3, 60_000, 12)
+    return Plan("figures", tuple(loads), seconds, 3, 60_000, 12)
 
 
 PAPER_CALLS = 5_000_000

@@ -205,6 +205,8 @@ SIZE = 4096
 class Goal:
     """One figure with its target: ``most`` or ``least``. ``ends``: 95 % interval."""
 
+    key: str
+    """``worst``, ``ceiling``, ``glibc`` or ``rivals``."""
     name: str
     value: float
     ends: tuple[float, float] | None
@@ -228,6 +230,7 @@ def goals(bench: Bench, name: str | None = None) -> list[Goal]:
     who = chosen.name
     found = [
         Goal(
+            "worst",
             "worst time ÷ the faster of memcpy_orig and rep movsb, L1",
             chosen.ratio.ratio,
             _ends(chosen.ratio.lo, chosen.ratio.hi),
@@ -239,21 +242,23 @@ def goals(bench: Bench, name: str | None = None) -> list[Goal]:
         share = judging.share(bench, who, load)
         if (load.mode, load.least, load.alignment) == ("fixed", SIZE, "aligned") and share:
             how = f"{who}, both ends at 64 bytes"
-            found.append(Goal("share of L1's ceiling at 4 KiB", share, None, how, least=0.8))
+            title = "share of L1's ceiling at 4 KiB"
+            found.append(Goal("ceiling", title, share, None, how, least=0.8))
     for load in bench.loads:
         if load.mode != "distribution":
             continue
-        beside = {"glibc": ("glibc's memcpy", 1.0)}
+        beside = {"glibc": ("glibc", "glibc's memcpy", 1.0)}
         if (rival := judging.rival(bench, load)) is not None:
-            beside[rival] = (f"the faster of memcpy_orig and rep movsb ({rival})", 1.25)
-        for other, (words, least) in beside.items():
+            words = f"the faster of memcpy_orig and rep movsb ({rival})"
+            beside[rival] = ("rivals", words, 1.25)
+        for other, (key, words, least) in beside.items():
             if other not in bench.ns:
                 continue
             speed = judging.against(bench, other, who, load)
             if speed.ratio is not None:
                 title = f"speed ÷ {words}, measured distribution"
                 ends = _ends(speed.lo, speed.hi)
-                found.append(Goal(title, speed.ratio, ends, who, least=least))
+                found.append(Goal(key, title, speed.ratio, ends, who, least=least))
     return found
 
 

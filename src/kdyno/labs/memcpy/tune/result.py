@@ -16,7 +16,15 @@ from kdyno.labs.memcpy.time.bench import Material
 from kdyno.labs.memcpy.time.field import checked, gather
 from kdyno.labs.memcpy.time.loads import Load
 from kdyno.labs.memcpy.tune.prediction import Prediction, Share, predict
-from kdyno.labs.memcpy.tune.search import Choice, Workshop, choose, emitted, replayed, thin
+from kdyno.labs.memcpy.tune.search import (
+    Choice,
+    Workshop,
+    choose,
+    emitted,
+    over_copies,
+    replayed,
+    thin,
+)
 from kdyno.stats.effect import PairedEffect, paired_effect
 
 
@@ -53,16 +61,16 @@ def tune(
     """
     (load,) = material.plan.loads
     with whole.scratch("tune") as folder:
-        clock = _Clock(tell, seconds)
+        clock = Clock(tell, seconds)
         workshop = Workshop(folder, cache_root, thin(cache_root), told=clock.checking)
         rivals = gather((), tree, cache_root, checked)
         beside = [it for it in rivals.contenders if it.rank != "bound"]
         workshop.contenders |= {it.name: it for it in beside}
+        trial = replayed(workshop, material, cpu, clock.timing)
         choice = choose(
-            shapes,
+            over_copies(shapes, trial, load.most),
             [it.name for it in beside],
-            replayed(workshop, material, cpu, clock.timing),
-            largest=load.most,
+            trial,
             seconds=seconds,
             seed=seed,
             prepare=workshop.prepare,
@@ -70,7 +78,7 @@ def tune(
         )
         shape = parse_shape(choice.best)
         text = emitted(shape, name or shape.name)
-        _check(text, folder / f"{name or shape.name}.S", cache_root)
+        check_whole(text, folder / f"{name or shape.name}.S", cache_root)
     best = choice.finalists[choice.best]
     ratios = {
         other: paired_effect(ns, best)
@@ -81,14 +89,15 @@ def tune(
     return Tuned(shape, text, load, choice, ratios, workshop.refused, rivals.left_out, told)
 
 
-def _check(text: str, path: Path, cache_root: Path) -> None:
+def check_whole(text: str, path: Path, cache_root: Path) -> None:
+    """Write a routine to ``path`` and check it in full. ToolError where it fails."""
     path.write_text(text, encoding="utf-8")
     found = check(parse_routine(path, text), cache_root)
     if not found.passed:
         raise ToolError(f"{path.name} fails its check: {'; '.join(found.violations)}")
 
 
-class _Clock:
+class Clock:
     """Turns what is being done into lines with the time left."""
 
     def __init__(self, tell: Callable[[str, float | None], None], seconds: float) -> None:

@@ -3,8 +3,9 @@
 
 Successive halving (Karnin, Koren & Somekh, ICML 2013): all shapes are timed for a short while, the
 faster half again for as long, and so on, so that most of the time goes to those that are hard to
-tell apart. First the shapes whose loop does everything; then the best of them with every way of
-treating large blocks.
+tell apart. A search has stages, each with shapes made of those that the one before it kept. For
+recorded copies: first the shapes whose loop does everything, then the best of them with every way
+of treating large blocks. For a CPU see parts.py.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kdyno.kernels.routines.routine import Routine, label, parse_routine
 from kdyno.labs.memcpy.make.generator import generate
 from kdyno.labs.memcpy.make.shape import LARGE, TAILS, WIDTHS, Shape
 from kdyno.labs.memcpy.time.bench import Material, measure
+from kdyno.stats.effect import paired_effect
 
 Trial = Callable[[Sequence[str], float, int], Mapping[str, Sequence[float]]]
 """(names, seconds, seed) → ns per call by block, of those that could be timed."""
@@ -35,8 +37,23 @@ NON_TEMPORAL_FROM = 1 << 18
 """Below that what was copied is wanted in a cache by whoever asked for the copy."""
 _LOOPS = (1, 2, 4)
 """Registers a turn."""
-_SHARES = (0.35, 0.35, 0.3)
-"""Of the budget: first stage, second stage, the final."""
+_SHARE = 0.35
+"""Of the budget, for each of the two stages over recorded copies."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Shapes that are halved together. What the stages leave of the budget is the final's."""
+
+    name: str
+    what: str
+    """Of what there are so many, as a person reads it: ``30 shapes``."""
+    adds: Callable[[Sequence[Shape]], Sequence[Shape]]
+    """From the shapes kept so far, which take part again."""
+    trial: Trial
+    keep: int
+    share: float
+    """Of the budget."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +90,11 @@ def plain_shapes(registers: Iterable[str] | None = None) -> list[Shape]:
     return found
 
 
-def with_large(shape: Shape, largest: int) -> list[Shape]:
+def with_large(shape: Shape, largest: int, thresholds: Sequence[int] = THRESHOLDS) -> list[Shape]:
     """``shape`` with each way of treating large blocks that copies up to ``largest`` can tell."""
     found = []
     for large in LARGE:
-        for above in THRESHOLDS:
+        for above in thresholds:
             if large == "plain" or above > largest:
                 continue
             if large == "non-temporal" and above < NON_TEMPORAL_FROM:
@@ -98,49 +115,75 @@ def _shape(registers: str, turns: int, tail: str, small: int) -> Shape | None:
         return None  # parameters that contradict each other
 
 
+def over_copies(shapes: Sequence[Shape], trial: Trial, largest: int) -> tuple[Stage, ...]:
+    """Stages for recorded copies of up to ``largest`` bytes."""
+
+    def large(kept: Sequence[Shape]) -> list[Shape]:
+        return [it for shape in kept for it in with_large(shape, largest)]
+
+    ways = "ways of treating large blocks"
+    return (
+        Stage("loops", "shapes", lambda _kept: shapes, trial, KEPT_FOR_LARGE, _SHARE),
+        Stage("large", ways, large, trial, FINALISTS, _SHARE),
+    )
+
+
 def choose(
-    shapes: Sequence[Shape],
+    stages: Sequence[Stage],
     beside: Sequence[str],
     trial: Trial,
     *,
-    largest: int,
     seconds: float,
     seed: int,
     prepare: Callable[[Sequence[Shape]], Sequence[str]],
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Choice:
-    """The fastest shape. ``beside``: names that are timed with the finalists, for comparison.
+    """The fastest shape. ``beside``: names that ``trial``, the final, times with the finalists.
 
+    The best of every stage is in the final: what a later one added may be worth nothing.
     prepare: makes routines of shapes and gives the names of those that copy right. Ties go to
     the simpler shape, which is the one that comes first. ToolError when none is left.
     """
     rounds: list[Round] = []
-    first = list(prepare(shapes))
-    tried = len(first)
-    tell(f"{len(first)} shapes")
-    kept = halving(first, trial, _SHARES[0] * seconds, seed, KEPT_FOR_LARGE, "loops", rounds)
-    by_name = {shape.name: shape for shape in shapes}
-    variants = [it for name in kept for it in with_large(by_name[name], largest)]
-    if variants:
-        names = list(prepare(variants))
-        tried += len(names)
-        tell(f"{len(names)} ways of treating large blocks")
-        spent = _SHARES[1] * seconds
-        kept = halving([*kept, *names], trial, spent, seed + 1000, FINALISTS, "large", rounds)
-    kept = kept[:FINALISTS]
+    by_name: dict[str, Shape] = {}
+    kept: list[str] = []
+    firsts: list[str] = []
+    for number, stage in enumerate(stages):
+        new = {it.name: it for it in stage.adds([by_name[name] for name in kept])}
+        names = list(prepare([it for name, it in new.items() if name not in by_name]))
+        by_name |= new
+        if names or not kept:
+            tell(f"{len(names)} {stage.what}")
+            spent = stage.share * seconds
+            field = [*kept, *names]
+            kept = halving(
+                field, stage.trial, spent, seed + 1000 * number, stage.keep, stage.name, rounds
+            )
+            firsts.append(kept[0])
+    kept = list(dict.fromkeys((*kept[:FINALISTS], *firsts)))
     tell(f"the final: {', '.join(kept)}")
-    final = trial([*kept, *beside], _SHARES[2] * seconds, seed + 2000)
+    rest_s = seconds * (1.0 - sum(stage.share for stage in stages))
+    final = trial([*kept, *beside], rest_s, seed + 1000 * len(stages))
     timed = [name for name in kept if final.get(name)]
     if not timed:
         raise ToolError("no shape could be timed to the end")
     ordered = sorted(timed, key=lambda name: median(final[name]))
     rest = [name for name in beside if final.get(name)]
+    equal = [name for name in ordered if not _slower(final[name], final[ordered[0]])]
     return Choice(
-        best=ordered[0],
+        best=min(equal, key=list(by_name).index),
         finalists={name: tuple(final[name]) for name in (*ordered, *rest)},
         rounds=tuple(rounds),
-        tried=tried,
+        tried=len({name for round_ in rounds for name in round_.ns}),
     )
+
+
+def _slower(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether ``one`` took longer than ``other``, beyond what blocks differ by."""
+    if one is other:
+        return False
+    found = paired_effect(other, one)
+    return found.lo is None or found.lo > 1.0
 
 
 def halving(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,7 @@ from kdyno.verbs.output import Json, check_writable, say, write, write_json
 if TYPE_CHECKING:
     from kdyno.labs.memcpy.make.shape import Shape
     from kdyno.labs.memcpy.time.bench import Material
+    from kdyno.labs.memcpy.tune.for_cpu import CpuTuned
     from kdyno.labs.memcpy.tune.prediction import Share
     from kdyno.labs.memcpy.tune.result import Tuned
     from kdyno.measure.execution import Options
@@ -24,7 +27,8 @@ NAME = "tune"
 EXAMPLES = (
     "Examples: kdyno memcpy tune copies.json -o tuned.S --share 0.35 | "
     "kdyno memcpy tune copies.trace.gz --minutes 5 --registers avx2 | "
-    "kdyno memcpy tune -o tuned.S --profile runs/mine/profile/stock.json --verify"
+    "kdyno memcpy tune -o tuned.S --profile runs/mine/profile/stock.json --verify | "
+    "kdyno memcpy tune --cpu"
 )
 
 
@@ -40,10 +44,23 @@ def verb(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE.S", help="Where the routine goes."),
     ] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.05, help="Minutes of timing.")] = 2.0,
+    cpu: Annotated[
+        bool,
+        typer.Option(
+            "--cpu",
+            help="Not for recorded copies but for this CPU: find its row of best.toml, and write "
+            "routine, benches and row beside -o, or into kernel/memcpy.",
+        ),
+    ] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", min=0.05, help="Minutes of timing; default: 2, with --cpu 4."),
+    ] = None,
     registers: Annotated[
         list[str] | None,
-        typer.Option("--registers", help="Only general, sse, avx2 or avx512; may be repeated."),
+        typer.Option(
+            "--registers", help="Only general, sse, avx2, avx512vl or avx512; may be repeated."
+        ),
     ] = None,
     level: Annotated[
         str, typer.Option("--level", help="Where the copies lie: L1, L2, L3 or memory.")
@@ -94,6 +111,17 @@ def verb(
         raise UsageError("--verify needs -o FILE.S: the routine goes into a kernel from there")
     if output is not None and output.suffix != ".S":
         raise UsageError(f"-o {output}: its name must end in .S")
+    if cpu:
+        given = {
+            "FILE": copies,
+            "--registers": registers,
+            "--share": share,
+            "--profile": profile,
+            "--verify": verify or None,
+        }
+        if unused := [option for option, value in given.items() if value is not None]:
+            raise UsageError(f"--cpu goes without {', '.join(unused)}")
+        return _for_cpu(output, tree, seed, minutes or 4.0, json, not no_wait, not no_sandbox)
     check_writable(str(output) if output is not None else None, "-o")
     if not no_sandbox:
         sandbox.require()
@@ -102,7 +130,8 @@ def verb(
     shapes = plain_shapes(registers or None)
     if not shapes:
         raise UsageError("this CPU can run no shape with these --registers")
-    tuned = _tuned(material, shapes, known, tree, seed, minutes, output, wait=not no_wait)
+    budget = 2.0 if minutes is None else minutes
+    tuned = _tuned(material, shapes, known, tree, seed, budget, output, wait=not no_wait)
     if output is not None:
         write(tuned.text, str(output))
         say(f"written: {output}; in an experiment: memcpy = {output.name!r} beside it")
@@ -160,35 +189,107 @@ def _tuned(
 ) -> Tuned:
     from kdyno.labs.memcpy.time.field import tree_at_hand
     from kdyno.labs.memcpy.tune.result import tune
-    from kdyno.machines.cpus import measuring, place
     from kdyno.paths import cache_root
+
+    cache = cache_root()
+    with _alone(wait) as (core, step):
+        return tune(
+            material,
+            shapes,
+            share,
+            tree=tree if tree is not None else tree_at_hand(cache),
+            cache_root=cache,
+            cpu=core,
+            seed=seed,
+            seconds=60.0 * minutes,
+            name=output.stem if output is not None else None,
+            tell=step,
+        )
+
+
+@contextmanager
+def _alone(wait: bool) -> Iterator[tuple[int, Callable[[str, float | None], None]]]:
+    """The machine for this tuning: the CPU to time on, and who is told how far it is."""
+    from kdyno.machines.cpus import measuring, place
     from kdyno.report.progress import duration
     from kdyno.verbs.output import Line
 
-    cache = cache_root()
     line = Line()
 
     def step(text: str, left_s: float | None) -> None:
         left = f", about {duration(left_s)} left" if left_s is not None else ""
         line.show(f"{text}{left}")
 
-    (cpu,) = place(1).guest
+    (core,) = place(1).guest
     try:
         with measuring("this tuning", wait=wait, tell=say):
-            return tune(
-                material,
-                shapes,
-                share,
-                tree=tree if tree is not None else tree_at_hand(cache),
-                cache_root=cache,
-                cpu=cpu,
-                seed=seed,
-                seconds=60.0 * minutes,
-                name=output.stem if output is not None else None,
-                tell=step,
-            )
+            yield core, step
     finally:
         line.end()
+
+
+def _for_cpu(
+    output: Path | None,
+    tree: Path | None,
+    seed: int,
+    minutes: float,
+    json: str | None,
+    wait: bool,
+    sandboxed: bool,
+) -> int:
+    from kdyno import sandbox
+    from kdyno.kernels.cpu import this_cpu
+    from kdyno.kernels.routines.routine import routines_folder
+    from kdyno.labs.memcpy.tune import cpu_tables
+    from kdyno.labs.memcpy.tune.row import files_of, routine_name, row_name
+    from kdyno.report.show import terminal
+
+    if sandboxed:
+        sandbox.require()
+    here = this_cpu()
+    path = output or routines_folder() / f"{routine_name(row_name(here))}.S"
+    check_writable(str(path), "-o")
+    row = path.stem.removeprefix(routine_name(""))
+    tuned = _cpu_tuned(path.stem, tree, seed, minutes, wait)
+    for file, text in files_of(tuned, row, here, path.parent).items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(text, str(file))
+    say(f"written: {path}, its benches and its row, {row}, in {path.parent / 'best.toml'}")
+    if json is not None:
+        write_json(cpu_tables.to_json(tuned, row), json)
+    if json != "-":
+        terminal.show(lambda _: cpu_tables.parts(tuned))
+    return 0
+
+
+def _cpu_tuned(name: str, tree: Path | None, seed: int, minutes: float, wait: bool) -> CpuTuned:
+    from kdyno.errors import ToolError, UsageError
+    from kdyno.labs.memcpy.count.distribution import shipped_distribution
+    from kdyno.labs.memcpy.time.field import tree_at_hand
+    from kdyno.labs.memcpy.tune.for_cpu import tune_cpu
+    from kdyno.paths import cache_root
+
+    cache = cache_root()
+    copies = shipped_distribution()
+    source = tree if tree is not None else tree_at_hand(cache)
+    if copies is None:
+        raise ToolError("kernel/distributions/unixbench.json is missing: kdyno is not whole")
+    if source is None:
+        raise UsageError(
+            "memcpy_orig, one of the two rivals, is taken from a kernel source: give --tree DIR, "
+            "or build any kernel once, for example `kdyno build experiments/simd-memcpy.toml`"
+        )
+    with _alone(wait) as (core, step):
+        return tune_cpu(
+            name,
+            copies,
+            tree=source,
+            cache_root=cache,
+            core=core,
+            seed=seed,
+            seconds=60.0 * minutes,
+            tell=step,
+        )
 
 
 def _options(max_minutes: float | None, runs: Path | None, sandboxed: bool, wait: bool) -> Options:
