@@ -57,6 +57,7 @@ def test_unixbench_has_its_cases_and_controls() -> None:
         "dhry2reg",
         "whetstone-double",
         "execl",
+        "fscopy-64",
         "fscopy-256",
         "fscopy-1024",
         "fscopy-4096",

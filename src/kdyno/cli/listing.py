@@ -97,16 +97,35 @@ def _routines() -> list[dict[str, Any]]:
     from kdyno.kernels.routines.routine import FUNCTIONS, list_routines
 
     return [
-        {
-            "routine": routine.path.stem,
-            "help": routine.help,
-            "missing": f"(this CPU lacks {', '.join(lacking)})"
-            if (lacking := cpu.missing(routine.requires))
-            else "",
-        }
-        for function in FUNCTIONS
-        for routine in list_routines(function=function)
+        *_best(),
+        *(
+            {
+                "routine": routine.path.stem,
+                "help": routine.help,
+                "missing": f"(this CPU lacks {', '.join(lacking)})"
+                if (lacking := cpu.missing(routine.requires))
+                else "",
+            }
+            for function in FUNCTIONS
+            for routine in list_routines(function=function)
+        ),
     ]
+
+
+def _best() -> list[dict[str, Any]]:
+    """The word ``best``: what it means on this CPU."""
+    from kdyno.errors import UsageError
+    from kdyno.experiment.routines import BEST
+    from kdyno.kernels.routines.best import best
+    from kdyno.kernels.routines.routine import FUNCTIONS
+
+    try:
+        found = [best(function, "um") for function in FUNCTIONS]
+    except UsageError as problem:
+        return [{"routine": BEST, "help": "", "missing": f"({problem})"}]
+    named = ", ".join(f"{it.function} {it.routine}" for it in found)
+    why = found[0].why.removeprefix(f"{BEST}: ")
+    return [{"routine": BEST, "help": f"on this CPU {named} ({why})", "missing": ""}]
 
 
 def _fragments() -> list[dict[str, Any]]:

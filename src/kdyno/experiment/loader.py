@@ -28,6 +28,7 @@ from kdyno.experiment.cross import variants as crossed
 from kdyno.experiment.keys import LEVEL_KEYS, TABLES, VARIANT_KEYS
 from kdyno.experiment.layer import Layer, read_layer
 from kdyno.experiment.model import Experiment, Machine, Variant
+from kdyno.experiment.routines import with_best
 from kdyno.experiment.sections import read_machine, read_measure, read_suites
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
@@ -83,7 +84,8 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
     question = _question(top)
     machine = read_machine(data.get("machine", {}), vocabulary, mistakes)
     measure = read_measure(data.get("measure", {}), mistakes)
-    found, of_cases = _variants(top, folder, vocabulary, machine.kind, mistakes)
+    asked, of_cases = _variants(top, folder, vocabulary, machine.kind, mistakes)
+    found = with_best(asked, vocabulary, mistakes)
     suites = read_suites(data.get("suite", []), vocabulary, mistakes)
     suites = expanded(suites, of_cases, vocabulary, mistakes)
     boots = vocabulary.machines.get(machine.kind, ())
@@ -113,7 +115,8 @@ def variant(
     machine = Machine().kind
     layer = read_layer(dict(keys), ("kernel",), folder, vocabulary, machine, mistakes)
     alone = {name: Layer(("variant", name))}
-    (found,) = crossed(layer, alone, {}, vocabulary.machines[machine][0], mistakes)
+    crossing = crossed(layer, alone, {}, vocabulary.machines[machine][0], mistakes)
+    (found,) = with_best(crossing, vocabulary, mistakes)
     mistakes.raise_any()
     return found
 

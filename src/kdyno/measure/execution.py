@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import Experiment
+from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.overrides import Overrides
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
@@ -74,6 +74,10 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     if not KINDS[experiment.machine.kind].builds:
         return _start(_unbuilt(experiment, suites, options), {}, Recipes({}, {}), options)
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
+    for variant in experiment.variants:
+        for function, why in variant.best if variant.name in recipes.of else ():
+            name = variant.all_routines[function]
+            options.listener.told(f"{variant.name}: {function} is {name} ({why})")
     if not experiment.measure.calibrate and len(recipes.of) < 2:
         raise UsageError(
             "nothing to compare: every variant but the baseline was skipped "
@@ -201,13 +205,24 @@ def _unbuilt(experiment: Experiment, suites: Catalogue, options: Options) -> Ben
 
 
 def _save_images(writer: RunWriter, recipes: Recipes, bench: Bench) -> None:
+    variants = {variant.name: variant for variant in bench.experiment.variants}
     for name in bench.variants:
         described = bench.machine.described(name)
         if name in bench.images:
             source = name if name in recipes.of else bench.experiment.baseline
+            variant = variants[source]
+            described = {**routines_of(variant), **described}
             again = f"kdyno build {bench.experiment.path or 'experiment.toml'} --variant {source}"
             described = {"build_again": again, **described}
         writer.save_image(name, described)
+
+
+def routines_of(variant: Variant) -> dict[str, object]:
+    """What a kernel's record says of its memory routines: their names, and why where the best was
+    asked for; nothing where it has its own."""
+    if not variant.all_routines:
+        return {}
+    return {"routines": variant.all_routines, "best": dict(variant.best)}
 
 
 def _measure(

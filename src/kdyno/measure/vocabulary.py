@@ -16,6 +16,13 @@ from kdyno.suites.catalogue import Suite
 from kdyno.suites.selection import open_settings
 
 
+def _best(function: str, arch: str) -> tuple[str, str]:
+    from kdyno.kernels.routines.best import best  # a table to read that few experiments need
+
+    chosen = best(function, arch)
+    return chosen.routine, chosen.why
+
+
 def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
     """What this installation knows."""
     kernel = data_root() / "kernel"
@@ -32,6 +39,7 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
             if function != "memcpy"
         },
         runs_here=lambda name: not cpu.missing(find_by_stem(name).requires),
+        best=_best,
         fragment_dirs=(kernel / "config",),
         patch_dirs=(kernel / "patches",),
         machines={kind.name: kind.archs for kind in KINDS.values()},

@@ -103,4 +103,4 @@ def kept(bench: Bench) -> str:
     return f'{head},\n"ns":{{\n' + ",\n".join(lines) + "\n}}\n"
 
 
-_HEAD = "# SPDX-License-Identifier: MIT\n"
+_HEAD = "# SPDX-License-Identifier: GPL-2.0-only\n"

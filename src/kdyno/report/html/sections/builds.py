@@ -30,7 +30,7 @@ def _build(variant: str, facts: Mapping[str, Any]) -> Html:
         "source": facts.get("source"),
         "architecture": inputs.get("arch"),
         "compiler": _last(inputs.get("compiler")),
-        "memcpy": inputs.get("memcpy"),
+        "memory routines": _routines(facts),
         "flags": inputs.get("cflags"),
         "image": str(facts.get("digest") or "")[:_DIGEST_SHOWN],
         "objects built": facts.get("objects"),
@@ -52,6 +52,18 @@ def _build(variant: str, facts: Mapping[str, Any]) -> Html:
         if text:
             parts.append(tag("details", tag("summary", title), block(text)))
     return tag("article", parts)
+
+
+def _routines(facts: Mapping[str, Any]) -> str:
+    """``memcpy fsrm``; with the reason where a routine was asked for as the best."""
+    chosen, best = (facts.get(key) for key in ("routines", "best"))
+    if not isinstance(chosen, Mapping):
+        return ""
+    reasons = best if isinstance(best, Mapping) else {}
+    return ", ".join(
+        f"{function} {routine}" + (f" ({reasons[function]})" if function in reasons else "")
+        for function, routine in chosen.items()
+    )
 
 
 def _items(value: object) -> list[Any]:

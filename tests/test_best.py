@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""``memcpy = "best"``: the table, the row that a CPU gets, and what the run keeps of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kdyno.errors import UsageError
+from kdyno.experiment.loader import parse, variant
+from kdyno.experiment.model import Variant
+from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.kernels import cpu
+from kdyno.kernels.cpu import Cpu
+from kdyno.kernels.routines.best import BENCHES, FILE, Figures, Row, best, read_rows, rows
+from kdyno.kernels.routines.checking import check
+from kdyno.kernels.routines.routine import FUNCTIONS, find_routine, kernel_sources, routines_folder
+from kdyno.labs.memcpy.time.results import read_bench
+from kdyno.labs.memcpy.tune.row import figures_of
+from kdyno.measure.execution import routines_of
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import cache_root
+from kdyno.report.evidence import Evidence
+from kdyno.report.html.sections.builds import section
+from kdyno.store.verdict import Verdict
+
+AVX2 = ("sse2", "avx", "avx2", "erms")
+AVX512 = (*AVX2, "fsrm", "bmi2", "avx512f", "avx512vl", "avx512bw")
+TABLE = [(row, function) for row in rows() for function in row.routines]
+
+
+def called(value: object) -> str:
+    return value.name if isinstance(value, Row) else str(value)
+
+
+def a_cpu(vendor: str, family: int, number: int, flags: tuple[str, ...]) -> Cpu:
+    return Cpu("a CPU", "", frozenset(flags), vendor, family, number)
+
+
+@pytest.mark.parametrize(("row", "function"), TABLE, ids=called)
+def test_what_a_row_names_goes_into_a_kernel_and_copies_right(row: Row, function: str) -> None:
+    routine = find_routine(row.routines[function], function)
+    assert row.arch in routine.archs
+    assert kernel_sources([routine], row.arch)[FUNCTIONS[function]]
+    if cpu.missing(routine.requires):
+        with pytest.raises(UsageError, match="which this CPU lacks"):
+            check(routine, cache_root(), mode="thin")
+        return
+    found = check(routine, cache_root(), mode="thin")
+    assert found.passed, found.violations
+
+
+@pytest.mark.parametrize("row", rows(), ids=called)
+def test_a_row_stands_on_what_was_measured(row: Row) -> None:
+    """The figures of a row are those of its bench, to the digits that it prints."""
+    seen = {it.routine: it for it in row.seen}
+    if row.bench is None:
+        assert row.state != "measured"
+        assert row.state == "default" or seen
+        return
+    for function in row.routines:
+        path = routines_folder() / BENCHES / row.bench / f"{function}.json"
+        bench = read_bench(path)
+        if function == "memcpy":
+            assert row.memcpy in seen
+            assert [figures_of(bench, name) for name in seen] == list(seen.values())
+        else:
+            assert row.routines[function] in bench.ns
+
+
+def test_every_function_of_a_um_kernel_has_its_best_on_every_cpu() -> None:
+    for flags in (("sse2",), AVX2, AVX512):
+        for vendor, family, number in (("GenuineIntel", 6, 143), ("Other", 1, 1)):
+            here = a_cpu(vendor, family, number, flags)
+            for function in FUNCTIONS:
+                chosen = best(function, "um", here)
+                needed = find_routine(chosen.routine, function).requires
+                assert set(needed) <= here.flags
+
+
+def test_a_model_goes_before_features_and_hidden_features_before_both() -> None:
+    spr = a_cpu("GenuineIntel", 6, 143, AVX512)
+    assert best("memcpy", "um", spr).row.name == "intel-sapphire-rapids"
+    assert best("memcpy", "um", a_cpu("AuthenticAMD", 25, 17, AVX512)).row.name == "amd-zen4"
+    unknown = best("memcpy", "um", a_cpu("Other", 1, 1, AVX512))
+    assert unknown.row.state == "default" and "avx512vl" in unknown.row.features
+    hidden = best("memcpy", "um", a_cpu("GenuineIntel", 6, 143, AVX2))
+    assert hidden.row.features == ["avx2"]
+
+
+def test_a_native_kernel_gets_what_it_may_run() -> None:
+    assert best("memcpy", "x86_64", a_cpu("GenuineIntel", 6, 143, AVX512)).routine == "fsrm"
+    assert best("memcpy", "x86_64", a_cpu("Other", 1, 1, ("sse2",))).routine == "overlap-general"
+    with pytest.raises(UsageError, match="has no clear_page for kernels of arch 'x86_64'"):
+        best("clear_page", "x86_64", a_cpu("Other", 1, 1, AVX512))
+
+
+def test_what_was_not_measured_comes_with_the_command_that_does() -> None:
+    unknown = best("memcpy", "um", a_cpu("Other", 1, 1, ("sse2",)))
+    assert "the default where nothing was measured" in unknown.why
+    assert "`kdyno memcpy tune --cpu` measures" in unknown.why
+    measured = best("memcpy", "um", a_cpu("AuthenticAMD", 25, 17, AVX512))
+    assert measured.why == "best: row amd-zen4, found and measured on this CPU"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("memcpy", "mempy"), 'Did you mean "memcpy"'),
+        (('state = "default"', 'state = "guessed"'), '"guessed" is not known'),
+        (('state = "default"', 'state = "measured"'), "bench: is missing"),
+        (('memcpy = "fsrm"', ""), "a row names a routine"),
+        (("features", "models = [[9, 1]]\nfeatures"), "stand beside a vendor"),
+        (("features", 'models = [[9, 1]]\nvendor = "X"\nfamily = 6\nfeatures'), "are ranges"),
+    ],
+)
+def test_a_wrong_table_is_refused(change: tuple[str, str], said: str, tmp_path: Path) -> None:
+    text = (
+        '[[row]]\nname = "x"\ncpu = "Any"\nstate = "default"\nwhy = "because it is so"\n'
+        'features = ["sse2"]\nmemcpy = "fsrm"\n'
+    )
+    path = tmp_path / FILE
+    path.write_text(text)
+    assert [row.name for row in read_rows(path)] == ["x"]
+    path.write_text(text.replace(*change))
+    with pytest.raises(UsageError) as refused:
+        read_rows(path)
+    assert said in str(refused.value) and FILE in str(refused.value)
+    path.write_text(text + text)
+    with pytest.raises(UsageError, match="two rows are called 'x'"):
+        read_rows(path)
+
+
+def test_an_experiment_gets_the_routine_and_the_reason(tmp_path: Path) -> None:
+    def words(function: str, arch: str) -> tuple[str, str]:
+        if function == "clear_page":
+            raise UsageError("no clear_page here")
+        return f"{function}-of-{arch}", f"row {function}"
+
+    suites = {"unixbench": ("pipe",)}
+    known = Vocabulary(
+        suites=suites,
+        routines=("fsrm",),
+        function_routines={"memset": ("sse",), "clear_page": ()},
+        best=words,
+    )
+
+    def made(keys: str) -> Variant:
+        (tmp_path / "src").mkdir(exist_ok=True)
+        text = (
+            'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "path:src"\n'
+            f'[variant.a]\n[variant.b]\n{keys}\n[[suite]]\nname = "unixbench"\n'
+        )
+        return parse(text, "x.toml", tmp_path, known).variants[1]
+
+    mine = made('memcpy = "best"\nroutines = { memset = "best" }')
+    assert mine.all_routines == {"memcpy": "memcpy-of-um", "memset": "memset-of-um"}
+    assert mine.best == (("memcpy", "row memcpy"), ("memset", "row memset"))
+    assert made('memcpy = ["best", "fsrm"]').memcpy == "memcpy-of-um"
+    assert made('memcpy = "fsrm"').best == ()
+    with pytest.raises(UsageError, match="no clear_page here"):
+        made('routines = { clear_page = "best" }')
+
+
+def test_the_best_of_this_machine_is_a_routine(tmp_path: Path) -> None:
+    words = vocabulary({})
+    (tmp_path / "src").mkdir()
+    keys = {"source": "path:src", "memcpy": "best", "routines": {"memset": "best"}}
+    found = variant("mine", keys, "-k", tmp_path, words)
+    assert found.memcpy == best("memcpy", "um").routine
+    assert dict(found.best)["memset"].startswith("best: row ")
+
+
+def test_a_kernels_record_says_which_routine_it_was_and_the_report_shows_it() -> None:
+    asked = Variant(
+        "mine", "path:x", memcpy="wide", routines=(("memset", "sse"),), best=(("memcpy", "row r"),)
+    )
+    record = routines_of(asked)
+    assert record == {
+        "routines": {"memcpy": "wide", "memset": "sse"},
+        "best": {"memcpy": "row r"},
+    }
+    assert routines_of(Variant("stock", "path:x")) == {}
+    verdict = Verdict.model_construct(experiment="x", baseline="stock", boots={}, effects=())
+    shown = section(Evidence(verdict, builds={"mine": record, "stock": {"inputs": {}}}))
+    assert "<dd>memcpy wide (row r), memset sse</dd>" in str(shown)
+    assert str(shown).count("memory routines") == 1
+
+
+def test_the_page_shows_the_figures_of_both_cpus_side_by_side() -> None:
+    """One line a routine, what misses its target in italics."""
+    page = (routines_folder().parent.parent / "docs" / "memcpy-by-cpu.md").read_text("utf-8")
+    seen = {row.name: {it.routine: it for it in row.seen} for row in rows() if row.seen}
+    assert list(seen) == ["amd-zen4", "intel-sapphire-rapids"]
+    named = dict.fromkeys(
+        "`best`" if name.startswith("best-") else f"`{name}`"
+        for name in dict.fromkeys(it for figures in seen.values() for it in figures)
+    )
+    for name in named:
+        cells = []
+        for cpu_name, figures in seen.items():
+            own = f"best-{cpu_name}" if name == "`best`" else name.strip("`")
+            cells += shown(figures[own]) if own in figures else ["", "", "", ""]
+        assert f"| {name} | {' | '.join(cells)} |" in page
+
+
+def shown(it: Figures) -> list[str]:
+    met = (it.worst <= 1.05, it.ceiling >= 0.8, it.glibc >= 1, it.rivals >= 1.25)
+    values = (it.worst, it.ceiling, it.glibc, it.rivals)
+    return [f"{v:.2f}" if ok else f"*{v:.2f}*" for v, ok in zip(values, met, strict=True)]
