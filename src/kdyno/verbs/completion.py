@@ -51,10 +51,10 @@ def experiment_files(_ctx: typer.Context, incomplete: str) -> list[str]:
 @_offered
 def run_names(ctx: typer.Context, _incomplete: str) -> list[str]:
     """The newest runs, and ``last``."""
+    from kdyno.paths import runs_root
     from kdyno.store.run import list_runs
-    from kdyno.verbs.options import runs_folder
 
-    found = [run.name for run in list_runs(runs_folder(ctx.params.get("runs")))]
+    found = [run.name for run in list_runs(ctx.params.get("runs") or runs_root())]
     return ["last", *reversed(found[-_RUNS_OFFERED:])]
 
 
@@ -93,10 +93,12 @@ def chart_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
 
 
 def _experiment() -> Experiment | None:
-    from kdyno.verbs.options import load
+    from kdyno.experiment import loader
+    from kdyno.measure.vocabulary import vocabulary
+    from kdyno.suites.catalogue import load
 
     # An option that still waits for its value keeps the parser from reading the arguments, so
     # the line itself is looked at: zsh and fish send it in the first variable, bash in the second.
     line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
     files = [Path(word).expanduser() for word in line.split() if word.endswith(".toml")]
-    return load(files[0])[0] if files else None
+    return loader.load(files[0], vocabulary(load())) if files else None
