@@ -7,6 +7,10 @@ KDYNO := $(BIN)/kdyno
 
 .PHONY: setup setup-suites setup-tests demo test check bench fresh statistics lock clean help
 
+# Containers often have it set. Then every process compiles all that it imports, numpy and altair
+# too: that was half of what the tests cost.
+unexport PYTHONDONTWRITEBYTECODE
+
 # In the order in which they are named, under `make -j` too.
 .NOTPARALLEL:
 

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import subprocess
 from pathlib import Path
 
 import needed
 import pytest
 from hypothesis import settings
 
+from kdyno.machines.program import guest_program
 from kdyno.paths import data_root
 
 # No test asserts a time, and a machine that does something else takes as long as it takes.
@@ -49,20 +47,10 @@ def pytest_terminal_summary(
 
 
 @pytest.fixture(scope="session")
-def guest_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that `make -C guest` fills; tests that run side by side share it."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    out = shared / "guest-build"
-    with (shared / "guest-build.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(
-            ["make", "-j2", "-C", str(data_root() / "guest"), f"OUT={out}"],
-            check=True,
-            capture_output=True,
-            env={**os.environ, "MAKEFLAGS": ""},
-        )
-    return out
+def guest_build() -> Path:
+    """The folder that `make -C guest` fills, named by the digest of its sources. It stays in
+    build/: compiling it takes longer than any test, and seldom has something new to compile."""
+    return guest_program(data_root() / "build" / "tests", 64).parent
 
 
 @pytest.fixture(scope="session", params=["64", "32"])

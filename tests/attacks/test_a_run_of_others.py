@@ -48,6 +48,15 @@ def sent(tmp_path: Path) -> Path:
         return writer.run.path
 
 
+@pytest.fixture
+def with_a_guest(guest_build: Path, tmp_path: Path) -> None:
+    """A cache that has the guest program: compiling it is not what is tried."""
+    folder = tmp_path / "cache" / "guest"
+    folder.mkdir(parents=True)
+    (folder / guest_build.name).symlink_to(guest_build)
+
+
+@pytest.mark.usefixtures("with_a_guest")
 @pytest.mark.parametrize("kind", ["path", "git"])
 @pytest.mark.parametrize("verb", [("run", "--resume"), ("profile",)], ids=lambda words: words[0])
 def test_to_go_on_with_it_runs_nothing_outside(

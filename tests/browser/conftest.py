@@ -10,7 +10,6 @@ from typing import Any
 
 import needed
 import pytest
-from playwright.sync_api import sync_playwright
 from synthetic_run import DEMO, HOSTILE, Shape, case, make
 
 from kdyno.report.evidence import Evidence, gather
@@ -56,6 +55,9 @@ def pages(
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
+    # Not above: this file is imported by whoever collects the tests, with a browser or without.
+    from playwright.sync_api import sync_playwright
+
     needed.need("chromium")
     with sync_playwright() as engine:
         flags = ["--no-sandbox", "--disable-gpu"]
