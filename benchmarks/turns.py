@@ -3,7 +3,7 @@
 
     python -m benchmarks.turns [FIGURE ...] [--minutes M] [--runs-of-copies N] [--json FILE]
 
-Figures: cost, quiet, load, frozen, demo, five, five-load, same, copies. Boots and turns are
+Figures: cost, quiet, load, frozen, demo, five, five-load, same, copies, known. Boots and turns are
 measured in the same minutes on the same images: whichever has had less time is next. Half-widths
 are raw ones on the log scale, at the same seconds of measuring. Nothing else should run on the
 machine; the load of `load` and `five-load` is made here.
@@ -20,7 +20,7 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,8 +43,9 @@ from kdyno.measure.member import Member
 from kdyno.measure.plan import block_order
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
+from kdyno.stats.effect import PairedEffect
 from kdyno.store.manifest import Manifest
-from kdyno.store.samples import Gathering
+from kdyno.store.samples import Gathering, Key
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import load
@@ -101,6 +102,27 @@ max_boots = 2000
 )
 
 
+KNOWN = """
+name = "known"
+question = "Are known differences found alike by boots and by turns?"
+baseline = "fsrm"
+[kernel]
+source = "debian:linux-source-7.3"
+config = ["bench"]
+[variant.fsrm]
+memcpy = "fsrm"
+[variant.slow-umask]
+memcpy = "fsrm"
+patches = ["slow-umask.patch"]
+[variant.slow-memcpy]
+memcpy = "./benchmarks/slow-memcpy.S"
+[[suite]]
+name = "unixbench"
+seconds = 0.25
+cases = ["syscall", "fscopy-4096", "fscopy-65536", "dhry2reg"]
+"""
+
+
 def experiment_of(text: str) -> Experiment:
     return parse(text, "benchmarks.turns", Path.cwd(), vocabulary(load_suites()))
 
@@ -154,8 +176,26 @@ def _restless(cpu: int) -> None:
         time.sleep(seconds)
 
 
-def both_ways(made: Bench, minutes: float) -> dict[str, list[float]]:
-    """Half-widths of all effects (log scale), by way, after so many minutes of each."""
+@dataclasses.dataclass(frozen=True)
+class BothWays:
+    """What the same minutes of each way gave."""
+
+    effects: Mapping[str, Mapping[Key, PairedEffect]]
+    """Way → raw effects."""
+    share: float
+    """Of the turns' wall time inside turns."""
+
+    @property
+    def widths(self) -> dict[str, list[float]]:
+        """Way → half-widths of all effects, log scale."""
+        return {
+            way: [math.nan if it.half_width is None else it.half_width for it in found.values()]
+            for way, found in self.effects.items()
+        }
+
+
+def both_ways(made: Bench, minutes: float) -> BothWays:
+    """So many minutes of boots and as many of turns, mixed."""
     question = question_of(made)
     names = list(made.variants)
     gathered = {way: Gathering() for way in WAYS}
@@ -181,24 +221,20 @@ def both_ways(made: Bench, minutes: float) -> dict[str, list[float]]:
                 gathered[way].add(booting.measure(made, name, index=0, block=block)[0])
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
-    widths = {}
-    for way in WAYS:
-        effects = raw_effects(gathered[way].samples(), question, ())
-        widths[way] = [
-            it.half_width if it.half_width is not None else math.nan for it in effects.values()
-        ]
+    effects = {way: raw_effects(gathered[way].samples(), question, ()) for way in WAYS}
+    both = BothWays(effects, inside_s / spent_s["turns"])
+    for way, widths in both.widths.items():
         print(
             f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths "
-            + ", ".join(f"{100 * it:.2f} %" for it in widths[way]),
+            + ", ".join(f"{100 * it:.2f} %" for it in widths),
             flush=True,
         )
-    print(f"  share of the turns' wall time inside turns: {inside_s / spent_s['turns']:.3f}")
-    widths["share"] = [inside_s / spent_s["turns"]]
-    return widths
+    print(f"  share of the turns' wall time inside turns: {both.share:.3f}")
+    return both
 
 
-def ratio(name: str, widths: Mapping[str, Sequence[float]], least: float) -> Figure:
-    pairs = zip(widths["boots"], widths["turns"], strict=True)
+def ratio(name: str, both: BothWays, least: float) -> Figure:
+    pairs = zip(both.widths["boots"], both.widths["turns"], strict=True)
     mean = statistics.geometric_mean([boots / turns for boots, turns in pairs])
     return Figure(name, mean, "×", least=least, how="geometric mean over the effects")
 
@@ -273,14 +309,34 @@ def copies(runs: int, minutes: float) -> Figure:
     return Figure(f"A/A, {runs} runs: with a false verdict", false, "", most=1)
 
 
+def known(both: BothWays) -> Figure:
+    """Effects whose two estimates differ by no more than their half-widths allow."""
+    alike = 0
+    for key, boots in both.effects["boots"].items():
+        turns = both.effects["turns"][key]
+        logs = [math.log(it.ratio or math.nan) for it in (boots, turns)]
+        allowed = math.hypot(boots.half_width or 0.0, turns.half_width or 0.0)
+        alike += abs(logs[0] - logs[1]) <= allowed
+        print(
+            f"  {key[2]:12} {key[1]:14}"
+            + "".join(
+                f" {way} {100 * (math.exp(log) - 1):+.2f} % ± {100 * (it.half_width or 0.0):.2f}"
+                for way, log, it in zip(WAYS, logs, (boots, turns), strict=True)
+            ),
+            flush=True,
+        )
+    count = len(both.effects["boots"])
+    return Figure(f"known differences, {count} effects: alike by both", alike, "", least=count)
+
+
 def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure]]]:
     demo = load(EXPERIMENT)[0]
 
     def quiet() -> list[Figure]:
-        widths = both_ways(bench(demo), minutes)
+        both = both_ways(bench(demo), minutes)
         return [
-            ratio("half-width, boots ÷ turns, nothing else running", widths, 5),
-            Figure("share of wall time inside turns", widths["share"][0], "", least=0.85),
+            ratio("half-width, boots ÷ turns, nothing else running", both, 5),
+            Figure("share of wall time inside turns", both.share, "", least=0.85),
         ]
 
     def loaded() -> list[Figure]:
@@ -305,8 +361,8 @@ def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure
         return [Figure("`make demo`: median half-width, corrected", middle, "%", most=0.6)]
 
     def frozen() -> list[Figure]:
-        widths = both_ways(bench(experiment_of(FROZEN)), minutes)
-        return [ratio("… of frozen commands", widths, 3)]
+        both = both_ways(bench(experiment_of(FROZEN)), minutes)
+        return [ratio("… of frozen commands", both, 3)]
 
     return {
         "cost": lambda: [cost()],
@@ -318,6 +374,7 @@ def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure
         "five-load": five_load,
         "same": same,
         "copies": lambda: [copies(runs, 1.0)],
+        "known": lambda: [known(both_ways(bench(experiment_of(KNOWN)), minutes))],
     }
 
 
@@ -328,19 +385,19 @@ def main() -> int:
     parser.add_argument("--runs-of-copies", type=int, default=20)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    known = all_figures(asked.minutes, asked.runs_of_copies)
-    wanted = asked.figures or list(known)
-    if unknown := [name for name in wanted if name not in known]:
-        parser.error(f"{', '.join(unknown)}: there are {', '.join(known)}")
+    figures = all_figures(asked.minutes, asked.runs_of_copies)
+    wanted = asked.figures or list(figures)
+    if unknown := [name for name in wanted if name not in figures]:
+        parser.error(f"{', '.join(unknown)}: there are {', '.join(figures)}")
     found: list[Figure] = []
     for name in wanted:
         print(f"{name}:", flush=True)
         # A run holds the machine's lock itself.
-        if name in ("cost", "quiet", "load", "frozen"):
+        if name in ("cost", "quiet", "load", "frozen", "known"):
             with measuring("a benchmark", wait=True):
-                found += known[name]()
+                found += figures[name]()
         else:
-            found += known[name]()
+            found += figures[name]()
     return finish(found, asked.json)
 
 
