@@ -221,6 +221,13 @@ class FakeSession:
         self._listener(self._plan.job.cases[case].case)
         self._say("begin", case=case, bench="made-up", mono_ns=self._ns())
 
+    def ask(self, order: str, limit_s: float = math.inf) -> bool:
+        self.send(order, limit_s)
+        soon_s = self._clock.now_s() + 0.25
+        while not self._said and not self.ended and self._clock.now_s() < soon_s:
+            self._clock.wait(soon_s)
+        return bool(self._said)
+
     def _turn(self, lead: int, operations: int) -> None:
         case = self._plan.job.cases[self._case].case
         self._machine.turned.append((self._plan.variant, case, lead + operations))

@@ -42,6 +42,9 @@ class Command:
     environment: Mapping[str, str]
 
 
+_SOON_S = 0.25
+"""That only an answer is waited for; then for everything that may happen to a guest."""
+
 Start = Callable[[Pipes], Command]
 Conclude = Callable[[Ended, tuple[str, ...]], Outcome]
 
@@ -65,6 +68,9 @@ class ProcessSession:
         self._paused = False
         self.ended = False
         self._streams: dict[int, Stream] = {}
+        self._answer = select.poll()
+        self._unread: list[bytes] = []
+        """Of the results, by ``ask``."""
         try:
             self._start(start, cpus)
         except BaseException:
@@ -96,6 +102,8 @@ class ProcessSession:
         self._child = os.pidfd_open(self._process.pid)
         self._events.add(self._child, self._over)
         self._streams = self._guest.streams(console_in, results_in, report_in)
+        self._results = results_in
+        self._answer.register(results_in, select.POLLIN)
         for descriptor in self._streams:
             os.set_blocking(descriptor, False)
             self._events.add(descriptor, partial(self._read, descriptor))
@@ -108,7 +116,15 @@ class ProcessSession:
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(self._orders, order.encode() + b"\n")
 
+    def ask(self, order: str, limit_s: float = math.inf) -> bool:
+        self.send(order, limit_s)
+        if self.ended or not self._answer.poll(min(limit_s, _SOON_S) * 1000):
+            return False
+        self._unread.append(os.read(self._results, READ_BYTES))
+        return True
+
     def records(self) -> list[Record]:
+        self._take_unread()
         said = self._guest.said
         if not said:
             return said
@@ -141,18 +157,26 @@ class ProcessSession:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
 
+    def _take_unread(self) -> None:
+        while self._unread and not self.ended:
+            self._take(self._results, self._unread.pop(0))
+
     def _read(self, descriptor: int, drain: bool = False) -> bool:
         """False when there is no more to read, now (``drain``) or ever."""
-        stream = self._streams[descriptor]
+        self._take_unread()
         try:
             data = os.read(descriptor, READ_BYTES)
         except BlockingIOError:
             return not drain
         except OSError:
             data = b""
+        return self._take(descriptor, data)
+
+    def _take(self, descriptor: int, data: bytes) -> bool:
         if not data:
             self._events.remove(descriptor)
             return False
+        stream = self._streams[descriptor]
         stream.seen += len(data)
         stream.take(data)
         if stream.seen > stream.most_bytes:

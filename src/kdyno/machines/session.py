@@ -36,6 +36,12 @@ class Session(Protocol):
         Only to guests whose job has ``turns``. A guest that is gone takes no notice.
         """
 
+    def ask(self, order: str, limit_s: float = math.inf) -> bool:
+        """``send``, and wait for a word, without looking at what it is: ``records`` does.
+
+        The next guest gets its turn the sooner. False where no word came soon.
+        """
+
     def records(self) -> list[Record]:
         """What it said since the last call, in order; already checked."""
 

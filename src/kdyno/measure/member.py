@@ -13,6 +13,8 @@ from kdyno.measure.sampling import Rounds
 from kdyno.suites import record
 from kdyno.suites.record import Record
 
+_ANSWERS = (record.Turn, record.CaseError, record.Skip)
+"""To a turn."""
 WORD_S = 15.0
 """For an answer that takes no work."""
 
@@ -81,8 +83,21 @@ class Member:
 
     def turn(self, lead: int, operations: int, limit_s: float) -> int | None:
         """One turn; its nanoseconds by the guest's clock, None where there was no answer."""
-        self.send(f"turn {lead} {operations}", limit_s)
-        said = self.hear(record.Turn, record.CaseError, record.Skip)
+        self.take_turn(lead, operations, limit_s)
+        return self.took()
+
+    def take_turn(self, lead: int, operations: int, limit_s: float) -> None:
+        """Until it is over; ``took`` is to be called next, and may be so after others' turns."""
+        self._listen()
+        self._heard.clear()
+        if not self.session.ask(f"turn {lead} {operations}", limit_s):
+            said = self.hear(*_ANSWERS)
+            if said is not None:
+                self._heard.appendleft(said)
+
+    def took(self) -> int | None:
+        """Nanoseconds of the turn that it took."""
+        said = self.hear(*_ANSWERS)
         return said.ns if isinstance(said, record.Turn) else None
 
     def end(self, limit_s: float) -> None:
