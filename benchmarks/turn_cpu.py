@@ -47,16 +47,19 @@ class Meter:
     def __init__(self, pids: list[int]) -> None:
         self._files = [os.open(f"/proc/{pid}/schedstat", os.O_RDONLY) for pid in pids]
 
-    def ns(self) -> int:
-        return sum(int(os.pread(file, 64, 0).split()[0]) for file in self._files)
+    def ns(self) -> tuple[int, int]:
+        """That it was running, and that it was runnable and somebody else ran."""
+        fields = [os.pread(file, 64, 0).split() for file in self._files]
+        return sum(int(it[0]) for it in fields), sum(int(it[1]) for it in fields)
 
     def close(self) -> None:
         for file in self._files:
             os.close(file)
 
 
-def one_group(made: Bench, number: int) -> dict[str, list[list[tuple[int, int]]]]:
-    """Case → for each of the two guests its turns as (wall ns, CPU ns) of the same work."""
+def one_group(made: Bench, number: int) -> dict[str, list[list[tuple[int, ...]]]]:
+    """Case → for each of the two guests its turns of the same work as ns: wall, CPU, wall without
+    the time that it waited for the CPU."""
     members = []
     for name in made.variants:
         plan = booting.plan_of(made, name, turns=True)
@@ -73,16 +76,15 @@ def one_group(made: Bench, number: int) -> dict[str, list[list[tuple[int, int]]]
             member.name: Meter(processes(member.session._process.pid))  # type: ignore[attr-defined]
             for member in members
         }
-        taken: dict[str, list[tuple[int, int]]] = {member.name: [] for member in members}
+        taken: dict[str, list[tuple[int, ...]]] = {member.name: [] for member in members}
         by_name = {member.name: member for member in members}
         orders = rounds.orders(f"{number}:{job.case}", sorted(by_name))
         for order in islice(orders, round(SECONDS / size.turn_s) + 1):
             for name in order:
                 before = meters[name].ns()
                 wall = by_name[name].turn(size.lead, size.operations, size.limit_s) or 0
-                # The lead-in is in the CPU time and not in the wall time.
-                part = size.operations / (size.operations + size.lead)
-                taken[name].append((wall, round((meters[name].ns() - before) * part)))
+                ran, waited = (b - a for a, b in zip(before, meters[name].ns(), strict=True))
+                taken[name].append((wall, ran, max(1, wall - waited)))
         found[job.case] = [pairs[1:] for pairs in taken.values()]
         for meter in meters.values():
             meter.close()
@@ -93,11 +95,12 @@ def one_group(made: Bench, number: int) -> dict[str, list[list[tuple[int, int]]]
     return found
 
 
-def show(groups: list[dict[str, list[list[tuple[int, int]]]]]) -> None:
-    print("SD of log ratios, %: rounds and groups by wall time, by CPU time; their median values")
+def show(groups: list[dict[str, list[list[tuple[int, ...]]]]]) -> None:
+    print("SD of log ratios, %, of rounds and groups, and their median value: by wall time, by CPU")
+    print("time, by wall time without waiting for the CPU")
     for case in groups[0]:
         line = f"  {case:14}"
-        for which in (0, 1):
+        for which in (0, 1, 2):
             logs = [
                 np.log([a[which] / b[which] for a, b in zip(*found[case], strict=True)])
                 for found in groups
@@ -122,7 +125,10 @@ def main() -> int:
         for _ in range(1000):
             meter.ns()
         print(f"reading one process's time: {1e3 * (time.perf_counter() - began_s):.1f} µs")
-        with restless() if asked.load else nullcontext():
+        with (
+            restless() if asked.load else nullcontext(),
+            group.beside_no_turn(made.placement.guest),
+        ):
             show([one_group(made, number) for number in range(asked.groups)])
         made.machine.close()
     return 0
