@@ -14,11 +14,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from kdyno.measure.rounds import orders
+from kdyno.measure.rounds import TURN_S, orders
 from kdyno.stats.groups import locations
 
 Floats = NDArray[np.float64]
-TURN_S = 0.008
 
 
 @dataclass(frozen=True)
