@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: MIT */
 /*
  * help: rep movsb, and the last twentieth of the bytes a second time: slower by construction
  * requires: fsrm
