@@ -149,19 +149,19 @@ def _asked(table: dict[str, Any], manifest: Manifest, first: Verdict | None) -> 
         precision = max(precision, _QUICK_PRECISION)
     return Asked(
         question=str(table.get("question", "")),
-        confidence=_share(said.get("confidence"), 0.95),
+        confidence=_share(said.get("confidence"), 0.95, 0.5, 0.9999),
         equivalent=_share(said.get("equivalent"), 0.01),
         precision=_share(changed.get("precision"), precision),
         copy_of_baseline=copy,
     )
 
 
-def _share(value: Any, default: float) -> float:
+def _share(value: Any, default: float, least: float = 0.0, most: float = 1.0) -> float:
     try:
         found = float(str(value).removesuffix("%")) / (100 if str(value).endswith("%") else 1)
     except ValueError:
         return default
-    return found if 0 < found < 1 else default
+    return found if 0 < found < 1 and least <= found <= most else default
 
 
 def _cases(run: Run, manifest: Manifest) -> tuple[CaseInfo, ...]:

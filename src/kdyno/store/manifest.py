@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from kdyno.store.reading import Count, Facts, Name, Record, Text
-from kdyno.store.verdict import RATIO_MOST, Flag
+from kdyno.store.verdict import RATIO_MOST, Confidence, Flag
 
 State = Literal["running", "finished", "interrupted", "failed"]
 
@@ -61,7 +61,7 @@ class Asked(Record):
     """What the experiment asks of its verdict."""
 
     question: Text = ""
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    confidence: Confidence = 0.95
     equivalent: Annotated[float, Field(ge=0, le=RATIO_MOST)] = 0.01
     precision: Annotated[float, Field(gt=0, le=RATIO_MOST)] = 0.005
     copy_of_baseline: Name | None = None

@@ -12,7 +12,7 @@ from kdyno.errors import UsageError
 
 Word = Literal["faster", "slower", "equivalent", "inconclusive", "failed"]
 
-RATIO_MOST, SCORE_MOST = 1e15, 1e300
+RATIO_MOST, SCORE_MOST = 1e15, 1e100
 """Beyond these, and at or below 0, nothing was measured: no logarithm and no chart has a place."""
 
 
@@ -30,6 +30,8 @@ def _within(least: float, most: float) -> BeforeValidator:
 NO_SANDBOX = "no-sandbox"
 """The flag of a run of which at least one boot was outside the sandbox."""
 
+Confidence = Annotated[float, Field(ge=0.5, le=0.9999)]
+"""As an experiment may ask for it."""
 Score = Annotated[float | None, _within(1 / SCORE_MOST, SCORE_MOST)]
 Ratio = Annotated[float | None, _within(1 / RATIO_MOST, RATIO_MOST)]
 Share = Annotated[float | None, _within(0, RATIO_MOST)]
@@ -177,7 +179,7 @@ class Verdict(BaseModel):
     answer: str = ""
     """One sentence."""
     baseline: str
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    confidence: Confidence = 0.95
     equivalent: Annotated[float, Field(ge=0, le=RATIO_MOST)] = 0.01
     precision: Annotated[float, Field(ge=0, le=RATIO_MOST)] = 0.005
     stopped: str = ""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SHOWN = 300
 """Characters of a program's output that a message shows."""
+MOST = 1e90
+"""Of a figure; its reciprocal is the least. What is computed from it is still a number."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 LOW_PARALLELISM = "low_parallelism_percent"
 """In extra: share of the time in which fewer than half of the asked-for tasks were runnable."""
@@ -78,7 +80,7 @@ def read(case: Case, output: str) -> Reading:
         value = number(found[0]) * case.scale
     except NoFigure as problem:
         raise NoFigure(f"{problem}: {_shown(output)}") from None
-    if not 0 < value < 1e300:
+    if not 1 / MOST <= value <= MOST:
         raise NoFigure(f"the figure {found[0]} is out of range")
     return Reading(value, also(case, output))
 
