@@ -18,6 +18,7 @@ from pathlib import Path
 from kdyno.machines.events import Events
 from kdyno.machines.listening import Listening
 from kdyno.machines.pipes import READ_BYTES, Ended, Stream
+from kdyno.machines.qmp import NoAnswer, Pauser
 from kdyno.machines.session import Outcome
 from kdyno.suites.record import Record
 
@@ -40,6 +41,8 @@ class Command:
     pass_fds: tuple[int, ...]
     """Beside those of the pipes; closed here once the process has them."""
     environment: Mapping[str, str]
+    pauser: Pauser | None = None
+    """Where signals to the guest's processes are not the way; closed with the session."""
 
 
 _SOON_S = 0.25
@@ -65,6 +68,7 @@ class ProcessSession:
         self._events, self._guest, self._conclude = events, guest, conclude
         self._closing = closing
         self._pids: tuple[int, ...] = ()
+        self._pauser: Pauser | None = None
         self._paused = False
         self.ended = False
         self._streams: dict[int, Stream] = {}
@@ -89,6 +93,9 @@ class ProcessSession:
             command = start(Pipes(console_out, results_out, report_out, orders_in))
             theirs += command.pass_fds
             self._argv = command.argv
+            if command.pauser is not None:
+                self._pauser = command.pauser
+                self._closing.callback(command.pauser.close)
             self._process = _spawn(command, tuple(theirs), cpus, console_out)
         except BaseException:
             for descriptor in own:
@@ -140,19 +147,30 @@ class ProcessSession:
     def pause(self) -> None:
         if self._paused or self.ended:
             return
-        if not self._pids:
-            self._pids = _kernel_groups(self._process.pid)
         self._paused = True
         self._guest.watch.pause()
-        self._signal(signal.SIGSTOP)
+        self._hold(True)
 
     def resume(self) -> None:
         if self._paused:
             self._paused = False
-            self._signal(signal.SIGCONT)
+            self._hold(False)
             self._guest.watch.resume()
 
+    def _hold(self, still: bool) -> None:
+        if self._pauser is None:
+            self._signal(signal.SIGSTOP if still else signal.SIGCONT)
+            return
+        if self.ended:
+            return
+        try:
+            self._pauser.stop() if still else self._pauser.go_on()
+        except NoAnswer:
+            self._stop("no-answer")
+
     def _signal(self, number: signal.Signals) -> None:
+        if not self._pids:
+            self._pids = _kernel_groups(self._process.pid)
         for group in self._pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
