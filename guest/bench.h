@@ -31,6 +31,10 @@ void bench_note(const char *key, const void *bytes, size_t length);
 uint64_t bench_number(const char *text, const char *what, uint64_t least, uint64_t most);
 // The figure is something else than the time that passes: repetitions may be as short as they are.
 void bench_untimed(void);
+// What it costs is the CPU time of this process and of those that it starts and waits for, where
+// instructions are counted: they read the host's files, and how long the host takes for that is no
+// path of the kernel's. To the microsecond: a thousand instructions.
+void bench_waits(void);
 // Is this a booted guest, whose kernel may be crashed at will?
 bool bench_in_guest(void);
 // Folder for working files: $KDYNO_DIR, else /tmp.

@@ -185,6 +185,8 @@ int verb_init(int argc, char **argv) {
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 
     const char *name = told("kdyno.machine"), *path = told("kdyno.job");
+    if (told("kdyno.counts"))
+        harness_count();
     const struct machine *row = machine_find(name);
     if (!row)
         die(name, "this guest knows no such machine (guest/machine.c)");

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "machine.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "job.h"
@@ -36,10 +38,36 @@ static bool share_hostfs(const char *path, const char *at) {
     return !mount("shared", at, "hostfs", MS_RDONLY | MS_NODEV, from);
 }
 
-// By virtio, under this name; the kernel says ENOENT where QEMU was given no such folder.
+// What lies below `from` is seen in the root as well: the folders of the host's programs.
+static bool bind_host(const char *from) {
+    DIR *dir = opendir(from);
+    if (!dir)
+        return errno == ENOENT; // no case starts any
+    bool good = true;
+    for (struct dirent *entry; good && (entry = readdir(dir));) {
+        char source[512], place[300];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(source, sizeof source, "%s/%s", from, entry->d_name);
+        snprintf(place, sizeof place, "/%s", entry->d_name);
+        mkdir(place, 0755);
+        good = !mount(source, place, NULL, MS_BIND | MS_REC, NULL);
+    }
+    closedir(dir);
+    return good;
+}
+
+// By virtio, under this name; the kernel says ENOENT where QEMU was given no such folder. Nothing
+// changes there while the guest is alive, so what was read once is kept: a case is to meet the
+// host's files in memory.
 static bool share_9p(const char *path, const char *at) {
     (void)path;
-    return !mount("shared", at, "9p", MS_RDONLY | MS_NODEV, "trans=virtio,version=9p2000.L");
+    if (mount("shared", at, "9p", MS_RDONLY | MS_NODEV,
+              "trans=virtio,version=9p2000.L,cache=loose,msize=262144"))
+        return false;
+    char host[256];
+    snprintf(host, sizeof host, "%s/host", at);
+    return bind_host(host);
 }
 
 static const struct machine machines[] = {

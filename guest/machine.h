@@ -15,8 +15,9 @@ struct machine {
     const char *channel_asks; // what to give the kernel, or its host, where there is no such device
     bool channel_is_tty;      // and wants to be raw
     const char *disk;         // block device with an ext4, where there is one
-    // Mounts what the host shares at `at`, read-only: programs/, tree/, prepared/. False with errno
-    // when it cannot; ENOENT: nothing is shared.
+    // Mounts what the host shares at `at`, read-only: programs/, tree/, prepared/, and where the
+    // root is not the host's, its programs in their own places. False with errno when it cannot;
+    // ENOENT: nothing is shared.
     bool (*share)(const char *path, const char *at);
     int ends_by; // for reboot(2): what makes the host's process end
 };

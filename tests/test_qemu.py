@@ -14,12 +14,15 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.machines import emulator, qemu
 from kdyno.machines.cpus import Placement
 from kdyno.machines.emulator import Emulator, Way
+from kdyno.machines.guest import Ground
 from kdyno.machines.initramfs import archive, device, file, folder
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Asked, Setup
+from kdyno.machines.process import Pipes
 from kdyno.machines.qemu import Chance, QemuBoot
 from kdyno.machines.qemu_machine import Qemu
 from kdyno.suites.job import CaseJob, Job
+from kdyno.views import system
 
 EMULATOR = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
 
@@ -62,6 +65,14 @@ def test_under_kvm_the_clock_is_the_hosts() -> None:
     assert "tsc=reliable" not in after(line, "-append")[0]
 
 
+def test_only_a_guest_that_takes_turns_has_a_monitor() -> None:
+    assert "-mon" not in words(request("kvm"))
+    places = qemu._Places("/k", "/p", "/i", "/s", "/d", "/so")
+    line = qemu.qemu_command(request("kvm", job=Job(turns=True)), Chance.of(0), places, 9, None, 11)
+    assert "socket,id=monitor,fd=11" in after(line, "-chardev")
+    assert after(line, "-mon") == ["chardev=monitor,mode=control"]
+
+
 def test_qemu_is_shut_into_its_own_sandbox_and_has_no_network() -> None:
     line = words(request())
     assert after(line, "-sandbox") == [
@@ -76,6 +87,43 @@ def test_folders_are_shown_only_to_cases_that_name_them() -> None:
     shared = ((Path("/cache/programs"), "programs"),)
     assert "-fsdev" in words(request(job=Job((asking,)), shared=shared))
     assert "-fsdev" not in words(request(job=Job((CaseJob("s", "c", "pipe"),)), shared=shared))
+
+
+def test_a_case_that_starts_a_program_sees_this_machines(tmp_path: Path) -> None:
+    named = tmp_path / "words"
+    named.touch()
+    asking = Job((CaseJob("s", "c", "run", ("--", "sort", str(named))),))
+    assert "-fsdev" in words(request(job=asking))
+    seen = dict((inside, path) for path, inside in qemu._host_folders(asking))
+    assert seen["/usr"] == Path("/usr") and not {"/tmp", "/run", "/proc"} & seen.keys()
+    assert qemu._host_folders(Job((CaseJob("s", "c", "pipe"),))) == ()
+
+
+def test_the_root_of_such_a_guest_looks_like_this_machines() -> None:
+    plain = qemu.first_files(b"p", b"job", Chance.of(0))
+    like = qemu.first_files(b"p", b"job", Chance.of(0), host=True)
+    assert b"var/tmp\0" in like and b"var/tmp\0" not in plain
+    links = [(inside, target) for how, target, inside in system() if how == "--symlink"]
+    for inside, target in links:
+        assert inside[1:].encode() + b"\0" in like and target.encode() in like
+
+
+def test_a_guest_that_waits_for_the_host_has_a_clock_that_does_not_jump() -> None:
+    asking = Job((CaseJob("s", "c", "run", ("--", "sort", "words")),))
+    for waiting in (request(job=asking), request(disk_bytes=1 << 30)):
+        assert after(words(waiting), "-icount") == ["shift=0,sleep=on"]
+    assert after(words(request()), "-icount") == ["shift=0,sleep=off"]
+    assert "kdyno.counts=yes" in after(words(request()), "-append")[0]
+    assert "kdyno.counts" not in after(words(request("kvm")), "-append")[0]
+
+
+def test_without_the_sandbox_no_program_of_the_host_is_started(tmp_path: Path) -> None:
+    asking = Job((CaseJob("s", "c", "run", ("--", "sort", "words")),))
+    program = tmp_path / "guest"
+    program.write_bytes(b"p")
+    without = dataclasses.replace(request(job=asking, sandboxed=False), program=program)
+    with pytest.raises(UsageError, match="it is the sandbox that puts this machine's programs"):
+        qemu._command(without, b"job", Ground(None, tmp_path), Pipes(1, 2, 3, 4))
 
 
 def test_a_disk_is_one_device_more() -> None:

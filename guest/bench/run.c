@@ -30,6 +30,7 @@ static struct rusage used;
 static struct load load;
 
 static void setup(int argc, char **argv) {
+    bench_waits();
     for (; argc > 1 && !strncmp(argv[0], "--", 2) && argv[0][2]; argc -= 2, argv += 2) {
         if (!strcmp(argv[0], "--figure") && !strcmp(argv[1], "printed"))
             bench_untimed();

@@ -104,6 +104,7 @@ static const char *supported(void) {
 }
 
 static void setup(int argc, char **argv) {
+    bench_waits();
     if (argc != 1)
         bench_fail("shell wants a number of copies");
     bench_number(argv[0], "the number of copies", 1, 256);

@@ -70,7 +70,8 @@ PREPARE = View(
     "prepare", "what a case makes once beforehand", 60909, host=(_CPUS,), tmp_bytes=1 << 30
 )
 TOOL = View("tool", "a tool that reads what others wrote", 60910, tmp_bytes=256 << 20)
-QEMU = View("qemu", "a booted native kernel, in QEMU", 60911, processes=64, proc=False)
+# As many threads as it likes for reading and writing files: it gives up where it gets none.
+QEMU = View("qemu", "a booted native kernel, in QEMU", 60911, proc=False)
 VIEWS = (BUILD, GUEST, HOST, PREPARE, TOOL, QEMU)
 
 

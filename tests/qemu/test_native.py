@@ -10,20 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from booting import booted, case
 from descendants import adopt, descendants
 from real_kernels import built_kernels
 
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
-from kdyno.machines.cpus import place
-from kdyno.machines.events import Events
-from kdyno.machines.program import guest_program
-from kdyno.machines.qemu import QemuBoot, start
-from kdyno.machines.session import Outcome, run_to_end
+from kdyno.machines.session import Outcome
 from kdyno.measure.builder import Built
-from kdyno.paths import cache_root
 from kdyno.store.verdict import Verdict
-from kdyno.suites.job import CaseJob, Job
 from kdyno.suites.record import CaseError, Sample
 
 EXPERIMENT = Path(__file__).with_name("known.toml")
@@ -44,36 +39,6 @@ def stock(built: Built) -> Image:
 @pytest.fixture(scope="module", autouse=True)
 def _guests_of_its_own() -> None:
     adopt()
-
-
-def case(bench: str, *args: str, operations: int = 5000, timeout_s: float = 20.0) -> CaseJob:
-    return CaseJob("test", bench, bench, args, None, operations, timeout_s)
-
-
-def booted(
-    image: Image,
-    *cases: CaseJob,
-    cmdline: str = "",
-    limit_s: float | None = None,
-    draw: int = 0,
-    sandboxed: bool = True,
-    memory: int = 128 << 20,
-) -> Outcome:
-    request = QemuBoot(
-        emulator=emulator.find(),
-        way="count",
-        kernel=image.kernel,
-        program=guest_program(cache_root(), image.word_bits),
-        job=Job(cases),
-        placement=place(1),
-        memory_bytes=memory,
-        cmdline=cmdline,
-        sandboxed=sandboxed,
-        limit_s=limit_s,
-        draw=draw,
-    )
-    with Events() as events:
-        return run_to_end(start(request, events), events)
 
 
 def counts(outcome: Outcome) -> list[tuple[tuple[int, int], ...]]:

@@ -78,11 +78,13 @@ def why_no_kvm() -> str:
     return ""
 
 
-def accelerator(way: Way, seed: int) -> list[str]:
+def accelerator(way: Way, seed: int, waits: bool = False) -> list[str]:
     """QEMU's words for the way, the clock and the CPU.
 
     With ``shift=0`` the guest's clock goes on by 1 ns with every instruction, and ``sleep=off``
-    lets it jump over idle time. Everything that chance could reach has a fixed seed.
+    lets it jump over idle time to the next timer. Everything that chance could reach has a fixed
+    seed. waits: for the host's files, while the only timer may be a case's time limit; there the
+    clock is not to jump.
     """
     if way == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
@@ -91,7 +93,7 @@ def accelerator(way: Way, seed: int) -> list[str]:
     return [
         *("-accel", "tcg,thread=single", "-cpu", CPU),
         *("-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", str(seed)),
-        *("-icount", "shift=0,sleep=off"),
+        *("-icount", f"shift=0,sleep={'on' if waits else 'off'}"),
     ]
 
 

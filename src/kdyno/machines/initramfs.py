@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_FOLDER, _FILE, _DEVICE = 0o040000, 0o100000, 0o020000
+_FOLDER, _FILE, _DEVICE, _LINK = 0o040000, 0o100000, 0o020000, 0o120000
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file, folder or character device. ``name`` is relative to the root."""
+    """One file, folder, link or character device. ``name`` is relative to the root."""
 
     name: str
     mode: int
@@ -29,6 +29,10 @@ def folder(name: str) -> Entry:
 
 def file(name: str, content: bytes, permissions: int) -> Entry:
     return Entry(name, _FILE | permissions, content)
+
+
+def link(name: str, target: str) -> Entry:
+    return Entry(name, _LINK | 0o777, target.encode())
 
 
 def device(name: str, major: int, minor: int) -> Entry:

@@ -5,23 +5,26 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kdyno.errors import UsageError
 from kdyno.machines import diagnosis, emulator, guest, initramfs
 from kdyno.machines.diagnosis import Diagnosis
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.events import Events
-from kdyno.machines.guest import Boot, Ground, Kind, handed, link_shared, supervised
+from kdyno.machines.guest import Boot, Ground, Kind, handed, supervised
 from kdyno.machines.listening import ENVIRONMENT, printable_words
 from kdyno.machines.pipes import Ended
 from kdyno.machines.process import Command, Pipes, ProcessSession
+from kdyno.machines.qmp import Monitor
 from kdyno.machines.session import Listener
 from kdyno.sandbox import Sandbox, hand_over
-from kdyno.suites.job import Job
+from kdyno.suites.job import OF_THE_HOST, Job
 from kdyno.suites.protocol import Transcript
-from kdyno.views import QEMU
+from kdyno.views import EMPTY, QEMU, Binds, named, system
 
 _KERNEL, _PROGRAM, _INITRD = "/tmp/vmlinux", "/tmp/kdyno-guest", "/tmp/initrd"
 _SHARED, _DISK, _PLUGIN = "/tmp/shared", "/tmp/kdyno.disk", "/tmp/count.so"
@@ -86,11 +89,15 @@ def start(
     return guest.start(request, events, listener, partial(_command, request), kind)
 
 
-def first_files(program: bytes, job: bytes, chance: Chance) -> bytes:
-    """The initramfs: the same bytes for the same arguments."""
+def first_files(program: bytes, job: bytes, chance: Chance, host: bool = False) -> bytes:
+    """The initramfs: the same bytes for the same arguments. host: it is to look like this machine's
+    root, whose folders are mounted into it."""
+    folders = sorted({"dev", "proc", "run", "sys", "tmp", *(EMPTY if host else ())})
+    links = [it for it in system() if host and it[0] == "--symlink"]
     return initramfs.archive(
         (
-            *map(initramfs.folder, ("dev", "proc", "run", "sys", "tmp")),
+            *map(initramfs.folder, folders),
+            *(initramfs.link(inside.lstrip("/"), target) for _, target, inside in links),
             initramfs.device("dev/console", 5, 1),
             initramfs.file("init", program, 0o755),
             initramfs.file("padding", b"\0" * chance.padding_bytes, 0o600),
@@ -114,24 +121,35 @@ class _Places:
 def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Command:
     disk_file, folder = ground.disk, ground.folder
     chance = Chance.of(request.draw)
-    files = first_files(request.program.read_bytes(), job, chance)
+    host = _host_folders(request.job)
+    files = first_files(request.program.read_bytes(), job, chance, bool(host))
     places = _Places(_KERNEL, _PROGRAM, _INITRD, _SHARED, _DISK, _PLUGIN)
     if folder is not None:
+        if _asks_for_folders(request.job):
+            raise UsageError(
+                "--no-sandbox: it is the sandbox that puts this machine's programs together for a "
+                "kernel in QEMU. Leave out --no-sandbox, or the cases that start programs"
+            )
         (folder / "initrd").write_bytes(files)
-        made = (folder / "initrd", link_shared(request, folder))
+        made = (str(folder / "initrd"), "")
         own = (request.kernel, request.program, *made, disk_file, request.plugin)
         places = _Places(*map(str, own))
     counts = None
     if request.counts is not None:
         counts = os.open(request.counts, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     passed = () if counts is None else (counts,)
+    pauser = monitor = None
+    if request.job.turns:
+        near, far = socket.socketpair()
+        pauser, monitor = Monitor(near), far.detach()
+        passed = (*passed, monitor)
     argv = [
         *supervised(request, places.program, pipes),
         *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
-        *qemu_command(request, chance, places, pipes.console, counts),
+        *qemu_command(request, chance, places, pipes.console, counts, monitor),
     ]
     if folder is not None:
-        return Command((*request.beside, *argv), passed, dict(ENVIRONMENT))
+        return Command((*request.beside, *argv), passed, dict(ENVIRONMENT), pauser)
     initrd = handed(files)
     if disk_file is not None:
         hand_over(disk_file, QEMU)
@@ -142,22 +160,30 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
             (request.program, _PROGRAM),
             *(((request.plugin, _PLUGIN),) if request.plugin is not None else ()),
             *((path, f"{_SHARED}/{name}") for path, name in request.shared),
+            *((path, f"{_SHARED}/host{inside}") for path, inside in host),
         ),
         writable=((disk_file, _DISK),) if disk_file is not None else (),
         files=((initrd, _INITRD),),
         devices=(emulator.KVM,) if request.way == "kvm" else (),
         tmp_bytes=QEMU_TMP_BYTES + len(files),
     ).argv(argv)
-    return Command((*request.beside, *argv), (initrd, *passed), dict(ENVIRONMENT))
+    return Command((*request.beside, *argv), (initrd, *passed), dict(ENVIRONMENT), pauser)
 
 
 QEMU_TMP_BYTES = 16 << 20
 
 
 def qemu_command(
-    request: QemuBoot, chance: Chance, places: _Places, console: int, counts: int | None = None
+    request: QemuBoot,
+    chance: Chance,
+    places: _Places,
+    console: int,
+    counts: int | None = None,
+    monitor: int | None = None,
 ) -> list[str]:
     """QEMU's own command line: a machine with as little in it as there can be.
+
+    console, counts, monitor: descriptors.
 
     Without a bus to search and tables to read a kernel is at its first program after 20 million
     instructions.
@@ -170,7 +196,7 @@ def qemu_command(
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         ),
         *("-machine", "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"),
-        *emulator.accelerator(request.way, chance.seed),
+        *emulator.accelerator(request.way, chance.seed, _waits(request)),
         *("-smp", str(len(request.placement.guest))),
         *("-m", f"{(request.memory_bytes - chance.memory_less_bytes) >> 10}k"),
         *("-add-fd", f"fd={console},set={_CONSOLE_SET}"),
@@ -181,13 +207,16 @@ def qemu_command(
         *("-device", "virtio-serial-device,max_ports=1"),
         *("-device", "virtconsole,chardev=channel"),
     ]
-    if request.shared and _asks_for_folders(request.job):
-        options = "security_model=none,readonly=on"
+    if _asks_for_folders(request.job):
+        options = "security_model=none,readonly=on,multidevs=remap"
         words += ["-fsdev", f"local,id=shared,path={places.shared},{options}"]
         words += ["-device", "virtio-9p-device,fsdev=shared,mount_tag=shared"]
     if request.disk_bytes:
         words += ["-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={places.disk}"]
         words += ["-device", "virtio-blk-device,drive=disk"]
+    if monitor is not None:
+        words += ["-chardev", f"socket,id=monitor,fd={monitor}"]
+        words += ["-mon", "chardev=monitor,mode=control"]
     if counts is not None:
         words += ["-plugin", f"file={places.plugin},fd={counts}"]
     words += ["-kernel", places.kernel, "-initrd", places.initrd]
@@ -195,8 +224,22 @@ def qemu_command(
 
 
 def _asks_for_folders(job: Job) -> bool:
-    """Whether a case names what the host shares: whoever does not is spared the device."""
-    return any("/run/kdyno/" in word for case in job.cases for word in case.args)
+    """Whether a case names or starts what is the host's: whoever does not is spared the device."""
+    by_name = any("/run/kdyno/" in word for case in job.cases for word in case.args)
+    return by_name or bool(_host_folders(job))
+
+
+def _waits(request: QemuBoot) -> bool:
+    return bool(request.disk_bytes) or _asks_for_folders(request.job)
+
+
+def _host_folders(job: Job) -> Binds:
+    """What a guest sees of this machine, each in its own place: the programs with all that they
+    need, and what command lines name. Nothing where no case starts any."""
+    if not any(case.bench in OF_THE_HOST for case in job.cases):
+        return ()
+    folders = [(Path(path), inside) for how, path, inside in system() if how != "--symlink"]
+    return (*folders, *named(*(case.args for case in job.cases)))
 
 
 def kernel_words(request: QemuBoot, chance: Chance) -> str:
@@ -207,6 +250,7 @@ def kernel_words(request: QemuBoot, chance: Chance) -> str:
             *("console=ttyS0", "quiet", "loglevel=3", "reboot=t", "panic=-1"),
             *emulator.clock_words(request.way),
             *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
+            *(["kdyno.counts=yes"] if request.way == "count" else []),
             *own,
             *chance.words.split(),
         )

@@ -26,7 +26,7 @@ def why_uncounted(case: Case) -> str:
     if case.uncounted:
         return case.uncounted
     if case.disk_bytes:
-        return "it waits for a disk, and a clock that counts jumps ahead while it waits"
+        return "it waits for a disk, and how long that takes is in no count"
     if any(name in _TIMES for word in case.program for name in placeholders(word)):
         return "it runs for so many seconds, by a clock that counts so many instructions"
     return ""

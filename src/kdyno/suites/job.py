@@ -17,6 +17,10 @@ _SYSCTL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:-]*\Z")
 _NONCE = re.compile(r"[0-9a-f]{32}\Z")
 
 
+OF_THE_HOST = frozenset({"run", "shell", "program"})
+"""Benchmarks of the guest program that start programs of this machine."""
+
+
 @dataclass(frozen=True)
 class CaseJob:
     """One case as the guest program runs it. Exactly one of seconds, operations is set."""

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""One boot of a native kernel, counted, for the tests of this folder."""
+
+from __future__ import annotations
+
+from kdyno.kernels.image import Image
+from kdyno.machines import emulator
+from kdyno.machines.cpus import place
+from kdyno.machines.events import Events
+from kdyno.machines.program import guest_program
+from kdyno.machines.qemu import QemuBoot, start
+from kdyno.machines.session import Listener, Outcome, run_to_end
+from kdyno.paths import cache_root
+from kdyno.suites.job import CaseJob, Job
+
+
+def case(bench: str, *args: str, operations: int = 5000, timeout_s: float = 20.0) -> CaseJob:
+    return CaseJob("test", bench, bench, args, None, operations, timeout_s)
+
+
+def command(*words: str, operations: int = 1) -> CaseJob:
+    """A program of this machine's, run once before it is measured."""
+    return case("run", "--", *words, operations=operations, timeout_s=60.0)
+
+
+def booted(
+    image: Image,
+    *cases: CaseJob,
+    cmdline: str = "",
+    limit_s: float | None = None,
+    draw: int = 0,
+    sandboxed: bool = True,
+    memory: int = 128 << 20,
+    disk_bytes: int = 0,
+    listener: Listener = lambda _case: None,
+) -> Outcome:
+    request = QemuBoot(
+        emulator=emulator.find(),
+        way="count",
+        kernel=image.kernel,
+        program=guest_program(cache_root(), image.word_bits),
+        job=Job(cases),
+        placement=place(1),
+        memory_bytes=memory,
+        cmdline=cmdline,
+        sandboxed=sandboxed,
+        limit_s=limit_s,
+        draw=draw,
+        disk_bytes=disk_bytes,
+        disk_parent=cache_root() / "disks",
+    )
+    with Events() as events:
+        return run_to_end(start(request, events, listener), events)
