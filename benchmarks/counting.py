@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""Instructions counted in QEMU, held against what is known of them (about 6 minutes).
+
+    python -m benchmarks.counting [FIGURE ...] [--json FILE]
+
+Figures: boot, same, known, layout, suite, profile; and by name only, because it takes two clean
+builds: clean. Only `boot`, `suite`, `profile` and `clean` are times: the counts come out the same
+whatever else the machine does, and `same` loads all of its CPUs on purpose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.kernels import told
+from benchmarks.speed import Figure, finish, timed
+from kdyno.experiment.model import Experiment
+from kdyno.kernels.build import build
+from kdyno.labs.profile.counts import count
+from kdyno.machines.session import Outcome
+from kdyno.measure import bench as booting
+from kdyno.measure.bench import Bench, plan_of
+from kdyno.measure.benches import bench_of
+from kdyno.measure.builder import build_all, check
+from kdyno.measure.execution import Options
+from kdyno.paths import cache_root, data_root
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.suites.record import Sample
+from kdyno.verbs.options import load
+
+EXPERIMENTS = data_root() / "experiments"
+KNOWN, LAYOUT = EXPERIMENTS / "known-path.toml", EXPERIMENTS / "layout.toml"
+WORK = {"syscall": 50_000, "pipe": 15_000, "fscopy-1024": 20_000}
+"""Operations of the cases whose counts are looked at by themselves."""
+OF_PLACE = {"umask": "syscall", "pipe": "pipe", "file": "fscopy-1024"}
+"""The first word of a variant's name, and the case that its place is in the path of."""
+BOOTS = 10
+
+
+def bench(file: Path, *variants: str, cases: Sequence[str] = ()) -> Bench:
+    """Of these variants alone, with their kernels built."""
+    experiment, suites = load(file)
+    kept = tuple(it for it in experiment.variants if not variants or it.name in variants)
+    uses = tuple(replace(it, cases=tuple(cases) or it.cases) for it in experiment.suites)
+    experiment = replace(experiment, variants=kept, suites=uses)
+    cache = cache_root()
+    images = build_all(experiment, check(experiment, cache, lambda *_: None), cache).images
+    return bench_of(experiment, suites, images, None, cache, True, lambda _text: None)
+
+
+def booted(made: Bench, cases: Mapping[str, int]) -> Outcome:
+    """The baseline, once, with so many operations of each case."""
+    jobs = tuple(
+        replace(job, seconds=None, operations=cases[job.case])
+        for job in made.jobs
+        if job.case in cases
+    )
+    outcome = booting.boot(made, plan_of(made, made.experiment.baseline, jobs))
+    assert outcome.host.status == "ok", outcome.host
+    return outcome
+
+
+def cpu_s(outcome: Outcome) -> float:
+    return (outcome.host.user_s or 0.0) + (outcome.host.sys_s or 0.0)
+
+
+@contextmanager
+def loaded() -> Iterator[None]:
+    """A process on every CPU that never stops computing."""
+    children = [
+        multiprocessing.Process(target=_busy, args=(cpu,), daemon=True)
+        for cpu in sorted(os.sched_getaffinity(0))
+    ]
+    for child in children:
+        child.start()
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+
+
+def _busy(cpu: int) -> None:
+    os.sched_setaffinity(0, {cpu})
+    while True:
+        pass
+
+
+def boot() -> list[Figure]:
+    made = bench(KNOWN, "stock")
+    took = [cpu_s(booted(made, {})) for _ in range(5)]
+    how = f"median of 5, {min(took):.2f} to {max(took):.2f}"
+    return [Figure("boot to power-off, counted", statistics.median(took), "CPU s", 0.8, how=how)]
+
+
+def same() -> list[Figure]:
+    made = bench(KNOWN, "stock")
+    seen: dict[str, set[tuple[tuple[int, int], ...]]] = {name: set() for name in WORK}
+    with loaded():
+        for _ in range(BOOTS):
+            said = booted(made, WORK).transcript
+            for number, name in enumerate(it.case for it in made.jobs if it.case in WORK):
+                sample = said.result(number)
+                assert isinstance(sample, Sample), sample
+                seen[name].add(sample.reps)
+    most = max(map(len, seen.values()))
+    how = f"{BOOTS} boots of {', '.join(seen)} beside a load on every CPU"
+    return [Figure("different counts of one case", most, "", 1, how=how)]
+
+
+def known() -> list[Figure]:
+    effects = told("run", str(KNOWN))["effects"]
+    off = {}
+    for it in effects:
+        place, _, number = it["variant"].partition("-")
+        more = int(number) if it["case"] == OF_PLACE[place] else 0
+        off[it["variant"], it["case"]] = abs(it["value"] - it["baseline_value"] - more)
+    worst = max(off, key=lambda name: off[name])
+    how = f"{len(off)} effects of n = 1, 5, 41 in three places; worst: {' in '.join(worst)}"
+    inexact = sum(not it["exact"] for it in effects)
+    return [
+        Figure("n known instructions: off by, at most", off[worst], "instr", 0.0005, how=how),
+        Figure("of these, effects that are not exact", inexact, "", 0),
+    ]
+
+
+def layout() -> list[Figure]:
+    effects = told("run", str(LAYOUT))["effects"]
+    exact = {_name(it): abs(it["ratio"] - 1) * 100 for it in effects if it["exact"]}
+    others = {_name(it): it["ci"] for it in effects if not it["exact"]}
+    missing = [name for name, ends in others.items() if not (ends and ends[0] <= 1 <= ends[1])]
+    widest = max((ends[1] - ends[0] for ends in others.values() if ends), default=0.0)
+    how = f"{len(others)} intervals, the widest {100 * widest:.2f} %; {', '.join(missing)}"
+    return [
+        Figure("layout alone: the largest exact effect", max(exact.values()), "%", 0.0005,
+               how=", ".join(exact)),
+        Figure("layout alone: intervals without 0", len(missing), "", 0, how=how.rstrip("; ")),
+    ]  # fmt: skip
+
+
+def _name(effect: Any) -> str:
+    return f"{effect['variant']} {effect['case']}"
+
+
+def suite() -> list[Figure]:
+    """The whole of unixbench but its controls: two kernels, from the beginning to the verdict."""
+    cases = [it.name for it in load_suites()["unixbench"].cases if not it.control]
+    text = KNOWN.read_text(encoding="utf-8")
+    begin = text.index("cases = ")
+    text = text[:begin] + f"cases = {cases}" + text[text.index("\n", begin) :]
+    with tempfile.TemporaryDirectory(prefix="kdyno-counting-") as folder:
+        file = Path(folder) / "suite.toml"
+        file.write_text(text.replace("'", '"'), encoding="utf-8")
+        found: list[Any] = []
+        took = timed(lambda: found.append(told("run", str(file), "--variant", "pipe-41")))
+    effects = found[0]["effects"]
+    exact = sum(it["exact"] for it in effects)
+    boots = found[0]["boots"]["stock"]
+    how = f"{len(effects)} cases, {exact} exact, {boots} boots of each kernel"
+    return [Figure("unixbench's kernel cases, two kernels", took, "s", 90, how=how)]
+
+
+def profile() -> list[Figure]:
+    experiment, suites = load(KNOWN)
+    experiment = _only(experiment, ("stock", "pipe-41"), ("pipe",))
+    options = Options(cache=cache_root(), runs=Path())
+    spent: list[float] = []
+    plain, mine = count(experiment, suites, options)
+    effects = told("run", str(KNOWN), "--variant", "pipe-41", "--case", "pipe")["effects"]
+    (counted,) = (it["value"] - it["baseline_value"] for it in effects)
+    ratio = (mine.total - plain.total) / counted
+    made = bench(KNOWN, "stock")
+    for with_plugin in (False, True):
+        spent.append(statistics.median(_boot_s(made, with_plugin) for _ in range(3)))
+    how = f"{mine.total - plain.total:.4f} against {counted:.4f}"
+    slower = f"{spent[1]:.2f} against {spent[0]:.2f} CPU s of a boot with {', '.join(WORK)}"
+    return [
+        Figure("profile's sum ÷ counted difference, off 1 by", abs(ratio - 1), "", 1e-4, how=how),
+        Figure("a boot that is profiled, slower", spent[1] / spent[0], "×", 3, how=slower),
+    ]
+
+
+def _only(experiment: Experiment, variants: Sequence[str], cases: tuple[str, ...]) -> Experiment:
+    kept = tuple(it for it in experiment.variants if it.name in variants)
+    uses = tuple(replace(it, cases=cases) for it in experiment.suites)
+    return replace(experiment, variants=kept, suites=uses)
+
+
+def _boot_s(made: Bench, with_plugin: bool) -> float:
+    from kdyno.machines.plugin import COUNTS
+
+    jobs = tuple(
+        replace(job, seconds=None, operations=WORK[job.case])
+        for job in made.jobs
+        if job.case in WORK
+    )
+    plan = plan_of(made, "stock", jobs)
+    with tempfile.TemporaryDirectory() as folder:
+        if with_plugin:
+            plan = replace(plan, left=((COUNTS, Path(folder) / COUNTS),))
+        outcome = booting.boot(made, plan)
+    assert outcome.host.status == "ok", outcome.host
+    return cpu_s(outcome)
+
+
+def clean() -> list[Figure]:
+    """A native kernel and a UML one, each in a cache of its own without ccache's help."""
+    seconds = {}
+    for arch, file in (("um", EXPERIMENTS / "simd-memcpy.toml"), ("x86_64", KNOWN)):
+        experiment, _ = load(file)
+        stock = _only(experiment, ("stock",), ())
+        recipe = check(stock, cache_root(), lambda *_: None).of["stock"]
+        with tempfile.TemporaryDirectory(dir=cache_root(), prefix="bench-") as folder:
+            seconds[arch] = timed(lambda r=recipe, f=folder: build(r, Path(f), name="stock"))
+        print(f"  built {arch} in {seconds[arch]:.0f} s", file=sys.stderr, flush=True)
+    how = f"{seconds['x86_64']:.0f} s against {seconds['um']:.0f} s"
+    ratio = seconds["x86_64"] / seconds["um"]
+    return [Figure("clean build: x86-64 ÷ UML", ratio, "×", 1.3, how=how)]
+
+
+FIGURES: dict[str, Callable[[], list[Figure]]] = {
+    it.__name__: it for it in (boot, same, known, layout, suite, profile, clean)
+}
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("figures", nargs="*", choices=[*FIGURES, []], metavar="FIGURE")
+    arguments.add_argument("--json", metavar="FILE", type=Path)
+    given = arguments.parse_args()
+    names = given.figures or [name for name in FIGURES if name != "clean"]
+    return finish([figure for name in names for figure in FIGURES[name]()], given.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
