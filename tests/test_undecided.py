@@ -39,6 +39,8 @@ def refused(experiment: Experiment) -> str:
         ("xbench", "memory.system.fill", "its time is that of caches and memory"),
         ("perf-bench", "mem-memcpy", "its time is that of caches and memory"),
         ("xbench", "thread.lock_contention", "that want one lock is time"),
+        ("hackbench", "pipes", "are switched hangs on single instructions"),
+        ("perf-bench", "sched-messaging", "are switched hangs on single instructions"),
         ("sysbench", "cpu", "it runs for so many seconds"),
         ("stress-ng", "pipe", "it runs for so many seconds"),
         ("fio", "write-4k", "it waits for a disk"),
@@ -53,8 +55,8 @@ def test_a_case_that_a_count_does_not_decide_is_refused(suite: str, case: str, w
     assert 'metric = "time" does' in text and "insist = true counts all the same" in text
 
 
-def test_the_cases_of_unixbench_and_hackbench_are_decided() -> None:
-    for suite in ("unixbench", "hackbench", "apachebench", "kernel-compile"):
+def test_the_cases_of_unixbench_and_of_a_compiler_are_decided() -> None:
+    for suite in ("unixbench", "apachebench", "kernel-compile", "run"):
         assert {why_uncounted(case) for case in SUITES[suite].cases} == {""}
 
 

@@ -95,7 +95,8 @@ cases = ["write-4k"]
 
 """
     file = tmp_path / "programs.toml"
-    file.write_text(text[:head] + suites + text[tail:] + "insist = true\nmax_boots = 2\n")
+    text = text[:head] + suites + text[tail:] + "insist = true\nmax_boots = 2\n"
+    file.write_text(text.replace('"128M"', '"256M"'))
     found = tmp_path / "verdict.json"
     line = [sys.executable, "-m", "kdyno", "run", file, "--quick", "--runs", tmp_path / "runs"]
     done = subprocess.run(
@@ -106,6 +107,5 @@ cases = ["write-4k"]
     effects = {it["case"]: it for it in verdict["effects"]}
     assert {it["unit"] for it in effects.values()} == {"instructions/operation"}
     assert all(1e6 < it["value"] < 1e10 for it in effects.values())
-    assert abs(effects["pipes"]["ratio"] - 1) < 0.1
-    (flag,) = [it["text"] for it in verdict["flags"] if it["kind"] == "not-decided"]
-    assert "fio/write-4k: it waits for a disk" in flag
+    first, second = [it["text"] for it in verdict["flags"] if it["kind"] == "not-decided"]
+    assert "hackbench/pipes: how often" in first and "fio/write-4k: it waits" in second

@@ -61,6 +61,14 @@ def test_an_empty_job_boots_and_says_what_it_is(stock: Image) -> None:
     assert "-icount" in outcome.command
 
 
+@pytest.mark.parametrize(
+    ("words", "copies"), [("", "plain"), ("setcpuid=fsrm", "fsrm"), ("setcpuid=erms", "erms")]
+)
+def test_a_kernel_tells_how_it_copies(stock: Image, words: str, copies: str) -> None:
+    hello = booted(stock, cmdline=words).transcript.hello
+    assert hello is not None and hello.copies == copies
+
+
 def test_counts_agree_to_the_last_digit_in_and_outside_the_sandbox(stock: Image) -> None:
     job = (case("syscall", operations=20_000), case("pipe", operations=5_000))
     first = counts(booted(stock, *job))

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PROGRAMS = {"32-bit": 32, "64-bit": 64}
 """What ``programs`` of a variant may say."""
+
+NATIVE_COPIES: Mapping[str, tuple[str, ...]] = {"erms": ("fsrm",), "plain": ("fsrm", "erms")}
+"""``memcpy`` of a native kernel that is told to see less of its CPU → the features that its
+alternatives are not to see. It is the same image, with other words on its command line."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Variant:
     cmdline: str = ""
     sysctl: tuple[tuple[str, str], ...] = ()
     memcpy: str | None = None
-    """Name of a routine, or the path of a person's own file."""
+    """Name of a routine, one of NATIVE_COPIES, or the path of a person's own file."""
     routines: tuple[tuple[str, str], ...] = ()
     """(function, routine) pairs for memmove, memset, copy_page and clear_page, sorted."""
     best: tuple[tuple[str, str], ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import NATIVE_COPIES, Variant
 from kdyno.experiment.table import Table, is_file
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.reading.mistakes import Mistakes, quoted
@@ -32,7 +32,7 @@ def read_memcpy(table: Table, folder: Path, vocabulary: Vocabulary) -> str | Non
     raw = table.raw("memcpy")
     if isinstance(raw, str) and is_file_name(raw):
         return _file(table, table.at("memcpy"), raw, folder)
-    allowed = tuple(dict.fromkeys((OWN_MEMCPY, BEST, *vocabulary.routines)))
+    allowed = tuple(dict.fromkeys((OWN_MEMCPY, BEST, *vocabulary.routines, *NATIVE_COPIES)))
     if not isinstance(raw, list):
         return table.word("memcpy", allowed, "") or None
     return _first(table, table.texts("memcpy"), allowed, folder, vocabulary)
@@ -119,7 +119,7 @@ def _first(
     runs = [
         name
         for name in wanted
-        if name in (OWN_MEMCPY, BEST)
+        if name in (OWN_MEMCPY, BEST, *NATIVE_COPIES)
         or vocabulary.runs_here(name if is_file_name(name) else f"{prefix}{name}")
     ]
     # None of them runs here: whoever builds refuses or skips the first, with the reason.

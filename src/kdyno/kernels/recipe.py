@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import ConfigFragment, Variant
+from kdyno.experiment.model import NATIVE_COPIES, ConfigFragment, Variant
 from kdyno.kernels import changes as changing
 from kdyno.kernels import foreign
 from kdyno.kernels.arch import Arch, arch
@@ -78,6 +78,11 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
     not there, or the memory routine does not go with the architecture.
     """
     chosen = arch(variant.arch)
+    if variant.memcpy in NATIVE_COPIES and chosen.name != "x86_64":
+        raise UsageError(
+            f"variant {variant.name!r}: memcpy = {variant.memcpy!r} is for arch 'x86_64', whose "
+            f"kernels choose by the CPU's features; arch {chosen.name!r} does not"
+        )
     placed: dict[str, str] = {}
     patches = variant.patches
     if routines := of_variant(variant.memcpy, variant.routines):

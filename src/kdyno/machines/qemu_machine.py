@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import NATIVE_COPIES, Variant
 from kdyno.machines import emulator
 from kdyno.machines.cpus import first
 from kdyno.machines.emulator import Way
@@ -57,6 +58,7 @@ class Qemu:
         self._emulator = emulator.find()
         self._way: Way = way_of(setup.asked)
         self.clock = Events()
+        self._copies: dict[str, str] = {}
         for name in setup.images:
             self._program(name)
 
@@ -72,7 +74,14 @@ class Qemu:
 
     def caveats(self) -> tuple[Flag, ...]:
         kind, text = _CAVEATS[self._way]
-        return (Flag(kind=kind, text=text.format(described=self.emulator)),)
+        return (Flag(kind=kind, text=text.format(described=self.emulator) + self._told_copies()),)
+
+    def _told_copies(self) -> str:
+        """What the booted kernels' alternatives made of memcpy; nothing before ``probe``."""
+        seen = self._copies
+        if len(set(seen.values())) <= 1:
+            return "".join(f"; memcpy here: {how}" for how in set(seen.values()))
+        return f"; memcpy here: {', '.join(f'{name} {how}' for name, how in seen.items())}"
 
     @property
     def emulator(self) -> str:
@@ -97,10 +106,12 @@ class Qemu:
     def probe(self, told: Told) -> None:
         """Every image once with nothing to do; KVM is believed after the first of them."""
         for name in self._setup.images:
-            host = self._probed(name).host
+            outcome = self._probed(name)
+            host = outcome.host
             if self._way == "kvm" and host.status != "ok":
                 self._without_kvm(f"{name} did not boot under it: {host.reason}: {host.text}")
             if host.status == "ok":
+                self._copies |= self._copies_of(name, outcome)
                 continue
             if host.reason in ("sandbox", "emulator"):
                 raise ToolError(f"QEMU does not start: {host.text}")
@@ -109,6 +120,13 @@ class Qemu:
     def _probed(self, name: str) -> Outcome:
         session = self.open(Plan(name, Job()), limit_s=_PROBE_S if self._way == "kvm" else None)
         return run_to_end(session, self.clock)
+
+    def _copies_of(self, name: str, outcome: Outcome) -> dict[str, str]:
+        """How the kernel copies: a routine that was built in, else as it told of itself."""
+        hello, routine = outcome.transcript.hello, self._setup.variants[name].memcpy
+        if routine and routine not in NATIVE_COPIES:
+            return {name: Path(routine).stem}
+        return {name: hello.copies} if hello is not None and hello.copies else {}
 
     def _without_kvm(self, why: str) -> None:
         raise ToolError(_no_kvm(why))
@@ -135,7 +153,7 @@ class Qemu:
             job=plan.job,
             placement=first(setup.placement, cpus),
             memory_bytes=setup.memory_bytes,
-            cmdline=f"{variant.cmdline} {plan.cmdline}".strip(),
+            cmdline=" ".join((*_cleared(variant), variant.cmdline, plan.cmdline)).strip(),
             sandboxed=setup.sandboxed,
             limit_s=limit_s or setup.timeout_s,
             shared=plan.shared,
@@ -150,6 +168,11 @@ class Qemu:
 
     def close(self) -> None:
         self.clock.close()
+
+
+def _cleared(variant: Variant) -> tuple[str, ...]:
+    features = NATIVE_COPIES.get(variant.memcpy or "", ())
+    return (f"clearcpuid={','.join(features)}",) if features else ()
 
 
 def check(asked: Asked) -> None:

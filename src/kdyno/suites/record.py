@@ -31,6 +31,8 @@ class Hello:
     mem_kb: int
     mono_ns: int
     """Guest clock; with the one of Bye against the host's clock, how the guest's clock runs."""
+    copies: str = ""
+    """How a native kernel copies by its CPU's features: fsrm, erms or plain; empty: not known."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,7 @@ def read(data: dict[str, Any], cases: int) -> Record:
             fields.whole("cpus"),
             fields.whole("mem_kb"),
             fields.whole("mono_ns"),
+            fields.text("copies") if "copies" in data else "",
         )
     if kind == "begin":
         return Begin(case(), fields.text("bench"), fields.whole("mono_ns"))

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kdyno.errors import UsageError
+from kdyno.experiment.model import NATIVE_COPIES
 from kdyno.experiment.routines import is_file_name
 from kdyno.paths import data_root
 from kdyno.reading.mistakes import meant
@@ -40,6 +41,11 @@ PAGES_PATCH = "um-page-routines.patch"
 OWN_PAGES = "plain"
 """The routine that does what the macro did, for the page function that is not asked for."""
 
+_NOT_NATIVE = (
+    ". A native kernel's vector registers hold a process's values: every copy would have to stand "
+    "between kernel_fpu_begin() and kernel_fpu_end(), which take longer than most copies and are "
+    "not allowed everywhere that memcpy is"
+)
 _KEYS = ("help", "requires", "source", "arch")
 _OPTIONAL = ("function",)
 _LINE = re.compile(r"^[ \t]*\*[ \t]*([a-z]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
@@ -188,14 +194,15 @@ def kernel_source(routine: Routine, arch: str = "um") -> dict[str, str]:
     if arch not in routine.archs:
         raise UsageError(
             f"{routine.function} = {routine.name!r} cannot go into a kernel of arch {arch!r}, "
-            f"only into {', '.join(routine.archs)}"
+            f"only into {', '.join(routine.archs)}{'' if arch == 'um' else _NOT_NATIVE}"
         )
     return {FUNCTIONS[routine.function]: flatten(routine.path)}
 
 
 def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple[Routine, ...]:
-    """The routines that a variant asks for; UsageError for one that is not there."""
-    asked = [("memcpy", memcpy)] if memcpy is not None else []
+    """The routines that a variant asks for, as far as they are files; UsageError for one that is
+    not there."""
+    asked = [] if memcpy is None or memcpy in NATIVE_COPIES else [("memcpy", memcpy)]
     return tuple(find_routine(name, function) for function, name in [*asked, *routines])
 
 

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Which memcpy a native kernel has: chosen by the features that it sees, and told by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kdyno.errors import UsageError
+from kdyno.experiment.loader import parse
+from kdyno.experiment.model import Experiment, Variant
+from kdyno.kernels.image import Image
+from kdyno.kernels.recipe import recipe_of
+from kdyno.kernels.routines.routine import find_routine, kernel_source, of_variant
+from kdyno.kernels.source import Tree
+from kdyno.machines import qemu_machine
+from kdyno.machines.cpus import Placement
+from kdyno.machines.emulator import Emulator
+from kdyno.machines.machine import Asked, Plan, Setup
+from kdyno.machines.qemu import QemuBoot
+from kdyno.machines.qemu_machine import Qemu
+from kdyno.machines.session import Outcome
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.store.boot import BootHost
+from kdyno.suites.catalogue import load
+from kdyno.suites.job import Job
+from kdyno.suites.protocol import Transcript
+from kdyno.suites.record import Hello, Nonsense, read
+
+TEXT = """
+name = "copies"
+question = "?"
+baseline = "stock"
+[kernel]
+source = "debian:linux-source-7.3"
+config = ["bench"]
+[variant.stock]
+[variant.erms]
+memcpy = "erms"
+[variant.plain]
+memcpy = ["plain", "avx2"]
+[machine]
+kind = "qemu"
+[[suite]]
+name = "unixbench"
+cases = ["pipe"]
+"""
+
+
+def read_experiment(text: str = TEXT) -> Experiment:
+    return parse(text, "copies.toml", Path.cwd(), vocabulary(load()))
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, folder: Path, *variants: Variant) -> Qemu:
+    found = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
+    monkeypatch.setattr(qemu_machine.emulator, "find", lambda: found)
+    monkeypatch.setattr(qemu_machine, "guest_program", lambda _cache, _bits: folder / "guest")
+    (folder / "config").touch()
+    image = Image("d", folder, "x86_64", 64, "7.3", {})
+    named = {it.name: it for it in variants}
+    images = dict.fromkeys(named, image)
+    placement = Placement(frozenset((0,)), frozenset((0,)))
+    asked = Asked("instructions")
+    return Qemu(Setup(named, images, placement, 1 << 28, None, 1, folder, True, asked))
+
+
+def test_features_are_cleared_on_the_command_line_of_the_same_image(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    variants = read_experiment().variants
+    assert [it.memcpy for it in variants] == [None, "erms", "plain"]
+    assert [of_variant(it.memcpy, it.routines) for it in variants] == [()] * 3
+    asked: list[QemuBoot] = []
+    made = machine(monkeypatch, tmp_path, *variants)
+    monkeypatch.setattr(qemu_machine, "start", lambda request, *_: asked.append(request))
+    for it in variants:
+        made.open(Plan(it.name, Job(), cmdline="quiet"))
+    assert [it.cmdline.split() for it in asked] == [
+        ["quiet"], ["clearcpuid=fsrm", "quiet"], ["clearcpuid=fsrm,erms", "quiet"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ["um", "i386"])
+def test_a_kernel_that_does_not_choose_cannot_be_told_to(arch: str, tmp_path: Path) -> None:
+    variant = Variant("mine", "", arch=arch, memcpy="plain")
+    with pytest.raises(UsageError, match=f"for arch 'x86_64', whose kernels .*arch '{arch}' does"):
+        recipe_of(variant, Tree(tmp_path, "d", "linux", "7.3"))
+
+
+def test_a_simd_routine_in_a_native_kernel_is_refused_with_the_reason() -> None:
+    with pytest.raises(UsageError, match=r"only into um\. A native .*kernel_fpu_begin\(\)"):
+        kernel_source(find_routine("avx2"), "x86_64")
+    assert kernel_source(find_routine("fsrm"), "x86_64")
+
+
+def hello(**more: object) -> Hello:
+    said = {"t": "hello", "protocol": 1, "release": "7.3", "machine": "x86_64", **more}
+    found = read({**said, "word_bits": 64, "cpus": 1, "mem_kb": 1, "mono_ns": 1}, 0)
+    assert isinstance(found, Hello)
+    return found
+
+
+def test_a_guest_tells_how_its_kernel_copies() -> None:
+    assert hello(copies="erms").copies == "erms" and hello().copies == ""
+    with pytest.raises(Nonsense, match="copies is not text"):
+        hello(copies=1)
+
+
+def test_what_the_booted_kernels_chose_stands_beside_the_verdict(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = {"stock": "fsrm", "erms": "erms", "plain": "plain", "built": "fsrm"}
+    built = Variant("built", "", arch="x86_64", memcpy="overlap-general")
+    made = machine(monkeypatch, tmp_path, *read_experiment().variants, built)
+
+    def probed(name: str) -> Outcome:
+        transcript = Transcript(cases=0, hello=hello(copies=said[name]))
+        return Outcome(BootHost(status="ok"), transcript, b"", ())
+
+    monkeypatch.setattr(made, "_probed", probed)
+    assert "memcpy here" not in made.caveats()[0].text
+    made.probe(lambda _text: None)
+    told = "; memcpy here: stock fsrm, erms erms, plain plain, built overlap-general"
+    assert made.caveats()[0].text.endswith(told)
+    said |= dict.fromkeys(said, "plain")
+    alone = machine(monkeypatch, tmp_path, Variant("stock", "", arch="x86_64"))
+    monkeypatch.setattr(alone, "_probed", probed)
+    alone.probe(lambda _text: None)
+    assert alone.caveats()[0].text.endswith("; memcpy here: plain")
