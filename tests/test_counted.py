@@ -65,7 +65,17 @@ def test_a_case_that_is_counted_has_less_for_better_and_no_index() -> None:
     assert (case.figure, case.baseline) == (None, None)
 
 
-def test_the_score_is_the_cheapest_part_for_a_tick_only_adds() -> None:
+def test_the_score_is_what_most_parts_agree_in() -> None:
+    """As a copy of files had it: the fourth part has one step to the file's beginning less, and a
+    tick or not, by the draw."""
+    case = counted(PIPE)
+    usual = [(1752, 3997002)] * 3
+    for fourth in (3999475, 3995963):
+        reps = [(1752, 4007755), *usual[:2], (1752, fourth), *usual[2:]]
+        assert score_of(case, reps) == 3997002 / 1752
+
+
+def test_where_no_parts_agree_the_score_is_the_cheapest_for_a_tick_only_adds() -> None:
     case = counted(dataclasses.replace(PIPE, scale=3.0))
     assert score_of(case, [(10, 1200), (10, 1005), (20, 2000), (10, 1001)]) == 100.0
 

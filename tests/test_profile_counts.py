@@ -10,7 +10,7 @@ import pytest
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
 from kdyno.labs.profile.count_tables import as_json, differences, parts
-from kdyno.labs.profile.counts import CaseCounts, by_function, cheapest, read_parts, require
+from kdyno.labs.profile.counts import CaseCounts, by_function, read_parts, require, steadiest
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.machines import plugin
 from kdyno.machines.emulator import Emulator
@@ -58,12 +58,12 @@ def test_functions_are_the_kernels_or_the_programs() -> None:
     }
 
 
-def test_the_cheapest_part_is_the_score_and_has_no_tick() -> None:
+def test_the_steadiest_part_is_the_score_and_has_no_tick() -> None:
     reps = [(10, 1200), (10, 1005), (10, 1000), (10, 1000), (10, 1000)]
     chosen = [{0: at} for at in range(5)]
-    assert cheapest(reps, chosen) == (10, chosen[2])
+    assert steadiest(reps, chosen) == (10, chosen[2])
     with pytest.raises(ToolError, match="4 parts of a case that had 5"):
-        cheapest(reps, chosen[:4])
+        steadiest(reps, chosen[:4])
 
 
 def counted(variant: str, pipe: float) -> CaseCounts:

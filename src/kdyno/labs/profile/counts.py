@@ -26,6 +26,7 @@ from kdyno.measure.counted_work import with_counted_work
 from kdyno.measure.execution import Options, built_of
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.record import Sample
+from kdyno.suites.score import steady
 
 Where = Literal["kernel", "user"]
 Function = tuple[Where, str]
@@ -44,7 +45,7 @@ class CaseCounts:
     case: str
     variant: str
     operations: int
-    """Of the part that was counted: the cheapest of five."""
+    """Of the part that was counted, see ``suites.score.steady``."""
     functions: Mapping[Function, float]
 
     @property
@@ -104,17 +105,17 @@ def _of_variant(bench: Bench, name: str) -> Iterator[CaseCounts]:
             raise ToolError(f"{name}: {job.suite}/{job.case} gave no result")
         own = parts[at : at + len(said.reps)]
         at += len(said.reps)
-        operations, part = cheapest(said.reps, own)
+        operations, part = steadiest(said.reps, own)
         functions = by_function(part, kernel, guest)
         each = {function: total / operations for function, total in functions.items()}
         yield CaseCounts(job.suite, job.case, name, int(operations), each)
 
 
-def cheapest(reps: Sequence[tuple[float, float]], parts: Sequence[Part]) -> tuple[float, Part]:
+def steadiest(reps: Sequence[tuple[float, float]], parts: Sequence[Part]) -> tuple[float, Part]:
     """(operations, part) of the repetition that is the score of the case."""
     if len(reps) != len(parts):
         raise ToolError(f"QEMU saw {len(parts)} parts of a case that had {len(reps)}")
-    chosen = min(range(len(reps)), key=lambda at: reps[at][1] / reps[at][0])
+    chosen = steady(reps)
     return reps[chosen][0], parts[chosen]
 
 
