@@ -62,7 +62,14 @@ def test_commands_are_a_shells(path: Path) -> None:
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
 def test_every_file_that_is_named_is_there(path: Path) -> None:
     root = FOLDER.parent.parent
-    named = re.findall(r"\.kdyno/tool/((?:docs|setup)[\w./-]*)", path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    for experiment in ("speed", "count"):
+        assert "KDYNO_EXPERIMENT: speed # or count" in text
+        filled = text.replace("$KDYNO_EXPERIMENT", experiment)
+        _all_there(root, re.findall(r"\.kdyno/tool/((?:docs|setup)[\w./-]*)", filled))
+
+
+def _all_there(root: Path, named: list[str]) -> None:
     assert len(named) == 3
     assert [name for name in named if not (root / name).is_file()] == []
 
@@ -80,9 +87,13 @@ def test_gitlab_retries_errors_only() -> None:
     assert "gate.sh" in job["script"][-1]
 
 
-def test_the_experiment_is_one() -> None:
-    text = (FOLDER / "speed.toml").read_text(encoding="utf-8")
-    found = parse(text, "speed.toml", FOLDER, vocabulary(load()))
+@pytest.mark.parametrize(
+    ("name", "metric", "machine"), [("speed", "time", "uml"), ("count", "instructions", "qemu")]
+)
+def test_the_experiment_is_one(name: str, metric: str, machine: str) -> None:
+    text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    found = parse(text, f"{name}.toml", FOLDER, vocabulary(load()))
+    assert (found.measure.metric, found.machine.kind) == (metric, machine)
     assert [it.source.partition("#")[2] for it in found.variants] == ["HEAD^1", "HEAD"]
 
 
