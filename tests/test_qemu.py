@@ -239,3 +239,17 @@ def test_a_guest_that_is_counted_is_not_under_kvm(monkeypatch: pytest.MonkeyPatc
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
     with pytest.raises(UsageError, match=r'accel = "kvm" and .*instructions'):
         KINDS["qemu"].check(Asked("instructions", "kvm"))
+
+
+def test_a_qemu_in_an_odd_place_is_seen_with_what_it_was_installed_with(tmp_path: Path) -> None:
+    program = tmp_path / "usr" / "bin" / "qemu-system-x86_64"
+    program.parent.mkdir(parents=True)
+    for each in (program, tmp_path / "guest"):
+        each.write_bytes(b"p")
+    odd = dataclasses.replace(
+        request(program=tmp_path / "guest"), emulator=Emulator(str(program), "10.0.2")
+    )
+    argv = list(qemu._command(odd, b"job", Ground(None, None), Pipes(1, 2, 3, 4)).argv)
+    folder = str(tmp_path / "usr")
+    assert ["--ro-bind", folder, folder] in [argv[at : at + 3] for at in range(len(argv))]
+    assert str(program) in argv

@@ -24,7 +24,7 @@ from kdyno.machines.session import Listener
 from kdyno.sandbox import Sandbox, hand_over
 from kdyno.suites.job import OF_THE_HOST, Job
 from kdyno.suites.protocol import Transcript
-from kdyno.views import EMPTY, QEMU, Binds, named, system
+from kdyno.views import EMPTY, QEMU, Binds, around, named, system
 
 _KERNEL, _PROGRAM, _INITRD = "/tmp/vmlinux", "/tmp/kdyno-guest", "/tmp/initrd"
 _SHARED, _DISK, _PLUGIN = "/tmp/shared", "/tmp/kdyno.disk", "/tmp/count.so"
@@ -156,6 +156,7 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
     argv = Sandbox(
         QEMU,
         read_only=(
+            *around(Path(request.emulator.program)),
             (request.kernel, _KERNEL),
             (request.program, _PROGRAM),
             *(((request.plugin, _PLUGIN),) if request.plugin is not None else ()),
