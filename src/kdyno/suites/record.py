@@ -14,6 +14,7 @@ NS_MAX = 10**16
 """116 days."""
 TEXT_MAX = 16 * 1024
 EXTRA_KEYS_MAX = 32
+COPIES = ("fsrm", "erms", "plain")
 
 
 class Nonsense(ValueError):
@@ -138,6 +139,12 @@ class Fields:
             raise Nonsense(f"{key} is not a whole number from {least} to {most}")
         return value
 
+    def word(self, key: str, allowed: tuple[str, ...]) -> str:
+        value = self.data.get(key)
+        if not isinstance(value, str) or value not in allowed:
+            raise Nonsense(f"{key} is none of {', '.join(allowed)}")
+        return value
+
     def text(self, key: str) -> str:
         value = self.data.get(key)
         if not isinstance(value, str):
@@ -214,7 +221,7 @@ def read(data: dict[str, Any], cases: int) -> Record:
             fields.whole("cpus"),
             fields.whole("mem_kb"),
             fields.whole("mono_ns"),
-            fields.text("copies") if "copies" in data else "",
+            fields.word("copies", COPIES) if "copies" in data else "",
         )
     if kind == "begin":
         return Begin(case(), fields.text("bench"), fields.whole("mono_ns"))
