@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +15,6 @@ from kdyno.verbs.output import Json, check_writable, say, write, write_json
 if TYPE_CHECKING:
     from kdyno.labs.memcpy.make.shape import Shape
     from kdyno.labs.memcpy.time.bench import Material
-    from kdyno.labs.memcpy.tune.for_cpu import CpuTuned
     from kdyno.labs.memcpy.tune.prediction import Share
     from kdyno.labs.memcpy.tune.result import Tuned
     from kdyno.measure.execution import Options
@@ -121,7 +118,9 @@ def verb(
         }
         if unused := [option for option, value in given.items() if value is not None]:
             raise UsageError(f"--cpu goes without {', '.join(unused)}")
-        return _for_cpu(output, tree, seed, minutes or 4.0, json, not no_wait, not no_sandbox)
+        from kdyno.labs.memcpy.tune.cpu_verb import for_cpu
+
+        return for_cpu(output, tree, seed, minutes or 4.0, json, not no_wait, not no_sandbox)
     check_writable(str(output) if output is not None else None, "-o")
     if not no_sandbox:
         sandbox.require()
@@ -189,10 +188,11 @@ def _tuned(
 ) -> Tuned:
     from kdyno.labs.memcpy.time.field import tree_at_hand
     from kdyno.labs.memcpy.tune.result import tune
+    from kdyno.labs.memcpy.tune.timing import alone
     from kdyno.paths import cache_root
 
     cache = cache_root()
-    with _alone(wait) as (core, step):
+    with alone(wait) as (core, step):
         return tune(
             material,
             shapes,
@@ -203,91 +203,6 @@ def _tuned(
             seed=seed,
             seconds=60.0 * minutes,
             name=output.stem if output is not None else None,
-            tell=step,
-        )
-
-
-@contextmanager
-def _alone(wait: bool) -> Iterator[tuple[int, Callable[[str, float | None], None]]]:
-    """The machine for this tuning: the CPU to time on, and who is told how far it is."""
-    from kdyno.machines.cpus import measuring, place
-    from kdyno.report.progress import duration
-    from kdyno.verbs.output import Line
-
-    line = Line()
-
-    def step(text: str, left_s: float | None) -> None:
-        left = f", about {duration(left_s)} left" if left_s is not None else ""
-        line.show(f"{text}{left}")
-
-    (core,) = place(1).guest
-    try:
-        with measuring("this tuning", wait=wait, tell=say):
-            yield core, step
-    finally:
-        line.end()
-
-
-def _for_cpu(
-    output: Path | None,
-    tree: Path | None,
-    seed: int,
-    minutes: float,
-    json: str | None,
-    wait: bool,
-    sandboxed: bool,
-) -> int:
-    from kdyno import sandbox
-    from kdyno.kernels.cpu import this_cpu
-    from kdyno.kernels.routines.routine import routines_folder
-    from kdyno.labs.memcpy.tune import cpu_tables
-    from kdyno.labs.memcpy.tune.row import files_of, routine_name, row_name
-    from kdyno.report.show import terminal
-
-    if sandboxed:
-        sandbox.require()
-    here = this_cpu()
-    path = output or routines_folder() / f"{routine_name(row_name(here))}.S"
-    check_writable(str(path), "-o")
-    row = path.stem.removeprefix(routine_name(""))
-    tuned = _cpu_tuned(path.stem, tree, seed, minutes, wait)
-    for file, text in files_of(tuned, row, here, path.parent).items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write(text, str(file))
-    say(f"written: {path}, its benches and its row, {row}, in {path.parent / 'best.toml'}")
-    if json is not None:
-        write_json(cpu_tables.to_json(tuned, row), json)
-    if json != "-":
-        terminal.show(lambda _: cpu_tables.parts(tuned))
-    return 0
-
-
-def _cpu_tuned(name: str, tree: Path | None, seed: int, minutes: float, wait: bool) -> CpuTuned:
-    from kdyno.errors import ToolError, UsageError
-    from kdyno.labs.memcpy.count.distribution import shipped_distribution
-    from kdyno.labs.memcpy.time.field import tree_at_hand
-    from kdyno.labs.memcpy.tune.for_cpu import tune_cpu
-    from kdyno.paths import cache_root
-
-    cache = cache_root()
-    copies = shipped_distribution()
-    source = tree if tree is not None else tree_at_hand(cache)
-    if copies is None:
-        raise ToolError("kernel/distributions/unixbench.json is missing: kdyno is not whole")
-    if source is None:
-        raise UsageError(
-            "memcpy_orig, one of the two rivals, is taken from a kernel source: give --tree DIR, "
-            "or build any kernel once, for example `kdyno build experiments/simd-memcpy.toml`"
-        )
-    with _alone(wait) as (core, step):
-        return tune_cpu(
-            name,
-            copies,
-            tree=source,
-            cache_root=cache,
-            core=core,
-            seed=seed,
-            seconds=60.0 * minutes,
             tell=step,
         )
 
