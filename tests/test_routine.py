@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from kdyno.kernels.routines.routine import (
     list_routines,
     of_variant,
     parse_routine,
+    patches_folder,
     start_of,
 )
 
@@ -154,3 +156,28 @@ def test_an_include_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.S").write_text('#include "other.h"\n')
     with pytest.raises(UsageError, match=r"includes 'other\.h', which is not in"):
         flatten(tmp_path / "a.S")
+
+
+def test_the_native_patch_has_the_instructions_of_its_routine() -> None:
+    """So what was checked and timed in a program is what the patched kernel runs."""
+    patch = (patches_folder() / "zen4-memcpy.patch").read_text("utf-8")
+    added = "\n".join(line[1:] for line in patch.splitlines() if line.startswith("+"))
+    body = added.partition("SYM_FUNC_START_LOCAL(memcpy_zen4)")[2].partition("SYM_FUNC_END")[0]
+    routine = find_routine("fsrm-loop").path.read_text("utf-8")
+    own = routine.partition("ROUTINE_START(fsrm_loop)")[2].partition("ROUTINE_END")[0]
+    for there, here in (
+        (".Lzen4_loop_begin", ".Lfrom_128"),
+        (".Lzen4_loop", ".Lloop"),
+        ("$(384 - 128)", "$256"),
+        ("0*8(", "("),
+        *((f"{n}*8(", f"{8 * n}(") for n in (1, 2, 3)),
+    ):
+        body = body.replace(there, here)
+    assert instructions(body) == instructions(own)
+    assert len(instructions(own)) > 20
+    assert not re.search(r"[xyz]mm", body)
+
+
+def instructions(text: str) -> list[str]:
+    plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    return [" ".join(line.split()) for line in plain.splitlines() if line.strip()]
