@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 import shutil
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured, resumed, steady
 
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import log_ratios
+from kdyno.judge.pairs import all_rounds, log_ratios, rounds
 from kdyno.judge.question import Question
 from kdyno.machines.fake import FakeMachine, Fault
 from kdyno.machines.machine import Can, Footprint
@@ -70,6 +72,39 @@ def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
     (effect,) = verdict.effects
     assert effect.verdict == "faster"
     assert effect.ratio == pytest.approx(1.01, abs=0.003)
+
+
+def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path) -> None:
+    """Somebody else has the CPU in about every third turn, for as long as it takes or longer."""
+    made = bench(steady(SPEEDS), max_boots=4)
+    made = dataclasses.replace(
+        made, jobs=tuple(dataclasses.replace(job, seconds=0.25) for job in made.jobs)
+    )
+    assert isinstance(made.machine, FakeMachine)
+    chance = random.Random(1)
+    made.machine.waits = lambda _now_s: chance.choice((0.0, 0.0, chance.uniform(0.002, 0.02)))
+    run, _ = measured(made, tmp_path)
+    question = Question.of(run.manifest())
+    data = samples(run)
+    (case,) = question.cases
+    for variant in ("mine", "other"):
+        assert np.exp(log_ratios(data, question, case, variant)) == pytest.approx(
+            [SPEEDS[variant]] * 4, rel=1e-5
+        )
+        counts = [len(logs) for _, logs in rounds(data, case, "stock", variant)]
+        every = [len(logs) for _, logs in all_rounds(data, case, "stock", variant)]
+        assert all(4 <= few < 0.8 * many for few, many in zip(counts, every, strict=True))
+
+
+def test_where_the_guests_always_wait_every_round_counts(tmp_path: Path) -> None:
+    made = bench(steady(SPEEDS), max_boots=3)
+    assert isinstance(made.machine, FakeMachine)
+    made.machine.waits = lambda _now_s: 0.003
+    run, _ = measured(made, tmp_path)
+    data, (case,) = samples(run), Question.of(run.manifest()).cases
+    few = [len(logs) for _, logs in rounds(data, case, "stock", "mine")]
+    assert few == [len(logs) for _, logs in all_rounds(data, case, "stock", "mine")]
+    assert min(few) >= 8
 
 
 def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(tmp_path: Path) -> None:

@@ -42,10 +42,35 @@ def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> F
     return np.exp(found)
 
 
+_FEWEST = 4
+"""Rounds that must be left where others are left out."""
+
+
 def rounds(
     data: Samples, case: CaseInfo, baseline: str, variant: str
 ) -> Iterator[tuple[int, Floats]]:
-    """(block, log ratio of the scores in each round), of the blocks in which both took turns."""
+    """(block, log ratio of the scores in the rounds that count), where both took turns.
+
+    A round in which either guest waited for the CPU says what else ran on the machine: it is left
+    out, if enough are left. What the ratio is has no part in that.
+    """
+    for block, logs in all_rounds(data, case, baseline, variant):
+        own = [
+            data.waited.get((case.suite, case.case, name), {}).get(block, b"")[: len(logs)]
+            for name in (baseline, variant)
+        ]
+        if all(len(it) == len(logs) for it in own):
+            free = ~np.any([np.frombuffer(it, dtype=np.bool_) for it in own], axis=0)
+            if np.count_nonzero(free) >= _FEWEST:
+                yield block, logs[free]
+                continue
+        yield block, logs
+
+
+def all_rounds(
+    data: Samples, case: CaseInfo, baseline: str, variant: str
+) -> Iterator[tuple[int, Floats]]:
+    """The same of every round, by its number."""
     sign = 1.0 if case.better == "higher" else -1.0  # a time goes down where a rate goes up
     ours = data.rounds.get((case.suite, case.case, variant), {})
     theirs = data.rounds.get((case.suite, case.case, baseline), {})

@@ -24,6 +24,8 @@ from kdyno.suites.protocol import Reader
 from kdyno.suites.record import Record
 
 BOOT_S = 0.2
+HAND_OVER_S = 0.0002
+"""Of CPU time, beside what a turn does."""
 _NONCE = "0" * 32
 
 Rule = Callable[[str, str, float], float]
@@ -79,6 +81,8 @@ class FakeMachine:
     can: Can = field(default_factory=Can)
     memory: Footprint = field(default_factory=lambda: Footprint(1 << 20, 1 << 40))
     emulator: str = ""
+    waits: Callable[[float], float] = lambda _now_s: 0.0
+    """The clock → seconds in which somebody else has the CPU in the turn that begins."""
     clock: FakeClock = field(default_factory=FakeClock)
     opened: list[str] = field(default_factory=list)
     """Variants in the order in which their guests were started."""
@@ -136,6 +140,7 @@ class FakeSession:
         self._work: tuple[float, Callable[[], None]] | None = None
         self._since_s = self._began_s
         self._paused = False
+        self._cpu_ns = 0
         self._reason = ""
         self.ended = False
         self._busy(BOOT_S, self._hello)
@@ -166,6 +171,12 @@ class FakeSession:
     def records(self) -> list[Record]:
         said, self._said = self._said, []
         return said
+
+    def meter(self) -> None:
+        pass
+
+    def cpu_ns(self) -> int:
+        return self._cpu_ns
 
     def pause(self) -> None:
         if not self._paused and not self.ended:
@@ -234,9 +245,11 @@ class FakeSession:
         if self._misbehaves(lambda: None):
             return
         each_s = self._each_s()
-        ns = max(1, round(each_s * operations * 1e9))
+        waits_s = self._machine.waits(self._clock.now_s())
+        ns = max(1, round((each_s * operations + waits_s) * 1e9))
+        self._cpu_ns += round((each_s * (lead + operations) + HAND_OVER_S) * 1e9)
         self._busy(
-            each_s * (lead + operations),
+            each_s * (lead + operations) + waits_s,
             lambda: self._say("turn", case=self._case, operations=operations, ns=ns),
         )
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kdyno.machines.cpu_time import CpuTime
 from kdyno.machines.events import Events
 from kdyno.machines.listening import Listening
 from kdyno.machines.pipes import READ_BYTES, Ended, Stream
@@ -73,6 +74,7 @@ class ProcessSession:
         self.ended = False
         self._streams: dict[int, Stream] = {}
         self._answer = select.poll()
+        self._cpu = CpuTime()
         self._unread: list[bytes] = []
         """Of the results, by ``ask``."""
         try:
@@ -143,6 +145,13 @@ class ProcessSession:
 
     def overdue(self) -> None:
         self._stop("timeout")
+
+    def meter(self) -> None:
+        self._cpu.close()
+        self._cpu = CpuTime() if self.ended else CpuTime(_family(self._process.pid))
+
+    def cpu_ns(self) -> int:
+        return self._cpu.ns()
 
     def pause(self) -> None:
         if self._paused or self.ended:
@@ -224,6 +233,7 @@ class ProcessSession:
         self._wall_s = time.monotonic() - self._began_s
         for descriptor in (*self._streams, self._child, self._orders):
             os.close(descriptor)
+        self._cpu.close()
 
     def close(self) -> Outcome:
         if not self.ended:
@@ -294,6 +304,14 @@ def _kernel_groups(pid: int) -> tuple[int, ...]:
                 if os.getpgid(child) == child:
                     group = child
     return (group,) if group else ()
+
+
+def _family(pid: int) -> list[int]:
+    """The process and all below it."""
+    found = [pid]
+    for one in found:
+        found += _children(one)
+    return found
 
 
 def _children(pid: int) -> list[int]:

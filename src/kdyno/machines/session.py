@@ -45,6 +45,12 @@ class Session(Protocol):
     def records(self) -> list[Record]:
         """What it said since the last call, in order; already checked."""
 
+    def meter(self) -> None:
+        """From now on ``cpu_ns`` is about the processes that the guest has now."""
+
+    def cpu_ns(self) -> int:
+        """CPU time that they had so far by the host's accounting; always 0: it is not known."""
+
     def pause(self) -> None:
         """Stop every process of the guest; its deadline stands still. Once is enough."""
 

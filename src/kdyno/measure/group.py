@@ -30,6 +30,10 @@ from kdyno.suites.job import CaseJob
 
 _CALIBRATING = 12
 """Turns that may go into finding out how many operations a turn has."""
+_WAITS = 4
+"""Of them, that are taken again because the guest waited for the CPU."""
+_SHORT_NS = 100_000_000
+"""A turn that is cheap to take again."""
 _WARM = 1
 """Rounds of a case that are not measured."""
 
@@ -188,13 +192,16 @@ def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
     None where no guest is left that answers.
     """
     for member in ready:
-        best_ns, operations = math.inf, job.operations or 1
+        best_ns, operations, waits = math.inf, job.operations or 1, 0
         for _ in range(_CALIBRATING):
             ns = member.turn(0, operations, job.timeout_s)
             if ns is None:
                 break
             best_ns = min(best_ns, ns / operations)
             wanted = rounds.TURN_S * 1e9 / best_ns
+            if not job.operations and 0 < member.cpu_ns < ns < _SHORT_NS and waits < _WAITS:
+                waits += 1  # it waited for the CPU: that says nothing of how long an operation is
+                continue
             if job.operations or ns >= rounds.TURN_S * 5e8:
                 break
             operations = max(1, int(min(wanted, 10 * operations)))
@@ -215,6 +222,7 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
     warm = 0 if size.frozen else _WARM
     by_name = {member.name: member for member in ready}
     taken: dict[str, list[tuple[int, int]]] = {name: [] for name in by_name}
+    cpu_ns: dict[str, list[int]] = {name: [] for name in by_name}
     for number, order in enumerate(
         islice(rounds.orders(f"{seed}:turns", sorted(by_name)), count + warm)
     ):
@@ -223,13 +231,17 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
         for name, ns in took.items():
             if number >= warm:
                 taken[name].append((size.operations, ns))
+                cpu_ns[name].append(by_name[name].cpu_ns)
                 by_name[name].ran_s += ns / 1e9 * (1 + size.lead / size.operations)
         if len([member for member in ready if member.ready and not member.lost]) < 1:
             break
     for member in ready:
         if member.ready:
-            way = "frozen" if size.frozen else "turns"
-            member.rounds[index] = Rounds(way, tuple(taken[member.name]))  # type: ignore[arg-type]
+            done = tuple(taken[member.name])
+            if size.frozen:
+                member.rounds[index] = Rounds("frozen", done)
+            else:
+                member.rounds[index] = Rounds("turns", done, tuple(cpu_ns[member.name]))
 
 
 def turns(present: Sequence[Member], size: Size) -> dict[str, int]:

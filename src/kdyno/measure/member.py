@@ -36,6 +36,8 @@ class Member:
     """The case that was begun waits for turns."""
     ran_s: float = 0.0
     """Time in its turns, lead-ins included; not in those that only warm up or calibrate."""
+    cpu_ns: int = 0
+    """Of the last turn, its hand-over included; 0: not known."""
     _heard: deque[Record] = field(default_factory=deque)
 
     @property
@@ -80,6 +82,7 @@ class Member:
         self.send(f"begin {index}", limit_s)
         said = self.hear(record.Ready, record.CaseError, record.Skip)
         self.ready = isinstance(said, record.Ready)
+        self.session.meter()
 
     def turn(self, lead: int, operations: int, limit_s: float) -> int | None:
         """One turn; its nanoseconds by the guest's clock, None where there was no answer."""
@@ -90,10 +93,12 @@ class Member:
         """Until it is over; ``took`` is to be called next, and may be so after others' turns."""
         self._listen()
         self._heard.clear()
+        before_ns = self.session.cpu_ns()
         if not self.session.ask(f"turn {lead} {operations}", limit_s):
             said = self.hear(*_ANSWERS)
             if said is not None:
                 self._heard.appendleft(said)
+        self.cpu_ns = max(0, self.session.cpu_ns() - before_ns)
 
     def took(self) -> int | None:
         """Nanoseconds of the turn that it took."""

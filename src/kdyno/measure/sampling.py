@@ -25,6 +25,8 @@ class Rounds:
     way: Literal["turns", "frozen"]
     turns: tuple[tuple[int, int], ...]
     """(operations, ns). The same index in every guest of a group is the same round."""
+    cpu_ns: tuple[int, ...] = ()
+    """Of each turn, where the host knows it."""
 
 
 def samples_of(
@@ -54,7 +56,9 @@ def samples_of(
                 samples.append(_without(case, "error", "not one of its turns was answered"))
             else:
                 sample = _sample(case, result, took.turns)
-                samples.append(sample.model_copy(update={"interleave": took.way}))
+                known = took.cpu_ns if any(took.cpu_ns) else ()
+                more = {"interleave": took.way, "cpu_ns": known}
+                samples.append(sample.model_copy(update=more))
         elif result is not None:  # a case that was never begun has none; the boot says why
             status: Literal["skip", "error"] = "error"
             if isinstance(result, record.Skip):

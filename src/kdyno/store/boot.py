@@ -44,6 +44,9 @@ class Sample(Record):
     interleave: Literal["", "turns", "frozen"] = ""
     """How it alternated with the other variants of its block. Where it took turns, ``reps`` are the
     rounds: the same index in every boot of the block is the same round."""
+    cpu_ns: Annotated[tuple[Count, ...], Field(max_length=100_000)] = ()
+    """CPU time of the guest's processes in each round, its hand-over included, by the host's
+    accounting. Less than the round took by the guest's clock: it waited for the CPU."""
     text: Text = ""
     """Why there is no score."""
     extra: dict[Name, Fact] = Field(default_factory=dict, max_length=1000)

@@ -32,6 +32,9 @@ class Samples:
     rounds: dict[Key, dict[int, array[float]]] = field(default_factory=dict)
     """Key → block → natural logarithm of operations per nanosecond in each round of a group. The
     same index in all variants of a block is the same round. Only where guests took turns."""
+    waited: dict[Key, dict[int, bytes]] = field(default_factory=dict)
+    """Key → block → for each of ``rounds`` 1 where the guest waited for the CPU in it, else 0. Only
+    where the host counted the CPU time of turns."""
     missing: dict[Key, Counter[str]] = field(default_factory=dict)
     """Key → reason (``error: …``, ``skip: …``) → boots, for cases without a score."""
     boots: Counter[str] = field(default_factory=Counter)
@@ -81,12 +84,17 @@ class Gathering:
                     logs = array("d", (_log_rate(*it) for it in sample.reps if all(it)))
                     if len(logs) == len(sample.reps):
                         found.rounds.setdefault(key, {}).setdefault(boot.block, logs)
+                        if len(sample.cpu_ns) == len(logs):
+                            pairs = zip(sample.cpu_ns, sample.reps, strict=True)
+                            waited = bytes(cpu_ns < ns for cpu_ns, (_, ns) in pairs)
+                            found.waited.setdefault(key, {}).setdefault(boot.block, waited)
 
     def samples(self) -> Samples:
         """So far; it shares its tables with what is gathered later."""
         return Samples(
             scores=self._found.scores,
             rounds=self._found.rounds,
+            waited=self._found.waited,
             missing=self._found.missing,
             boots=self._found.boots,
             failures=self._found.failures,

@@ -89,7 +89,7 @@ def _all(evidence: Evidence) -> Iterator[Turns]:
     for case in evidence.cases:
         ratios: dict[int, dict[str, NDArray[Any]]] = {}
         for variant in others:
-            for block, logs in pairs.rounds(data, case, baseline, variant):
+            for block, logs in pairs.all_rounds(data, case, baseline, variant):
                 ratios.setdefault(block, {})[variant] = logs
         for block, found in ratios.items():
             count = min(map(len, found.values()))
