@@ -9,16 +9,31 @@ import pytest
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
-from kdyno.labs.profile.count_tables import as_json, differences, parts
-from kdyno.labs.profile.counts import CaseCounts, by_function, read_parts, require, steadiest
+from kdyno.judge.explaining import differences, explained
+from kdyno.labs.profile.count_tables import as_json, folded, parts
+from kdyno.labs.profile.counts import (
+    Part,
+    Table,
+    by_function,
+    read_trace,
+    require,
+    steadiest,
+)
 from kdyno.labs.profile.symbols import Symbols
+from kdyno.labs.profile.symbols import parse as parse_symbols
 from kdyno.machines import plugin
 from kdyno.machines.emulator import Emulator
+from kdyno.report import markdown
+from kdyno.report import terminal as report
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
+from kdyno.store.counts import CaseCounts, Counted, from_json, to_json
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.suites.instructions import UNIT
 
 KERNEL = Symbols((0xFFFF0000, 0xFFFF0100), ("do_pipe", "memcpy"))
 GUEST = Symbols((0x401000,), ("body",))
+TABLE = Table.of(KERNEL, GUEST)
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -28,8 +43,15 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
-    file = written(tmp_path, "part 0\nffff0004 12\n401000 3\npart 1\npart 2\nffff0100 7\nend\n")
-    assert read_parts(file) == [{0xFFFF0004: 12, 0x401000: 3}, {}, {0xFFFF0100: 7}]
+    text = "part 0\nffff0004 12\n401000 3\n@1 12\n@2 3\npart 1\npart 2\nffff0100 7\n"
+    trace = read_trace(written(tmp_path, text + "node 1 0 4\nnode 2 1 a\nend\n"))
+    assert [part.addresses for part in trace.parts] == [
+        {0xFFFF0004: 12, 0x401000: 3},
+        {},
+        {0xFFFF0100: 7},
+    ]
+    assert trace.parts[0].nodes == {1: 12, 2: 3}
+    assert (trace.chain(0), trace.chain(2)) == ((), (4, 10))
 
 
 @pytest.mark.parametrize(
@@ -41,16 +63,18 @@ def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
         "ffff 1\nend\n",
         "part 0\nffff x\nend\n",
         "part 0\nffff 9999999999999999999\nend\n",
+        "part 0\n@5 1\nend\n",
+        "part 0\nnode 2 1 4\nend\n",
     ],
 )
 def test_what_is_not_whole_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ToolError, match="QEMU's counts are not"):
-        read_parts(written(tmp_path, text))
+        read_trace(written(tmp_path, text))
 
 
 def test_functions_are_the_kernels_or_the_programs() -> None:
-    part = {0xFFFF0000: 1, 0xFFFF0008: 2, 0xFFFF0100: 4, 0x401010: 8, 0x1000: 16}
-    assert by_function(part, KERNEL, GUEST) == {
+    addresses = {0xFFFF0000: 1, 0xFFFF0008: 2, 0xFFFF0100: 4, 0x401010: 8, 0x1000: 16}
+    assert by_function(addresses, TABLE) == {
         ("kernel", "do_pipe"): 3,
         ("kernel", "memcpy"): 4,
         ("user", "body"): 8,
@@ -58,47 +82,123 @@ def test_functions_are_the_kernels_or_the_programs() -> None:
     }
 
 
+def test_the_plugin_is_told_where_functions_begin_and_end() -> None:
+    entry = Symbols((0xFFFF0000, 0xFFFF0040), ("entry_SYSCALL_64", "entry_SYSCALL_64_safe_stack"))
+    assert Table.of(entry, GUEST).lines().decode().splitlines() == [
+        "401000 2 0",
+        "411000 0 0",
+        "ffff0000 3 1",
+        "ffff0040 4 0",
+        "100000040 1 0",
+    ]
+
+
+def test_what_gcc_put_elsewhere_is_of_its_function() -> None:
+    found = parse_symbols(["1000 T do_pipe", "2000 t do_pipe.cold", "2010 t other.cold.12"])
+    assert found.names == ("do_pipe", "do_pipe", "other")
+
+
 def test_the_steadiest_part_is_the_score_and_has_no_tick() -> None:
     reps = [(10, 1200), (10, 1005), (10, 1000), (10, 1000), (10, 1000)]
-    chosen = [{0: at} for at in range(5)]
+    chosen = [Part({0: at}) for at in range(5)]
     assert steadiest(reps, chosen) == (10, chosen[2])
     with pytest.raises(ToolError, match="4 parts of a case that had 5"):
         steadiest(reps, chosen[:4])
 
 
-def counted(variant: str, pipe: float) -> CaseCounts:
+def counted(variant: str, pipe: float) -> Counted:
     functions = {("kernel", "do_pipe"): pipe, ("kernel", "memcpy"): 30.0, ("user", "body"): 2.5}
-    return CaseCounts("unixbench", "pipe", variant, 1000, functions)  # type: ignore[arg-type]
+    chains = {
+        (("kernel", "entry"), ("kernel", "do_pipe")): pipe - 10,
+        (("kernel", "other"), ("kernel", "do_pipe")): 10.0,
+        (("user", "body"),): 2.5,
+        (("kernel", "entry"), ("kernel", "do_pipe"), ("kernel", "memcpy")): 30.0,
+    }
+    case = CaseCounts(
+        "unixbench", "pipe", variant, 1000, functions, chains, {0xFFFFFFFF81000004: 110_000}
+    )  # type: ignore[arg-type]
+    return Counted(variant, f"image of {variant}", "QEMU 7.2.22", (case,))
 
 
 def test_rows_add_up_to_the_difference() -> None:
-    rows = differences(counted("stock", 110.0), counted("mine", 151.0))
+    rows = differences(counted("stock", 110.0).cases[0], counted("mine", 151.0).cases[0])
     assert [(row.function, row.more) for row in rows[:1]] == [("do_pipe", 41.0)]
     assert sum(row.more for row in rows) == 41.0
 
 
-def test_the_table_shows_what_differs_and_the_sum() -> None:
+def test_the_table_shows_what_differs_who_calls_it_and_the_sum() -> None:
     found = [counted("stock", 110.0), counted("mine", 151.0)]
     screen = Screen(100, False, True)
-    shown = terminal.text(parts(found, "stock", 15), screen).splitlines()
+    shown = terminal.text(parts(found, 15), screen).splitlines()
     assert shown[0] == "unixbench/pipe: mine − stock, instructions of an operation"
     assert [line.split() for line in shown[2:5]] == [
         ["kernel", "do_pipe", "110.000", "151.000", "+41.000"],
         ["2", "other", "functions", "32.500", "32.500", "0.000"],
         ["sum", "142.500", "183.500", "+41.000"],
     ]
+    assert shown[5] == "  +41.000 by entry › do_pipe"
     assert "the length of the path, not time" in shown[-1]
-    alone = terminal.text(parts(found[:1], "stock", 15), screen).splitlines()
+    alone = terminal.text(parts(found[:1], 15), screen).splitlines()
     assert [line.split()[-2:] for line in alone[2:4]] == [
         ["do_pipe", "110.000"],
         ["memcpy", "30.000"],
     ]
 
 
-def test_programs_get_every_function() -> None:
-    (one,) = as_json([counted("stock", 110.0)], "stock")["counts"]
+def test_programs_get_every_function_and_chain() -> None:
+    (one,) = as_json([counted("stock", 110.0)])["counts"]
     assert (one["variant"], one["operations"], one["total"]) == ("stock", 1000, 142.5)
     assert one["functions"][0] == {"where": "kernel", "function": "do_pipe", "instructions": 110.0}
+    assert one["chains"][0] == {"functions": ["entry", "do_pipe"], "instructions": 100.0}
+
+
+def test_flame_graphs_get_thousandths_of_an_instruction() -> None:
+    assert folded([counted("stock", 110.0)]).splitlines() == [
+        "stock;unixbench/pipe;body 2500",
+        "stock;unixbench/pipe;entry;do_pipe 100000",
+        "stock;unixbench/pipe;entry;do_pipe;memcpy 30000",
+        "stock;unixbench/pipe;other;do_pipe 10000",
+    ]
+
+
+def test_counts_are_kept_with_the_run_as_they_are(tmp_path: Path) -> None:
+    made = counted("mine", 151.0)
+    assert from_json(to_json(made), tmp_path) == made
+    damaged = to_json(made).replace(b'"frames":[', b'"frames":[99,', 1)
+    with pytest.raises(ToolError, match="a chain of calls names a function that is not there"):
+        from_json(damaged, tmp_path)
+
+
+def effect(case: str, variant: str, unit: str = UNIT) -> Effect:
+    return Effect(
+        suite="unixbench", case=case, variant=variant, unit=unit, better="lower",
+        baseline_value=142.5, value=183.5, ratio=183.5 / 142.5, ci=None, blocks=3, verdict="slower",
+        exact=True,
+    )  # fmt: skip
+
+
+def test_the_verdict_says_which_functions_and_by_how_much() -> None:
+    verdict = Verdict(
+        experiment="e", baseline="stock", boots={"stock": 3, "mine": 3},
+        effects=(effect("pipe", "mine"), effect("fork", "mine"), effect("pipe", "other", "s")),
+    )  # fmt: skip
+    counts = {"stock": counted("stock", 110.0), "mine": counted("mine", 151.0)}
+    found = explained(verdict, counts)
+    pipe = found.effects[0].functions
+    assert [(it.where, it.function, it.value - it.baseline_value, it.functions) for it in pipe] == [
+        ("kernel", "do_pipe", 41.0, 1),
+        ("others", "", 0.0, 2),
+    ]
+    assert sum(it.value for it in pipe) == 183.5
+    assert [it.functions for it in found.effects[1:]] == [(), ()]
+    assert Verdict.from_json(found.to_json()) == found
+    shown = report.text(found, 100).splitlines()
+    at = shown.index("instructions by function")
+    assert [line.split() for line in shown[at + 2 : at + 4]] == [
+        ["mine", "pipe", "do_pipe", "110.000", "151.000", "+41.000"],
+        ["mine", "pipe", "2", "others", "32.500", "32.500", "0.000"],
+    ]
+    assert "| mine | pipe | do\\_pipe | 110.000 | 151.000 | +41.000 |" in markdown.export(found)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +219,12 @@ def test_only_what_is_counted_can_be_counted_by_function(kind: str, metric: str,
 
 def test_a_later_qemu_has_another_interface(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"QEMU 7\.2 to 8\.2, and this is 10\.0\.3"):
-        plugin.count_plugin(tmp_path, Emulator("/usr/bin/qemu-system-x86_64", "10.0.3"))
+        plugin.library(plugin.COUNTS, tmp_path, Emulator("/usr/bin/qemu-system-x86_64", "10.0.3"))
 
 
 @pytest.mark.needs("gcc")
 def test_the_plugin_builds_without_a_warning(tmp_path: Path) -> None:
-    made = plugin.count_plugin(tmp_path, Emulator("/usr/bin/qemu-system-x86_64", "7.2.22"))
+    made = plugin.library(
+        plugin.COUNTS, tmp_path, Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
+    )
     assert made.read_bytes().startswith(b"\x7fELF")

@@ -177,7 +177,7 @@ def experiment(*variants: Variant, kind: str = "uml") -> Experiment:
 
 def test_what_cannot_be_profiled_is_refused_before_anything_is_built() -> None:
     stock = Variant("stock", "debian:linux-source-7.3")
-    with pytest.raises(UsageError, match="there are perf and gprof"):
+    with pytest.raises(UsageError, match="there are perf, gprof, count"):
         profiling.require(experiment(stock), "oprofile")
     with pytest.raises(UsageError, match=r"kind is 'host'"):
         profiling.require(experiment(stock, kind="host"), "gprof")

@@ -95,20 +95,51 @@ def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_pa
     assert "not time" in caveat and emulator.find().version in caveat
 
 
-def test_the_41_are_in_one_function_and_the_sum_is_theirs(built: Built) -> None:
-    command = [sys.executable, "-m", "kdyno", "profile", EXPERIMENT, "--method", "count"]
-    done = subprocess.run(
-        [*command, "--case", "pipe", "--json", "-"], capture_output=True, text=True, timeout=600
-    )
+def kdyno(*words: str | Path) -> str:
+    """What it says on stdout."""
+    command = [sys.executable, "-m", "kdyno", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    stock, mine = json.loads(done.stdout)["counts"]
-    assert round(mine["total"] - stock["total"], 6) == 41.0
+    return done.stdout
+
+
+def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
+    built: Built, tmp_path: Path
+) -> None:
+    """In the run's verdict, its report, and instruction by instruction with lines of source."""
+    own = ("--runs", tmp_path)
+    kdyno("run", EXPERIMENT, *own, "--case", "pipe", "--case", "fscopy-1024")
+    found = json.loads(kdyno("profile", "last", *own, "--method", "count", "--json", "-"))
+    stock, mine = (it for it in found["counts"] if it["case"] == "pipe")
     before, after = (
-        {(it["where"], it["function"]): it["instructions"] for it in counts["functions"]}
+        {tuple(it["functions"]): it["instructions"] for it in counts["chains"]}
         for counts in (stock, mine)
     )
     differing = {name: after[name] - before[name] for name in before if after[name] != before[name]}
-    assert differing == {("kernel", "anon_pipe_write"): 41.0}
+    assert differing == {
+        ("entry_SYSCALL_64", "do_syscall_64", "ksys_write", "vfs_write", "anon_pipe_write"): 41.0
+    }
+    for counts in (stock, mine):
+        assert sum(it["instructions"] for it in counts["chains"]) == pytest.approx(counts["total"])
+
+    (file,) = tmp_path.glob("*/verdict.json")
+    verdict = Verdict.load(file)
+    pipe, files = sorted(verdict.effects, key=lambda it: it.case == "fscopy-1024")
+    counted = (pipe.value or 0) - (pipe.baseline_value or 0)
+    explained = sum(it.value - it.baseline_value for it in pipe.functions)
+    assert explained / counted == pytest.approx(1.0, abs=1e-4)
+    assert pipe.functions[0].function == "anon_pipe_write"
+    assert [it.where for it in files.functions] == ["others"]
+    assert "anon_pipe_write" in kdyno("report", "last", *own)
+
+    words = ("--annotate", "anon_pipe_write", "--lines", "fs/pipe.c", "--json", "-")
+    (shown,) = json.loads(kdyno("profile", "last", *own, *words))["annotated"]
+    added = [row["variant"] for row in shown["rows"] if row["baseline"] is None]
+    assert [(it["instruction"], it["executions"]) for it in added] == [("nop", 1.0)] * 41
+    assert {it["line"].partition(":")[0] for it in added} == {"fs/pipe.c"}
+    assert all(it["source"].startswith("asm volatile(") for it in added)
+    both = [row["baseline"] for row in shown["rows"] if row["baseline"] is not None]
+    assert sum(it["executions"] for it in both) == pytest.approx(110.0, abs=1e-3)
 
 
 def test_a_panic_is_a_failed_boot_with_the_kernels_own_words(stock: Image) -> None:

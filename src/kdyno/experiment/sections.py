@@ -17,7 +17,7 @@ from kdyno.reading.position import KeyPath
 
 _SMALLEST_MEMORY_BYTES = 32 << 20
 _MOST_BOOTS = 100_000
-_PROFILES = ("none", "perf", "gprof")
+_PROFILES = ("none", "perf", "gprof", "count")
 
 
 def read_machine(data: object, vocabulary: Vocabulary, mistakes: Mistakes) -> Machine:

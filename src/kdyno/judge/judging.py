@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from kdyno import __version__
 from kdyno.judge import disturbance, flags
 from kdyno.judge.alone import own_spread, values_of
+from kdyno.judge.explaining import explained
 from kdyno.judge.factoring import factor_table
 from kdyno.judge.flags import Judged
 from kdyno.judge.pairs import effect_of, is_exact, log_ratios, resolution_of, spread_of
@@ -15,6 +16,7 @@ from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.effect import PairedEffect, interval
 from kdyno.stats.verdict import RULE, Claim, Judgement, judge
+from kdyno.store.counts import stored_counts
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
@@ -71,7 +73,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         *flags.drifted(data, question),
         *flags.failed_boots(data),
     )
-    return Verdict(
+    made = Verdict(
         experiment=question.experiment,
         question=question.text,
         baseline=question.baseline,
@@ -89,6 +91,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         tool=__version__,
         rule=RULE,
     )
+    return explained(made, stored_counts(run, question.names)) if question.counted else made
 
 
 def _judged(

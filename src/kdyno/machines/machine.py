@@ -73,6 +73,8 @@ class Plan:
     same number, the same perturbation. 0: as ever."""
     left: tuple[tuple[str, Path], ...] = ()
     """(file that the kernel's process leaves, where it is put on the host)."""
+    given: tuple[tuple[str, bytes], ...] = ()
+    """(name, content): what the kernel's process is handed for what it is to leave."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from kdyno.machines.events import Events
 from kdyno.machines.guest import Boot, Ground, Kind, handed, supervised
 from kdyno.machines.listening import ENVIRONMENT, printable_words
 from kdyno.machines.pipes import Ended
+from kdyno.machines.plugin import Plugin
 from kdyno.machines.process import Command, Pipes, ProcessSession
 from kdyno.machines.qmp import Monitor
 from kdyno.machines.session import Listener
@@ -27,7 +28,7 @@ from kdyno.suites.protocol import Transcript
 from kdyno.views import EMPTY, QEMU, Binds, around, named, system
 
 _KERNEL, _PROGRAM, _INITRD = "/tmp/vmlinux", "/tmp/kdyno-guest", "/tmp/initrd"
-_SHARED, _DISK, _PLUGIN = "/tmp/shared", "/tmp/kdyno.disk", "/tmp/count.so"
+_SHARED, _DISK, _PLUGIN = "/tmp/shared", "/tmp/kdyno.disk", "/tmp/plugin.so"
 _JOB = "kdyno.job"
 _CONSOLE_SET = 1
 FIRST_WORD_S = 120.0
@@ -46,9 +47,7 @@ class QemuBoot(Boot):
     cmdline: str = ""
     beside: tuple[str, ...] = ()
     """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
-    counts: Path | None = None
-    """Where the counts by address are put; ``plugin`` makes them."""
-    plugin: Path | None = None
+    plugin: Plugin | None = None
     draw: int = 0
     """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
 
@@ -132,12 +131,11 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
             )
         (folder / "initrd").write_bytes(files)
         made = (str(folder / "initrd"), "")
-        own = (request.kernel, request.program, *made, disk_file, request.plugin)
+        library = request.plugin.library if request.plugin else None
+        own = (request.kernel, request.program, *made, disk_file, library)
         places = _Places(*map(str, own))
-    counts = None
-    if request.counts is not None:
-        counts = os.open(request.counts, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    passed = () if counts is None else (counts,)
+    plugin = () if request.plugin is None else _descriptors(request.plugin)
+    passed = plugin
     pauser = monitor = None
     if request.job.turns:
         near, far = socket.socketpair()
@@ -146,7 +144,7 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
     argv = [
         *supervised(request, places.program, pipes),
         *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
-        *qemu_command(request, chance, places, pipes.console, counts, monitor),
+        *qemu_command(request, chance, places, pipes.console, plugin, monitor),
     ]
     if folder is not None:
         return Command((*request.beside, *argv), passed, dict(ENVIRONMENT), pauser)
@@ -159,7 +157,7 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
             *around(Path(request.emulator.program)),
             (request.kernel, _KERNEL),
             (request.program, _PROGRAM),
-            *(((request.plugin, _PLUGIN),) if request.plugin is not None else ()),
+            *(((request.plugin.library, _PLUGIN),) if request.plugin is not None else ()),
             *((path, f"{_SHARED}/{name}") for path, name in request.shared),
             *((path, f"{_SHARED}/host{inside}") for path, inside in host),
         ),
@@ -174,12 +172,18 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
 QEMU_TMP_BYTES = 16 << 20
 
 
+def _descriptors(plugin: Plugin) -> tuple[int, int]:
+    """Where it writes, and what it reads."""
+    wanted = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    return os.open(plugin.writes, wanted, 0o600), handed(plugin.reads)
+
+
 def qemu_command(
     request: QemuBoot,
     chance: Chance,
     places: _Places,
     console: int,
-    counts: int | None = None,
+    plugin: tuple[int, ...] = (),
     monitor: int | None = None,
 ) -> list[str]:
     """QEMU's own command line: a machine with as little in it as there can be.
@@ -218,8 +222,8 @@ def qemu_command(
     if monitor is not None:
         words += ["-chardev", f"socket,id=monitor,fd={monitor}"]
         words += ["-mon", "chardev=monitor,mode=control"]
-    if counts is not None:
-        words += ["-plugin", f"file={places.plugin},fd={counts}"]
+    if plugin:
+        words += ["-plugin", "file={},out={},in={}".format(places.plugin, *plugin)]
     words += ["-kernel", places.kernel, "-initrd", places.initrd]
     return [*words, "-append", kernel_words(request, chance)]
 

@@ -16,7 +16,7 @@ from kdyno.machines.emulator import Way
 from kdyno.machines.events import Events
 from kdyno.machines.facts import available_bytes
 from kdyno.machines.machine import Asked, Can, Footprint, Plan, Programs, Setup, Told
-from kdyno.machines.plugin import COUNTS, count_plugin
+from kdyno.machines.plugin import COUNTS, FUNCTIONS, Plugin, library
 from kdyno.machines.process import ProcessSession
 from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.machines.qemu import QemuBoot, start
@@ -144,7 +144,6 @@ class Qemu:
         setup = self._setup
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
         cpus = (variant.cpus or setup.cpus) if image.smp else 1
-        counts = dict(plan.left).get(COUNTS)
         request = QemuBoot(
             emulator=self._emulator,
             way=self._way,
@@ -160,11 +159,16 @@ class Qemu:
             disk_bytes=plan.disk_bytes,
             disk_parent=plan.disk_parent,
             beside=plan.beside,
-            counts=counts,
-            plugin=count_plugin(setup.cache, self._emulator) if counts else None,
+            plugin=self._plugin(plan),
             draw=plan.draw,
         )
         return start(request, self.clock, listener)
+
+    def _plugin(self, plan: Plan) -> Plugin | None:
+        if (counts := dict(plan.left).get(COUNTS)) is None:
+            return None
+        made = library(COUNTS, self._setup.cache, self._emulator)
+        return Plugin(made, counts, dict(plan.given).get(FUNCTIONS, b""))
 
     def close(self) -> None:
         self.clock.close()

@@ -178,6 +178,10 @@ class RunWriter:
             self._folder.write(FIRST_VERDICT, self._folder.read(VERDICT, _LIMIT_BYTES))
         self._folder.write(VERDICT, verdict.to_json().encode() + b"\n")
 
+    def save_explained(self, verdict: Verdict) -> None:
+        """The same verdict, which now says which functions its effects are in."""
+        self._folder.write(VERDICT, verdict.to_json().encode() + b"\n")
+
     def save_image(self, variant: str, facts: Mapping[str, Any]) -> None:
         """``facts`` must be JSON values; with the one command line that builds it again."""
         from kdyno.store.boot import plain_name

@@ -64,6 +64,19 @@ class RoundSpread(BaseModel):
     """Mean number of rounds in a group."""
 
 
+class FunctionCounts(BaseModel):
+    """Instructions of one operation that a function executes itself, in both kernels."""
+
+    model_config = ConfigDict(frozen=True)
+    where: Literal["kernel", "user", "others"]
+    function: str
+    """Empty: all that are not named."""
+    baseline_value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
+    value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
+    functions: Annotated[int, Field(ge=1)] = 1
+    """How many it stands for."""
+
+
 class Effect(BaseModel):
     """Variant ÷ baseline for one case. ``ratio`` is always value ÷ baseline_value."""
 
@@ -103,6 +116,9 @@ class Effect(BaseModel):
     """Why there is no figure (failed cases)."""
     spread: RoundSpread | None = None
     """Only where guests took turns, in four groups or more."""
+    functions: Annotated[tuple[FunctionCounts, ...], Field(max_length=100)] = ()
+    """Which functions a counted difference is in, where that was counted (kdyno profile --method
+    count): the largest first, and one row for all others. They add up to the whole operation."""
 
 
 class FactorEffect(BaseModel):

@@ -13,7 +13,7 @@ from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
-from kdyno.labs.profile import fixed_turns, perf, siblings
+from kdyno.labs.profile import counts, fixed_turns, perf, siblings
 from kdyno.labs.profile.profiler import Profiler
 from kdyno.labs.profile.record import FOLDER, Profile, stored_profiles, to_json
 from kdyno.machines.cpus import measuring
@@ -76,8 +76,11 @@ class Status:
 
 def require(experiment: Experiment, method: str) -> None:
     """UsageError or ToolError where this profile cannot be made; before anything slow."""
+    if method == counts.METHOD:
+        counts.require(experiment)
+        return
     if method not in METHODS:
-        raise UsageError(f"--method {method}: there are {' and '.join(METHODS)}")
+        raise UsageError(f"--method {method}: there are {', '.join((*METHODS, counts.METHOD))}")
     kind = experiment.machine.kind
     if why_not := KINDS[kind].can.profile:
         raise UsageError(f"[machine] kind is {kind!r}: {why_not}")

@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TypeVar
 
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
@@ -17,40 +17,55 @@ from kdyno.experiment.model import Experiment
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.plugin import COUNTS
+from kdyno.machines.plugin import COUNTS, FUNCTIONS
 from kdyno.machines.session import run_to_end
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.benches import bench_of, check_machine, tree_of
 from kdyno.measure.builder import check
 from kdyno.measure.counted_work import with_counted_work
 from kdyno.measure.execution import Options, built_of
+from kdyno.store.counts import CaseCounts, Chain, Counted, Function, Where
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.record import Sample
 from kdyno.suites.score import steady
 
-Where = Literal["kernel", "user"]
-Function = tuple[Where, str]
-Part = Mapping[int, int]
-"""Address → how often the instruction there was executed, in one timed part of a case."""
-
-_LINE = re.compile(rb"([0-9a-f]{1,16}) ([0-9]{1,18})")
+METHOD = "count"
+Key = TypeVar("Key")
+_COUNT = re.compile(rb"(@?)([0-9a-f]{1,16}) ([0-9]{1,18})")
+_NODE = re.compile(rb"node ([0-9a-f]{1,8}) ([0-9a-f]{1,8}) ([0-9a-f]{1,8})")
 _LARGEST_BYTES = 256 << 20
+_ENTERS = re.compile(
+    r"asm_(?:exc|sysvec|common_interrupt)|ret_from_fork_asm$"
+    r"|entry_(?:SYSCALL_64|SYSCALL_compat|SYSENTER_compat|SYSENTER_32|INT80_32|INT80_compat)$"
+)
+"""Where a processor comes into the kernel: what it did before is no caller."""
+
+
+@dataclass
+class Part:
+    """One timed part of a case."""
+
+    addresses: dict[int, int] = field(default_factory=dict)
+    """Address → how often the instruction there was executed."""
+    nodes: dict[int, int] = field(default_factory=dict)
+    """Node of the tree of calls → instructions executed in it."""
 
 
 @dataclass(frozen=True)
-class CaseCounts:
-    """One case in one kernel: instructions of one operation, by function."""
+class Trace:
+    """What the plugin saw of a boot."""
 
-    suite: str
-    case: str
-    variant: str
-    operations: int
-    """Of the part that was counted, see ``suites.score.steady``."""
-    functions: Mapping[Function, float]
+    parts: tuple[Part, ...]
+    tree: Mapping[int, tuple[int, int]]
+    """Node → (its parent, number of its function); 0 is the root."""
 
-    @property
-    def total(self) -> float:
-        return sum(self.functions.values())
+    def chain(self, node: int) -> tuple[int, ...]:
+        """Numbers of the functions down to the node, the outermost first."""
+        found: list[int] = []
+        while node:
+            node, function = self.tree[node]
+            found.append(function)
+        return tuple(reversed(found))
 
 
 def require(experiment: Experiment) -> None:
@@ -63,13 +78,27 @@ def require(experiment: Experiment) -> None:
     check_machine(experiment)
 
 
-def count(experiment: Experiment, suites: Catalogue, options: Options) -> list[CaseCounts]:
-    """Every case in every kernel, in the order of the cases, the baseline first."""
+def count(
+    experiment: Experiment,
+    suites: Catalogue,
+    options: Options,
+    digests: Mapping[str, str] | None = None,
+) -> list[Counted]:
+    """Every case in every kernel, the baseline first.
+
+    digests: of a run's kernels; UsageError where a variant is not what it was.
+    """
     require(experiment)
     if options.sandboxed:
         sandbox.require()
     alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
     recipes = check(alone, options.cache, options.listener.fetching, refresh=options.refresh)
+    for name, recipe in recipes.of.items():
+        if digests and digests.get(name, recipe.digest) != recipe.digest:
+            raise UsageError(
+                f"variant {name!r} is not what it was when the run began (its source, patches, "
+                "configuration or compiler changed); count it by `kdyno profile EXPERIMENT`"
+            )
     built = built_of(alone, recipes, options)
     told = options.listener.told
     images, tree = built.images, tree_of(alone, recipes)
@@ -80,38 +109,47 @@ def count(experiment: Experiment, suites: Catalogue, options: Options) -> list[C
         try:
             bench.machine.probe(told)
             bench = with_counted_work(bench, {}, told)
-            found = [each for name in bench.variants for each in _of_variant(bench, name)]
+            names = sorted(bench.variants, key=lambda name: name != experiment.baseline)
+            return [_of_variant(bench, name) for name in names]
         finally:
             os.sched_setaffinity(0, everything)
-    order = {(job.suite, job.case): at for at, job in enumerate(bench.runnable)}
-    first = experiment.baseline
-    return sorted(found, key=lambda it: (order[it.suite, it.case], it.variant != first))
 
 
-def _of_variant(bench: Bench, name: str) -> Iterator[CaseCounts]:
+def _of_variant(bench: Bench, name: str) -> Counted:
+    programs = bench.machine.programs(name)
+    table = Table.of(symbols_of(programs.kernel), symbols_of(programs.guest))
     with whole.scratch("profile") as scratch:
         file = scratch / COUNTS
-        plan = replace(plan_of(bench, name), left=((COUNTS, file),))
+        given = ((FUNCTIONS, table.lines()),)
+        plan = replace(plan_of(bench, name), left=((COUNTS, file),), given=given)
         outcome = run_to_end(bench.machine.open(plan), bench.machine.clock)
         if outcome.host.status != "ok":
             raise ToolError(f"{name}: {outcome.host.reason}: {outcome.host.text}")
-        parts = read_parts(file)
-    programs = bench.machine.programs(name)
-    kernel, guest = symbols_of(programs.kernel), symbols_of(programs.guest)
+        trace = read_trace(file)
     at = 0
+    cases = []
     for number, job in enumerate(bench.runnable):
         said = outcome.transcript.result(number)
         if not isinstance(said, Sample):
             raise ToolError(f"{name}: {job.suite}/{job.case} gave no result")
-        own = parts[at : at + len(said.reps)]
+        own = trace.parts[at : at + len(said.reps)]
         at += len(said.reps)
         operations, part = steadiest(said.reps, own)
-        functions = by_function(part, kernel, guest)
-        each = {function: total / operations for function, total in functions.items()}
-        yield CaseCounts(job.suite, job.case, name, int(operations), each)
+        cases.append(
+            CaseCounts(
+                suite=job.suite,
+                case=job.case,
+                variant=name,
+                operations=operations,
+                functions=_each(by_function(part.addresses, table), operations),
+                chains=_each(by_chain(part, trace, table), operations),
+                addresses=part.addresses,
+            )
+        )
+    return Counted(name, bench.machine.identity(name), bench.machine.emulator, tuple(cases))
 
 
-def steadiest(reps: Sequence[tuple[float, float]], parts: Sequence[Part]) -> tuple[float, Part]:
+def steadiest(reps: Sequence[tuple[int, int]], parts: Sequence[Part]) -> tuple[int, Part]:
     """(operations, part) of the repetition that is the score of the case."""
     if len(reps) != len(parts):
         raise ToolError(f"QEMU saw {len(parts)} parts of a case that had {len(reps)}")
@@ -119,28 +157,82 @@ def steadiest(reps: Sequence[tuple[float, float]], parts: Sequence[Part]) -> tup
     return reps[chosen][0], parts[chosen]
 
 
-def by_function(part: Part, kernel: Symbols, guest: Symbols) -> Counter[Function]:
+@dataclass(frozen=True)
+class Table:
+    """The functions of a kernel and of the guest program, with the numbers the plugin knows."""
+
+    kernel: Symbols
+    guest: Symbols
+    names: tuple[Function, ...]
+    """By number; 0 and 1: what no symbol covers, of a program and of the kernel."""
+
+    @classmethod
+    def of(cls, kernel: Symbols, guest: Symbols) -> Table:
+        known: list[Function] = [("user", name) for name in guest.names]
+        known += [("kernel", name) for name in kernel.names]
+        return cls(kernel, guest, tuple(dict.fromkeys((("user", "?"), ("kernel", "?"), *known))))
+
+    def name(self, address: int) -> Function:
+        where: Where = "kernel" if address >= self.kernel.starts[0] else "user"
+        symbols = self.kernel if where == "kernel" else self.guest
+        return where, symbols.name(address) or "?"
+
+    def lines(self) -> bytes:
+        """``ADDRESS NUMBER ENTERS`` by address: where each function begins, and where all end."""
+        numbers = {name: at for at, name in enumerate(self.names)}
+        starts = {self.guest.end: numbers["user", "?"], self.kernel.end: numbers["kernel", "?"]}
+        for where, symbols in (("user", self.guest), ("kernel", self.kernel)):
+            starts |= {
+                start: numbers[where, name]  # type: ignore[index]
+                for start, name in zip(symbols.starts, symbols.names, strict=True)
+            }
+        return b"".join(
+            b"%x %x %d\n" % (start, at, _enters(self.names[at]))
+            for start, at in sorted(starts.items())
+        )
+
+
+def _enters(function: Function) -> bool:
+    return function[0] == "kernel" and _ENTERS.match(function[1]) is not None
+
+
+def by_function(addresses: Mapping[int, int], table: Table) -> Counter[Function]:
     """Sums over addresses. What no symbol covers is of "?", in the half it lies in."""
     found: Counter[Function] = Counter()
-    lowest = kernel.starts[0]
-    for address, times in part.items():
-        where: Where = "kernel" if address >= lowest else "user"
-        symbols = kernel if where == "kernel" else guest
-        found[where, symbols.name(address) or "?"] += times
+    for address, times in addresses.items():
+        found[table.name(address)] += times
     return found
 
 
-def read_parts(file: Path) -> list[Part]:
+def by_chain(part: Part, trace: Trace, table: Table) -> Counter[Chain]:
+    """Sums over the nodes of the tree of calls; the same in total as by function."""
+    found: Counter[Chain] = Counter()
+    for node, times in part.nodes.items():
+        found[tuple(table.names[at] for at in trace.chain(node)) or (("user", "?"),)] += times
+    return found
+
+
+def _each(counts: Mapping[Key, int], operations: int) -> dict[Key, float]:
+    return {key: total / operations for key, total in counts.items()}
+
+
+def read_trace(file: Path) -> Trace:
     """What the plugin wrote; ToolError where that is not whole."""
     data = file.read_bytes() if file.is_file() else b""
     if len(data) > _LARGEST_BYTES or not data.endswith(b"end\n"):
         raise ToolError("QEMU's counts are not whole: its plugin did not come to its end")
-    parts: list[dict[int, int]] = []
+    parts: list[Part] = []
+    tree: dict[int, tuple[int, int]] = {0: (0, 0)}
     for line in data.splitlines()[:-1]:
         if line == b"part %d" % len(parts):
-            parts.append({})
-        elif (match := _LINE.fullmatch(line)) and parts:
-            parts[-1][int(match[1], 16)] = int(match[2])
+            parts.append(Part())
+        elif (match := _COUNT.fullmatch(line)) and parts:
+            into = parts[-1].nodes if match[1] else parts[-1].addresses
+            into[int(match[2], 16)] = int(match[3])
+        elif (match := _NODE.fullmatch(line)) and int(match[2], 16) in tree:
+            tree[int(match[1], 16)] = int(match[2], 16), int(match[3], 16)
         else:
             raise ToolError(f"QEMU's counts are not to be read: {line[:60]!r}")
-    return list(parts)
+    if unknown := {node for part in parts for node in part.nodes} - tree.keys():
+        raise ToolError(f"QEMU's counts are not to be read: {len(unknown)} calls of nobody")
+    return Trace(tuple(parts), tree)

@@ -22,7 +22,9 @@ from kdyno.errors import ToolError
 _LINE = re.compile(r"^([0-9a-f]{1,16}) ([tTwWi]) (\S+)$")
 _PLACE = re.compile(r"^([0-9a-f]{1,16}) [A-Za-z] (__binary_start|__syscall_stub_(?:start|end))$")
 # Marks that linkers and assemblers leave in the text; no function begins there.
-_MARK = re.compile(r"^(?:\.L|\$|_?etext$|_?stext$|_?text$|__.*_(?:start|end|begin)$|.*\.cold$)")
+_MARK = re.compile(r"^(?:\.L|\$|_?etext$|_?stext$|_?text$|__.*_(?:start|end|begin)$)")
+# What GCC puts elsewhere because it is seldom executed.
+_COLD = re.compile(r"\.cold(?:\.\d+)?$")
 # Parts of one routine: what a caller calls and what that jumps to.
 _ONE_ROUTINE = {
     **dict.fromkeys(("__memcpy", "memcpy_orig"), "memcpy"),
@@ -90,7 +92,8 @@ def parse(lines: Iterable[str]) -> Symbols:
         if match is None or _MARK.match(match[3]):
             continue
         address, kind = int(match[1], 16), match[2]
-        name = _ONE_ROUTINE.get(match[3], match[3])
+        name = _COLD.sub("", match[3])
+        name = _ONE_ROUTINE.get(name, name)
         # Of several names for one place: a global one, the one with fewest underscores before it.
         rank = (_RANK[kind], len(name) - len(name.lstrip("_")), name)
         if address not in best or rank < best[address][0]:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 NAME = "profile"
 EXAMPLES = (
     "Examples: kdyno profile last | kdyno profile experiments/simd-gprof.toml --method gprof | "
+    "kdyno profile last --annotate anon_pipe_write | "
     "kdyno profile last --show --speedscope out.speedscope.json"
 )
 
@@ -96,6 +97,22 @@ def verb(
         str | None,
         typer.Option("--folded", metavar="FILE", help="Folded stacks, for flame graphs."),
     ] = None,
+    annotate: Annotated[
+        str | None,
+        typer.Option(
+            "--annotate",
+            metavar="FUNCTION",
+            help="count: a function's instructions in both kernels, with their counts.",
+        ),
+    ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option(
+            "--lines",
+            metavar="FILE",
+            help="Compile this file of the kernel, such as fs/pipe.c, with line numbers for it.",
+        ),
+    ] = None,
     speedscope: Annotated[
         str | None, typer.Option("--speedscope", metavar="FILE", help="A file for speedscope.")
     ] = None,
@@ -107,6 +124,7 @@ def verb(
     json: Json = None,
 ) -> int:
     """Show seconds per function of every kernel at the same work, and what differs."""
+    from kdyno.labs.profile import counted
     from kdyno.labs.profile.boots import Asked
     from kdyno.labs.profile.record import stored_profiles
     from kdyno.labs.published.files import load as load_article
@@ -118,8 +136,19 @@ def verb(
     article = load_article(published) if published else None
     folder = runs_folder(runs)
     is_file = what.endswith(".toml") or Path(what).is_file()
-    if method == "count":
-        return _counted(what, is_file, folder, variant, case, top, json, jobs, no_sandbox, no_wait)
+    options = Options(
+        cache=cache_root(),
+        runs=folder,
+        sandboxed=not no_sandbox,
+        wait=not no_wait,
+        jobs=jobs,
+        refresh=refresh,
+    )
+    chosen = tuple(variant or ()), tuple(case or ())
+    if annotate or lines or counted.is_meant(method, what, is_file, folder, show):
+        return counted.verb(
+            counted.Asked(what, is_file, *chosen, show, top, json, folded, annotate, lines), options
+        )
     if show:
         if is_file:
             raise UsageError("--show goes with a run that was profiled")
@@ -127,15 +156,6 @@ def verb(
         found = stored_profiles(run)
     else:
         asked = Asked(method or "", boots, seconds, stacks, again)
-        options = Options(
-            cache=cache_root(),
-            runs=folder,
-            sandboxed=not no_sandbox,
-            wait=not no_wait,
-            jobs=jobs,
-            refresh=refresh,
-        )
-        chosen = tuple(variant or ()), tuple(case or ())
         if is_file:
             run, found = _of_experiment(Path(what), asked, options, chosen)
         else:
@@ -157,56 +177,6 @@ def verb(
             shown += ["", *beside(article, found, baseline)]
         terminal.show(lambda _: shown)
     say(f"\nrun folder: {run.path}")
-    return 0
-
-
-def _counted(
-    what: str,
-    is_file: bool,
-    folder: Path,
-    variants: list[str] | None,
-    cases: list[str] | None,
-    top: int,
-    json: str | None,
-    jobs: int | None,
-    no_sandbox: bool,
-    no_wait: bool,
-) -> int:
-    """Exact, so one boot of each kernel is enough, and nothing is to be kept or gone on with."""
-    from kdyno.experiment.overrides import Overrides, apply
-    from kdyno.labs.profile.count_tables import as_json, parts
-    from kdyno.labs.profile.counts import count
-    from kdyno.measure.execution import Options
-    from kdyno.paths import cache_root
-    from kdyno.report.show import terminal
-    from kdyno.verbs.watching import watching
-
-    if is_file:
-        experiment, suites = load(Path(what))
-        overrides = Overrides(metric="instructions")
-    else:
-        run = stored_run(what, folder)
-        experiment, suites, overrides = load_stored(run, run.manifest())
-    chosen = replace(
-        overrides,
-        variants=tuple(variants or overrides.variants),
-        cases=tuple(cases or overrides.cases),
-    )
-    experiment = apply(chosen, experiment)
-    with watching(experiment) as listener:
-        options = Options(
-            cache=cache_root(),
-            runs=folder,
-            sandboxed=not no_sandbox,
-            wait=not no_wait,
-            jobs=jobs,
-            listener=listener,
-        )
-        found = count(experiment, suites, options)
-    if json is not None:
-        write_json(as_json(found, experiment.baseline), json)
-    if json != "-":
-        terminal.show(lambda _: list(parts(found, experiment.baseline, top)))
     return 0
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A plugin for QEMU that counts how often each instruction was executed; built when needed."""
+"""Plugins for QEMU that see every instruction; built when needed."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,34 +15,47 @@ from kdyno.kernels.compiler import identify
 from kdyno.machines.emulator import Emulator
 
 COUNTS = "counts"
-"""Name of what a counted boot leaves: lines of ``part N`` and ``ADDRESS COUNT``."""
-_SOURCE = Path(__file__).with_name("count.c")
+"""Name of what a counted boot leaves: how often each instruction was executed, and by which calls.
+It is given FUNCTIONS."""
+FUNCTIONS = "functions"
+"""Name of what it is given: lines of ``ADDRESS NUMBER ENTERS``, where functions begin."""
+_FOLDER = Path(__file__).parent
+_SOURCES = {COUNTS: ("count.c", "calls.c", "code.c")}
 _FIRST_WITHOUT = 9
 """The interface of QEMU 9 counts in another way."""
+_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One to be loaded into a guest's QEMU."""
+
+    library: Path
+    writes: Path
+    """The host's file that it fills."""
+    reads: bytes = b""
+    """What it is given beforehand."""
 
 
 @cache
-def count_plugin(cache_root: Path, emulator: Emulator) -> Path:
-    """The shared object. ToolError where this QEMU cannot load it or it does not build."""
+def library(name: str, cache_root: Path, emulator: Emulator) -> Path:
+    """The shared object of a plugin. ToolError where this QEMU cannot load it or it does not
+    build."""
     if int(emulator.version.partition(".")[0]) >= _FIRST_WITHOUT:
         raise ToolError(
             f"counts by address are made with QEMU 7.2 to 8.2, and this is {emulator.version}"
         )
     compiler = require("gcc", "to build the plugin that counts by address")
-    digest = hashlib.sha256(_SOURCE.read_bytes() + identify("gcc").version.encode()).hexdigest()
-    folder = cache_root / "plugin" / digest[:32]
+    sources = [_FOLDER / file for file in _SOURCES[name]]
+    total = hashlib.sha256(identify("gcc").version.encode())
+    for file in (*sources, *sorted(_FOLDER.glob("*.h"))):
+        total.update(file.read_bytes())
+    folder = cache_root / "plugin" / total.hexdigest()[:32]
     if not folder.is_dir():
         with whole.locked(folder.parent / ".lock"), whole.folder(folder) as aside:
-            flags = (
-                "-O2",
-                "-Wall",
-                "-Wextra",
-                "-Werror",
-                "-shared",
-                "-fPIC",
-                "-fvisibility=hidden",
-            )
-            done = capture([compiler, *flags, "-o", str(aside / "count.so"), str(_SOURCE)])
+            flags = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
+            made = aside / f"{name}.so"
+            done = capture([compiler, *flags, "-o", str(made), *map(str, sources)])
             if done.status != 0:
                 raise ToolError(f"the plugin did not build: {done.output.strip()[-500:]}")
-    return folder / "count.so"
+    return folder / f"{name}.so"

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: MIT
+"""One function, instruction by instruction, in two kernels beside each other, with its counts."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kdyno.command import capture, require
+from kdyno.confined import confined
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import Experiment
+from kdyno.kernels.image import Image
+from kdyno.kernels.source import Tree
+from kdyno.labs.profile.count_tables import pairs
+from kdyno.labs.profile.symbols import symbols_of
+from kdyno.measure.builder import check
+from kdyno.measure.execution import Options, built_of
+from kdyno.reading.mistakes import meant
+from kdyno.report import figures, plain
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.terminal import Part
+from kdyno.store.counts import CaseCounts, Counted
+
+_LINE = re.compile(r"^\s*([0-9a-f]+):\t(.*)$")
+_PLACE = re.compile(r"(?:.*/)?([^/\s]+/[^/\s]+\.[chS]):(\d+)")
+_JUMP = re.compile(r"\b[0-9a-f]{8,16} <[^>]*>|0x[0-9a-f]{6,}|# .*$")
+_LONGEST = 1 << 16
+_DEBUG = "-g"
+"""Writes line numbers beside the code and changes nothing in it."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One of a function. ``each``: how often it is executed in an operation."""
+
+    offset: int
+    text: str
+    each: float
+    line: str = ""
+    """``fs/pipe.c:534``; empty where the kernel has no line numbers."""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A function in two kernels, for one case."""
+
+    function: str
+    before: CaseCounts
+    after: CaseCounts
+    rows: tuple[tuple[Instruction | None, Instruction | None], ...]
+    """The same instruction in both, or one that the other has not."""
+
+    def total(self, of: int) -> float:
+        return sum(it.each for row in self.rows if (it := row[of]) is not None)
+
+
+def annotated(
+    found: Sequence[Counted],
+    function: str,
+    experiment: Experiment,
+    options: Options,
+    source: str | None,
+) -> list[Annotated]:
+    """Of each case in which the function was executed, and each variant.
+
+    source: a file of the kernel that is compiled once more, with line numbers. UsageError where no
+    kernel has such a function; ToolError where a kernel is not what was counted.
+    """
+    kernels, trees = _kernels(found, experiment, options)
+    lined = _with_lines(kernels, experiment, options, source) if source else {}
+    texts = {
+        it.variant: _disassembled(kernels[it.variant], function, lined.get(it.variant), trees)
+        for it in found
+        if it.variant in kernels
+    }
+    if not any(texts.values()):
+        names = [name for it in found[0].cases for _where, name in it.functions]
+        hint = meant(function, names, " Did you mean {}?")
+        raise UsageError(f"--annotate {function}: no kernel has a function of that name.{hint}")
+    made = []
+    for before, after in pairs(found):
+        left = _counted(texts.get(before.variant, ()), before)
+        right = _counted(texts.get(after.variant, ()), after)
+        if any(it.each for it in (*left, *right)):
+            made.append(Annotated(function, before, after, tuple(_beside(left, right))))
+    if not made:
+        raise UsageError(f"--annotate {function}: no case executes it")
+    return made
+
+
+@dataclass(frozen=True)
+class _Code:
+    address: int
+    offset: int
+    text: str
+    line: str
+    source: str
+
+
+def _kernels(
+    found: Sequence[Counted], experiment: Experiment, options: Options
+) -> tuple[dict[str, Image], dict[str, Tree]]:
+    """The kernels that were counted: from the cache, or built again."""
+    recipes = check(experiment, options.cache, options.listener.fetching)
+    for it in found:
+        recipe = recipes.of.get(it.variant)
+        if recipe is not None and it.image and recipe.digest != it.image:
+            raise ToolError(
+                f"{it.variant}: the kernel that was counted is not the one that the experiment "
+                "builds today; count again: kdyno profile RUN --method count"
+            )
+    wanted = {it.variant for it in found}
+    trees = {name: it.tree for name, it in recipes.of.items() if name in wanted}
+    return dict(built_of(experiment, recipes, options).images), trees
+
+
+def _with_lines(
+    kernels: Mapping[str, Image], experiment: Experiment, options: Options, source: str
+) -> dict[str, Image]:
+    """The same kernels with line numbers for one file; an incremental build of that file."""
+    variants = tuple(
+        replace(it, file_cflags=_added(it.file_cflags, source))
+        for it in experiment.variants
+        if it.name in kernels
+    )
+    again = replace(experiment, variants=variants)
+    return dict(
+        built_of(again, check(again, options.cache, options.listener.fetching), options).images
+    )
+
+
+def _added(flags: tuple[tuple[str, str], ...], source: str) -> tuple[tuple[str, str], ...]:
+    own = dict(flags)
+    own[source] = f"{own.get(source, '')} {_DEBUG}".strip()
+    return tuple(sorted(own.items()))
+
+
+def _disassembled(
+    image: Image, function: str, lined: Image | None, trees: Mapping[str, Tree]
+) -> tuple[_Code, ...]:
+    """Every stretch of the function. Empty: this kernel has none."""
+    symbols = symbols_of(image.kernel)
+    ends = (*symbols.starts[1:], symbols.end)
+    found: list[_Code] = []
+    offset = 0
+    for start, end, name in zip(symbols.starts, ends, symbols.names, strict=True):
+        if name != function:
+            continue
+        stop = min(end, start + _LONGEST)
+        texts = _objdump(image.kernel, start, stop)
+        lines: dict[int, tuple[str, str]] = {}
+        if lined is not None:
+            if [it[1] for it in _objdump(lined.kernel, start, stop)] != [it[1] for it in texts]:
+                raise ToolError(
+                    f"{function}: with line numbers its code is another, so they do not fit"
+                )
+            lines = _lines(lined.kernel, [it[0] for it in texts], trees)
+        for address, text in texts:
+            line, source = lines.get(address, ("", ""))
+            found.append(_Code(address, offset + address - start, text, line, source))
+        offset += stop - start
+    return tuple(found)
+
+
+def _objdump(kernel: Path, start: int, stop: int) -> list[tuple[int, str]]:
+    """(address, instruction)."""
+    tool = require("objdump", "to show a function's code (apt-get install binutils)")
+    done = capture(
+        confined(
+            [
+                *(tool, "-d", "--no-show-raw-insn", "-w"),
+                *(f"--start-address={start:#x}", f"--stop-address={stop:#x}", "--", str(kernel)),
+            ],
+            reads=[kernel],
+        )
+    )
+    if done.status != 0:
+        raise ToolError(f"objdump: {done.output.strip()[-300:]}")
+    found = [
+        (int(match[1], 16), " ".join(match[2].split()))
+        for line in done.output.splitlines()
+        if (match := _LINE.match(line))
+    ]
+    # What fills the space up to the next function is no code of this one.
+    while found and found[-1][1].split(" ")[0] in ("nop", "nopl", "nopw", "int3", "cs", "data16"):
+        found.pop()
+    return found
+
+
+def _lines(
+    kernel: Path, addresses: Sequence[int], trees: Mapping[str, Tree]
+) -> dict[int, tuple[str, str]]:
+    """Address → (file:line, the line's text)."""
+    tool = require("addr2line", "to name lines of source (apt-get install binutils)")
+    done = capture(
+        confined([tool, "-e", str(kernel), *(f"{it:#x}" for it in addresses)], reads=[kernel])
+    )
+    if done.status != 0:
+        raise ToolError(f"addr2line: {done.output.strip()[-300:]}")
+    tree = next(iter(trees.values())).path
+    texts: dict[str, list[str]] = {}
+    found = {}
+    for address, line in zip(addresses, done.output.splitlines(), strict=False):
+        name, _, number = line.partition(" ")[0].rpartition(":")
+        if not number.isdigit() or name == "??":
+            continue
+        file = _within(name, tree)
+        if file not in texts:
+            texts[file] = _text(tree / file)
+        at = int(number)
+        source = texts[file][at - 1].strip() if 0 < at <= len(texts[file]) else ""
+        found[address] = f"{file}:{number}", source
+    return found
+
+
+def _within(name: str, tree: Path) -> str:
+    """The file's path in the tree: a build names it by wherever it was built."""
+    parts = Path(name).parts
+    for at in range(len(parts)):
+        if parts[at] != "/" and (tree / Path(*parts[at:])).is_file():
+            return str(Path(*parts[at:]))
+    return Path(name).name
+
+
+def _text(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+def _counted(code: Sequence[_Code], case: CaseCounts) -> list[Instruction]:
+    return [
+        Instruction(
+            it.offset,
+            it.text,
+            case.addresses.get(it.address, 0) / case.operations,
+            it.line,
+            it.source,
+        )
+        for it in code
+    ]
+
+
+def _beside(
+    left: Sequence[Instruction], right: Sequence[Instruction]
+) -> Iterator[tuple[Instruction | None, Instruction | None]]:
+    """Pairs of the same instruction; addresses and what jumps go to may differ."""
+    plainly = [[_JUMP.sub("", it.text).strip() for it in side] for side in (left, right)]
+    matcher = difflib.SequenceMatcher(None, plainly[0], plainly[1], autojunk=False)
+    for word, low, high, other_low, other_high in matcher.get_opcodes():
+        if word == "equal":
+            yield from zip(left[low:high], right[other_low:other_high], strict=True)
+            continue
+        yield from ((it, None) for it in left[low:high])
+        yield from ((None, it) for it in right[other_low:other_high])
+
+
+def parts(found: Sequence[Annotated]) -> Iterator[Part]:
+    """A table for each case and variant: counts, differences, code; lines of source where known."""
+    for it in found:
+        same = it.before is it.after
+        against = "" if same else f" − {plain.short(it.before.variant)}"
+        yield (
+            f"{plain.name(it.function)} in {plain.name(it.before.suite)}/"
+            f"{plain.name(it.before.case)}: {plain.short(it.after.variant)}{against}, "
+            "executions an operation"
+        )
+        rows = [_Row("", "sum", it.total(0), it.total(1), ""), *_rows(it)]
+        columns = [_COLUMNS[-1]] if not any(row.line for row in rows) else []
+        yield Grid([each for each in (_ALONE if same else _COLUMNS) if each not in columns], rows)
+        yield ""
+    lined = any(row.line for it in found for row in _rows(it))
+    yield (
+        "note: one count is one execution of the instruction"
+        + ("" if lined else "; --lines FILE, such as fs/pipe.c, shows the lines of source")
+    )
+
+
+@dataclass(frozen=True)
+class _Row:
+    at: str
+    text: str
+    before: float | None
+    after: float | None
+    line: str
+
+    @property
+    def more(self) -> float | None:
+        more = (self.after or 0.0) - (self.before or 0.0)
+        return more if abs(more) >= 5e-4 else None
+
+
+def _rows(it: Annotated) -> Iterator[_Row]:
+    last = ""
+    for left, right in it.rows:
+        either = right or left
+        assert either is not None
+        line = f"{either.line}  {either.source}".strip()
+        yield _Row(
+            f"+{either.offset:x}",
+            either.text,
+            None if left is None else left.each,
+            None if right is None else right.each,
+            "" if line == last else line,
+        )
+        last = line
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:,.3f}"
+
+
+_COLUMNS = (
+    Column("at", lambda it: it.at),
+    Column("baseline", lambda it: it.before, "number", _times),
+    Column("variant", lambda it: it.after, "number", _times),
+    Column("difference", lambda it: it.more, "number", figures.signed),
+    Column("instruction", lambda it: it.text, "name"),
+    Column("source", lambda it: it.line),
+)
+_ALONE = (_COLUMNS[0], Column("times", lambda it: it.before, "number", _times), *_COLUMNS[4:])
+
+
+def as_json(found: Sequence[Annotated]) -> dict[str, Any]:
+    """For programs: every instruction of the function in both kernels."""
+    return {
+        "schema": 1,
+        "annotated": [
+            {
+                "function": it.function,
+                "suite": it.before.suite,
+                "case": it.before.case,
+                "baseline": it.before.variant,
+                "variant": it.after.variant,
+                "rows": [
+                    {"baseline": _json(left), "variant": _json(right)} for left, right in it.rows
+                ],
+            }
+            for it in found
+        ],
+    }
+
+
+def _json(it: Instruction | None) -> dict[str, Any] | None:
+    if it is None:
+        return None
+    found: dict[str, Any] = {"offset": it.offset, "instruction": it.text, "executions": it.each}
+    return {**found, "line": it.line, "source": it.source} if it.line else found

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""Counted profiles of a run: instructions by address, function and chain of calls, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kdyno.errors import ToolError
+from kdyno.store.boot import plain_name
+from kdyno.store.folder import Folder
+from kdyno.store.reading import Count, Name, Record, Text, parse
+from kdyno.store.run import Run
+
+FOLDER = "counts"
+"""Of a run: one file for each variant."""
+_LIMIT_BYTES = 64 << 20
+_CASES_MOST, _FUNCTIONS_MOST, _ADDRESSES_MOST, _CHAINS_MOST = 10_000, 50_000, 1 << 20, 1 << 18
+_DEEPEST = 512
+
+_Address = Annotated[int, Field(ge=0, lt=1 << 64)]
+Where = Literal["kernel", "user"]
+Function = tuple[Where, str]
+Chain = tuple[Function, ...]
+"""Functions that called each other, the outermost first."""
+
+
+@dataclass(frozen=True)
+class CaseCounts:
+    """One case in one kernel. All figures are instructions of one operation."""
+
+    suite: str
+    case: str
+    variant: str
+    operations: int
+    """Of the part that was counted, see ``suites.score.steady``."""
+    functions: Mapping[Function, float]
+    chains: Mapping[Chain, float] = field(default_factory=dict)
+    """Of the last function of each chain, without those that it calls."""
+    addresses: Mapping[int, int] = field(default_factory=dict)
+    """Address → how often the instruction there was executed in all ``operations``."""
+
+    @property
+    def total(self) -> float:
+        return sum(self.functions.values())
+
+
+@dataclass(frozen=True)
+class Counted:
+    """All cases of one kernel."""
+
+    variant: str
+    image: str
+    """Digest of the kernel that was booted."""
+    emulator: str
+    cases: tuple[CaseCounts, ...]
+
+
+class _Function(Record):
+    where: Where
+    function: Name
+    count: Count
+
+
+class _Chain(Record):
+    frames: Annotated[tuple[Count, ...], Field(min_length=1, max_length=_DEEPEST)]
+    """Places in the list of functions."""
+    count: Count
+
+
+class _Case(Record):
+    suite: Name
+    case: Name
+    operations: Annotated[int, Field(ge=1, le=1 << 53)]
+    functions: Annotated[tuple[_Function, ...], Field(max_length=_FUNCTIONS_MOST)]
+    chains: Annotated[tuple[_Chain, ...], Field(max_length=_CHAINS_MOST)] = ()
+    addresses: Annotated[tuple[tuple[_Address, Count], ...], Field(max_length=_ADDRESSES_MOST)] = ()
+
+
+class _Counted(Record):
+    schema_: Literal[1] = Field(alias="schema")
+    variant: Name
+    image: Text = ""
+    emulator: Text = ""
+    cases: Annotated[tuple[_Case, ...], Field(max_length=_CASES_MOST)]
+
+
+def to_json(counted: Counted) -> bytes:
+    """Whole numbers, of all operations of a part."""
+    made = _Counted(
+        schema=1,
+        variant=counted.variant,
+        image=counted.image,
+        emulator=counted.emulator,
+        cases=tuple(map(_record, counted.cases)),
+    )
+    return made.model_dump_json(by_alias=True).encode() + b"\n"
+
+
+def from_json(data: bytes, path: Path) -> Counted:
+    """ToolError with path, key and what is wrong."""
+    found = parse(_Counted, data, path)
+    return Counted(
+        found.variant,
+        found.image,
+        found.emulator,
+        tuple(_case(each, found.variant, path) for each in found.cases),
+    )
+
+
+def stored_counts(run: Run, names: Iterable[str] | None = None) -> dict[str, Counted]:
+    """Variant → its counts, the baseline's first; empty where nothing was counted by function.
+
+    ToolError names the file that is damaged or not the variant's.
+    """
+    found: dict[str, Counted] = {}
+    with Folder.open(run.path) as folder:
+        if FOLDER not in folder.folders():
+            return {}
+        if names is None:
+            manifest = run.manifest()
+            names = (manifest.baseline, *manifest.images)
+        with folder.folder(FOLDER) as inside:
+            for name in dict.fromkeys(names):
+                file = file_name(name)
+                if not inside.has(file):
+                    continue
+                path = run.path / FOLDER / file
+                counted = from_json(inside.read(file, _LIMIT_BYTES), path)
+                if counted.variant != name:
+                    raise ToolError(f"{path}: damaged: it is of {counted.variant!r}, not {name!r}")
+                found[name] = counted
+    return found
+
+
+def file_name(variant: str) -> str:
+    return f"{plain_name(variant)}.json"
+
+
+def _record(case: CaseCounts) -> _Case:
+    names = list(dict.fromkeys((*case.functions, *(it for chain in case.chains for it in chain))))
+    places = {name: at for at, name in enumerate(names)}
+
+    def whole(each: float) -> int:
+        return round(each * case.operations)
+
+    functions = (
+        _Function(where=name[0], function=name[1], count=whole(case.functions.get(name, 0.0)))
+        for name in names
+    )
+    chains = (
+        _Chain(frames=tuple(places[name] for name in chain[-_DEEPEST:]), count=whole(each))
+        for chain, each in case.chains.items()
+    )
+    return _Case(
+        suite=case.suite,
+        case=case.case,
+        operations=case.operations,
+        functions=tuple(functions),
+        chains=tuple(chains),
+        addresses=tuple(sorted(case.addresses.items())),
+    )
+
+
+def _case(found: _Case, variant: str, path: Path) -> CaseCounts:
+    names: list[Function] = [(it.where, it.function) for it in found.functions]
+    if any(at >= len(names) for chain in found.chains for at in chain.frames):
+        raise ToolError(f"{path}: damaged: a chain of calls names a function that is not there")
+    each = found.operations
+    return CaseCounts(
+        found.suite,
+        found.case,
+        variant,
+        each,
+        {
+            name: it.count / each
+            for name, it in zip(names, found.functions, strict=True)
+            if it.count
+        },
+        {tuple(names[at] for at in it.frames): it.count / each for it in found.chains},
+        dict(found.addresses),
+    )
