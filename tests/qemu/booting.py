@@ -8,7 +8,7 @@ from kdyno.machines import emulator
 from kdyno.machines.cpus import place
 from kdyno.machines.events import Events
 from kdyno.machines.program import guest_program
-from kdyno.machines.qemu import QemuBoot, start
+from kdyno.machines.qemu import QemuBoot, Tallying, start
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job
@@ -33,6 +33,7 @@ def booted(
     memory: int = 128 << 20,
     disk_bytes: int = 0,
     listener: Listener = lambda _case: None,
+    tally: Tallying | None = None,
 ) -> Outcome:
     request = QemuBoot(
         emulator=emulator.find(),
@@ -48,6 +49,7 @@ def booted(
         draw=draw,
         disk_bytes=disk_bytes,
         disk_parent=cache_root() / "disks",
+        tally=tally,
     )
     with Events() as events:
         return run_to_end(start(request, events, listener), events)

@@ -35,6 +35,7 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "machine",
             "suite",
             "measure",
+            "model",
         ),
         "kernel": KERNEL_KEYS,
         "machine": ("kind", "cpus", "memory", "timeout", "accel"),
@@ -54,6 +55,20 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "interleave",
             "metric",
             "insist",
+            "apart",
+        ),
+        "model": (
+            "l1i",
+            "l1d",
+            "l2",
+            "llc",
+            "line",
+            "history",
+            "l1_miss",
+            "l2_miss",
+            "llc_miss",
+            "branch_miss",
+            "string_bytes",
         ),
     }
 )

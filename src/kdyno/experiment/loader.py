@@ -29,7 +29,7 @@ from kdyno.experiment.keys import LEVEL_KEYS, TABLES, VARIANT_KEYS
 from kdyno.experiment.layer import Layer, read_layer
 from kdyno.experiment.model import Experiment, Machine, Variant
 from kdyno.experiment.routines import with_best
-from kdyno.experiment.sections import read_machine, read_measure, read_suites
+from kdyno.experiment.sections import read_machine, read_measure, read_model, read_suites
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.reading.mistakes import Mistakes, nearest, quoted, refuse
@@ -86,6 +86,7 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
     measure = read_measure(data.get("measure", {}), mistakes)
     asked, of_cases = _variants(top, folder, vocabulary, machine.kind, mistakes)
     found = with_best(asked, vocabulary, mistakes)
+    model = read_model(data.get("model", {}), mistakes)
     suites = read_suites(data.get("suite", []), vocabulary, mistakes)
     suites = expanded(suites, of_cases, vocabulary, mistakes)
     boots = vocabulary.machines.get(machine.kind, ())
@@ -102,6 +103,7 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
         suites=suites,
         machine=machine,
         measure=measure,
+        model=model,
         skip_unsupported=skip,
         text=text,
     )

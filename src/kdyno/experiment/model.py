@@ -104,8 +104,37 @@ class Machine:
 
 
 ACCELS = ("auto", "kvm", "tcg")
-METRICS = ("time", "instructions")
+METRICS = ("time", "instructions", "cycles-estimated")
 INTERLEAVES = ("auto", "turns", "boots")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Of so many bytes in all, in sets of ``ways`` lines."""
+
+    size_bytes: int
+    ways: int
+
+
+@dataclass(frozen=True)
+class CacheModel:
+    """A processor as "cycles-estimated" has it: caches, branch prediction, and the weights by which
+    what is counted is summed up. See docs/counting.md."""
+
+    l1i: Cache = Cache(32 << 10, 8)
+    l1d: Cache = Cache(32 << 10, 8)
+    l2: Cache = Cache(1 << 20, 8)
+    llc: Cache = Cache(16 << 20, 16)
+    line_bytes: int = 64
+    history: int = 12
+    """Branches that a prediction looks back on."""
+    l1_miss: float = 10.0
+    """Cycles, as the others."""
+    l2_miss: float = 20.0
+    llc_miss: float = 100.0
+    branch_miss: float = 10.0
+    string_bytes: int = 32
+    """Of a string instruction, in a cycle."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +155,8 @@ class Measure:
     """What is compared: one of METRICS."""
     insist: bool = False
     """Measure by the metric also what it does not decide; the verdict says so."""
+    apart: bool = False
+    """Instructions of programs and of the kernel are counted apart as well."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +168,7 @@ class Experiment:
     suites: tuple[SuiteUse, ...]
     machine: Machine = field(default_factory=Machine)
     measure: Measure = field(default_factory=Measure)
+    model: CacheModel = field(default_factory=CacheModel)
     skip_unsupported: bool = False
     """Variants whose CPU features this machine lacks are skipped with the reason, not refused."""
     path: Path | None = None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from kdyno import __version__
 from kdyno.judge import disturbance, flags
@@ -20,7 +21,8 @@ from kdyno.store.counts import stored_counts
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Apart, Effect, Verdict
+from kdyno.suites.instructions import FIGURES
 
 Floors = Mapping[tuple[str, str], float | None]
 """(suite, case) → its noise floor; empty for a run that was not calibrated."""
@@ -158,7 +160,22 @@ def _effect(
         exact=raw.exact,
         reason=reason or manifest.failed.get(variant),
         spread=spread_of(data, question, case, variant),
+        apart=_apart(data, question, case, variant),
     )
+
+
+def _apart(data: Samples, question: Question, case: CaseInfo, variant: str) -> tuple[Apart, ...]:
+    """Medians of what both kernels' operations are made of."""
+    before = data.apart.get((case.suite, case.case, question.baseline), {})
+    after = data.apart.get((case.suite, case.case, variant), {})
+    return tuple(
+        Apart(figure=name, baseline_value=median(before[name]), value=median(after[name]))
+        for name in sorted(before.keys() & after.keys(), key=_place)
+    )
+
+
+def _place(figure: str) -> tuple[int, str]:
+    return (FIGURES.index(figure) if figure in FIGURES else len(FIGURES), figure)
 
 
 def _why_no_figure(

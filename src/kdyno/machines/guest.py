@@ -64,6 +64,8 @@ class Kind:
     """(console, end, what it said, sandboxed) → why the boot failed."""
     warnings: Callable[[str], list[str]] = diagnosis.warnings
     """console → what its kernel complained of."""
+    said: Callable[[Transcript], Transcript] = lambda said: said
+    """What it said → the same with what its machine saw of it."""
     clock: bool = True
     """The guest's clock goes as the host's does, and can be held against it."""
 
@@ -144,7 +146,7 @@ def _conclude(
     cpus = request.placement.guest
     after = facts.look(cpus)
     console = guest.console.content()
-    said = guest.reader.finish()
+    said = kind.said(guest.reader.finish())
     text = diagnosis.readable(console)
     failed = kind.failure(text, ended, said, request.sandboxed)
     report = supervisor_report(bytes(guest.report))

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import CacheModel, Variant
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
 from kdyno.machines.session import Clock, Listener, Session
@@ -38,14 +38,21 @@ class Asked:
     """How an experiment wants its figures."""
 
     metric: str = "time"
-    """What is compared: "time", or "instructions" where the machine can count them."""
+    """What is compared: "time"; "instructions" and "cycles-estimated" where the machine counts what
+    it executes."""
     accel: str = "auto"
     """Of a machine that emulates: "kvm", "tcg", or "auto", which never times an emulated CPU."""
     cpus: int = 1
+    apart: bool = False
+    """Instructions of programs and of the kernel apart."""
+    model: CacheModel = field(default_factory=CacheModel)
+    """Of the metric "cycles-estimated"."""
 
 
 def only_times(kind: str, can: Can, asked: Asked) -> None:
     """For a machine that neither emulates nor counts: UsageError where that is asked."""
+    if asked.apart and asked.metric == "time":
+        raise UsageError('[measure] apart = true goes with metric = "instructions"')
     if asked.metric != "time":
         raise UsageError(
             f'[measure] metric = "{asked.metric}" and [machine] kind = "{kind}": {can.count}'

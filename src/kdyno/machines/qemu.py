@@ -6,12 +6,14 @@ from __future__ import annotations
 import os
 import random
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from kdyno.errors import UsageError
-from kdyno.machines import diagnosis, emulator, guest, initramfs
+from kdyno.experiment.model import CacheModel
+from kdyno.machines import diagnosis, emulator, guest, initramfs, tally
 from kdyno.machines.diagnosis import Diagnosis
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.events import Events
@@ -36,6 +38,17 @@ FIRST_WORD_S = 120.0
 _REFUSED = "qemu-system-x86_64: "
 
 
+@dataclass(frozen=True)
+class Tallying:
+    """How a plugin tells what each operation is made of."""
+
+    library: Path
+    kernel_from: int
+    """Where the kernel's half of the addresses begins."""
+    model: CacheModel | None
+    """Of caches and branch prediction: the score is its estimate. None: instructions apart."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class QemuBoot(Boot):
     """One boot to be done."""
@@ -48,6 +61,8 @@ class QemuBoot(Boot):
     beside: tuple[str, ...] = ()
     """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
     plugin: Plugin | None = None
+    tally: Tallying | None = None
+    """A guest has this or another plugin."""
     draw: int = 0
     """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
 
@@ -85,7 +100,17 @@ def start(
     """A guest that boots. ToolError and UsageError for what is not the guest's fault."""
     # A count's clock counts instructions, and is not to be held against the host's.
     kind = Kind(first_word_s=FIRST_WORD_S, failure=_failure, clock=request.way != "count")
-    return guest.start(request, events, listener, partial(_command, request), kind)
+    parts = None
+    if request.tally is not None:
+        parts = os.fdopen(os.memfd_create("tally"), "w+b")
+        kind = replace(kind, said=partial(_tallied, parts, request.tally.model))
+    return guest.start(request, events, listener, partial(_command, request, parts=parts), kind)
+
+
+def _tallied(parts: BinaryIO, model: CacheModel | None, said: Transcript) -> Transcript:
+    with parts:
+        parts.seek(0)
+        return tally.with_tallies(said, tally.read(parts), model)
 
 
 def first_files(program: bytes, job: bytes, chance: Chance, host: bool = False) -> bytes:
@@ -117,8 +142,12 @@ class _Places:
     plugin: str
 
 
-def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+def _command(
+    request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes, parts: BinaryIO | None = None
+) -> Command:
     disk_file, folder = ground.disk, ground.folder
+    loaded = request.plugin or request.tally
+    library = loaded.library if loaded else None
     chance = Chance.of(request.draw)
     host = _host_folders(request.job)
     files = first_files(request.program.read_bytes(), job, chance, bool(host))
@@ -131,10 +160,9 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
             )
         (folder / "initrd").write_bytes(files)
         made = (str(folder / "initrd"), "")
-        library = request.plugin.library if request.plugin else None
         own = (request.kernel, request.program, *made, disk_file, library)
         places = _Places(*map(str, own))
-    plugin = () if request.plugin is None else _descriptors(request.plugin)
+    plugin = _descriptors(request, parts)
     passed = plugin
     pauser = monitor = None
     if request.job.turns:
@@ -157,7 +185,7 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
             *around(Path(request.emulator.program)),
             (request.kernel, _KERNEL),
             (request.program, _PROGRAM),
-            *(((request.plugin.library, _PLUGIN),) if request.plugin is not None else ()),
+            *(((library, _PLUGIN),) if library is not None else ()),
             *((path, f"{_SHARED}/{name}") for path, name in request.shared),
             *((path, f"{_SHARED}/host{inside}") for path, inside in host),
         ),
@@ -172,10 +200,15 @@ def _command(request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes) -> Com
 QEMU_TMP_BYTES = 16 << 20
 
 
-def _descriptors(plugin: Plugin) -> tuple[int, int]:
-    """Where it writes, and what it reads."""
-    wanted = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    return os.open(plugin.writes, wanted, 0o600), handed(plugin.reads)
+def _descriptors(request: QemuBoot, parts: BinaryIO | None) -> tuple[int, ...]:
+    """Where a plugin writes, and what it reads."""
+    if request.plugin is not None:
+        wanted = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        return os.open(request.plugin.writes, wanted, 0o600), handed(request.plugin.reads)
+    if request.tally is not None and parts is not None:
+        reads = tally.asked(request.tally.kernel_from, request.tally.model)
+        return os.dup(parts.fileno()), handed(reads)
+    return ()
 
 
 def qemu_command(

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import NATIVE_COPIES, Variant
+from kdyno.experiment.model import NATIVE_COPIES, CacheModel, Variant
 from kdyno.machines import emulator
 from kdyno.machines.cpus import first
 from kdyno.machines.emulator import Way
 from kdyno.machines.events import Events
 from kdyno.machines.facts import available_bytes
 from kdyno.machines.machine import Asked, Can, Footprint, Plan, Programs, Setup, Told
-from kdyno.machines.plugin import COUNTS, FUNCTIONS, Plugin, library
+from kdyno.machines.plugin import COUNTS, FUNCTIONS, TALLY, Plugin, library
 from kdyno.machines.process import ProcessSession
 from kdyno.machines.program import GUEST_PLACES, guest_program
-from kdyno.machines.qemu import QemuBoot, start
+from kdyno.machines.qemu import QemuBoot, Tallying, start
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
@@ -34,6 +34,14 @@ _OVERHEAD_BYTES = 192 << 20
 """QEMU's own memory: translated code most of it."""
 _PROBE_S = 20.0
 """A kernel under KVM is there after a second; a KVM that does not work may hang."""
+_KERNEL_FROM = {"x86_64": 1 << 63, "i386": 0xC0000000}
+"""Where a kernel's half of the addresses begins."""
+ESTIMATED = "cycles-estimated"
+_ESTIMATE = (
+    "estimated cycles of no processor in particular ({described}): instructions, and so many for "
+    "each miss of a model of caches ({sizes}) and of branch prediction; an estimate that "
+    "tells a direction, and not time"
+)
 _CAVEATS: Mapping[Way, tuple[str, str]] = {
     "count": (
         "machine",
@@ -74,6 +82,9 @@ class Qemu:
 
     def caveats(self) -> tuple[Flag, ...]:
         kind, text = _CAVEATS[self._way]
+        if self._setup.asked.metric == ESTIMATED:
+            sizes = _sizes(self._setup.asked.model)
+            kind, text = "estimate", _ESTIMATE.format(described="{described}", sizes=sizes)
         return (Flag(kind=kind, text=text.format(described=self.emulator) + self._told_copies()),)
 
     def _told_copies(self) -> str:
@@ -160,6 +171,7 @@ class Qemu:
             disk_parent=plan.disk_parent,
             beside=plan.beside,
             plugin=self._plugin(plan),
+            tally=self._tallying(plan),
             draw=plan.draw,
         )
         return start(request, self.clock, listener)
@@ -169,6 +181,15 @@ class Qemu:
             return None
         made = library(COUNTS, self._setup.cache, self._emulator)
         return Plugin(made, counts, dict(plan.given).get(FUNCTIONS, b""))
+
+    def _tallying(self, plan: Plan) -> Tallying | None:
+        asked = self._setup.asked
+        estimated = asked.metric == ESTIMATED
+        if not (estimated or asked.apart) or dict(plan.left):
+            return None
+        made = library(TALLY, self._setup.cache, self._emulator)
+        begins = _KERNEL_FROM[self._setup.images[plan.variant].arch]
+        return Tallying(made, begins, asked.model if estimated else None)
 
     def close(self) -> None:
         self.clock.close()
@@ -187,18 +208,25 @@ def check(asked: Asked) -> None:
 
 def way_of(asked: Asked) -> Way:
     """How guests run. ToolError for a time that nobody asked to be emulated."""
-    if asked.metric == "instructions":
+    if asked.metric != "time":
         if asked.accel == "kvm":
             raise UsageError(
-                '[machine] accel = "kvm" and [measure] metric = "instructions": QEMU counts what '
-                "it emulates; leave accel out"
+                f'[machine] accel = "kvm" and [measure] metric = "{asked.metric}": QEMU counts '
+                "what it emulates; leave accel out"
             )
         return "count"
+    if asked.apart:
+        raise UsageError('[measure] apart = true goes with metric = "instructions"')
     if asked.accel == "tcg":
         return "tcg"
     if why := emulator.why_no_kvm():
         raise ToolError(_no_kvm(why))
     return "kvm"
+
+
+def _sizes(model: CacheModel) -> str:
+    names = (("L1i", model.l1i), ("L1d", model.l1d), ("L2", model.l2), ("LLC", model.llc))
+    return ", ".join(f"{name} {it.size_bytes >> 10}K {it.ways}-way" for name, it in names)
 
 
 def _no_kvm(why: str) -> str:

@@ -20,7 +20,7 @@ from kdyno.measure.builder import Recipes
 from kdyno.measure.equipment import equip
 from kdyno.measure.undecided import refuse_undecided
 from kdyno.suites.catalogue import Case, Catalogue
-from kdyno.suites.instructions import counted
+from kdyno.suites.instructions import ESTIMATE_UNIT, UNIT, counted
 from kdyno.suites.selection import cases_of, jobs_of
 
 
@@ -42,7 +42,10 @@ def tree_for_cases(
 
 def metric_of(experiment: Experiment) -> Asked:
     """How it wants its figures, for the machine."""
-    return Asked(experiment.measure.metric, experiment.machine.accel, experiment.cpus)
+    measure = experiment.measure
+    return Asked(
+        measure.metric, experiment.machine.accel, experiment.cpus, measure.apart, experiment.model
+    )
 
 
 def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
@@ -92,8 +95,9 @@ def bench_of(
         )
     )
     cases = cases_of(experiment, suites)
-    if experiment.measure.metric == "instructions":
-        cases = tuple(map(counted, cases))
+    if experiment.measure.metric != "time":
+        unit = UNIT if experiment.measure.metric == "instructions" else ESTIMATE_UNIT
+        cases = tuple(counted(case, unit) for case in cases)
     return Bench(
         experiment=experiment,
         machine=machine,

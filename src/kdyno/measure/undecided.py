@@ -20,7 +20,8 @@ _MOST_NAMED = 6
 
 def undecided(experiment: Experiment, cases: Sequence[Case]) -> Mapping[str, str]:
     """What is asked → why the experiment's metric does not decide it."""
-    if experiment.measure.metric != "instructions":
+    metric = experiment.measure.metric
+    if metric == "time":
         return {}
     found: dict[str, str] = {}
     if experiment.cpus > 1:
@@ -28,7 +29,8 @@ def undecided(experiment: Experiment, cases: Sequence[Case]) -> Mapping[str, str
             "a count is of one CPU; several run one after the other then, and what they cost each "
             "other is time"
         )
-    if len({(variant.memcpy, variant.routines) for variant in experiment.variants}) > 1:
+    routines = {(variant.memcpy, variant.routines) for variant in experiment.variants}
+    if metric == "instructions" and len(routines) > 1:
         found["memory routines"] = _COPIES
     found |= {f"{case.suite}/{case.name}": why for case in cases if (why := why_uncounted(case))}
     return found
@@ -39,8 +41,9 @@ def refuse_undecided(experiment: Experiment, cases: Sequence[Case]) -> None:
     if experiment.measure.insist:
         return
     if said := _by_reason(undecided(experiment, cases)):
+        metric = experiment.measure.metric
         raise UsageError(
-            f'[measure] metric = "instructions" does not decide {"; nor ".join(said)}. '
+            f'[measure] metric = "{metric}" does not decide {"; nor ".join(said)}. '
             'metric = "time" does; --case and cases = [...] leave cases out; '
             "[measure] insist = true counts all the same, and the verdict says so"
         )

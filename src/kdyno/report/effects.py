@@ -10,7 +10,7 @@ from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Verdict
-from kdyno.suites.instructions import UNIT
+from kdyno.suites.instructions import ESTIMATE_UNIT, UNIT
 
 OfCase = Effect | CaseValue | CaseInfo
 
@@ -69,14 +69,15 @@ def amount(it: OfCase, value: float | None, room: int = 200) -> Cell:
 
 
 def counts(effects: Iterable[Effect]) -> list[Column]:
-    """The column of instructions more or less, where they were counted."""
-    if all(it.unit != UNIT for it in effects):
-        return []
-    return [Column("instructions", _more, "number")]
+    """The column of instructions or estimated cycles more or less, where they were counted."""
+    units = {it.unit for it in effects}
+    if UNIT in units:
+        return [Column("instructions", _more, "number")]
+    return [Column("cycles, est.", _more, "number")] if ESTIMATE_UNIT in units else []
 
 
 def _more(it: Effect) -> Cell:
-    more = figures.more(it.baseline_value, it.value) if it.unit == UNIT else None
+    more = figures.more(it.baseline_value, it.value) if it.unit in (UNIT, ESTIMATE_UNIT) else None
     return Cell(figures.signed(more), more) if more is not None else Cell()
 
 

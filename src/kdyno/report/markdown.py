@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdyno.report import effects, factors, figures, functions, plain, values
+from kdyno.report import apart, effects, factors, figures, functions, plain, values
 from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid
@@ -50,6 +50,8 @@ def export(verdict: Verdict) -> str:
         what = _many(len(verdict.factors.effects), there, "effects of factors")
         folded = _folded(what, rest)
         parts += [head, summary, *folded]
+    if (made := apart.grid(verdict)) is not None:
+        parts += _folded("What an operation is made of", [table(made), f"*{apart.NOTE}*"])
     if (counted := functions.grid(verdict)) is not None:
         parts += _folded("Instructions by function", [table(counted), f"*{functions.NOTE}*"])
     told = [

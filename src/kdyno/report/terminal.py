@@ -10,7 +10,7 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
-from kdyno.report import chart, dots, effects, factors, figures, functions, plain, values
+from kdyno.report import apart, chart, dots, effects, factors, figures, functions, plain, values
 from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show import terminal
@@ -54,6 +54,8 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
     if verdict.values:
         yield from ("", values.grid(verdict))
     yield from factors.parts(verdict, width)
+    if (made := apart.grid(verdict)) is not None:
+        yield from ("", apart.HEADING, terminal.fit(made, width, 1))
     if (counted := functions.grid(verdict)) is not None:
         yield from ("", functions.HEADING, terminal.fit(counted, width, 1))
     notes = _notes(verdict, found)
@@ -174,6 +176,8 @@ def _legend(verdict: Verdict, effects: list[Effect]) -> list[tuple[str, str]]:
         lines.append(("(n)", "about n blocks would settle it"))
     if any(it.exact for it in effects):
         lines.append(("exact", "counted, and the same in every boot of either kernel"))
+    if any(it.apart for it in effects):
+        lines.append(("(±n)", apart.NOTE))
     if any(it.functions for it in effects):
         lines.append(("function", functions.NOTE))
     if any(it.better == "lower" for it in effects):

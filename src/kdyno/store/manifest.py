@@ -66,7 +66,7 @@ class Asked(Record):
     precision: Annotated[float, Field(gt=0, le=RATIO_MOST)] = 0.005
     copy_of_baseline: Name | None = None
     """Name of the variant that is the baseline once more (A/A)."""
-    metric: Literal["time", "instructions"] = "time"
+    metric: Literal["time", "instructions", "cycles-estimated"] = "time"
     """What was compared. Counts that agree in all boots are exact."""
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, str]
 """(suite, case, variant)"""
+APART = "counted-"
+"""What begins the names of a sample's further figures: what each counted operation is made of."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Samples:
     waited: dict[Key, dict[int, bytes]] = field(default_factory=dict)
     """Key → block → for each of ``rounds`` 1 where the guest waited for the CPU in it, else 0. Only
     where the host counted the CPU time of turns."""
+    apart: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
+    """Key → figure → its value in each boot: what a counted operation is made of."""
     missing: dict[Key, Counter[str]] = field(default_factory=dict)
     """Key → reason (``error: …``, ``skip: …``) → boots, for cases without a score."""
     boots: Counter[str] = field(default_factory=Counter)
@@ -80,6 +84,10 @@ class Gathering:
                 found.missing.setdefault(key, Counter())[reason[:500]] += 1
             else:
                 found.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
+                for name, value in sample.extra.items():
+                    if name.startswith(APART) and isinstance(value, float):
+                        own = found.apart.setdefault(key, {})
+                        own.setdefault(name.removeprefix(APART), []).append(value)
                 if sample.interleave:
                     logs = array("d", (_log_rate(*it) for it in sample.reps if all(it)))
                     if len(logs) == len(sample.reps):
@@ -95,6 +103,7 @@ class Gathering:
             scores=self._found.scores,
             rounds=self._found.rounds,
             waited=self._found.waited,
+            apart=self._found.apart,
             missing=self._found.missing,
             boots=self._found.boots,
             failures=self._found.failures,

@@ -77,6 +77,17 @@ class FunctionCounts(BaseModel):
     """How many it stands for."""
 
 
+class Apart(BaseModel):
+    """One of the figures that a counted operation is made of: medians over boots."""
+
+    model_config = ConfigDict(frozen=True)
+    figure: Annotated[str, Field(max_length=100)]
+    """user, kernel: instructions. l1i, l1d, l2, llc, branches: misses. pieces, piece_bytes: of
+    string instructions, which are among the instructions."""
+    baseline_value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
+    value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
+
+
 class Effect(BaseModel):
     """Variant ÷ baseline for one case. ``ratio`` is always value ÷ baseline_value."""
 
@@ -116,6 +127,8 @@ class Effect(BaseModel):
     """Why there is no figure (failed cases)."""
     spread: RoundSpread | None = None
     """Only where guests took turns, in four groups or more."""
+    apart: Annotated[tuple[Apart, ...], Field(max_length=100)] = ()
+    """What a counted operation is made of: instructions of programs and of the kernel, misses."""
     functions: Annotated[tuple[FunctionCounts, ...], Field(max_length=100)] = ()
     """Which functions a counted difference is in, where that was counted (kdyno profile --method
     count): the largest first, and one row for all others. They add up to the whole operation."""

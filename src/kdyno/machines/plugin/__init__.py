@@ -20,7 +20,12 @@ It is given FUNCTIONS."""
 FUNCTIONS = "functions"
 """Name of what it is given: lines of ``ADDRESS NUMBER ENTERS``, where functions begin."""
 _FOLDER = Path(__file__).parent
-_SOURCES = {COUNTS: ("count.c", "calls.c", "code.c")}
+TALLY = "tally"
+"""Name of the plugin that tells programs from the kernel, and has the model of caches."""
+_SOURCES = {
+    COUNTS: ("count.c", "calls.c", "code.c"),
+    TALLY: ("tally.c", "model.c", "code.c"),
+}
 _FIRST_WITHOUT = 9
 """The interface of QEMU 9 counts in another way."""
 _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""What counted operations are made of: one row for each effect, one column for each figure."""
+
+from __future__ import annotations
+
+from kdyno.report import figures
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.suites.instructions import ESTIMATE_UNIT
+
+HEADING = "an operation is made of"
+NOTE = "of the variant, and how many more or fewer than the baseline; medians over boots"
+_HEADS = {
+    "instructions": "instructions",
+    "user": "program",
+    "kernel": "kernel",
+    "l1i": "L1i misses",
+    "l1d": "L1d misses",
+    "l2": "L2 misses",
+    "llc": "LLC misses",
+    "branches": "mispredicted",
+}
+_NOTHING = 5e-4
+
+
+def grid(verdict: Verdict) -> Grid | None:
+    """None where nothing was counted apart."""
+    effects = [it for it in verdict.effects if it.apart]
+    if not effects:
+        return None
+    named = {each.figure for it in effects for each in it.apart}
+    estimated = [it for it in effects if it.unit == ESTIMATE_UNIT]
+    columns = [
+        Column("variant", lambda it: it.variant, "name"),
+        Column("case", lambda it: it.case, "name"),
+        *([Column("cycles, estimated", _whole, "number")] if estimated else []),
+        *(_column(name, head) for name, head in _HEADS.items() if name in named),
+    ]
+    return Grid(columns, effects, "What an operation is made of")
+
+
+def _whole(it: Effect) -> Cell:
+    if it.value is None or it.baseline_value is None:
+        return Cell()
+    return _cell(it.baseline_value, it.value)
+
+
+def _column(name: str, head: str) -> Column:
+    def shown(it: Effect) -> Cell:
+        found = next((each for each in it.apart if each.figure == name), None)
+        return Cell() if found is None else _cell(found.baseline_value, found.value)
+
+    return Column(head, shown, "number", worth=1)
+
+
+def _cell(before: float, after: float) -> Cell:
+    more = after - before
+    text = f"{after:,.1f}"
+    if abs(more) >= _NOTHING:
+        text += f" ({figures.signed(more)})"
+    return Cell(text, after)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""What counted operations are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kdyno.report import apart
+from kdyno.report.evidence import Evidence
+from kdyno.report.show.grid import headed
+from kdyno.report.show.html import table
+from kdyno.report.show.markup import Html
+
+ORDER = 24
+TITLE = "What an operation is made of"
+TIP = (
+    "Of the variant, in brackets how many more or fewer than the baseline. Misses are those of a "
+    "model, see the remarks above: an estimate, not time."
+)
+
+
+def section(evidence: Evidence) -> Html | None:
+    grid = apart.grid(evidence.verdict)
+    if grid is None:
+        return None
+    return table(replace(grid, columns=headed(grid.columns), id="apart-table"))
