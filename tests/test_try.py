@@ -130,3 +130,13 @@ def test_files_that_a_guest_does_not_see_are_named(tmp_path: Path) -> None:
     assert '["sort", "/etc/passwd"]' in experiment_text(
         Trial(("stock",), ("sort", "/etc/passwd")), tmp_path
     )
+
+
+def test_in_qemu_instructions_are_counted_and_told_apart() -> None:
+    experiment = tried("stock", "cflags=-O3", machine="qemu", metric="instructions")
+    assert (experiment.machine.kind, experiment.machine.memory_bytes) == ("qemu", 512 << 20)
+    assert {it.arch for it in experiment.variants} == {"x86_64"}
+    assert (experiment.measure.metric, experiment.measure.apart) == ("instructions", True)
+    estimated = tried("stock", machine="qemu", metric="cycles-estimated", memory="1G")
+    assert (estimated.measure.metric, estimated.measure.apart) == ("cycles-estimated", False)
+    assert estimated.measure.calibrate and estimated.machine.memory_bytes == 1 << 30

@@ -150,6 +150,21 @@ def tallying(model: CacheModel | None) -> Tallying:
     return Tallying(library(TALLY, cache_root(), emulator.find()), 1 << 63, model)
 
 
+def test_a_command_of_the_hosts_is_counted_with_program_and_kernel_apart(stock: Image) -> None:
+    sort = case("run", "sort", "-n", "/usr/share/common-licenses/GPL-3", operations=5)
+    said = booted(stock, sort, tally=tallying(None))
+    (plain,) = counts(booted(stock, sort))
+    (parts,) = counts(said)
+    assert parts == plain  # the plugin changes nothing
+    result = said.transcript.result(0)
+    assert isinstance(result, Sample)
+    user, kernel = (float(result.extra[f"counted-{name}"]) for name in ("user", "kernel"))
+    assert user > 1e5 and kernel > 1e5
+    cheapest = min(count / done for done, count in parts)
+    # The clock is read outside of what is counted apart.
+    assert user + kernel == pytest.approx(cheapest, abs=500)
+
+
 def test_an_estimate_is_the_instructions_and_what_misses(stock: Image) -> None:
     jobs = (case("pipe", operations=5000), case("memcopy", "1024", operations=100))
     said = booted(stock, *jobs, tally=tallying(CacheModel()))

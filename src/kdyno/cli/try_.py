@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from kdyno.cli.run import measured
-from kdyno.verbs.options import Extent, Working
+from kdyno.verbs.options import Extent, Metric, Working
 
 NAME = "try"
 EXAMPLES = (
-    "Examples: kdyno try -k memcpy=avx2 -- sort -n numbers.txt | "
+    "Examples: kdyno try --machine qemu --metric instructions -k patch=mine.patch -- ls -l | "
+    "kdyno try -k memcpy=avx2 -- sort -n numbers.txt | "
     "kdyno try -k stock -k cflags=-O3 -k config=preempt -- tar cf /dev/null /usr/include | "
     "kdyno try -k patch=mine.patch --figure 'Time: ([0-9.]+)' --unit s "
     "-- hackbench -g 2"
@@ -55,19 +56,31 @@ def verb(
         str, typer.Option("--better", help="higher or lower; without it, lower.")
     ] = "",
     cpus: Annotated[int, typer.Option("--cpus", min=1, help="CPUs of the guest.")] = 1,
-    memory: Annotated[str, typer.Option("--memory", help="Memory of the guest.")] = "1G",
+    memory: Annotated[
+        str, typer.Option("--memory", help="Memory of the guest [1G; 512M in QEMU].")
+    ] = "",
+    machine: Annotated[
+        str, typer.Option("--machine", help="uml, or qemu: a native kernel.")
+    ] = "uml",
+    metric: Metric = None,
     *,
     extent: Extent,
     working: Working,
 ) -> int:
     """Time any command of your own in several kernels, without an experiment file."""
+    from kdyno.errors import UsageError
     from kdyno.experiment import loader
     from kdyno.measure.commands import Trial, experiment_text
     from kdyno.measure.vocabulary import vocabulary
     from kdyno.suites.catalogue import load as load_suites
 
     options = working.options(extent.overrides())
-    trial = Trial(tuple(kernel or ()), tuple(command), source, figure, unit, better, cpus, memory)
+    if machine == "host":
+        raise UsageError("--machine host: a command is tried in several kernels; it has one")
+    trial = Trial(
+        *(tuple(kernel or ()), tuple(command), source, figure, unit, better, cpus, memory),
+        *(machine, metric or "time"),
+    )
     suites = load_suites()
     text = experiment_text(trial, Path.cwd())
     experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites))

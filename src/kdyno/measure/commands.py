@@ -31,6 +31,8 @@ _KEYS = {
     "source": "source",
 }
 _HIDDEN = ("/tmp", "/run", "/dev", "/proc", "/sys")
+_MEMORY = {"qemu": "512M"}
+"""A kernel that is emulated begins with all of its memory."""
 _PATH = ENVIRONMENT["PATH"]
 _LISTS = ("config", "patch")
 # A comma belongs to the value unless a new part begins behind it: cflags=-Wl,-z is one part.
@@ -50,7 +52,10 @@ class Trial:
     unit: str = ""
     better: str = ""
     cpus: int = 1
-    memory: str = "1G"
+    memory: str = ""
+    """Empty: as the machine's kind is given as a rule."""
+    machine: str = "uml"
+    metric: str = "time"
 
 
 def experiment_text(trial: Trial, folder: Path) -> str:
@@ -83,8 +88,9 @@ def experiment_text(trial: Trial, folder: Path) -> str:
         'config = ["bench"]',
         "",
         "[machine]",
+        f"kind = {_text(trial.machine)}",
         f"cpus = {trial.cpus}",
-        f"memory = {_text(trial.memory)}",
+        f"memory = {_text(trial.memory or _MEMORY.get(trial.machine, '1G'))}",
     ]
     for name, body in tables.items():
         lines += ["", f"[variant.{_text(name)}]", *body]
@@ -97,9 +103,14 @@ def experiment_text(trial: Trial, folder: Path) -> str:
         lines += [f"better = {_text(trial.better or 'lower')}"]
     elif trial.unit or trial.better:
         raise UsageError("--unit and --better go with --figure; without it the time is measured")
+    measure = []
+    if trial.metric != "time":
+        measure += [f"metric = {_text(trial.metric)}"]
+        measure += ["apart = true"] if trial.metric == "instructions" else []
     if len(tables) == 1:
         # One kernel can only be compared with itself.
-        lines += ["", "[measure]", "calibrate = true"]
+        measure += ["calibrate = true"]
+    lines += ["", "[measure]", *measure] if measure else []
     return "\n".join([*lines, ""])
 
 
