@@ -12,13 +12,13 @@ HEADING = "an operation is made of"
 NOTE = "of the variant, and how many more or fewer than the baseline; medians over boots"
 _HEADS = {
     "instructions": "instructions",
-    "user": "program",
-    "kernel": "kernel",
-    "l1i": "L1i misses",
     "l1d": "L1d misses",
+    "l1i": "L1i misses",
+    "branches": "mispredicted",
     "l2": "L2 misses",
     "llc": "LLC misses",
-    "branches": "mispredicted",
+    "user": "program",
+    "kernel": "kernel",
 }
 _NOTHING = 5e-4
 
@@ -34,7 +34,11 @@ def grid(verdict: Verdict) -> Grid | None:
         Column("variant", lambda it: it.variant, "name"),
         Column("case", lambda it: it.case, "name"),
         *([Column("cycles, estimated", _whole, "number")] if estimated else []),
-        *(_column(name, head) for name, head in _HEADS.items() if name in named),
+        *(
+            _column(name, head, worth)
+            for worth, (name, head) in enumerate(_HEADS.items(), start=1)
+            if name in named
+        ),
     ]
     return Grid(columns, effects, "What an operation is made of")
 
@@ -45,12 +49,14 @@ def _whole(it: Effect) -> Cell:
     return _cell(it.baseline_value, it.value)
 
 
-def _column(name: str, head: str) -> Column:
+def _column(name: str, head: str, worth: int) -> Column:
+    """Where a terminal is narrow, what stands last is left out first."""
+
     def shown(it: Effect) -> Cell:
         found = next((each for each in it.apart if each.figure == name), None)
         return Cell() if found is None else _cell(found.baseline_value, found.value)
 
-    return Column(head, shown, "number", worth=1)
+    return Column(head, shown, "number", worth=worth)
 
 
 def _cell(before: float, after: float) -> Cell:

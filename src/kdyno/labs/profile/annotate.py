@@ -15,7 +15,7 @@ from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
-from kdyno.kernels.source import Tree
+from kdyno.kernels.recipe import Recipe
 from kdyno.labs.profile.count_tables import pairs
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.measure.builder import check
@@ -72,12 +72,12 @@ def annotated(
     source: a file of the kernel that is compiled once more, with line numbers. UsageError where no
     kernel has such a function; ToolError where a kernel is not what was counted.
     """
-    kernels, trees = _kernels(found, experiment, options)
+    kernels, recipes = _kernels(found, experiment, options)
     lined = _with_lines(kernels, experiment, options, source) if source else {}
     texts = {
-        it.variant: _disassembled(kernels[it.variant], function, lined.get(it.variant), trees)
-        for it in found
-        if it.variant in kernels
+        name: _disassembled(kernels[name], function, lined.get(name), recipes[name])
+        for name in (it.variant for it in found)
+        if name in kernels
     }
     if not any(texts.values()):
         names = [name for it in found[0].cases for _where, name in it.functions]
@@ -105,7 +105,7 @@ class _Code:
 
 def _kernels(
     found: Sequence[Counted], experiment: Experiment, options: Options
-) -> tuple[dict[str, Image], dict[str, Tree]]:
+) -> tuple[dict[str, Image], Mapping[str, Recipe]]:
     """The kernels that were counted: from the cache, or built again."""
     recipes = check(experiment, options.cache, options.listener.fetching)
     for it in found:
@@ -115,9 +115,7 @@ def _kernels(
                 f"{it.variant}: the kernel that was counted is not the one that the experiment "
                 "builds today; count again: kdyno profile RUN --method count"
             )
-    wanted = {it.variant for it in found}
-    trees = {name: it.tree for name, it in recipes.of.items() if name in wanted}
-    return dict(built_of(experiment, recipes, options).images), trees
+    return dict(built_of(experiment, recipes, options).images), recipes.of
 
 
 def _with_lines(
@@ -142,7 +140,7 @@ def _added(flags: tuple[tuple[str, str], ...], source: str) -> tuple[tuple[str, 
 
 
 def _disassembled(
-    image: Image, function: str, lined: Image | None, trees: Mapping[str, Tree]
+    image: Image, function: str, lined: Image | None, recipe: Recipe
 ) -> tuple[_Code, ...]:
     """Every stretch of the function. Empty: this kernel has none."""
     symbols = symbols_of(image.kernel)
@@ -160,7 +158,7 @@ def _disassembled(
                 raise ToolError(
                     f"{function}: with line numbers its code is another, so they do not fit"
                 )
-            lines = _lines(lined.kernel, [it[0] for it in texts], trees)
+            lines = _lines(lined.kernel, [it[0] for it in texts], recipe)
         for address, text in texts:
             line, source = lines.get(address, ("", ""))
             found.append(_Code(address, offset + address - start, text, line, source))
@@ -193,9 +191,7 @@ def _objdump(kernel: Path, start: int, stop: int) -> list[tuple[int, str]]:
     return found
 
 
-def _lines(
-    kernel: Path, addresses: Sequence[int], trees: Mapping[str, Tree]
-) -> dict[int, tuple[str, str]]:
+def _lines(kernel: Path, addresses: Sequence[int], recipe: Recipe) -> dict[int, tuple[str, str]]:
     """Address → (file:line, the line's text)."""
     tool = require("addr2line", "to name lines of source (apt-get install binutils)")
     done = capture(
@@ -203,16 +199,15 @@ def _lines(
     )
     if done.status != 0:
         raise ToolError(f"addr2line: {done.output.strip()[-300:]}")
-    tree = next(iter(trees.values())).path
     texts: dict[str, list[str]] = {}
     found = {}
     for address, line in zip(addresses, done.output.splitlines(), strict=False):
         name, _, number = line.partition(" ")[0].rpartition(":")
         if not number.isdigit() or name == "??":
             continue
-        file = _within(name, tree)
+        file = _within(name, recipe.tree.path)
         if file not in texts:
-            texts[file] = _text(tree / file)
+            texts[file] = _text(recipe, file)
         at = int(number)
         source = texts[file][at - 1].strip() if 0 < at <= len(texts[file]) else ""
         found[address] = f"{file}:{number}", source
@@ -228,9 +223,13 @@ def _within(name: str, tree: Path) -> str:
     return Path(name).name
 
 
-def _text(path: Path) -> list[str]:
+def _text(recipe: Recipe, file: str) -> list[str]:
+    """As this kernel has it: a patch may have changed it."""
+    changed = recipe.changes.files.get(file)
+    if changed is not None:
+        return changed.decode("utf-8", "replace").splitlines()
     try:
-        return path.read_text("utf-8", "replace").splitlines()
+        return (recipe.tree.path / file).read_text("utf-8", "replace").splitlines()
     except OSError:
         return []
 
