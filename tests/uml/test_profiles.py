@@ -61,7 +61,8 @@ def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -
     slow, stock = (kernel_s(found[name], "__do_sys_umask") for name in ("slow-umask", "stock"))
     slow += kernel_s(found["slow-umask"], "sys_umask")
     stock += kernel_s(found["stock"], "sys_umask")
-    assert slow > 3 * stock + 0.01
+    # A busy machine's baseline has less work in its 0.3 s; the delay took 0.008 s on the busiest.
+    assert slow > 3 * stock + 0.003
     (delta,) = json.loads(file.read_text())["differences"]
     top = [it["function"] for it in delta["functions"][:8] if it["where"] == "kernel"]
     assert any("umask" in name for name in top), top
