@@ -154,13 +154,14 @@ def test_a_command_of_the_hosts_is_counted_with_program_and_kernel_apart(stock: 
     sort = command("sort", "-n", "/usr/share/common-licenses/GPL-3", operations=5)
     jobs = (case("pipe"), sort)
     said = booted(stock, *jobs, tally=tallying(None))
-    assert counts(said)[0] == counts(booted(stock, *jobs))[0]  # the plugin changes nothing
+    # The plugin changes nothing; beside the host's files a part may have a tick more.
+    assert min(counts(said)[0]) == min(counts(booted(stock, *jobs))[0])
     result = said.transcript.result(1)
     assert isinstance(result, Sample)
     user, kernel = (float(result.extra[f"counted-{name}"]) for name in ("user", "kernel"))
     assert user > 1e5 and kernel > 1e5
-    # The clock goes on while a file is waited for as well.
-    assert user + kernel < min(count / done for done, count in result.reps) + 500
+    # The score is the CPU time of the command's processes; who started them is in here too.
+    assert user + kernel == pytest.approx(min(ns / done for done, ns in result.reps), rel=0.05)
 
 
 def test_an_estimate_is_the_instructions_and_what_misses(stock: Image) -> None:

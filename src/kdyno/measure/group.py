@@ -197,17 +197,21 @@ def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
             ns = member.turn(0, operations, job.timeout_s)
             if ns is None:
                 break
-            best_ns = min(best_ns, ns / operations)
-            wanted = rounds.TURN_S * 1e9 / best_ns
-            if not job.operations and 0 < member.cpu_ns < ns < _SHORT_NS and waits < _WAITS:
-                waits += 1  # it waited for the CPU: that says nothing of how long an operation is
-                continue
+            wanted = rounds.TURN_S * 1e9 * operations / ns
             if job.operations or ns >= rounds.TURN_S * 5e8:
-                break
+                # Nothing shorter counts: a clock may know nothing but its ticks.
+                best_ns = min(best_ns, ns / operations)
+                waited = 0 < member.cpu_ns < ns < _SHORT_NS
+                if job.operations or not waited or waits == _WAITS:
+                    break
+                waits += 1
+                continue
             operations = max(1, int(min(wanted, 10 * operations)))
         if ns is None:
             continue
-        operations = job.operations or max(1, round(wanted))
+        if best_ns == math.inf:
+            best_ns = ns / operations
+        operations = job.operations or max(1, round(rounds.TURN_S * 1e9 / best_ns))
         turn_s = operations * best_ns / 1e9
         lead = 0 if turn_s > rounds.LONGEST_S else round(rounds.LEAD * operations)
         limit_s = max(job.timeout_s, 100 * turn_s)
