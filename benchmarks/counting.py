@@ -175,7 +175,7 @@ def profile() -> list[Figure]:
     experiment = _only(experiment, ("stock", "pipe-41"), ("pipe",))
     options = Options(cache=cache_root(), runs=Path())
     spent: list[float] = []
-    plain, mine = count(experiment, suites, options)
+    plain, mine = (it.cases[0] for it in count(experiment, suites, options))
     effects = told("run", str(KNOWN), "--variant", "pipe-41", "--case", "pipe")["effects"]
     (counted,) = (it["value"] - it["baseline_value"] for it in effects)
     ratio = (mine.total - plain.total) / counted
