@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kdyno.judge.question import Question
 from kdyno.stats.effect import PairedEffect, effect_of_differences, exact_effect
@@ -60,11 +61,16 @@ def rounds(
             for name in (baseline, variant)
         ]
         if all(len(it) == len(logs) for it in own):
-            free = ~np.any([np.frombuffer(it, dtype=np.bool_) for it in own], axis=0)
-            if np.count_nonzero(free) >= _FEWEST:
-                yield block, logs[free]
-                continue
+            logs = undisturbed(
+                logs, np.any([np.frombuffer(it, dtype=np.bool_) for it in own], axis=0)
+            )
         yield block, logs
+
+
+def undisturbed(logs: Floats, waited: NDArray[np.bool_]) -> Floats:
+    """Shape (rounds,) to (rounds left,): without those in which a guest waited for the CPU."""
+    free = ~waited
+    return logs[free] if np.count_nonzero(free) >= _FEWEST else logs
 
 
 def all_rounds(
