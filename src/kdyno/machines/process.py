@@ -297,17 +297,16 @@ def _kernel_groups(pid: int) -> tuple[int, ...]:
     Around it are the sandbox and the supervisor, which must go on running: it is they who see to
     it that nothing is left when kdyno is killed.
     """
-    group, level = 0, [pid]
-    while level := [child for one in level for child in _children(one)]:
-        for child in level:
-            with suppress(ProcessLookupError):
-                if os.getpgid(child) == child:
-                    group = child
+    group = 0
+    for child in _family(pid)[1:]:
+        with suppress(ProcessLookupError):
+            if os.getpgid(child) == child:
+                group = child
     return (group,) if group else ()
 
 
 def _family(pid: int) -> list[int]:
-    """The process and all below it."""
+    """The process and all below it, level by level."""
     found = [pid]
     for one in found:
         found += _children(one)
