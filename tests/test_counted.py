@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from fake_run import PIPE, bench, boots_of, manifest_of
 
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.machines.fake import FakeMachine, Rule
+from kdyno.machines.fake import FakeMachine, Fault, Rule
 from kdyno.measure.bench import Bench
 from kdyno.measure.counted_work import with_fixed_work
 from kdyno.measure.execution import _probed
@@ -148,6 +148,28 @@ def test_a_control_that_moved_is_told_with_the_digits_that_it_moved_by(tmp_path:
     assert "mine moved it by +0.004 % (too little to matter): what every case" in flag
     (row,) = [it for it in text(verdict, 120).splitlines() if it.strip().startswith("fork ")]
     assert "+0.004 %" in row and "+5.000" in row
+
+
+def test_a_case_that_fails_while_work_is_fixed_is_said_to_be_left_out() -> None:
+    """Nobody asked for a profile."""
+    one = made(lengths(41))
+    assert isinstance(one.machine, FakeMachine)
+    one.machine.faults = {"stock": {0: Fault("error", case=1)}}
+    told: list[str] = []
+    with_fixed_work(one, manifest_of(one, "boots"), told.append)
+    (line,) = told
+    assert line.startswith("s/fork is left out: ") and "profile" not in line
+
+
+def test_where_no_work_can_be_fixed_the_reason_is_not_a_profile() -> None:
+    one = dataclasses.replace(made(lengths(41)), cases=CASES[:1], jobs=made(lengths(41)).jobs[:1])
+    assert isinstance(one.machine, FakeMachine)
+    one.machine.faults = {"stock": {0: Fault("error")}}
+    with pytest.raises(ToolError, match="no case is left: see what each of them said"):
+        with_fixed_work(one, manifest_of(one, "boots"), lambda _text: None)
+    one.machine.faults = {"stock": {1: Fault("boot")}}
+    with pytest.raises(ToolError, match="stock: the boot that says how often each case does its"):
+        with_fixed_work(one, manifest_of(one, "boots"), lambda _text: None)
 
 
 def test_a_run_of_counts_goes_on_with_the_work_that_it_began_with(tmp_path: Path) -> None:

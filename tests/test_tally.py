@@ -30,6 +30,7 @@ from kdyno.suites.catalogue import load
 from kdyno.suites.instructions import ESTIMATE_UNIT
 from kdyno.suites.protocol import Transcript
 from kdyno.suites.record import CaseError, Sample
+from kdyno.suites.score import steady
 
 PART = Tally(
     user=400, kernel=600, pieces=100, piece_bytes=640, l1i=3, l1d=4, l2=2, llc=1, branches=5
@@ -76,7 +77,7 @@ def test_with_a_model_the_score_is_its_estimate() -> None:
     found = with_tallies(said, [PART, half(PART)], CacheModel()).result(0)
     assert isinstance(found, Sample)
     assert found.reps == ((10, 1180), (10, 500))
-    # Of the cheapest part, and of one operation.
+    # Of the part that is the score, the cheapest where no two agree, and of one operation.
     assert found.extra["counted-instructions"] == "50.0" and found.extra["stdout"] == "x"
     assert found.extra["counted-l1d"] == "0.0"
 
@@ -86,6 +87,15 @@ def test_without_one_instructions_are_told_apart() -> None:
     found = with_tallies(said, [PART, half(PART)], None).result(0)
     assert isinstance(found, Sample) and found.reps == ((10, 1010), (10, 520))
     assert found.extra == {"stdout": "x", "counted-user": "20.0", "counted-kernel": "30.0"}
+
+
+def test_they_are_told_of_the_part_that_is_the_score() -> None:
+    """Most parts agree; a cheaper one, without a step that the others have, is not the score."""
+    reps = ((10, 520), (10, 1010), (10, 1010))
+    said = Transcript(1, results=(sample(0, *reps),))
+    found = with_tallies(said, [half(PART), PART, PART], None).result(0)
+    assert isinstance(found, Sample) and reps[steady(reps)] == (10, 1010)
+    assert found.extra == {"stdout": "x", "counted-user": "40.0", "counted-kernel": "60.0"}
 
 
 def test_parts_of_a_case_that_failed_are_nobodys() -> None:

@@ -16,6 +16,7 @@ from kdyno.experiment.model import CacheModel
 from kdyno.store.samples import APART
 from kdyno.suites.protocol import Result, Transcript
 from kdyno.suites.record import CaseError, Sample
+from kdyno.suites.score import steady
 
 _LINE = re.compile(rb"part((?: [0-9]{1,18}){9})")
 _LARGEST_BYTES = 64 << 20
@@ -111,8 +112,8 @@ def _counted(sample: Sample, own: Sequence[Tally], model: CacheModel | None) -> 
             (done, max(1, round(each.cycles(model))))
             for (done, _ns), each in zip(reps, own, strict=True)
         )
-    cheapest = min(range(len(reps)), key=lambda it: reps[it][1] / reps[it][0])
-    done, part = reps[cheapest][0], own[cheapest]
+    at = steady(reps)
+    done, part = reps[at][0], own[at]
     figures = {item.name: count for item, count in zip(fields(part), astuple(part), strict=True)}
     if model is None:
         figures = {name: figures[name] for name in ("user", "kernel")}

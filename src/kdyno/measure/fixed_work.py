@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same operations in every profiled boot of every variant, so that seconds can be subtracted.
+"""The same operations in every boot of every variant, so that figures can be subtracted.
 
 The baseline is booted once by time; how often it did each case's operation is the work of all.
 """
@@ -38,7 +38,7 @@ def calibrated(
     outcome = boot(bench, plan_of(bench, name, jobs))
     if outcome.host.status != "ok":
         raise ToolError(
-            f"{name}: the boot that says how much work a profile is failed: "
+            f"{name}: the boot that says how often each case does its operation failed: "
             f"{outcome.host.reason}: {outcome.host.text}"
         )
     found: dict[str, int] = {}
@@ -48,16 +48,16 @@ def calibrated(
         done = sum(operations for operations, _ns in sample.reps)
         spent_s = sum(ns for _operations, ns in sample.reps) / 1e9
         if sample.score is None or not done or not spent_s:
-            told(f"{key} is not profiled: {sample.text or 'it gave no result'}")
+            told(f"{key} is left out: {sample.text or 'it gave no result'}")
             continue
         found[key] = fixed.get(key) or max(1, round(done / spent_s * seconds))
     if not found:
-        raise ToolError("no case could be profiled: see what each of them said above")
+        raise ToolError("no case is left: see what each of them said above")
     return found
 
 
 def fixed_jobs(bench: Bench, operations: Mapping[str, int], seconds: float) -> tuple[CaseJob, ...]:
-    """The cases of the profile, each with its number of operations, in the order of the run."""
+    """The cases that are left, each with its number of operations, in the order of the run."""
     return tuple(
         replace(
             job,
