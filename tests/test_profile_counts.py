@@ -217,14 +217,25 @@ def test_only_what_is_counted_can_be_counted_by_function(kind: str, metric: str,
         require(experiment)
 
 
-def test_a_later_qemu_has_another_interface(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match=r"QEMU 7\.2 to 8\.2, and this is 10\.0\.3"):
-        plugin.library(plugin.COUNTS, tmp_path, Emulator("/usr/bin/qemu-system-x86_64", "10.0.3"))
+@pytest.mark.parametrize(
+    ("version", "number"),
+    [("7.2.22", 1), ("8.2.4", 1), ("9.0.3", 2), ("9.1.0", 3), ("10.0.2", 3), ("10.10.0", 3)],
+)
+def test_each_qemu_has_its_plugin_interface(version: str, number: int) -> None:
+    assert plugin.interface_of(version) == number
 
 
 @pytest.mark.needs("gcc")
-def test_the_plugin_builds_without_a_warning(tmp_path: Path) -> None:
-    made = plugin.library(
-        plugin.COUNTS, tmp_path, Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
-    )
-    assert made.read_bytes().startswith(b"\x7fELF")
+@pytest.mark.parametrize(
+    ("version", "counts_by"),
+    [
+        ("7.2.22", "qemu_plugin_register_vcpu_insn_exec_inline"),
+        ("9.0.3", "qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu"),
+        ("10.0.2", "qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu"),
+    ],
+)
+def test_the_plugins_build_for_each_interface(tmp_path: Path, version: str, counts_by: str) -> None:
+    for name in (plugin.COUNTS, plugin.TALLY):
+        made = plugin.library(name, tmp_path, Emulator("/usr/bin/qemu-system-x86_64", version))
+        content = made.read_bytes()
+        assert content.startswith(b"\x7fELF") and counts_by.encode() + b"\0" in content

@@ -8,13 +8,14 @@
 
 int main(void) {
     char event;
-    uint64_t stack, more;
+    uint64_t stack, more, total = 0;
     unsigned function, enters;
+    calls_total = &total;
     calls_begin();
     while (scanf(" %c", &event) == 1) {
         if (event == 'f' && scanf("%u %u %" SCNu64, &function, &enters, &more) == 3) {
             calls_at((struct function){function, enters});
-            calls_total += more;
+            total += more;
         } else if (event == 'c' && scanf("%" SCNi64, (int64_t *)&stack) == 1) {
             calls_call(stack);
         } else if (event == 'r' && scanf("%" SCNi64, (int64_t *)&stack) == 1) {

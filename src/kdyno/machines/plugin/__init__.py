@@ -23,12 +23,15 @@ _FOLDER = Path(__file__).parent
 TALLY = "tally"
 """Name of the plugin that tells programs from the kernel, and has the model of caches."""
 _SOURCES = {
-    COUNTS: ("count.c", "calls.c", "code.c"),
-    TALLY: ("tally.c", "model.c", "code.c"),
+    COUNTS: ("count.c", "calls.c", "code.c", "counters.c"),
+    TALLY: ("tally.c", "model.c", "code.c", "counters.c"),
 }
-_FIRST_WITHOUT = 9
-"""The interface of QEMU 9 counts in another way."""
-_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+_SINCE = (((9, 1), 3), ((9, 0), 2))
+"""Version of QEMU → of its interface, where older ones are refused or have other arguments."""
+_FLAGS = (
+    *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"),
+    *("-shared", "-fPIC", "-fvisibility=hidden"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,23 +45,25 @@ class Plugin:
     """What it is given beforehand."""
 
 
+def interface_of(version: str) -> int:
+    """Of QEMU's plugins, as INTERFACE in interface.h."""
+    major, minor = map(int, version.split(".")[:2])
+    return next((number for since, number in _SINCE if (major, minor) >= since), 1)
+
+
 @cache
 def library(name: str, cache_root: Path, emulator: Emulator) -> Path:
-    """The shared object of a plugin. ToolError where this QEMU cannot load it or it does not
+    """The shared object of a plugin, for the interface of this QEMU. ToolError where it does not
     build."""
-    if int(emulator.version.partition(".")[0]) >= _FIRST_WITHOUT:
-        raise ToolError(
-            f"counts by address are made with QEMU 7.2 to 8.2, and this is {emulator.version}"
-        )
+    flags = (*_FLAGS, f"-DINTERFACE={interface_of(emulator.version)}")
     compiler = require("gcc", "to build the plugin that counts by address")
     sources = [_FOLDER / file for file in _SOURCES[name]]
-    total = hashlib.sha256(identify("gcc").version.encode())
+    total = hashlib.sha256(f"{identify('gcc').version} {flags}".encode())
     for file in (*sources, *sorted(_FOLDER.glob("*.h"))):
         total.update(file.read_bytes())
     folder = cache_root / "plugin" / total.hexdigest()[:32]
     if not folder.is_dir():
         with whole.locked(folder.parent / ".lock"), whole.folder(folder) as aside:
-            flags = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
             made = aside / f"{name}.so"
             done = capture([compiler, *flags, "-o", str(made), *map(str, sources)])
             if done.status != 0:

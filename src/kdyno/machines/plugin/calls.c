@@ -17,7 +17,7 @@ static struct stack {
 } stacks[STACKS];
 enum { STACK_BITS = 13 };
 
-uint64_t calls_total;
+const uint64_t *calls_total;
 
 static struct node nodes[NODES_MOST];
 static uint32_t used = 1,
@@ -29,8 +29,8 @@ static uint64_t settled; // of calls_total
 static bool calling;
 
 static void settle(void) {
-  nodes[now].count += calls_total - settled;
-  settled = calls_total;
+  nodes[now].count += *calls_total - settled;
+  settled = *calls_total;
 }
 
 static uint32_t child(uint32_t parent, uint32_t function) {
@@ -69,7 +69,7 @@ void calls_begin(void) {
   for (uint32_t i = 0; i < used; i++)
     nodes[i].before = nodes[i].count;
   memset(stacks, 0, sizeof stacks);
-  settled = calls_total;
+  settled = *calls_total;
   now = waiting = 0;
   calling = false;
 }

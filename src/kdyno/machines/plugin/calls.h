@@ -25,9 +25,9 @@ struct node {
   uint64_t count, before;
 };
 
-// All instructions that were executed; what is counted meanwhile is of the
-// function we are in.
-extern uint64_t calls_total;
+// Where all instructions that were executed are counted; what is counted
+// meanwhile is of the function we are in.
+extern const uint64_t *calls_total;
 
 void calls_begin(void);                  // a timed part
 void calls_end(FILE *out);               // "@NODE COUNT" lines of the part

@@ -14,18 +14,16 @@
 
 #include "calls.h"
 #include "code.h"
-#include "interface.h"
+#include "counters.h"
 
-EXPORTED int qemu_plugin_version = 1;
+enum { SLOTS = 2 * COUNTERS_MOST, TOTAL = 0 };
 
-enum { SLOTS = 1 << 20 };
-
-// Open addressing; an address stays where it is, for translated code holds a
-// pointer to its count.
-static struct slot {
-  uint64_t address, count, before;
-} slots[SLOTS];
-static size_t used;
+// Open addressing; 0: none, else the counter of an address.
+static uint32_t slots[SLOTS];
+static struct count {
+  uint64_t address, before;
+} counts[COUNTERS_MOST];
+static size_t used = TOTAL + 1;
 static bool inside;
 static unsigned parts;
 static FILE *out;
@@ -36,16 +34,15 @@ static struct start {
 } *starts;
 static size_t start_count;
 
-static struct slot *slot_of(uint64_t address) {
+static size_t counter_of(uint64_t address) {
   size_t at = (address * UINT64_C(0x9e3779b97f4a7c15)) >> 44;
-  while (slots[at].address && slots[at].address != address)
+  while (slots[at] && counts[slots[at]].address != address)
     at = (at + 1) % SLOTS;
-  if (!slots[at].address && used++ > SLOTS / 2) {
-    fprintf(stderr, "kdyno: more code than the plugin has room for\n");
-    exit(1);
+  if (!slots[at]) {
+    used = (slots[at] = (uint32_t)counters_new()) + 1;
+    counts[slots[at]].address = address;
   }
-  slots[at].address = address;
-  return &slots[at];
+  return slots[at];
 }
 
 static struct function *function_of(uint64_t address) {
@@ -63,9 +60,10 @@ static struct function *function_of(uint64_t address) {
 
 static void begin(unsigned vcpu, void *data) {
   (void)vcpu;
-  for (size_t i = 0; i < SLOTS; i++)
-    slots[i].before = slots[i].count;
+  for (size_t i = TOTAL + 1; i < used; i++)
+    counts[i].before = *counters_at(i);
   inside = true;
+  calls_total = counters_at(TOTAL);
   calls_begin();
   calls_at(*(struct function *)data);
 }
@@ -76,10 +74,11 @@ static void end(unsigned vcpu, void *data) {
     return;
   inside = false;
   fprintf(out, "part %u\n", parts++);
-  for (size_t i = 0; i < SLOTS; i++)
-    if (slots[i].count != slots[i].before)
-      fprintf(out, "%" PRIx64 " %" PRIu64 "\n", slots[i].address,
-              slots[i].count - slots[i].before);
+  for (size_t i = TOTAL + 1; i < used; i++) {
+    uint64_t more = *counters_at(i) - counts[i].before;
+    if (more)
+      fprintf(out, "%" PRIx64 " %" PRIu64 "\n", counts[i].address, more);
+  }
   calls_end(out);
 }
 
@@ -111,12 +110,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *block) {
   for (size_t i = 0; i < count; i++) {
     struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(block, i);
     uint64_t address = qemu_plugin_insn_vaddr(insn);
-    qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD,
-                                               &slot_of(address)->count, 1);
-    qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, &calls_total, 1);
-    switch (code_of(qemu_plugin_insn_data(insn), qemu_plugin_insn_size(insn),
-                    address)
-                .kind) {
+    unsigned char bytes[INSN_BYTES_MOST];
+    switch (code_of(bytes, insn_bytes(insn, bytes), address).kind) {
     case CALL:
     case INDIRECT_CALL:
       qemu_plugin_register_vcpu_mem_cb(insn, called, NO_REGISTERS,
@@ -136,6 +131,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *block) {
     default:
       break;
     }
+    counters_add(insn, counter_of(address), 1);
+    counters_add(insn, TOTAL, 1);
   }
 }
 
@@ -171,6 +168,7 @@ EXPORTED int qemu_plugin_install(plugin_id id, const struct info *info,
       strncmp(argv[1], "in=", 3) || !(out = fdopen(atoi(argv[0] + 4), "w")) ||
       !read_functions(fdopen(atoi(argv[1] + 3), "r")))
     return 1;
+  counters_new(); // TOTAL
   qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
   qemu_plugin_register_atexit_cb(id, at_exit, NULL);
   return 0;

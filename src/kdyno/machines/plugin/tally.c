@@ -14,10 +14,8 @@
 #include <string.h>
 
 #include "code.h"
-#include "interface.h"
+#include "counters.h"
 #include "model.h"
-
-EXPORTED int qemu_plugin_version = 1;
 
 // What one translation of a stretch of code is to the model.
 struct block {
@@ -26,10 +24,9 @@ struct block {
   struct code code;
 };
 
-// Inline: what was executed in all.
-static struct counts {
-  uint64_t user, kernel, pieces, piece_bytes;
-} counts, before;
+// What was executed in all.
+enum counter { USER, KERNEL, PIECES, PIECE_BYTES, COUNTERS };
+static uint64_t before[COUNTERS];
 static struct misses missed;
 static uint64_t kernel_from;
 static bool inside, modelled;
@@ -38,10 +35,15 @@ static FILE *out;
 
 static void begin(unsigned vcpu, void *data) {
   (void)vcpu, (void)data;
-  before = counts;
+  for (size_t i = 0; i < COUNTERS; i++)
+    before[i] = *counters_at(i);
   missed = model_misses();
   previous = NULL;
   inside = true;
+}
+
+static uint64_t more(enum counter counter) {
+  return *counters_at(counter) - before[counter];
 }
 
 static void end(unsigned vcpu, void *data) {
@@ -53,11 +55,9 @@ static void end(unsigned vcpu, void *data) {
   fprintf(out,
           "part %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
           " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-          counts.user - before.user, counts.kernel - before.kernel,
-          counts.pieces - before.pieces,
-          counts.piece_bytes - before.piece_bytes, now.l1i - missed.l1i,
-          now.l1d - missed.l1d, now.l2 - missed.l2, now.llc - missed.llc,
-          now.branches - missed.branches);
+          more(USER), more(KERNEL), more(PIECES), more(PIECE_BYTES),
+          now.l1i - missed.l1i, now.l1d - missed.l1d, now.l2 - missed.l2,
+          now.llc - missed.llc, now.branches - missed.branches);
 }
 
 // What the stretch before ended with is known when the next one begins.
@@ -98,11 +98,6 @@ static void accessed(unsigned vcpu, memory_access access, uint64_t address,
                UINT64_C(1) << qemu_plugin_mem_size_shift(access));
 }
 
-static void counted(struct qemu_plugin_insn *insn, uint64_t *counter,
-                    uint64_t more) {
-  qemu_plugin_register_vcpu_insn_exec_inline(insn, ADD, counter, more);
-}
-
 static uint64_t piece_bytes(const unsigned char *bytes, size_t size) {
   bool wide = false, half = false;
   for (size_t i = 0; i + 1 < size; i++) {
@@ -119,17 +114,17 @@ static void translated(plugin_id id, struct qemu_plugin_tb *tb) {
   for (size_t i = 0; i < count; i++) {
     struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
     uint64_t address = qemu_plugin_insn_vaddr(insn);
-    size_t size = qemu_plugin_insn_size(insn);
-    const unsigned char *bytes = qemu_plugin_insn_data(insn);
+    unsigned char bytes[INSN_BYTES_MOST];
+    size_t size = insn_bytes(insn, bytes);
     struct code code = code_of(bytes, size, address);
-    counted(insn, address >= kernel_from ? &counts.kernel : &counts.user, 1);
-    if (code.kind == STRING) {
-      counted(insn, &counts.pieces, 1);
-      counted(insn, &counts.piece_bytes, piece_bytes(bytes, size));
-    }
     if (code.kind == BEGIN_MARK || code.kind == END_MARK)
       qemu_plugin_register_vcpu_insn_exec_cb(
           insn, code.kind == BEGIN_MARK ? begin : end, NO_REGISTERS, NULL);
+    counters_add(insn, address >= kernel_from ? KERNEL : USER, 1);
+    if (code.kind == STRING) {
+      counters_add(insn, PIECES, 1);
+      counters_add(insn, PIECE_BYTES, piece_bytes(bytes, size));
+    }
     if (!block)
       continue;
     qemu_plugin_register_vcpu_mem_cb(insn, accessed, NO_REGISTERS,
@@ -190,6 +185,8 @@ EXPORTED int qemu_plugin_install(plugin_id id, const struct info *info,
       strncmp(argv[1], "in=", 3) || !(out = fdopen(atoi(argv[0] + 4), "w")) ||
       !read_sizes(fdopen(atoi(argv[1] + 3), "r")))
     return 1;
+  for (size_t i = 0; i < COUNTERS; i++)
+    counters_new();
   qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
   qemu_plugin_register_atexit_cb(id, at_exit, NULL);
   return 0;
