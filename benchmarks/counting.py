@@ -11,22 +11,21 @@ whatever else the machine does, and `same` loads all of its CPUs on purpose.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.kernels import told
+from benchmarks.load import busy, on_every_cpu
 from benchmarks.speed import Figure, finish, timed
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import build
 from kdyno.labs.profile.counts import count
+from kdyno.machines.plugin import COUNTS
 from kdyno.machines.session import Outcome
 from kdyno.measure import bench as booting
 from kdyno.measure.bench import Bench, plan_of
@@ -47,53 +46,39 @@ OF_PLACE = {"umask": "syscall", "pipe": "pipe", "file": "fscopy-1024"}
 BOOTS = 10
 
 
-def bench(file: Path, *variants: str, cases: Sequence[str] = ()) -> Bench:
-    """Of these variants alone, with their kernels built."""
-    experiment, suites = load(file)
+def only(experiment: Experiment, variants: Sequence[str], cases: Sequence[str]) -> Experiment:
+    """Of these variants and cases alone; where none are named, of all."""
     kept = tuple(it for it in experiment.variants if not variants or it.name in variants)
     uses = tuple(replace(it, cases=tuple(cases) or it.cases) for it in experiment.suites)
-    experiment = replace(experiment, variants=kept, suites=uses)
+    return replace(experiment, variants=kept, suites=uses)
+
+
+def bench(file: Path, *variants: str) -> Bench:
+    """Of these variants alone, with their kernels built."""
+    experiment, suites = load(file)
+    experiment = only(experiment, variants, ())
     cache = cache_root()
     images = build_all(experiment, check(experiment, cache, lambda *_: None), cache).images
     return bench_of(experiment, suites, images, None, cache, True, lambda _text: None)
 
 
-def booted(made: Bench, cases: Mapping[str, int]) -> Outcome:
-    """The baseline, once, with so many operations of each case."""
+def booted(
+    made: Bench, cases: Mapping[str, int], left: tuple[tuple[str, Path], ...] = ()
+) -> Outcome:
+    """The baseline, once, with so many operations of each case; ``left``: as Plan's."""
     jobs = tuple(
         replace(job, seconds=None, operations=cases[job.case])
         for job in made.jobs
         if job.case in cases
     )
-    outcome = booting.boot(made, plan_of(made, made.experiment.baseline, jobs))
+    plan = plan_of(made, made.experiment.baseline, jobs)
+    outcome = booting.boot(made, replace(plan, left=left))
     assert outcome.host.status == "ok", outcome.host
     return outcome
 
 
 def cpu_s(outcome: Outcome) -> float:
     return (outcome.host.user_s or 0.0) + (outcome.host.sys_s or 0.0)
-
-
-@contextmanager
-def loaded() -> Iterator[None]:
-    """A process on every CPU that never stops computing."""
-    children = [
-        multiprocessing.Process(target=_busy, args=(cpu,), daemon=True)
-        for cpu in sorted(os.sched_getaffinity(0))
-    ]
-    for child in children:
-        child.start()
-    try:
-        yield
-    finally:
-        for child in children:
-            child.kill()
-
-
-def _busy(cpu: int) -> None:
-    os.sched_setaffinity(0, {cpu})
-    while True:
-        pass
 
 
 def boot() -> list[Figure]:
@@ -106,7 +91,7 @@ def boot() -> list[Figure]:
 def same() -> list[Figure]:
     made = bench(KNOWN, "stock")
     seen: dict[str, set[tuple[tuple[int, int], ...]]] = {name: set() for name in WORK}
-    with loaded():
+    with on_every_cpu(busy):
         for _ in range(BOOTS):
             said = booted(made, WORK).transcript
             for number, name in enumerate(it.case for it in made.jobs if it.case in WORK):
@@ -172,7 +157,7 @@ def suite() -> list[Figure]:
 
 def profile() -> list[Figure]:
     experiment, suites = load(KNOWN)
-    experiment = _only(experiment, ("stock", "pipe-41"), ("pipe",))
+    experiment = only(experiment, ("stock", "pipe-41"), ("pipe",))
     options = Options(cache=cache_root(), runs=Path())
     spent: list[float] = []
     plain, mine = (it.cases[0] for it in count(experiment, suites, options))
@@ -190,27 +175,10 @@ def profile() -> list[Figure]:
     ]
 
 
-def _only(experiment: Experiment, variants: Sequence[str], cases: tuple[str, ...]) -> Experiment:
-    kept = tuple(it for it in experiment.variants if it.name in variants)
-    uses = tuple(replace(it, cases=cases) for it in experiment.suites)
-    return replace(experiment, variants=kept, suites=uses)
-
-
 def _boot_s(made: Bench, with_plugin: bool) -> float:
-    from kdyno.machines.plugin import COUNTS
-
-    jobs = tuple(
-        replace(job, seconds=None, operations=WORK[job.case])
-        for job in made.jobs
-        if job.case in WORK
-    )
-    plan = plan_of(made, "stock", jobs)
     with tempfile.TemporaryDirectory() as folder:
-        if with_plugin:
-            plan = replace(plan, left=((COUNTS, Path(folder) / COUNTS),))
-        outcome = booting.boot(made, plan)
-    assert outcome.host.status == "ok", outcome.host
-    return cpu_s(outcome)
+        left = ((COUNTS, Path(folder) / COUNTS),) if with_plugin else ()
+        return cpu_s(booted(made, WORK, left))
 
 
 def clean() -> list[Figure]:
@@ -218,7 +186,7 @@ def clean() -> list[Figure]:
     seconds = {}
     for arch, file in (("um", EXPERIMENTS / "simd-memcpy.toml"), ("x86_64", KNOWN)):
         experiment, _ = load(file)
-        stock = _only(experiment, ("stock",), ())
+        stock = only(experiment, ("stock",), ())
         recipe = check(stock, cache_root(), lambda *_: None).of["stock"]
         with tempfile.TemporaryDirectory(dir=cache_root(), prefix="bench-") as folder:
             seconds[arch] = timed(lambda r=recipe, f=folder: build(r, Path(f), name="stock"))

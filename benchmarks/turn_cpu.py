@@ -19,7 +19,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.turns import KNOWN, bench, experiment_of, restless
+from benchmarks.load import on_every_cpu, restless
+from benchmarks.turns import KNOWN, bench, experiment_of
 from kdyno.judge.pairs import undisturbed
 from kdyno.machines.cpus import measuring
 from kdyno.measure import bench as booting
@@ -105,7 +106,7 @@ def main() -> int:
     asked = parser.parse_args()
     with measuring("a benchmark", wait=True):
         made = bench(experiment_of(KNOWN))
-        with restless() if asked.load else nullcontext():
+        with on_every_cpu(restless) if asked.load else nullcontext():
             found = [one_group(made, number) for number in range(asked.groups)]
         show(found, made.experiment.baseline)
         made.machine.close()

@@ -17,7 +17,8 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from benchmarks.turns import SIX, bench, experiment_of, question_of, restless
+from benchmarks.load import on_every_cpu, restless
+from benchmarks.turns import SIX, bench, experiment_of, question_of
 from kdyno.judge.pairs import log_ratios
 from kdyno.machines.cpus import measuring
 from kdyno.measure import group, rounds
@@ -44,7 +45,10 @@ def main() -> int:
     asked = parser.parse_args()
     chance = random.Random(1)
     here = group.beside_no_turn
-    with measuring("a benchmark", wait=True), restless() if asked.load else nullcontext():
+    with (
+        measuring("a benchmark", wait=True),
+        on_every_cpu(restless) if asked.load else nullcontext(),
+    ):
         made = bench(experiment_of(SIX % ("", "calibrate = true")))
         question = question_of(made)
         work = group.Effort({(it.suite, it.case): SECONDS for it in question.cases})

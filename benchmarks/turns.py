@@ -14,16 +14,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-import multiprocessing
-import os
-import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from benchmarks.load import on_every_cpu, restless
 from benchmarks.speed import EXPERIMENT, Figure, finish
 from kdyno.errors import ToolError
 from kdyno.experiment.loader import parse
@@ -147,33 +144,6 @@ def question_of(made: Bench) -> Question:
         **asked_of(made.experiment),
     )
     return Question.of(manifest)
-
-
-@contextmanager
-def restless() -> Iterator[None]:
-    """On every CPU a process that computes for 0.2 to 2 s and sleeps as long, again and again."""
-    children = [
-        multiprocessing.Process(target=_restless, args=(cpu,), daemon=True)
-        for cpu in sorted(os.sched_getaffinity(0))
-    ]
-    for child in children:
-        child.start()
-    try:
-        yield
-    finally:
-        for child in children:
-            child.kill()
-
-
-def _restless(cpu: int) -> None:
-    os.sched_setaffinity(0, {cpu})
-    chance = random.Random(cpu)
-    while True:
-        seconds = chance.uniform(0.2, 2.0)
-        end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s:
-            pass
-        time.sleep(seconds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -340,7 +310,7 @@ def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure
         ]
 
     def loaded() -> list[Figure]:
-        with restless():
+        with on_every_cpu(restless):
             return [ratio("… beside a load", both_ways(bench(demo), minutes), 15)]
 
     def five(name: str, most: float) -> list[Figure]:
@@ -348,7 +318,7 @@ def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure
         return [Figure(name, widest, "%", most=most, how="largest of six, corrected")]
 
     def five_load() -> list[Figure]:
-        with restless():
+        with on_every_cpu(restless):
             return five("five minutes, two kernels, beside a load: half-width", 0.4)
 
     def same() -> list[Figure]:
