@@ -40,7 +40,7 @@ def grid(verdict: Verdict) -> Grid | None:
             if name in named
         ),
     ]
-    return Grid(columns, effects, "What an operation is made of")
+    return Grid(columns, effects, "What an operation is made of", id="apart-table")
 
 
 def _whole(it: Effect) -> Cell:

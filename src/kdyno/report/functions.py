@@ -11,6 +11,7 @@ from kdyno.store.verdict import Effect, FunctionCounts, Verdict
 
 HEADING = "instructions by function"
 NOTE = "counted by function in a boot of each kernel of its own; the rows of a case add up"
+_TITLE = "Instructions by function"
 _NOTHING = 5e-4
 
 
@@ -32,7 +33,7 @@ def grid(verdict: Verdict) -> Grid | None:
         if any(abs(each.value - each.baseline_value) >= _NOTHING for each in effect.functions)
         for of in effect.functions
     ]
-    return Grid(_COLUMNS, found, "Instructions by function") if found else None
+    return Grid(_COLUMNS, found, _TITLE, id="functions-table") if found else None
 
 
 def _function(it: _Row) -> str:

@@ -11,14 +11,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kdyno.errors import ToolError
-from kdyno.store.boot import plain_name
-from kdyno.store.folder import Folder
+from kdyno.store.of_variants import read_each
 from kdyno.store.reading import Count, Name, Record, Text, parse
 from kdyno.store.run import Run
 
 FOLDER = "counts"
 """Of a run: one file for each variant."""
-_LIMIT_BYTES = 64 << 20
 _CASES_MOST, _FUNCTIONS_MOST, _ADDRESSES_MOST, _CHAINS_MOST = 10_000, 50_000, 1 << 20, 1 << 18
 _DEEPEST = 512
 
@@ -117,28 +115,7 @@ def stored_counts(run: Run, names: Iterable[str] | None = None) -> dict[str, Cou
 
     ToolError names the file that is damaged or not the variant's.
     """
-    found: dict[str, Counted] = {}
-    with Folder.open(run.path) as folder:
-        if FOLDER not in folder.folders():
-            return {}
-        if names is None:
-            manifest = run.manifest()
-            names = (manifest.baseline, *manifest.images)
-        with folder.folder(FOLDER) as inside:
-            for name in dict.fromkeys(names):
-                file = file_name(name)
-                if not inside.has(file):
-                    continue
-                path = run.path / FOLDER / file
-                counted = from_json(inside.read(file, _LIMIT_BYTES), path)
-                if counted.variant != name:
-                    raise ToolError(f"{path}: damaged: it is of {counted.variant!r}, not {name!r}")
-                found[name] = counted
-    return found
-
-
-def file_name(variant: str) -> str:
-    return f"{plain_name(variant)}.json"
+    return read_each(run, FOLDER, from_json, names)
 
 
 def _record(case: CaseCounts) -> _Case:

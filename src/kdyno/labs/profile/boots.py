@@ -27,8 +27,8 @@ from kdyno.measure.execution import Options, built_of
 from kdyno.measure.interleaving import choose
 from kdyno.measure.plan import block_order
 from kdyno.measure.rounds import why_whole
-from kdyno.store.boot import plain_name
 from kdyno.store.manifest import Manifest
+from kdyno.store.of_variants import file_name
 from kdyno.store.run import Run, RunWriter, create_run
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import CaseJob
@@ -220,7 +220,7 @@ def _blocks(
         made = _once(bench, names, jobs, profiler, found, block, f"{seed}:{block}", told)
         for name, profile_ in made.items():
             found[name] = profile_
-            writer.save_file(_file_name(name), to_json(profile_).encode(), FOLDER)
+            writer.save_file(file_name(name), to_json(profile_).encode(), FOLDER)
         done += len(names)
     return found
 
@@ -290,7 +290,3 @@ def _earlier(
     if len({tuple(sorted(it.operations.items())) for it in kept.values()}) > 1:
         raise UsageError(f"{writer.run.name}: its profiles are of different work; use --replace")
     return {} if asked.replace else kept
-
-
-def _file_name(variant: str) -> str:
-    return f"{plain_name(variant)}.json"

@@ -143,7 +143,8 @@ def _made(
 ) -> Sequence[Counted]:
     """Count, and keep it with the run and its verdict."""
     from kdyno.labs.profile.counts import count
-    from kdyno.store.counts import FOLDER, file_name, stored_counts, to_json
+    from kdyno.store.counts import FOLDER, stored_counts, to_json
+    from kdyno.store.of_variants import file_name
     from kdyno.store.run import write_run
     from kdyno.verbs.watching import watching
 

@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kdyno.errors import ToolError
-from kdyno.store.boot import plain_name
-from kdyno.store.folder import Folder
+from kdyno.store.of_variants import read_each
 from kdyno.store.reading import AS_WRITTEN, Count, Name, Seconds, Text, content, parse
 from kdyno.store.run import Run
 
@@ -192,28 +191,9 @@ def to_json(profile: Profile) -> str:
     return lines
 
 
-_MOST_BYTES = 64 << 20
-
-
 def stored_profiles(run: Run) -> dict[str, Profile]:
     """Variant → profile, the baseline's first; empty where nothing was profiled.
 
     ToolError names the file that is damaged or not the variant's.
     """
-    manifest = run.manifest()
-    names = [manifest.baseline, *manifest.images]
-    found: dict[str, Profile] = {}
-    with Folder.open(run.path) as folder:
-        if FOLDER not in folder.folders():
-            return {}
-        with folder.folder(FOLDER) as inside:
-            for name in dict.fromkeys(names):
-                file = f"{plain_name(name)}.json"
-                if not inside.has(file):
-                    continue
-                path = run.path / FOLDER / file
-                profile = from_bytes(inside.read(file, _MOST_BYTES), path)
-                if profile.variant != name:
-                    raise ToolError(f"{path}: damaged: it is of {profile.variant!r}, not {name!r}")
-                found[name] = profile
-    return found
+    return read_each(run, FOLDER, from_bytes)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kdyno.report import plain
-from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.grid import Cell, Column, Grid, headed
 from kdyno.report.show.markup import Content, Html, short, tag
 
 FILTER_FROM_ROWS = 8
@@ -52,6 +54,11 @@ def table(grid: Grid) -> Html:
     # A region that scrolls must be reachable by the keyboard.
     frame = tag("div", whole, class_="frame", role="region", aria_label=title, tabindex=0)
     return Html(controls + frame)
+
+
+def headed_table(grid: Grid) -> Html:
+    """The same with capitals at the beginning of its heads."""
+    return table(replace(grid, columns=headed(grid.columns)))
 
 
 def badge(word: str, more: str = "") -> Html:

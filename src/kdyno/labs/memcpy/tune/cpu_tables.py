@@ -10,7 +10,7 @@ from typing import Any
 
 from kdyno.labs.memcpy.time.tables import figures_text
 from kdyno.labs.memcpy.tune.for_cpu import CpuTuned
-from kdyno.report import figures, plain
+from kdyno.labs.memcpy.tune.tables import unused
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.terminal import Part
 
@@ -33,12 +33,7 @@ def parts(tuned: CpuTuned) -> Iterator[Part]:
     yield from ("", figures_text(tuned.benches["memcpy"], tuned.name).rstrip("\n"), "")
     for function, routine in tuned.routines.items():
         yield f"{function:10} {routine}"
-    for name, why in tuned.left_out.items():
-        yield f"left out: {plain.short(name)}: {plain.sentence(why)}"
-    if tuned.refused:
-        name, why = next(iter(tuned.refused.items()))
-        count = figures.count(len(tuned.refused), "shape")
-        yield f"refused: {count}; {plain.short(name)}: {plain.sentence(why)}"
+    yield from unused(tuned.left_out, tuned.refused)
 
 
 def to_json(tuned: CpuTuned, row: str) -> dict[str, Any]:

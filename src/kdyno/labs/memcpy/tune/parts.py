@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import UsageError
 from kdyno.kernels import cpu
 from kdyno.labs.memcpy.make.shape import AVX512, STORES, WIDTHS, Shape
-from kdyno.labs.memcpy.time.bench import Material, measure
+from kdyno.labs.memcpy.time.bench import Material
 from kdyno.labs.memcpy.time.loads import MOST, Load, Plan, drawn, fixed, judged
 from kdyno.labs.memcpy.time.results import Bench
 from kdyno.labs.memcpy.tune.search import FINALISTS, Stage, Trial, Workshop, with_large
@@ -135,20 +135,8 @@ def timed_against_rivals(
         def trial(names: Sequence[str], seconds: float, seed: int) -> Mapping[str, Sequence[float]]:
             given = material.plan.loads
             plan = Plan("tune", (*loads, *given), seconds, 3, 30_000, 3, 200)
-            try:
-                found = measure(
-                    [workshop.contenders[it] for it in dict.fromkeys((*names, *rivals))],
-                    replace(material, plan=plan),
-                    cache_root=workshop.cache_root,
-                    cpu=core,
-                    seed=seed,
-                    left_out={},
-                    tell=lambda step: tell(step.elapsed_s),
-                )
-            except ToolError as problem:
-                text = f"nothing of {', '.join(names)} could be timed: {problem}"
-                raise ToolError(text) from None
-            workshop.refused.update(found.failed)
+            whole = replace(material, plan=plan)
+            found = workshop.time(names, whole, core, seed, tell, rivals)
             return {it: scores(found, it) for it in names if it in found.ns}
 
         return trial

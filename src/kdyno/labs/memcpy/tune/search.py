@@ -24,6 +24,7 @@ from kdyno.kernels.routines.routine import Routine, label, parse_routine
 from kdyno.labs.memcpy.make.generator import generate
 from kdyno.labs.memcpy.make.shape import LARGE, TAILS, WIDTHS, Shape
 from kdyno.labs.memcpy.time.bench import Material, measure
+from kdyno.labs.memcpy.time.results import Bench
 from kdyno.stats.effect import paired_effect
 
 Trial = Callable[[Sequence[str], float, int], Mapping[str, Sequence[float]]]
@@ -256,6 +257,34 @@ class Workshop:
                 names.append(shape.name)
         return names
 
+    def time(
+        self,
+        names: Sequence[str],
+        material: Material,
+        cpu: int,
+        seed: int,
+        tell: Callable[[float], None],
+        rivals: Sequence[str] = (),
+    ) -> Bench:
+        """The contenders of these names; those that could not be timed are in ``refused``.
+
+        tell: called with the seconds so far. ToolError where not one could be timed.
+        """
+        try:
+            found = measure(
+                [self.contenders[name] for name in dict.fromkeys((*names, *rivals))],
+                material,
+                cache_root=self.cache_root,
+                cpu=cpu,
+                seed=seed,
+                left_out={},
+                tell=lambda step: tell(step.elapsed_s),
+            )
+        except ToolError as problem:
+            raise ToolError(f"nothing of {', '.join(names)} could be timed: {problem}") from None
+        self.refused.update(found.failed)
+        return found
+
 
 def replayed(
     workshop: Workshop, material: Material, cpu: int, tell: Callable[[float], None]
@@ -267,19 +296,7 @@ def replayed(
 
     def trial(names: Sequence[str], seconds: float, seed: int) -> Mapping[str, Sequence[float]]:
         plan = replace(material.plan, seconds=seconds, fewest_blocks=3, most_blocks=200)
-        try:
-            found = measure(
-                [workshop.contenders[name] for name in names],
-                replace(material, plan=plan),
-                cache_root=workshop.cache_root,
-                cpu=cpu,
-                seed=seed,
-                left_out={},
-                tell=lambda step: tell(step.elapsed_s),
-            )
-        except ToolError as problem:
-            raise ToolError(f"nothing of {', '.join(names)} could be timed: {problem}") from None
-        workshop.refused.update(found.failed)
+        found = workshop.time(names, replace(material, plan=plan), cpu, seed, tell)
         (load,) = found.loads
         return {name: rows[load.id] for name, rows in found.ns.items()}
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from statistics import fmean, median
 from typing import Any
@@ -39,12 +39,7 @@ def parts(tuned: Tuned, verdict: Verdict | None = None) -> Iterator[Part]:
     ]
     if better:
         yield from ("", f"Not generated, yet faster here: {few(better)}.")
-    for name, why in tuned.left_out.items():
-        yield f"left out: {plain.short(name)}: {plain.sentence(why)}"
-    if tuned.refused:
-        name, why = next(iter(tuned.refused.items()))
-        count = figures.count(len(tuned.refused), "shape")
-        yield f"refused: {count}; {plain.short(name)}: {plain.sentence(why)}"
+    yield from unused(tuned.left_out, tuned.refused)
     yield from (
         "",
         f"The routine: kdyno memcpy generate {tuned.shape.name} -o FILE.S (or tune -o FILE.S).",
@@ -55,6 +50,16 @@ def parts(tuned: Tuned, verdict: Verdict | None = None) -> Iterator[Part]:
         yield Grid(_MEASURED, _effects(verdict))
         if (mean := measured_ratio(verdict)) is not None:
             yield f"  geometric mean of these cases (no controls): {_less(mean)}"
+
+
+def unused(left_out: Mapping[str, str], refused: Mapping[str, str]) -> Iterator[str]:
+    """What was not timed, and why; of the shapes that a check refused the first one."""
+    for name, why in left_out.items():
+        yield f"left out: {plain.short(name)}: {plain.sentence(why)}"
+    if refused:
+        name, why = next(iter(refused.items()))
+        count = figures.count(len(refused), "shape")
+        yield f"refused: {count}; {plain.short(name)}: {plain.sentence(why)}"
 
 
 def _predicted(tuned: Tuned) -> str:

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kdyno.report import apart
 from kdyno.report.evidence import Evidence
-from kdyno.report.show.grid import headed
-from kdyno.report.show.html import table
+from kdyno.report.show.html import headed_table
 from kdyno.report.show.markup import Html
 
 ORDER = 24
@@ -21,6 +18,4 @@ TIP = (
 
 def section(evidence: Evidence) -> Html | None:
     grid = apart.grid(evidence.verdict)
-    if grid is None:
-        return None
-    return table(replace(grid, columns=headed(grid.columns), id="apart-table"))
+    return None if grid is None else headed_table(grid)

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kdyno.report import factors, plain
 from kdyno.report.charts.interaction import interaction_charts
 from kdyno.report.evidence import Evidence
 from kdyno.report.html.figure import drawings
-from kdyno.report.show.grid import headed
-from kdyno.report.show.html import table
+from kdyno.report.show.html import headed_table
 from kdyno.report.show.markup import Html, join, tag
 
 ORDER = 30
@@ -29,7 +26,7 @@ def section(evidence: Evidence) -> Html | None:
         _charts(evidence),
     ]
     for grid in factors.grids(verdict):
-        shown = table(replace(grid, columns=headed(grid.columns)))
+        shown = headed_table(grid)
         parts.append(join([tag("h3", grid.title), shown]))
     parts += [tag("p", plain.sentence(text)) for text in verdict.factors.missing]
     parts.append(tag("p", factors.note(verdict), class_="legend"))

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kdyno.report import values
 from kdyno.report.evidence import Evidence
-from kdyno.report.show.grid import headed
-from kdyno.report.show.html import table
+from kdyno.report.show.html import headed_table
 from kdyno.report.show.markup import Html
 
 ORDER = 15
@@ -23,4 +20,4 @@ def section(evidence: Evidence) -> Html | None:
     if not evidence.verdict.values:
         return None
     grid = values.grid(evidence.verdict)
-    return table(replace(grid, columns=headed(grid.columns)))
+    return headed_table(grid)
