@@ -8,10 +8,12 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr
+from functools import cache
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -123,12 +125,18 @@ def _say_usage(problem: typer.TyperException) -> None:
         say(text)
 
 
+@cache
+def command() -> Callable[..., Any]:
+    """What ``app`` describes, made once for all calls in this process."""
+    return typer.main.get_command(app)
+
+
 def main() -> int:
     """Run one verb; the exit status."""
     _prepare_streams()
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        status = app(prog_name="kdyno", standalone_mode=False)
+        status = command()(prog_name="kdyno", standalone_mode=False)
         sys.stdout.flush()
         if status == INTERRUPTED:  # typer's own answer to Ctrl-C, without a word
             say("kdyno: interrupted")
