@@ -49,6 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -139,11 +140,20 @@ Catalogue = Mapping[str, Suite]
 
 def load(extra: Iterable[Path] = ()) -> dict[str, Suite]:
     """The packaged suites and the user's own files, by name. Two of one name are an error."""
+    return _with(_packaged(), extra)
+
+
+@cache
+def _packaged() -> Catalogue:
+    """Read once: it takes longer than most of what is done with them."""
+    return _with({}, sorted((Path(__file__).parent / "catalogue").glob("*.toml")))
+
+
+def _with(known: Catalogue, files: Iterable[Path]) -> dict[str, Suite]:
     from kdyno.suites.file import load_file
 
-    packaged = sorted((Path(__file__).parent / "catalogue").glob("*.toml"))
-    suites: dict[str, Suite] = {}
-    for path in [*packaged, *extra]:
+    suites = dict(known)
+    for path in files:
         suite = load_file(path)
         if suite.name in suites:
             raise UsageError(f"{path}: {suites[suite.name].path} already has suite {suite.name!r}")

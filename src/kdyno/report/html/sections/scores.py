@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING
 
 from kdyno.errors import KdynoError
 from kdyno.report import figures, plain, scores
@@ -13,9 +11,7 @@ from kdyno.report.evidence import Evidence
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import table
 from kdyno.report.show.markup import Html, join, name, tag
-
-if TYPE_CHECKING:
-    from kdyno.suites.catalogue import Suite
+from kdyno.suites.catalogue import load
 
 ORDER = 16
 TITLE = "Scores"
@@ -28,7 +24,7 @@ TIP = (
 def section(evidence: Evidence) -> Html | None:
     verdict = evidence.verdict
     try:
-        found = scores.tables(scores.values_of(verdict), _catalogue(), verdict.baseline)
+        found = scores.tables(scores.values_of(verdict), load(), verdict.baseline)
     except (KdynoError, ValueError, ZeroDivisionError):
         return None  # cases of another catalogue; all that is certain stands in the verdicts
     by_suite: dict[str, list[scores.ScoreTable]] = {}
@@ -36,14 +32,6 @@ def section(evidence: Evidence) -> Html | None:
         by_suite.setdefault(each.suite, []).append(each)
     parts = [_suite(suite, found) for suite, found in by_suite.items() if _combined(found)]
     return join(parts) if parts else None
-
-
-@cache
-def _catalogue() -> dict[str, Suite]:
-    """Once for all pages of a site: reading the suites takes longer than the rest of a page."""
-    from kdyno.suites.catalogue import load
-
-    return load()
 
 
 def _combined(found: list[scores.ScoreTable]) -> bool:
