@@ -166,5 +166,7 @@ def _heading(verdict: Verdict, more: str = "") -> Spec:
 def _nothing() -> Spec:
     import altair
 
-    mark = altair.Chart().mark_text(color="var(--ink)", fontSize=14).encode(text="text:N")
+    mark = (
+        altair.Chart().mark_text(color="var(--ink)", fontSize=14).encode(text=altair.Text("text:N"))
+    )
     return panel([layer(mark, [{"text": "nothing was measured"}])], WIDTH_PX, 60)

@@ -105,18 +105,20 @@ def _layers(
     chart = altair.Chart()
     layers = [
         layer(
-            chart.mark_rect(color="var(--band)").encode(x=x("low"), x2="high:Q"),
+            chart.mark_rect(color="var(--band)").encode(x=x("low"), x2=altair.X2("high:Q")),
             [{"low": -band, "high": band}],
         ),
         layer(
             chart.mark_bar(color="var(--floor)", height=4).encode(
-                y=y, x=x("floor_low"), x2="floor_high:Q"
+                y=y, x=x("floor_low"), x2=altair.X2("floor_high:Q")
             ),
             [row for row in rows if "floor_low" in row],
         ),
         layer(chart.mark_rule(color="var(--muted)").encode(x=x("low")), [{"low": 0}]),
         layer(
-            chart.mark_rule(strokeWidth=2).encode(y=y, x=x("low"), x2="high:Q", color=colour),
+            chart.mark_rule(strokeWidth=2).encode(
+                y=y, x=x("low"), x2=altair.X2("high:Q"), color=colour
+            ),
             [row for row in rows if "low" in row],
         ),
     ]
@@ -128,7 +130,9 @@ def _layers(
     if with_figures:
         mark = chart.mark_text(align="left", fontSize=12, dx=8)
         place = altair.XDatum(half)
-        layers.append(layer(mark.encode(y=y, x=place, text="figure:N", color=colour), rows))
+        layers.append(
+            layer(mark.encode(y=y, x=place, text=altair.Text("figure:N"), color=colour), rows)
+        )
     return layers
 
 

@@ -54,13 +54,15 @@ class Interaction:
         chart = altair.Chart()
         layers = [
             layer(
-                chart.mark_rect(color="var(--band)").encode(y=y, y2="high:Q"),
+                chart.mark_rect(color="var(--band)").encode(y=y, y2=altair.Y2("high:Q")),
                 [{"at": -band, "high": band}],
             ),
             layer(chart.mark_rule(color="var(--muted)").encode(y=y), [{"at": 0}]),
             layer(chart.mark_line(color=ink, strokeWidth=1.5).encode(x=x, y=y), rows),
             layer(
-                chart.mark_rule(color=ink, strokeWidth=2).encode(x=x, y=low, y2="high:Q"),
+                chart.mark_rule(color=ink, strokeWidth=2).encode(
+                    x=x, y=low, y2=altair.Y2("high:Q")
+                ),
                 [row for row in rows if "low" in row],
             ),
             layer(chart.mark_circle(color=ink, size=70, opacity=1).encode(x=x, y=y), rows),

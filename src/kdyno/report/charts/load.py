@@ -118,7 +118,7 @@ def load_chart(load: Load, width_px: int, title: str = "", highest: float = 0.0)
     if sags := _sags(load):
         ground = chart.mark_rect(color="var(--slower)", opacity=0.16)
         # Without y it reaches from the bottom to the top.
-        layers.append(layer(ground.encode(x=x, x2="until:Q"), sags))
+        layers.append(layer(ground.encode(x=x, x2=altair.X2("until:Q")), sags))
     steps = chart.mark_line(interpolate="step-before", color="var(--variant)", strokeWidth=1.5)
     rows: list[Spec] = [{"s": look.ms / 1000.0, "tasks": look.runnable} for look in load.looks]
     layers.append(layer(steps.encode(x=x, y=y), [{**rows[0], "s": 0.0}, *rows]))

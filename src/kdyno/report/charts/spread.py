@@ -130,10 +130,12 @@ def _layers(rows: list[Spec], half: float, label_px: int, last: bool) -> list[Sp
     def x(name: str) -> Any:
         return altair.X(f"{name}:Q", scale=ends, axis=axis)
 
-    ground = altair.value("var(--ground)")
+    ground = altair.ColorValue("var(--ground)")
     marks = (
-        chart.mark_rule(strokeWidth=1.5).encode(x=x("low"), x2="high:Q"),
-        chart.mark_bar(height=7, opacity=1).encode(x=x("quarter"), x2="three_quarters:Q"),
+        chart.mark_rule(strokeWidth=1.5).encode(x=x("low"), x2=altair.X2("high:Q")),
+        chart.mark_bar(height=7, opacity=1).encode(
+            x=x("quarter"), x2=altair.X2("three_quarters:Q")
+        ),
         chart.mark_tick(thickness=2, height=9).encode(x=x("median"), color=ground),
     )
     return [layer(mark, rows) for mark in marks]

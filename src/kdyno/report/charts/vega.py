@@ -2,7 +2,8 @@
 """Altair's charts as SVG, drawn here by vl-convert: no browser, no network.
 
 Marks and axes are altair's; putting them into layers and panels is not, since altair copies and
-checks a whole chart at every such step, which takes seconds for a long report.
+checks a whole chart at every such step, which takes seconds for a long report. Channels are
+altair's objects (``altair.X2("high:Q")``): for a word alone it compares with all it knows.
 """
 
 from __future__ import annotations

@@ -112,7 +112,9 @@ def chart(bench: Bench, key: tuple[str, str, str], width_px: int, heading: str =
         edge = altair.X("edge:Q", scale=x_scale)
         layers.insert(0, layer(base.mark_rule(color="var(--line)").encode(x=edge), winners[1:]))
         words = base.mark_text(color="var(--ink)", fontSize=11, fontWeight="bold", baseline="top")
-        layers.append(layer(words.encode(x=middle, y=altair.value(2), text="name:N"), winners))
+        layers.append(
+            layer(words.encode(x=middle, y=altair.value(2), text=altair.Text("name:N")), winners)
+        )
     taken_px = 250 if wide else 70
     return panel(layers, width_px - taken_px, HEIGHT_PX if wide else 240, heading)
 
