@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import needed
@@ -44,6 +46,14 @@ def pytest_terminal_summary(
             for report in terminalreporter.stats.get("skipped", []):
                 reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"
                 skips.write(f"{report.nodeid}: {reason.removeprefix('Skipped: ')}\n")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """What is written is there for every process; only a machine that dies would lose it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield
 
 
 @pytest.fixture(scope="session")
