@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -38,6 +39,7 @@ PACKAGES: Mapping[str, str] = {
     "mkfs.ext4": "e2fsprogs",
     "nm": "binutils",
     "perf": "linux-perf",
+    "postgres": "postgresql",
     "qemu-system-x86_64": "qemu-system-x86",
     "setpriv": "util-linux",
     "taskset": "util-linux",
@@ -49,6 +51,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "chromium": ("chromium", "chromium-browser", "chromium-headless-shell"),
     "clang": ("clang", "clang-19", "clang-16"),
     "compare.py": ("/usr/share/benchmark/compare.py",),
+    "postgres": ("postgres", *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")))),
     "benchstat": (".venv/bin/benchstat", "benchstat"),
 }
 """Programs that go by another name."""

@@ -25,7 +25,7 @@ ROOMS = (
 """From the lowest to the highest: a room imports itself and those before it."""
 FREE = {"errors", "paths", "command", "confined", "sandbox", "space", "views", "whole"}
 """Modules outside the rooms. stats takes not even these."""
-HEAVY = ("numpy", "scipy", "pydantic", "rich", "hypothesis")
+HEAVY = ("numpy", "scipy", "pydantic", "rich", "hypothesis", "sqlalchemy", "alembic", "psycopg")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 RUN = "from kdyno.cli.main import main; raise SystemExit(main())"
 

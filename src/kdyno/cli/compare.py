@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kdyno.verbs.options import Runs, runs_folder
+from kdyno.verbs.options import Runs
 from kdyno.verbs.output import Json, check_writable, say, write, write_json, write_json_text
+
+if TYPE_CHECKING:
+    from kdyno.store.run import Run
 
 NAME = "compare"
 EXAMPLES = (
@@ -63,23 +66,21 @@ def verb(
     from kdyno.report.exporters import exporter
     from kdyno.report.terminal import show as show_verdict
     from kdyno.report.wording import worded
-    from kdyno.store.resolve import resolve
-    from kdyno.store.run import open_run
+    from kdyno.verbs.sharing import found as found_run
 
     check_writable(json)
     check_writable(output, "-o")
     articles = [word for word in what if word.startswith(PREFIX)]
-    paths = [resolve(word, runs_folder(runs)) for word in what if word not in articles]
-    if against is not None and (articles or len(paths) != 1):
+    found = [found_run(word, runs) for word in what if word not in articles]
+    if against is not None and (articles or len(found) != 1):
         raise UsageError("--against goes with one run, whose variants are compared with each other")
     if articles:
-        if len(articles) > 1 or len(paths) > 1:
+        if len(articles) > 1 or len(found) > 1:
             raise UsageError("compare takes one article, alone or with one run")
         if format is not None:
             raise UsageError("--format goes with runs; an article is shown as text or --json")
-        return _article(articles[0], paths, output, json)
+        return _article(articles[0], found, output, json)
     chosen = exporter(format or Path(output or "").suffix) if format or output else None
-    found = [open_run(path) for path in paths]
     if against is not None:
         verdict = worded(within(found[0], against, variant))
     else:
@@ -97,20 +98,17 @@ def verb(
     return 0
 
 
-def _article(name: str, paths: list[Path], output: str | None, json: str | None) -> int:
+def _article(name: str, runs: list[Run], output: str | None, json: str | None) -> int:
     from kdyno.errors import UsageError
     from kdyno.labs.published import beside
     from kdyno.labs.published import tables as shown
     from kdyno.labs.published.files import load
     from kdyno.report.show import terminal
-    from kdyno.store.run import open_run
 
     article = load(name)
-    verdict = open_run(paths[0]).verdict() if paths else None
-    if paths and verdict is None:
-        raise UsageError(
-            f"{paths[0].name} has no verdict yet; `kdyno run --resume` goes on with it"
-        )
+    verdict = runs[0].verdict() if runs else None
+    if runs and verdict is None:
+        raise UsageError(f"{runs[0].name} has no verdict yet; `kdyno run --resume` goes on with it")
     parts = shown.parts(article) if verdict is None else beside.parts(article, verdict)
     if json is not None:
         data = shown.as_json(article)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kdyno.verbs.completion import run_names
-from kdyno.verbs.options import FailOn, Runs, percent, stored_run
+from kdyno.verbs.options import FailOn, Push, Runs, percent
 from kdyno.verbs.output import (
     Json,
     check_writable,
@@ -23,6 +23,7 @@ from kdyno.verbs.output import (
 if TYPE_CHECKING:
     from kdyno.judge.again import Otherwise
     from kdyno.report.gate import Rule
+    from kdyno.store.database.shared import Shared
     from kdyno.store.manifest import Manifest
     from kdyno.store.run import Run
     from kdyno.store.verdict import Verdict
@@ -58,15 +59,24 @@ def verb(
         typer.Option("--confidence", metavar="SHARE", help='Of the intervals, such as "99%".'),
     ] = None,
     fail_on: FailOn = None,
+    push: Push = False,
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Judge stored runs again, by today's rule; the first verdict stays beside the new one."""
+    """Judge stored runs again, by today's rule; the first verdict stays beside the new one.
+
+    A run of the shared store stays there as it is, unless --push puts the new verdict there.
+    """
     from kdyno.errors import KdynoError, UsageError
     from kdyno.judge.again import Otherwise
     from kdyno.report import gate
+    from kdyno.verbs.sharing import found as found_run
+    from kdyno.verbs.sharing import store_needed
 
     check_writable(json)
+    shared = store_needed() if push else None
+    if shared is not None:
+        shared.prepare()
     rules = gate.parse(fail_on or [])
     otherwise = Otherwise(
         confidence=percent(confidence, "--confidence"),
@@ -76,12 +86,12 @@ def verb(
     asked = otherwise.confidence
     if asked is not None and not LEAST_CONFIDENCE <= asked <= MOST_CONFIDENCE:
         raise UsageError(f'--confidence {confidence!r}: allowed is "50%" to "99.99%"')
-    found = [stored_run(word, runs) for word in what]
+    found = [found_run(word, runs) for word in what]
     judged: list[_Judged] = []
     statuses = {0}
     for run in found:
         try:
-            judged.append(_judge(run, otherwise, rules))
+            judged.append(_judge(run, otherwise, rules, shared))
         except KdynoError as problem:
             if len(found) == 1:
                 raise
@@ -112,13 +122,16 @@ class _Judged:
     manifest: Manifest
 
 
-def _judge(run: Run, otherwise: Otherwise, rules: tuple[Rule, ...]) -> _Judged:
-    """Judge one run and keep its verdict."""
+def _judge(
+    run: Run, otherwise: Otherwise, rules: tuple[Rule, ...], shared: Shared | None
+) -> _Judged:
+    """Judge one run and keep its verdict: in its folder, and in the store that is given."""
     from kdyno.errors import KdynoError, UsageError
     from kdyno.judge.again import judge_again
     from kdyno.report import gate
     from kdyno.report.wording import worded
     from kdyno.store.run import write_run
+    from kdyno.verbs.sharing import is_fetched, pushed
 
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
@@ -130,8 +143,17 @@ def _judge(run: Run, otherwise: Otherwise, rules: tuple[Rule, ...]) -> _Judged:
         before = run.first_verdict() or run.verdict()
     except KdynoError as problem:
         say(f"kdyno: {problem}")
+    if is_fetched(run) and shared is None:
+        say(f"{run.name}: the store has the verdict that it had; --push puts this one there")
+        return _Judged(run, verdict, before, manifest)
     with write_run(run.path) as writer:
         writer.save_later_verdict(verdict)
+    if shared is not None:
+        try:
+            pushed(shared, run)
+        finally:
+            if is_fetched(run):  # it is not what the store has under its name any more
+                shared.forget(run)
     return _Judged(run, verdict, before, manifest)
 
 

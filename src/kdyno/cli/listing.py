@@ -25,20 +25,53 @@ def verb(
             help="cases, routines, fragments, experiments, published, runs; all but runs if none",
         ),
     ] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option("--experiment", metavar="NAME", help="Runs of this experiment; patterns."),
+    ] = None,
+    case: Annotated[
+        str | None,
+        typer.Option("--case", metavar="CASE", help="Runs with a figure of this case; patterns."),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel", metavar="VERSION", help='Runs of such a kernel: "v7.3-rc*", a git tag.'
+        ),
+    ] = None,
+    cpu: Annotated[
+        str | None,
+        typer.Option("--cpu", metavar="MODEL", help='Runs on such a CPU: "*EPYC*".'),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="The newest N runs [of a store 1000]."),
+    ] = None,
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """List cases, memory routines, fragments of configurations, experiments, articles or runs."""
-    from kdyno.errors import UsageError
-    from kdyno.verbs.options import runs_folder
+    """List cases, memory routines, fragments of configurations, experiments, articles or runs.
 
+    Runs are those of the folder and of the store that KDYNO_STORE names.
+    """
+    from kdyno.errors import UsageError
+
+    given: dict[str, object] = {
+        "--experiment": experiment,
+        "--case": case,
+        "--kernel": kernel,
+        "--cpu": cpu,
+    }
+    given |= {"--limit": limit}
+    if what != "runs" and (odd := [name for name, value in given.items() if value]):
+        raise UsageError(f"{', '.join(odd)}: go with `kdyno list runs`")
     kinds: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "experiments": _experiments,
         "cases": _cases,
         "routines": _routines,
         "fragments": _fragments,
         "published": _published,
-        "runs": lambda: _runs(runs_folder(runs)),
+        "runs": lambda: _runs(runs, experiment, case, kernel, cpu, limit),
     }
     if what is not None and what not in kinds:
         raise UsageError(f"list {what!r}: there are {', '.join(kinds)}")
@@ -150,10 +183,37 @@ def _published() -> list[dict[str, Any]]:
     return [{"article": f"{PREFIX}{name}", "title": load(name).title} for name in names()]
 
 
-def _runs(folder: Path) -> list[dict[str, Any]]:
+def _runs(
+    runs: Path | None,
+    experiment: str | None,
+    case: str | None,
+    kernel: str | None,
+    cpu: str | None,
+    limit: int | None,
+) -> list[dict[str, Any]]:
+    """Oldest first. A run that lies in both places is one row, of the folder."""
+    from kdyno.store.database.query import Wanted
     from kdyno.store.index import entries
+    from kdyno.verbs.options import runs_folder
+    from kdyno.verbs.sharing import store
 
-    return [
-        {"run": entry.name, "state": entry.state, "answer": entry.answer}
-        for entry in entries(folder)
-    ]
+    wanted = Wanted(experiment=experiment, case=case, kernel=kernel, cpu=cpu, limit=limit)
+    here = entries(runs_folder(runs), wanted)
+    rows = {(it.created, it.name): _row(it.name, it.state, it.answer) for it in here}
+    shared = store() if runs is None else None
+    if shared is None:
+        return list(rows.values())
+    for facts in shared.listed(wanted):
+        answer = facts.answer if facts.judged else facts.reason
+        row = rows.get((facts.created, facts.name))
+        if row is None:
+            state = "interrupted" if facts.state == "running" else facts.state
+            rows[facts.created, facts.name] = _row(facts.name, state, answer, "in the store")
+        else:
+            row["where"] = "here and in the store"
+    ordered = [rows[key] for key in sorted(rows)]
+    return ordered[-limit:] if limit else ordered
+
+
+def _row(name: str, state: str, answer: str, where: str = "") -> dict[str, Any]:
+    return {"run": name, "state": state, "where": where, "answer": answer}

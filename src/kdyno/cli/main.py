@@ -18,7 +18,19 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from kdyno import __version__
-from kdyno.cli import build, calibrate, compare, doctor, judge, listing, report, run, serve, try_
+from kdyno.cli import (
+    build,
+    calibrate,
+    compare,
+    doctor,
+    judge,
+    listing,
+    push,
+    report,
+    run,
+    serve,
+    try_,
+)
 from kdyno.errors import Interrupted, KdynoError
 from kdyno.labs.memcpy import verbs as memcpy
 from kdyno.labs.profile import verb as profile
@@ -77,6 +89,7 @@ for verb in (
     profile,
     report,
     serve,
+    push,
     vectorize,
 ):
     app.command(verb.NAME, epilog=_one_a_line(verb.EXAMPLES))(unbundled(verb.verb))

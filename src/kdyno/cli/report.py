@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kdyno.verbs.completion import chart_names, format_names, run_names
-from kdyno.verbs.options import FailOn, Runs, Scoring, runs_folder, stored_run, where
+from kdyno.verbs.options import FailOn, Runs, Scoring, runs_folder, where
 from kdyno.verbs.output import (
     Json,
     check_writable,
@@ -80,6 +80,8 @@ def verb(
     from kdyno.report.exporters import exporter, exporter_for
     from kdyno.report.terminal import show as show_verdict
     from kdyno.report.terminal import show_dots
+    from kdyno.verbs.sharing import found as found_run
+    from kdyno.verbs.sharing import is_fetched
 
     if all_:
         given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
@@ -87,7 +89,7 @@ def verb(
         if several := [name for name, value in given.items() if value]:
             raise UsageError(f"--all shows every run; {', '.join(several)} goes with one run")
         check_writable(json)
-        return write_site(runs_folder(runs), output, full, json)
+        return write_site(runs, output, full, json)
     if run is None:
         raise UsageError("which run? Name one, or last; --all -o site/ shows all of them")
     if full:
@@ -103,11 +105,13 @@ def verb(
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
         raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
     check_format(scoring, chosen.name if chosen else None)
-    found = stored_run(run, runs)
+    found = found_run(run, runs)
     verdict = found.verdict()
     if verdict is None:
         if found.is_being_written():
             raise UsageError(f"{found.name} is still being measured; its verdict comes at the end")
+        if is_fetched(found):
+            raise UsageError(f"{found.name} has no verdict: it was pushed before its end")
         raise UsageError(
             f"{found.name} has no verdict: it was interrupted. "
             f"`kdyno run --resume {found.name}{where(found.path.parent)}` goes on with it"
@@ -137,16 +141,25 @@ def verb(
     return status
 
 
-def write_site(runs: Path, output: str | None, full: bool, json: str | None) -> int:
-    """Builds it or what of it has changed."""
+def write_site(runs: Path | None, output: str | None, full: bool, json: str | None) -> int:
+    """Builds it or what of it has changed: of the store, where there is one and no folder named."""
     from kdyno.errors import UsageError
+    from kdyno.paths import cache_root
     from kdyno.report.site.build import build_site
+    from kdyno.verbs.sharing import store
     from kdyno.verbs.watching import site_line
 
     if not output or output == "-":
         raise UsageError("--all writes a folder of pages: name it with -o, such as -o site/")
+    out = Path(output).absolute()
+    shared = store() if runs is None else None
     with site_line() as told:
-        built = build_site(runs, Path(output).absolute(), full=full, told=told)
+        if shared is not None:
+            from kdyno.report.site.shared import build_shared
+
+            built = build_shared(shared, out, cache_root(), full=full, told=told)
+        else:
+            built = build_site(runs_folder(runs), out, full=full, told=told)
     if json is not None:
         facts = {"site": output, "runs": built.runs, "made": built.made, "kept": built.kept}
         write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)

@@ -18,6 +18,7 @@ from kdyno.verbs.options import (
     FailOn,
     Interleave,
     Metric,
+    Push,
     Refresh,
     Scoring,
     Variants,
@@ -28,7 +29,7 @@ from kdyno.verbs.options import (
     load_stored,
     where,
 )
-from kdyno.verbs.output import kept_status, show, write_json_text
+from kdyno.verbs.output import kept_status, say, show, write_json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +71,7 @@ def verb(
     scoring: Scoring = None,
     refresh: Refresh = False,
     yes: Yes = False,
+    push: Push = False,
     working: Working,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
@@ -97,6 +99,7 @@ def verb(
         fail_on=tuple(fail_on or ()),
         yes=yes,
         scoring=scoring,
+        push=push,
     )
 
 
@@ -110,6 +113,7 @@ def measured(
     fail_on: tuple[str, ...] = (),
     yes: bool = False,
     scoring: str | None = None,
+    push: bool = False,
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     from kdyno.cli.scoring import after_table, with_scores
@@ -122,9 +126,13 @@ def measured(
     from kdyno.report import gate
     from kdyno.report import scoring as scored
     from kdyno.report.terminal import show as show_verdict
+    from kdyno.verbs.sharing import pushed, store_needed
     from kdyno.verbs.watching import executed, say_where
 
     rules = gate.parse(fail_on)
+    shared = store_needed() if push else None
+    if shared is not None:
+        shared.prepare()  # what is wrong with it is heard before hours of measuring
     asked = apply(options.overrides, experiment)
     consent(asked, yes or resumed is not None)
     gate.check(rules, *_watchable(asked))
@@ -146,6 +154,12 @@ def measured(
     say_where(run)
     if profiled:
         after_run(run, asked, suites, options, shown=json != "-")
+    if shared is not None:
+        try:
+            pushed(shared, run)
+        except KdynoError:
+            say(f"measured, but not pushed: `kdyno push {run.name}` tries again")
+            raise
     return status
 
 

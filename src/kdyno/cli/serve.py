@@ -37,40 +37,58 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Show all runs in a browser, and what changes in them, until Ctrl-C."""
+    """Show all runs in a browser, and what changes in them, until Ctrl-C.
+
+    Those of the store that KDYNO_STORE names, unless --runs names a folder.
+    """
     import threading
     from hashlib import sha256
 
     from kdyno import space
     from kdyno.errors import UsageError
     from kdyno.paths import cache_root
-    from kdyno.report.site.build import build_site
+    from kdyno.report.site.build import Told, build_site
     from kdyno.report.site.server import SiteServer, watch
+    from kdyno.report.site.shared import SharedSite
+    from kdyno.store.database.address import shown
+    from kdyno.store.database.query import Wanted
+    from kdyno.verbs.sharing import store
     from kdyno.verbs.watching import site_line
 
     check_writable(json)
+    shared = store() if runs is None else None
     folder = runs_folder(runs)
-    if not folder.is_dir():
+    if shared is None and not folder.is_dir():
         raise UsageError(f"{folder}: there is no such folder of runs; choose another with --runs")
     # Where the pages lie between sessions, so that only what changed is made again.
-    key = sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    place = str(folder.resolve()) if shared is None else shared.address
+    key = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     site: Path = cache_root() / "sites" / key
     with space.told_of_cache(site):
         site.mkdir(parents=True, exist_ok=True)
     # The port first: whoever has it taken must not wait for the pages to learn of it.
     server = SiteServer(site, bind, port)
     stop = threading.Event()
+
+    pages = None
+    if shared is not None:
+        pages = SharedSite(shared, site, cache_root(), Wanted(), full=full, live=True)
+        server.absent = pages.make
+
+    def build(told: Told = lambda _done, _all: None) -> str:
+        if pages is not None:
+            return pages.build().edition
+        return build_site(folder, site, full=full, live=True, told=told).edition
+
     try:
         with site_line() as told:
-            server.edition = build_site(folder, site, full=full, live=True, told=told).edition
+            server.edition = build(told)
         if not server.is_local:
             say(f"warning: whoever reaches {bind} can read these runs")
         if json is not None:
-            write_json({"url": server.url, "runs": str(folder), "site": str(site)}, json)
+            of = str(folder) if shared is None else shown(shared.address)
+            write_json({"url": server.url, "runs": of, "site": str(site)}, json)
         say(f"{server.url}  (Ctrl-C ends it)")
-
-        def build() -> str:
-            return build_site(folder, site, full=full, live=True).edition
 
         arguments = (server, build, LOOK_EVERY_S, stop, say)
         threading.Thread(target=watch, args=arguments, daemon=True).start()

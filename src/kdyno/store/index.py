@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""The list of runs, kept in SQLite so that a thousand of them are listed at once.
+"""The list of a folder's runs, kept in SQLite so that a thousand of them are listed at once.
 
 The folders are the truth. The index remembers what it read from each, beside the stamp of the
-files that it came from; a wrong, damaged or unwritable index costs time and nothing else.
+files that it came from; a wrong, damaged or unwritable index costs time and nothing else. Its
+tables are those of the store that a team shares, see database/schema.py.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kdyno.errors import KdynoError
 from kdyno.store.run import MANIFEST, VERDICT, Run, list_runs
 
-INDEX = ".index.sqlite"
-_VERSION = 1
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-    name TEXT PRIMARY KEY, stamp TEXT NOT NULL, created TEXT NOT NULL, experiment TEXT NOT NULL,
-    state TEXT NOT NULL, answer TEXT NOT NULL
-) WITHOUT ROWID
-"""
+    from kdyno.store.database.facts import Facts
+    from kdyno.store.database.query import Wanted
+
+INDEX = ".index.sqlite"
+_PATIENCE_S = 2.0
+_IN_MEMORY = Path(":memory:")
 
 
 @dataclass(frozen=True)
@@ -42,55 +45,126 @@ class Entry:
     """The verdict's sentence, or why there is none."""
 
 
-def entries(runs: Path) -> tuple[Entry, ...]:
-    """All runs of a folder, oldest first. A running one whose writer is gone is interrupted."""
+class _Odd(Exception):
+    """An index that this kdyno did not write."""
+
+
+def entries(runs: Path, wanted: Wanted | None = None) -> tuple[Entry, ...]:
+    """All runs of a folder, or those wanted, oldest first. A running one whose writer is gone is
+    interrupted."""
     found = list_runs(runs)
     if not found:
         return ()
+    from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
     path = runs / INDEX
-    result = None
-    for _ in range(2):
+    for _ in range(0 if path.is_symlink() else 2):
         try:
-            result = _through(path, found)
-            break
-        except sqlite3.OperationalError:
+            return _through(path, found, wanted)
+        except (OperationalError, sqlite3.OperationalError):
             break  # Locked, read-only or a full disk: somebody else's index stays as it is.
-        except (sqlite3.Error, ValueError, TypeError, OverflowError):
+        except (_Odd, SQLAlchemyError, sqlite3.Error, ValueError, TypeError, OverflowError):
             with suppress(OSError):
                 path.unlink()
-    if result is None:
-        result = [_read(run) for run in found]
-    alive = [_alive(entry) for entry in result]
-    return tuple(sorted(alive, key=lambda entry: (entry.created, entry.name)))
+    return _through(_IN_MEMORY, found, wanted)
 
 
-def _through(path: Path, found: tuple[Run, ...]) -> list[Entry]:
-    if path.is_symlink():
-        raise sqlite3.OperationalError("the index is a link")
-    result = []
-    with closing(sqlite3.connect(path, timeout=2.0)) as base, base:
-        if base.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
-            base.execute("DROP TABLE IF EXISTS runs")
-            base.execute(f"PRAGMA user_version = {_VERSION}")
-        base.execute(_SCHEMA)
-        known = {row[0]: row[1:] for row in base.execute("SELECT * FROM runs")}
-        fresh = []
-        for run in found:
-            stamp = _stamp(run)
-            row = known.pop(run.name, None)
-            if row is not None and row[0] == stamp and all(isinstance(it, str) for it in row):
-                result.append(Entry(run.name, run.path, *row[1:]))
-                continue
-            entry = _read(run)
-            result.append(entry)
-            fresh.append(
-                (run.name, stamp, entry.created, entry.experiment, entry.state, entry.answer)
-            )
-        if fresh:
-            base.executemany("REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?)", fresh)
-        if known:
-            base.executemany("DELETE FROM runs WHERE name = ?", [(name,) for name in known])
-    return result
+def _through(path: Path, found: tuple[Run, ...], wanted: Wanted | None) -> tuple[Entry, ...]:
+    from kdyno.store.database import query
+    from kdyno.store.database.connection import sqlite_engine
+
+    engine = sqlite_engine(path, _PATIENCE_S)
+    by_name = {_stored(run.name): run for run in found}
+    try:
+        with engine.begin() as connection:
+            _make(connection)
+            _renew(connection, by_name)
+            listed = query.listed(connection, wanted or query.Wanted())
+    finally:
+        engine.dispose()
+    return tuple(_entry(by_name[facts.name], facts) for facts in reversed(listed))
+
+
+def _make(connection: Connection) -> None:
+    from sqlalchemy import Column, MetaData, Table, Text, inspect
+
+    from kdyno.store.database.schema import HEAD, METADATA, VERSIONS
+    from kdyno.store.database.upgrade import revision
+
+    known = revision(connection)
+    if known == HEAD:
+        return
+    if known is not None or inspect(connection).get_table_names():
+        raise _Odd
+    METADATA.create_all(connection)
+    versions = Table(VERSIONS, MetaData(), Column("version_num", Text, nullable=False))
+    versions.create(connection)
+    connection.execute(versions.insert(), {"version_num": HEAD})
+
+
+def _renew(connection: Connection, found: Mapping[str, Run]) -> None:
+    """The tables say what the folders say."""
+    from sqlalchemy import delete, func, insert, select
+
+    from kdyno.store.database.schema import KERNELS, RUNS, SCORES
+
+    stamps = {name: _stamp(run) for name, run in found.items()}
+    rows = connection.execute(select(RUNS.c.id, RUNS.c.name, RUNS.c.digest))
+    stale, known = [], set()
+    for row in rows:
+        if stamps.get(row.name) == row.digest:
+            known.add(row.name)
+        else:
+            stale.append(row.id)
+    for number in stale:
+        connection.execute(delete(RUNS).where(RUNS.c.id == number))
+    first = (connection.scalar(select(func.max(RUNS.c.id))) or 0) + 1
+    tables: dict[Any, list[Mapping[str, Any]]] = {RUNS: [], KERNELS: [], SCORES: []}
+    fresh = [name for name in found if name not in known]
+    for number, name in enumerate(fresh, first):
+        facts, kernels, scores = _read(found[name], name, stamps[name])
+        tables[RUNS].append({**facts[0], "id": number})
+        for table, own in ((KERNELS, kernels), (SCORES, scores)):
+            tables[table] += [{**it, "run": number, "place": at} for at, it in enumerate(own)]
+    for table, own in tables.items():
+        if own:
+            connection.execute(insert(table), own)
+
+
+_Rows = Sequence[Mapping[str, Any]]
+
+
+def _read(run: Run, name: str, stamp: str) -> tuple[_Rows, _Rows, _Rows]:
+    """The rows of a run for each table."""
+    from kdyno.store.database.facts import (
+        damaged_run,
+        facts_of,
+        kernels_of,
+        rows,
+        scores_said,
+    )
+
+    own = {"identity": name, "name": name, "digest": stamp}
+    try:
+        manifest, verdict = run.manifest(), run.verdict()
+    except KdynoError as error:
+        created = ""
+        with suppress(KdynoError):
+            created = run.manifest().created
+        return rows([damaged_run(run, error, created=created, **own)]), (), ()
+    return (
+        rows([facts_of(manifest, verdict, **own)]),
+        rows(kernels_of(run, manifest, verdict)),
+        rows(scores_said(verdict)) if verdict else (),
+    )
+
+
+def _entry(run: Run, facts: Facts) -> Entry:
+    answer = facts.answer if facts.judged else facts.reason
+    texts = (facts.created, facts.experiment, facts.state, answer)
+    if not all(isinstance(it, str) for it in texts):
+        raise _Odd
+    return _alive(Entry(run.name, run.path, *texts))
 
 
 def _stamp(run: Run) -> str:
@@ -105,36 +179,15 @@ def _stamp(run: Run) -> str:
     return " ".join(parts)
 
 
-def _read(run: Run) -> Entry:
-    created = run.name[:15]
-    try:
-        manifest = run.manifest()
-        created = manifest.created
-        verdict = run.verdict()
-    except KdynoError as error:
-        return Entry(run.name, run.path, created, "", "damaged", _text(str(error)))
-    answer = verdict.answer if verdict is not None else manifest.stopped
-    return Entry(
-        run.name,
-        run.path,
-        _text(created),
-        _text(manifest.experiment),
-        manifest.state,
-        _text(answer),
-    )
-
-
 def _alive(entry: Entry) -> Entry:
     if entry.state != "running":
         return entry
     with suppress(KdynoError):
         if Run(entry.path).is_being_written():
             return entry
-    return Entry(
-        entry.name, entry.path, entry.created, entry.experiment, "interrupted", entry.answer
-    )
+    return replace(entry, state="interrupted")
 
 
-def _text(text: str) -> str:
-    """SQLite takes no lone surrogates."""
-    return text.encode("utf-8", "replace").decode()[:4000]
+def _stored(name: str) -> str:
+    """A folder's name may hold bytes that are no text: those are told apart all the same."""
+    return name.encode("utf-8", "backslashreplace").decode()

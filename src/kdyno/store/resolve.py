@@ -10,14 +10,19 @@ from kdyno.reading.mistakes import meant
 from kdyno.store.run import MANIFEST, list_runs
 
 
+class NoSuchRun(UsageError):
+    """A name that no run has here; there may be one elsewhere."""
+
+
 def resolve(text: str, runs: Path) -> Path:
     """A path, a run's name, the only run that begins or ends so, or ``last`` (the newest)."""
     if text == "last":
+        from kdyno.store.database.query import Wanted
         from kdyno.store.index import entries
 
-        found = entries(runs)
+        found = entries(runs, Wanted(limit=1))
         if not found:
-            raise UsageError(f"last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one")
+            raise NoSuchRun(f"last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one")
         return found[-1].path
     if not text.strip() or "\0" in text:
         raise UsageError(f"{text!r}: names no run; `kdyno list runs` shows them")
@@ -38,7 +43,7 @@ def resolve(text: str, runs: Path) -> Path:
     if given.is_dir():
         return _checked(given)
     hint = meant(text, names)
-    raise UsageError(f"{text}: no such run in {runs}{hint}; `kdyno list runs` shows them")
+    raise NoSuchRun(f"{text}: no such run in {runs}{hint}; `kdyno list runs` shows them")
 
 
 def _checked(path: Path) -> Path:

@@ -104,6 +104,9 @@ Metric = Annotated[
         help="What is compared: seconds, or instructions as QEMU counts them, or an estimate.",
     ),
 ]
+Push = Annotated[
+    bool, typer.Option("--push", help="Put the run into the store that KDYNO_STORE names.")
+]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Go ahead with an experiment of very many kernels.")
 ]

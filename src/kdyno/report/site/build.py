@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -89,10 +89,11 @@ def _build(runs: Path, out: Path, full: bool, live: bool, told: Told) -> Built:
         text = json.dumps({"stamp": stamps[name], "summary": summary.to_json()})
         write(out / ".data" / f"{page_name(name)}.json", text)
     summaries = [known[run.name] for run in found]
-    removed = _remove_others(out, {it.page for it in summaries})
+    removed = remove_others(out, {it.page for it in summaries})
     summaries += [unreadable(name, "empty", f"there is no {MANIFEST} in it") for name in empty]
     # The key of a run in progress is its state at the end, so that the next build looks again.
-    pages = _pages(out, summaries, live, joined(options), before)
+    texts = {it.page: it.to_json() for it in summaries}
+    pages = write_pages(out, summaries, texts, live, joined(options), before)
     save_state(out, {"schema": 1, "edition": edition, "pages": pages.digests})
     kept = len(found) - len(todo)
     return Built(len(found), len(todo), kept, removed, pages.written, edition)
@@ -188,7 +189,7 @@ def make_report(item: tuple[str, str, bool]) -> Summary:
         return unreadable(run.name, "damaged", reason)
 
 
-def _remove_others(out: Path, pages: set[str]) -> int:
+def remove_others(out: Path, pages: set[str]) -> int:
     """Reports and summaries of runs that are gone."""
     removed = 0
     for folder, suffix in (("runs", ".html"), (".data", ".json")):
@@ -200,15 +201,23 @@ def _remove_others(out: Path, pages: set[str]) -> int:
 
 
 @dataclass(frozen=True)
-class _Pages:
+class Pages:
     digests: dict[str, str]
     written: tuple[str, ...]
 
 
-def _pages(
-    out: Path, summaries: Sequence[Summary], live: bool, options: str, before: dict[str, object]
-) -> _Pages:
-    """The list, the comparison and the history; those whose inputs changed are written."""
+def write_pages(
+    out: Path,
+    summaries: Sequence[Summary],
+    texts: Mapping[str, str],
+    live: bool,
+    options: str,
+    before: dict[str, object],
+) -> Pages:
+    """The list, the comparison and the history; those whose inputs changed are written.
+
+    texts: page of a run → what is another text whenever its summary is another.
+    """
     from kdyno.report.site.comparison import comparison
     from kdyno.report.site.history import experiment_page, history_page, overview
     from kdyno.report.site.listing import listing
@@ -225,7 +234,6 @@ def _pages(
             write(out / name, page())
             written.append(name)
 
-    texts = {it.page: it.to_json() for it in summaries}
     everything = joined(*texts.values())
     put("index.html", everything, lambda: listing(summaries, live))
     measured = [it for it in summaries if it.scores]
@@ -241,4 +249,4 @@ def _pages(
     for path in (out / "history").glob("*.html"):
         if f"history/{path.name}" not in digests:
             path.unlink(missing_ok=True)
-    return _Pages(digests, tuple(written))
+    return Pages(digests, tuple(written))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from kdyno.report.site.summary import Kernel, Score, Summary
+from kdyno.report.site.summary import Kernel, Summary
 from kdyno.stats.changepoints import Segment, segments
+from kdyno.store.score import Score
 
 Measure = Literal["score", "effect"]
 TOO_LITTLE = 0.01

@@ -48,6 +48,8 @@ class SiteServer(ThreadingHTTPServer):
     def __init__(self, folder: Path, bind: str, port: int) -> None:
         self.folder = folder
         self.edition = ""
+        self.absent: Callable[[str], None] = lambda _page: None
+        """Called with the name of a run's page that is not there: it may make it."""
         self._open: dict[socket.socket, None] = {}
         self._changed = threading.Condition()
         try:
@@ -117,6 +119,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         found = _PAGE.fullmatch("/index.html" if path == "/" else path)
         content = _read(self.server.folder, found[1] or "", found[2]) if found else None
+        if content is None and found and found[1] == "runs":
+            with suppress(KdynoError, OSError):
+                self.server.absent(found[2].removesuffix(".html"))
+                content = _read(self.server.folder, "runs", found[2])
         if content is None:
             self._send(HTTPStatus.NOT_FOUND, b"there is no such page\n", with_body)
         else:

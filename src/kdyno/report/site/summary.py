@@ -4,53 +4,30 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
-from statistics import median
 from typing import Any
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.report import plain
-from kdyno.report.evidence import Evidence, Point, gather
+from kdyno.report.evidence import Evidence, gather
 from kdyno.report.groups import groups
 from kdyno.report.sentence import answer
 from kdyno.store.boot import plain_name
 from kdyno.store.comparable import label_of
+from kdyno.store.database.facts import Facts
+from kdyno.store.database.facts import Kernel as Row
 from kdyno.store.earlier import whole_manifest
 from kdyno.store.manifest import MachineInfo, Manifest
 from kdyno.store.run import Run
+from kdyno.store.score import Score, scores_of
 from kdyno.store.verdict import Verdict
 
+_SHORT = 1000
 SCHEMA = 1
 """Of manifest.json and verdict.json, as this kdyno reads them."""
-CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Score:
-    """One case of one variant."""
-
-    suite: str
-    case: str
-    unit: str
-    better: str
-    variant: str
-    work: str
-    """Short digest of what the case was told to do."""
-    boots: int
-    value: float
-    """Median over the boots."""
-    low: float | None
-    high: float | None
-    """95 % interval of the level within this run; None: too few boots."""
-    ratio: float | None
-    """Variant ÷ baseline, from blocks; None for the baseline."""
-    ratio_low: float | None
-    ratio_high: float | None
-    verdict: str
 
 
 @dataclass(frozen=True)
@@ -141,9 +118,9 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
         experiment=_text(manifest.experiment),
         baseline=_text(manifest.baseline),
         kind=guest.kind,
-        machine=_told(manifest, guest),
-        machine_key=_machine_key(manifest, guest),
-        memory_bytes=_memory(manifest),
+        machine=_told(manifest.host, guest),
+        machine_key=_machine_key(manifest.host, guest),
+        memory_bytes=_memory(manifest.host),
     )
     try:
         verdict = run.verdict()
@@ -171,6 +148,40 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
     return full, evidence
 
 
+def of_rows(facts: Facts, kernels: Sequence[Row], scores: Sequence[Score]) -> Summary:
+    """Of a run in the shared store: what ``summarize`` finds in its folder, without reading it."""
+    host = {"cpu_model": facts.cpu_model, "host_arch": facts.host_arch, "cpus": facts.cpus}
+    host["memory_bytes"] = facts.memory_bytes
+    guest = MachineInfo(
+        kind=facts.kind or "uml",
+        memory_bytes=facts.guest_memory_bytes or 0,
+        cpus=facts.guest_cpus or 1,
+        emulator=facts.emulator,
+    )
+    odd = f"{facts.damaged} of its boots are damaged" if facts.damaged else ""
+    outside = "without the sandbox" if facts.outside else ""
+    state = "interrupted" if facts.state == "running" else facts.state
+    return Summary(
+        name=_text(facts.name),
+        page=page_name(facts.name),
+        created=_text(facts.created),
+        state=state,
+        reason="; ".join(filter(None, [_text(facts.reason), odd, outside])),
+        experiment=_text(facts.experiment),
+        question=_text(facts.question),
+        answer=_text(facts.answer),
+        baseline=_text(facts.baseline),
+        kind=guest.kind,
+        machine=_told(host, guest),
+        machine_key=_machine_key(host, guest),
+        memory_bytes=facts.memory_bytes,
+        kernels={_text(it.variant): Kernel(_text(it.version), it.digest[:12]) for it in kernels},
+        counts=facts.counts,
+        scores=tuple(map(_safe, scores)),
+        has_report=facts.judged,
+    )
+
+
 def _state(run: Run, manifest: Manifest) -> str:
     if manifest.state != "running":
         return manifest.state
@@ -186,9 +197,8 @@ def _whole(run: Run, manifest: Manifest) -> tuple[Manifest, MachineInfo]:
     return manifest, manifest.machine or MachineInfo()
 
 
-def _told(manifest: Manifest, guest: MachineInfo) -> str:
+def _told(host: Mapping[str, Any], guest: MachineInfo) -> str:
     """``uml on AMD EPYC, 2 CPUs, 24 GiB``."""
-    host = manifest.host
     parts = [str(host.get("cpu_model") or host.get("host_arch") or "an unknown machine")]
     if isinstance(cpus := host.get("cpus"), float):
         parts.append(f"{cpus:.0f} CPUs")
@@ -198,18 +208,17 @@ def _told(manifest: Manifest, guest: MachineInfo) -> str:
     return _text(f"{kind} on {', '.join(parts)}")
 
 
-def _machine_key(manifest: Manifest, guest: MachineInfo) -> str:
+def _machine_key(host: Mapping[str, Any], guest: MachineInfo) -> str:
     """As ``kdyno compare`` tells machines apart. Memory is not in it: a kernel keeps some for
     itself, so that the total differs a little between kernels."""
-    host = manifest.host
     own: tuple[object, ...] = (guest.memory_bytes, guest.cpus) if guest.kind != "host" else ()
     own += (guest.emulator,) if guest.emulator else ()
     facts = (guest.kind, host.get("cpu_model"), host.get("host_arch"), host.get("cpus"), own)
     return sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _memory(manifest: Manifest) -> float | None:
-    memory = manifest.host.get("memory_bytes")
+def _memory(host: Mapping[str, Any]) -> float | None:
+    memory = host.get("memory_bytes")
     return memory if isinstance(memory, float) else None
 
 
@@ -228,55 +237,24 @@ def _kernels(run: Run, manifest: Manifest, verdict: Verdict) -> dict[str, Kernel
     return found
 
 
-def _scores(evidence: Evidence, verdict: Verdict, manifest: Manifest) -> list[Score]:
-    effects = {(it.suite, it.case, it.variant): it for it in verdict.effects}
-    found = []
-    work = {(case.suite, case.case): case.work for case in manifest.cases}
-    for case in evidence.cases:
-        for variant in evidence.variants:
-            if variant == verdict.copy_of_baseline:
-                continue
-            points = evidence.points.get((case.suite, case.case, variant), ())
-            if not points:
-                continue
-            it = effects.get((case.suite, case.case, variant))
-            low, high = _interval(points)
-            found.append(
-                Score(
-                    suite=_text(case.suite),
-                    case=_text(case.case),
-                    unit=_text(case.unit),
-                    better=case.better,
-                    variant=_text(variant),
-                    work=work.get((case.suite, case.case), "")[:8],
-                    boots=len(points),
-                    value=_rounded(median(point.score for point in points)),
-                    low=low,
-                    high=high,
-                    ratio=_rounded(it.ratio) if it and it.ratio else None,
-                    ratio_low=_rounded(it.ci[0]) if it and it.ci else None,
-                    ratio_high=_rounded(it.ci[1]) if it and it.ci else None,
-                    verdict=it.verdict if it else "",
-                )
-            )
-    return found
+def _scores(evidence: Evidence, verdict: Verdict, manifest: Manifest) -> Iterator[Score]:
+    values = {key: [it.score for it in points] for key, points in evidence.points.items()}
+    for it in scores_of(evidence.cases, evidence.variants, values, verdict, manifest):
+        yield _safe(it)
 
 
-def _interval(points: tuple[Point, ...]) -> tuple[float | None, float | None]:
-    """Hodges and Lehmann's interval of the level of the log scores, as between blocks."""
-    import numpy as np
-
-    from kdyno.stats.signedrank import bounds, walsh_averages
-
-    logs = np.log([point.score for point in points])
-    ends = bounds(walsh_averages(logs), len(logs), CONFIDENCE)
-    if ends is None:
-        return None, None
-    return _rounded(math.exp(float(ends[0]))), _rounded(math.exp(float(ends[1])))
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.7g}")
+def _safe(it: Score) -> Score:
+    # Of a thousand runs this is asked forty thousand times, and is almost always so already.
+    text = it.suite + it.case + it.unit + it.variant
+    if text.isascii() and text.isprintable() and len(text) < _SHORT:
+        return it
+    return replace(
+        it,
+        suite=_text(it.suite),
+        case=_text(it.case),
+        unit=_text(it.unit),
+        variant=_text(it.variant),
+    )
 
 
 def _reason(run: Run, error: KdynoError) -> str:

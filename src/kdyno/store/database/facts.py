@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT
+"""What lists, filters and histories know of a run: one row, and a few for kernels and cases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from kdyno.errors import KdynoError, ToolError
+from kdyno.store.comparable import label_of
+from kdyno.store.manifest import CaseInfo, MachineInfo, Manifest
+from kdyno.store.score import Score, scores_of
+
+if TYPE_CHECKING:
+    from kdyno.store.run import Run
+    from kdyno.store.samples import Samples
+    from kdyno.store.verdict import Verdict
+
+_INDEXED = 200
+"""Characters; PostgreSQL refuses to index much more than 2,000 bytes."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A row of ``runs``, as the table has it. Text is as it was stored."""
+
+    identity: str
+    name: str
+    digest: str
+    created: str
+    """UTC, ISO 8601."""
+    experiment: str = ""
+    state: str = "damaged"
+    """running, finished, interrupted, failed, or damaged."""
+    reason: str = ""
+    """Why measuring ended, or what is damaged."""
+    question: str = ""
+    answer: str = ""
+    baseline: str = ""
+    kind: str = ""
+    emulator: str = ""
+    cpu_model: str = ""
+    host_arch: str = ""
+    cpus: float | None = None
+    memory_bytes: float | None = None
+    guest_cpus: int | None = None
+    guest_memory_bytes: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Verdict → effects, without controls and the baseline's copy."""
+    judged: bool = False
+    boots: int = 0
+    damaged: int = 0
+    outside: bool = False
+    """At least one boot was outside the sandbox."""
+    files: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A row of ``kernels``."""
+
+    variant: str
+    version: str
+    """Its release as far as it is known, else ""."""
+    source: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """A row of ``samples``: a case of a variant, with its score in each block."""
+
+    suite: str
+    case: str
+    variant: str
+    blocks: list[int]
+    scores: list[float]
+
+
+def identity_of(manifest: Manifest, experiment_text: str) -> str:
+    """The same for a run wherever it is copied to and whatever its folder is called.
+
+    Of what is written once, when a run begins: its time to the microsecond, its seed, its
+    experiment. What a resumed run changes is not in it.
+    """
+    parts = (manifest.created, str(manifest.seed), manifest.experiment, manifest.baseline)
+    text = "\n".join((*parts, experiment_text))
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def facts_of(manifest: Manifest, verdict: Verdict | None, **own: Any) -> Facts:
+    """``own``: identity, name, digest, and what only who has read the boots knows."""
+    guest, host = manifest.machine or MachineInfo(), manifest.host
+    whole = guest.kind == "host"
+    return Facts(
+        **own,
+        created=text(manifest.created),
+        experiment=text(manifest.experiment),
+        state=manifest.state,
+        reason=text(manifest.stopped),
+        question=text(verdict.question if verdict else ""),
+        answer=text(verdict.answer if verdict else ""),
+        baseline=text(manifest.baseline),
+        kind=text(guest.kind),
+        emulator=text(guest.emulator),
+        cpu_model=text(host.get("cpu_model") or "")[:_INDEXED],
+        host_arch=text(host.get("host_arch") or "")[:_INDEXED],
+        cpus=_figure(host.get("cpus")),
+        memory_bytes=_figure(host.get("memory_bytes")),
+        guest_cpus=None if whole else min(guest.cpus, (1 << 31) - 1),
+        guest_memory_bytes=None if whole else guest.memory_bytes,
+        counts=dict(_counts(verdict)) if verdict else {},
+        judged=verdict is not None,
+        outside=verdict.outside if verdict else False,
+    )
+
+
+def kernels_of(run: Run, manifest: Manifest, verdict: Verdict | None) -> list[Kernel]:
+    """The baseline's first."""
+    found = {}
+    booted = verdict.boots if verdict else manifest.images
+    for variant in {manifest.baseline: 0, **dict.fromkeys(booted)}:
+        version: str = label_of(run, manifest, variant)
+        image: dict[str, Any] = {}
+        with suppress(ToolError):
+            image = run.image(variant)
+        if version == variant:
+            version = str(image.get("release") or image.get("version") or "")
+        source, digest = str(image.get("source") or ""), manifest.images.get(variant, "")
+        key = text(variant)
+        found[key] = Kernel(key, text(version)[:80], text(source)[:500], text(digest)[:80])
+    return list(found.values())
+
+
+def scores_in(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Score]:
+    """A row for each case of a variant that has a score."""
+    known = {(it.suite, it.case): it for it in manifest.cases}
+    for it in verdict.effects:
+        if (it.suite, it.case) not in known:
+            known[it.suite, it.case] = CaseInfo.model_construct(
+                suite=it.suite, case=it.case, unit=it.unit, better=it.better
+            )
+    variants = dict.fromkeys((verdict.baseline, *verdict.boots, *samples.boots))
+    values = {key: list(blocks.values()) for key, blocks in samples.scores.items()}
+    return scores_of(known.values(), variants, values, verdict, manifest)
+
+
+def scores_said(verdict: Verdict) -> list[Score]:
+    """The same by the verdict alone, without reading a boot: no intervals of the levels."""
+    found: dict[tuple[str, str, str], Score] = {}
+    for it in verdict.effects:
+        about: dict[str, Any] = {"suite": it.suite, "case": it.case, "unit": it.unit}
+        about |= {"better": it.better, "work": "", "low": None, "high": None, "boots": it.blocks}
+        nothing = {"ratio": None, "ratio_low": None, "ratio_high": None, "verdict": ""}
+        low, high = it.ci or (None, None)
+        own = {"ratio": it.ratio, "ratio_low": low, "ratio_high": high, "verdict": it.verdict}
+        for variant, value, more in (
+            (verdict.baseline, it.baseline_value, nothing),
+            (it.variant, it.value, own),
+        ):
+            if value is not None:
+                key = (it.suite, it.case, variant)
+                found.setdefault(key, Score(**about, variant=variant, value=value, **more))
+    return list(found.values())
+
+
+def series_in(samples: Samples) -> list[Series]:
+    found = []
+    for (suite, case, variant), blocks in samples.scores.items():
+        order = sorted(blocks)
+        names = (text(suite), text(case), text(variant))
+        found.append(Series(*names, order, [blocks[block] for block in order]))
+    return found
+
+
+def damaged_run(run: Run, problem: KdynoError, *, created: str, **own: Any) -> Facts:
+    """A run of which little but its folder's name is known."""
+    return Facts(**own, created=text(created or run.name[:15]), reason=text(str(problem)))
+
+
+def text(value: Any) -> str:
+    """No database takes lone surrogates, and PostgreSQL no NUL."""
+    return str(value).encode("utf-8", "replace").decode().replace("\0", "")[:4000]
+
+
+def rows(found: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """Of dataclasses, with what no database takes made harmless."""
+    return [
+        {key: text(it) if isinstance(it, str) else it for key, it in vars(each).items()}
+        for each in found
+    ]
+
+
+def _counts(verdict: Verdict) -> Counter[str]:
+    copy = verdict.copy_of_baseline
+    return Counter(it.verdict for it in verdict.effects if not it.control and it.variant != copy)
+
+
+def _figure(value: Any) -> float | None:
+    return value if isinstance(value, float) else None

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""A run's folder as a few compressed archives, and back: byte for byte."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from kdyno.errors import ToolError
+from kdyno.store.folder import TEMPORARY, Folder
+
+_FILE_BYTES = 64 << 20
+_PART_BYTES = 8 << 20
+"""Of files, before they are compressed: what a push holds in memory beside the compressed ones."""
+_UNPACKED_BYTES = _FILE_BYTES + 4 * _PART_BYTES
+"""Nobody's archive becomes larger than this in memory."""
+_DEEPEST = 3
+"""boots/0000-stock/job.json"""
+_LEVEL = 4
+
+
+@dataclass(frozen=True)
+class Packed:
+    parts: tuple[bytes, ...]
+    digest: str
+    """Of all names and contents."""
+    files: int
+    size_bytes: int
+    """Of the files, not compressed."""
+    left_out: tuple[str, ...]
+    """Links, devices, and files beyond what a run's files may have."""
+
+
+def pack(folder: Path) -> Packed:
+    """All files of a run; hidden and temporary ones are nobody's."""
+    whole, parts, left_out = sha256(), [], []
+    files = size = 0
+    archive = _Archive()
+    for name, data in _files(folder):
+        if data is None:
+            left_out.append(name)
+            continue
+        files, size = files + 1, size + len(data)
+        whole.update(b"%s\0%s" % (os.fsencode(name), sha256(data).digest()))
+        archive.add(name, data)
+        if archive.size_bytes >= _PART_BYTES:
+            parts.append(archive.compressed())
+            archive = _Archive()
+    if archive.size_bytes or not parts:
+        parts.append(archive.compressed())
+    return Packed(tuple(parts), whole.hexdigest(), files, size, tuple(left_out))
+
+
+def unpack(content: bytes, into: Path) -> tuple[int, int]:
+    """Writes the files of one part below a folder that is nobody else's: (files, bytes).
+
+    ToolError for anything that ``pack`` does not write.
+    """
+    unzip = zlib.decompressobj(wbits=31)
+    files = size = 0
+    try:
+        plain = unzip.decompress(content, _UNPACKED_BYTES)
+        if unzip.unconsumed_tail or not unzip.eof:
+            raise ToolError("an archive of a run is larger than any that kdyno writes")
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
+            for member in archive:
+                parts = member.name.split("/")
+                opened = archive.extractfile(member) if member.isreg() else None
+                if opened is None or not 0 < len(parts) <= _DEEPEST or not all(map(_plain, parts)):
+                    raise ToolError(f"an archive of a run holds {member.name[:100]!r}")
+                data = opened.read()
+                target = into.joinpath(*parts)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    file.write(data)
+                files, size = files + 1, size + len(data)
+    except (tarfile.TarError, zlib.error, EOFError) as problem:
+        raise ToolError(f"an archive of a run is damaged: {problem}") from None
+    return files, size
+
+
+def weighed(folder: Path) -> tuple[int, int]:
+    """(files, bytes) of what lies there."""
+    files = size = 0
+    for place, _folders, names in os.walk(folder):
+        for name in names:
+            if not name.startswith("."):
+                files, size = files + 1, size + os.lstat(Path(place, name)).st_size
+    return files, size
+
+
+class _Archive:
+    def __init__(self) -> None:
+        self._buffer = io.BytesIO()
+        self._tar = tarfile.TarFile(fileobj=self._buffer, mode="w", format=tarfile.PAX_FORMAT)
+        self.size_bytes = 0
+
+    def add(self, name: str, data: bytes) -> None:
+        about = tarfile.TarInfo(name)
+        about.size = len(data)
+        self._tar.addfile(about, io.BytesIO(data))
+        self.size_bytes += len(data)
+
+    def compressed(self) -> bytes:
+        self._tar.close()
+        return gzip.compress(self._buffer.getbuffer(), _LEVEL, mtime=0)
+
+
+def _files(path: Path) -> Iterator[tuple[str, bytes | None]]:
+    """(name, content) in a fixed order; None for what is left out."""
+    with Folder.open(path) as folder:
+        yield from _inside(folder, (), set(folder.folders()))
+
+
+def _inside(
+    folder: Folder, above: Sequence[str], folders: set[str]
+) -> Iterator[tuple[str, bytes | None]]:
+    for name in folder.names():
+        if name.startswith(TEMPORARY):
+            continue
+        full = "/".join((*above, name))
+        if name in folders:
+            if len(above) + 1 >= _DEEPEST:
+                yield full, None
+                continue
+            with folder.folder(name) as inside:
+                yield from _inside(inside, (*above, name), set(inside.folders()))
+            continue
+        try:
+            yield full, folder.read(name, _FILE_BYTES) if _plain(name) else None
+        except ToolError:
+            yield full, None
+
+
+def _plain(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and "\0" not in name and len(name) <= 255

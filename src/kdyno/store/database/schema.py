@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""The tables, the same on SQLite and PostgreSQL.
+
+``runs``, ``kernels`` and ``scores`` are what lists, filters and histories ask for: a few rows a
+run, however many boots it has. ``samples`` are its figures, for SQL by hand. ``parts`` are its
+files, byte for byte: what judges, compares or reports a run reads these.
+
+A change here needs a migration: see migrations/.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import TypeEngine
+
+HEAD = "0001"
+"""The newest migration. Here, too, so that nobody has to load Alembic to compare."""
+VERSIONS = "kdyno_version"
+"""The table in which Alembic keeps the migration that a database is at."""
+
+METADATA = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+_KEY = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite numbers rows by itself in an INTEGER PRIMARY KEY only."""
+
+
+def list_of(kind: TypeEngine[Any]) -> Any:
+    """An array where there are arrays, else JSON."""
+    return JSON().with_variant(ARRAY(kind), "postgresql")
+
+
+def _of_run(**more: Any) -> Column[Any]:
+    return Column("run", _KEY, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False, **more)
+
+
+def _text(name: str) -> Column[Any]:
+    return Column(name, Text, nullable=False, server_default="")
+
+
+RUNS = Table(
+    "runs",
+    METADATA,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("identity", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("digest", Text, nullable=False),
+    _text("created"),
+    _text("experiment"),
+    _text("state"),
+    _text("reason"),
+    _text("question"),
+    _text("answer"),
+    _text("baseline"),
+    _text("kind"),
+    _text("emulator"),
+    _text("cpu_model"),
+    _text("host_arch"),
+    Column("cpus", Float(53)),
+    Column("memory_bytes", Float(53)),
+    Column("guest_cpus", Integer),
+    Column("guest_memory_bytes", BigInteger),
+    Column("counts", JSON, nullable=False),
+    Column("judged", Boolean, nullable=False),
+    Column("boots", Integer, nullable=False),
+    Column("damaged", Integer, nullable=False),
+    Column("outside", Boolean, nullable=False),
+    Column("files", Integer, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Index(None, "created"),
+    Index(None, "experiment"),
+    Index(None, "cpu_model"),
+)
+"""A run each. ``identity`` is the same wherever the run is copied to; ``digest`` that of its
+content. Of an index both speak of the folder: its name, and a stamp of its files."""
+
+KERNELS = Table(
+    "kernels",
+    METADATA,
+    _of_run(primary_key=True),
+    Column("variant", Text, primary_key=True),
+    Column("place", Integer, nullable=False),
+    _text("version"),
+    _text("source"),
+    _text("digest"),
+    Index(None, "version"),
+)
+"""What was booted, the baseline at place 0."""
+
+SCORES = Table(
+    "scores",
+    METADATA,
+    _of_run(primary_key=True),
+    Column("place", Integer, primary_key=True),
+    Column("suite", Text, nullable=False),
+    Column("case", Text, nullable=False),
+    Column("variant", Text, nullable=False),
+    _text("unit"),
+    _text("better"),
+    _text("work"),
+    Column("boots", Integer, nullable=False),
+    Column("value", Float(53)),
+    Column("low", Float(53)),
+    Column("high", Float(53)),
+    Column("ratio", Float(53)),
+    Column("ratio_low", Float(53)),
+    Column("ratio_high", Float(53)),
+    _text("verdict"),
+    Index(None, "case"),
+)
+"""A case of a variant each: median over boots and its 95 % interval in ``unit``; variant ÷ baseline
+with the verdict's interval."""
+
+SAMPLES = Table(
+    "samples",
+    METADATA,
+    _of_run(primary_key=True),
+    Column("suite", Text, primary_key=True),
+    Column("case", Text, primary_key=True),
+    Column("variant", Text, primary_key=True),
+    Column("blocks", list_of(Integer()), nullable=False),
+    Column("scores", list_of(Float(53)), nullable=False),
+)
+"""A case of a variant each: its score in each of the ``blocks``, in the case's unit."""
+
+PARTS = Table(
+    "parts",
+    METADATA,
+    _of_run(primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+"""A run's files: tar, compressed by gzip, some hundred boots each."""

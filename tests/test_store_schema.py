@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""Tables, made and changed by migrations, on both kinds of database; and which one is meant."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from shared_stores import address, server, shared  # noqa: F401  # fixtures
+from site_runs import at_once, small
+from sqlalchemy import Connection, inspect, text
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.store.database import upgrade
+from kdyno.store.database.address import checked, masked, shown
+from kdyno.store.database.connection import reading, writing
+from kdyno.store.database.query import Wanted
+from kdyno.store.database.schema import HEAD, METADATA, VERSIONS
+from kdyno.store.database.shared import Shared
+from kdyno.store.index import INDEX, entries
+
+TABLES = {"runs", "kernels", "scores", "samples", "parts"}
+
+
+def difference(connection: Connection) -> list[object]:
+    """What the migrations make and what schema.py says."""
+    options = {"version_table": VERSIONS, "compare_type": True}
+    return list(compare_metadata(MigrationContext.configure(connection, opts=options), METADATA))
+
+
+def test_the_newest_migration_is_the_one_that_is_named() -> None:
+    scripts = ScriptDirectory(str(upgrade.MIGRATIONS))
+    assert scripts.get_heads() == [HEAD]
+    order = [it.revision for it in scripts.walk_revisions()]
+    assert order == sorted(order, reverse=True)  # later ones are told by their names
+
+
+def test_from_an_empty_database_and_back(shared: Shared) -> None:  # noqa: F811
+    with pytest.raises(UsageError, match="is empty: the first `kdyno push RUN`"):
+        shared.listed(Wanted())
+    assert shared.prepare() is None
+    assert shared.listed(Wanted()) == []
+    with writing(shared._engine, shared.address) as connection:
+        assert difference(connection) == []
+        upgrade.migrate(connection, "base")
+        assert set(inspect(connection).get_table_names()) == {VERSIONS}
+        upgrade.migrate(connection, HEAD)
+        assert difference(connection) == []
+        assert set(inspect(connection).get_table_names()) == {VERSIONS, *TABLES}
+
+
+def test_a_migration_that_fails_changes_nothing(
+    shared: Shared,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(connection: Connection, _to: str) -> None:
+        METADATA.create_all(connection)
+        connection.execute(text("SELECT nothing_of_that_name"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(upgrade, "migrate", broken)
+        with pytest.raises(ToolError, match="nothing"):
+            shared.prepare()
+    with reading(shared._engine, shared.address) as connection:
+        assert inspect(connection).get_table_names() == []
+    assert shared.prepare() is None
+
+
+def test_stores_of_other_versions(shared: Shared) -> None:  # noqa: F811
+    shared.prepare()
+
+    def pretend(version: str) -> None:
+        with writing(shared._engine, shared.address) as connection:
+            connection.execute(text(f"UPDATE {VERSIONS} SET version_num = '{version}'"))
+
+    pretend("9999")
+    for ask in (lambda: shared.listed(Wanted()), lambda: shared.prepare(upgrade_it=True)):
+        with pytest.raises(UsageError, match=r"later kdyno \(9999, this one knows up to"):
+            ask()
+    pretend("0000")
+    for ask in (lambda: shared.listed(Wanted()), shared.prepare):
+        with pytest.raises(UsageError, match="`kdyno push --upgrade` changes them"):
+            ask()
+
+
+def test_a_database_of_somebody_else_is_left_alone(shared: Shared) -> None:  # noqa: F811
+    with writing(shared._engine, shared.address) as connection:
+        connection.execute(text("CREATE TABLE runs (mine INTEGER)"))
+    with pytest.raises(UsageError, match="a table 'runs' that is not kdyno's"):
+        shared.prepare()
+
+
+def test_the_index_of_an_earlier_kdyno_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once(monkeypatch)
+    run = small(tmp_path)
+    with sqlite3.connect(tmp_path / INDEX) as base:
+        base.execute("PRAGMA user_version = 1")
+        base.execute(
+            "CREATE TABLE runs (name TEXT PRIMARY KEY, stamp TEXT NOT NULL, created TEXT NOT NULL, "
+            "experiment TEXT NOT NULL, state TEXT NOT NULL, answer TEXT NOT NULL) WITHOUT ROWID"
+        )
+        base.execute("INSERT INTO runs VALUES ('old', '', '', '', '', '')")
+    base.close()
+    assert [it.name for it in entries(tmp_path)] == [run.name]
+    with sqlite3.connect(tmp_path / INDEX) as base:
+        assert base.execute(f"SELECT version_num FROM {VERSIONS}").fetchall() == [(HEAD,)]
+        assert base.execute("SELECT name FROM runs").fetchall() == [(run.name,)]
+    base.close()
+
+
+def test_an_index_finds_runs_by_case_kernel_and_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once(monkeypatch)
+    first = small(tmp_path, 0, version="7.3.0-rc1")
+    second = small(tmp_path, 1, version="7.4.0", cpu="Another CPU")
+    assert [it.name for it in entries(tmp_path, Wanted(kernel="v7.3*"))] == [first.name]
+    assert [it.name for it in entries(tmp_path, Wanted(cpu="another*"))] == [second.name]
+    assert len(entries(tmp_path, Wanted(case="unixbench/pipe"))) == 2
+    assert entries(tmp_path, Wanted(case="unixbench/nothing")) == ()
+    assert [it.name for it in entries(tmp_path, Wanted(limit=1))] == [second.name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://me:sesame-7@host/base",
+        "postgresql://me:@host/base",
+        "postgresql://host/base?password=sesame-7",
+        "postgresql://host/base?sslmode=require&PassWord=sesame-7",
+        "postgresql://host/base?sslpassword=sesame-7",
+        "mysql://me:sesame-7@host/base",
+    ],
+)
+def test_a_password_has_no_place_in_an_address(text: str) -> None:
+    with pytest.raises(UsageError, match="holds a password; take it out") as said:
+        checked(text)
+    assert "sesame-7" not in str(said.value) and ".pgpass" in str(said.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("base", "mysql://host/base", "sqlite://", "sqlite:///", "postgresql://[::1/base"),
+        *("x" * 5000, "postgresql://host:port/base", "postgresql+asyncpg://host/base"),
+    ],
+)
+def test_what_is_no_address(text: str) -> None:
+    with pytest.raises(UsageError, match="KDYNO_STORE: "):
+        checked(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("postgresql://me@host:5433/base?sslmode=require", "postgresql://host:5433/base"),
+        ("postgresql:///base?host=/run/pg", "postgresql:///base (/run/pg)"),
+        ("postgresql:///?service=lab", "postgresql service lab"),
+        ("sqlite:////srv/store.sqlite", "sqlite:////srv/store.sqlite"),
+    ],
+)
+def test_an_address_for_people(text: str, said: str) -> None:
+    assert shown(checked(text)) == said
+
+
+def test_messages_of_others_are_masked() -> None:
+    said = 'connection to "postgresql://me:sesame-7@host/base" failed: password=sesame-7 host=x'
+    assert masked(said) == (
+        'connection to "postgresql://me:***@host/base" failed: password=*** host=x'
+    )
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no folder"):
+        Shared(f"sqlite:///{tmp_path / 'none' / 'store'}").prepare()
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "store").write_bytes(b"kernel " * 1000)
+    with pytest.raises(ToolError, match="file is not a database"):
+        Shared(f"sqlite:///{tmp_path / 'store'}").prepare()
+    assert (tmp_path / "store").read_bytes() == b"kernel " * 1000
