@@ -309,6 +309,8 @@ def test_tasks_keep_rivals_together_and_pages_apart(tmp_path: Path) -> None:
     assert words[0] == "fixed" and words[3:6] == ["64", "0", "2048"]
     assert benching.page_distance(4096, "aligned") == 192
     assert benching.page_distance(4096, "aliased") == 0
+    # The source's low twelve bits are the target's less one.
+    assert benching.page_distance(64, "behind") == 4096 - 1
 
 
 def test_the_table_the_csv_and_the_page_say_the_same() -> None:

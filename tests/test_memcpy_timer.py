@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.routines import BEST
 from kdyno.kernels import cpu
 from kdyno.kernels.routines import rack
+from kdyno.kernels.routines.best import best
 from kdyno.kernels.routines.routine import parse_routine
 from kdyno.labs.memcpy.time import bench as benching
 from kdyno.labs.memcpy.time import field as racing
@@ -173,6 +175,13 @@ def test_a_routine_that_fails_its_check_is_never_timed(tmp_path: Path) -> None:
         racing.require_some(field)
     with pytest.raises(UsageError, match="no such routine"):
         racing.gather(["no-such"], None, tmp_path, lambda _them: {})
+
+
+@needs_compiler
+def test_best_is_timed_by_the_name_of_what_it_is_here(tmp_path: Path) -> None:
+    chosen = best("memcpy", "um").routine
+    field = racing.gather([BEST, chosen], None, tmp_path, lambda _: {})
+    assert [it.name for it in field.contenders].count(chosen) == 1
 
 
 @needs_compiler

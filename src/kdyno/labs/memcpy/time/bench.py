@@ -220,6 +220,10 @@ def draws(dice: np.random.Generator, load: Load, material: Material, room: int) 
     return replay.constant(dice, load.least, dst, src, room, replay.POOL)
 
 
+_IN_PAGE = {"aliased": 0, "behind": 4095}
+"""Loads whose places within their pages are what is measured, by `page_distance`."""
+
+
 def page_distance(size: int, alignment: str) -> int:
     """How far the source lies behind the target, modulo 4096.
 
@@ -227,8 +231,8 @@ def page_distance(size: int, alignment: str) -> int:
     compares the low twelve bits first. Half a page keeps short copies clear of that, and three
     lines keep the stores of long ones as old as can be when a load meets them.
     """
-    if alignment == "aliased":
-        return 0
+    if alignment in _IN_PAGE:
+        return _IN_PAGE[alignment]
     return 2048 if size <= 2048 else 192
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.routines import BEST
 from kdyno.kernels import cpu
+from kdyno.kernels.routines.best import best
 from kdyno.kernels.routines.rack import Contender, kernels_own, routine_contender, standing
 from kdyno.kernels.routines.routine import PLACE, Routine, find_routine, list_routines
 
@@ -41,7 +43,7 @@ def gather(
     """
     left_out: dict[str, str] = {}
     routines: list[Routine] = []
-    wanted = [find_routine(name) for name in dict.fromkeys(names)] if names else list_routines()
+    wanted = _named(names) if names else list_routines()
     for routine in wanted:
         if not names and only and routine.name not in only:
             continue
@@ -74,6 +76,12 @@ def gather(
     if twice:
         raise UsageError(f"{', '.join(sorted(twice))}: two routines of one name; rename a file")
     return Field(tuple(found), left_out)
+
+
+def _named(names: Sequence[str]) -> list[Routine]:
+    """The routines, each once; ``best`` is the one that a variant of that name gets on this CPU."""
+    plain = (best("memcpy", "um").routine if name == BEST else name for name in names)
+    return [find_routine(name) for name in dict.fromkeys(plain)]
 
 
 _NO_TREE = (

@@ -54,6 +54,7 @@ def title(level: str, mode: str, alignment: str) -> str:
         "target": "target 13 bytes off a line",
         "both": "both off a line",
         "aliased": "both at the same place of a page",
+        "behind": "source a byte before the target, in its page",
     }.get(alignment)
     return f"{words[mode]}, {where}" + (f", {how}" if how else "")
 
