@@ -22,7 +22,7 @@ from benchmarks.turns import SIX, bench, experiment_of, question_of
 from kdyno.judge.pairs import log_ratios
 from kdyno.machines.cpus import measuring
 from kdyno.measure import group, rounds
-from kdyno.measure.plan import block_order
+from kdyno.measure.plan import block_order, draw_of
 from kdyno.store.samples import Gathering
 
 SETTINGS = (
@@ -61,7 +61,15 @@ def main() -> int:
                 rounds.LONGEST_S = max(0.025, 2 * setting[0])
                 order = block_order(1, number, list(made.variants))
                 seed = f"{setting}:{number}"
-                found = group.measure(made, order, seed, first_index=0, block=number, effort=work)
+                found = group.measure(
+                    made,
+                    order,
+                    seed,
+                    first_index=0,
+                    block=number,
+                    draw=draw_of(1, number),
+                    effort=work,
+                )
                 wall_s[setting] += found.wall_s / asked.passes
                 for record, _ in found.boots:
                     gathered[setting].add(record)

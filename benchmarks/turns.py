@@ -37,7 +37,7 @@ from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options, execute
 from kdyno.measure.interleaving import effort
 from kdyno.measure.member import Member
-from kdyno.measure.plan import block_order
+from kdyno.measure.plan import block_order, draw_of
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.stats.effect import PairedEffect
@@ -174,21 +174,21 @@ def both_ways(made: Bench, minutes: float) -> BothWays:
     while min(spent_s.values()) < minutes * 60:
         way = min(WAYS, key=lambda it: spent_s[it])
         block = blocks[way]
-        order = block_order(1, block, names)
+        order, draw = block_order(1, block, names), draw_of(1, block)
         began_s = time.monotonic()
         if way == "turns":
             data = gathered[way].samples()
             beside_s = (spent_s[way] - inside_s) / block if block else 1.0
             asked = effort(made, question, data, beside_s)
             found = group.measure(
-                made, order, f"1:{block}", first_index=0, block=block, effort=asked
+                made, order, f"1:{block}", first_index=0, block=block, draw=draw, effort=asked
             )
             for record, _ in found.boots:
                 gathered[way].add(record)
                 inside_s += record.host.inside_s or 0.0
         else:
             for name in order:
-                gathered[way].add(booting.measure(made, name, index=0, block=block)[0])
+                gathered[way].add(booting.measure(made, name, index=0, block=block, draw=draw)[0])
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
     effects = {way: raw_effects(gathered[way].samples(), question, ()) for way in WAYS}

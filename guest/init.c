@@ -19,6 +19,7 @@
 #include "channel.h"
 #include "machine.h"
 #include "rights.h"
+#include "scatter.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -215,6 +216,9 @@ int verb_init(int argc, char **argv) {
     sethostname("kdyno", 5);
     set_limit(RLIMIT_CORE, 0);
     set_limit(RLIMIT_NOFILE, 65536);
+    char *seed = told("kdyno.scatter");
+    if (seed)
+        session_scattered(scatter(strtoull(seed, NULL, 10)));
     tidy_environment();
     setsid();
     session_run(&job, renew_tmp);

@@ -33,6 +33,12 @@ static const char *copies(void) {
     return strstr(flags, " fsrm") ? "fsrm" : strstr(flags, " erms") ? "erms" : "plain";
 }
 
+static size_t scattered;
+
+void session_scattered(size_t pages) {
+    scattered = pages;
+}
+
 static bool hello(void) {
     struct utsname name;
     struct sysinfo info;
@@ -52,6 +58,8 @@ static bool hello(void) {
     const char *how = copies();
     if (how)
         json_text(record, "copies", how);
+    if (scattered)
+        json_number(record, "scattered", scattered);
     return channel_send();
 }
 

@@ -203,14 +203,24 @@ def test_what_a_count_does_not_decide_stands_beside_the_machines_caveats() -> No
     assert insisted.text.endswith(f"{stream.suite}/stream: it is memory's time")
 
 
-def test_the_first_block_is_as_ever_and_all_others_are_drawn() -> None:
-    assert draw_of(7, 0) == 0
-    drawn = [draw_of(7, block) for block in range(1, 50)]
-    assert 0 not in drawn and len(set(drawn)) == 49
+def test_the_first_block_is_as_ever_and_all_others_are_drawn(tmp_path: Path) -> None:
+    one = made(lengths(41), seed=7)
+    run_of(one, tmp_path)
+    assert isinstance(one.machine, FakeMachine)
+    calibrating, first, second, third = (
+        set(one.machine.draws[at : at + n]) for at, n in ((0, 1), (1, 2), (3, 2), (5, 2))
+    )
+    assert calibrating == first == {0}
+    assert (second, third) == ({draw_of(7, 1)}, {draw_of(7, 2)})
+
+
+def test_draws_follow_from_the_seed_alone() -> None:
+    drawn = [draw_of(7, block) for block in range(50)]
+    assert 0 not in drawn and len(set(drawn)) == 50
     assert (
         drawn
-        == [draw_of(7, block) for block in range(1, 50)]
-        != [draw_of(8, block) for block in range(1, 50)]
+        == [draw_of(7, block) for block in range(50)]
+        != [draw_of(8, block) for block in range(50)]
     )
 
 

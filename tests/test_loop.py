@@ -25,10 +25,10 @@ from kdyno.measure import loop as measuring
 from kdyno.measure.bench import plan_of
 from kdyno.measure.interleaving import choose
 from kdyno.measure.member import Member
-from kdyno.measure.plan import block_order
+from kdyno.measure.plan import block_order, draw_of
 from kdyno.measure.rounds import orders
 from kdyno.store.boot import BootHost
-from kdyno.store.run import Run
+from kdyno.store.run import Run, create_run
 from kdyno.store.samples import samples
 from kdyno.suites.protocol import Reader
 
@@ -46,6 +46,27 @@ def test_blocks_are_shuffled_by_the_seed_and_recorded(tmp_path: Path, way: str) 
     assert len(set(blocks)) > 2
     started = [(boot.block, boot.variant) for boot in boots_of(run)]
     assert started == [(at, name) for at, order in enumerate(blocks) for name in order]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_pages_of_a_block_lie_at_the_same_drawn_places(tmp_path: Path, way: str) -> None:
+    made = bench(steady(SPEEDS), max_boots=4)
+    measured(made, tmp_path, way)
+    assert isinstance(made.machine, FakeMachine)
+    assert made.machine.draws == [draw_of(7, block) for block in range(4) for _ in SPEEDS]
+
+
+def test_a_run_that_began_with_pages_in_order_goes_on_so(tmp_path: Path) -> None:
+    made = bench(steady(SPEEDS), max_boots=4)
+    manifest = manifest_of(made)
+    assert manifest.machine is not None and manifest.machine.scattered
+    before = manifest.model_copy(
+        update={"machine": manifest.machine.model_copy(update={"scattered": False})}
+    )
+    with create_run(tmp_path, "", before) as writer:
+        measuring.Loop(made, Question.of(before), writer, before, lambda _status: None).run()
+    assert isinstance(made.machine, FakeMachine)
+    assert made.machine.draws == [0] * 12
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -86,6 +86,8 @@ class FakeMachine:
     clock: FakeClock = field(default_factory=FakeClock)
     opened: list[str] = field(default_factory=list)
     """Variants in the order in which their guests were started."""
+    draws: list[int] = field(default_factory=list)
+    """What was drawn for each of them."""
     turned: list[tuple[str, str, int]] = field(default_factory=list)
     """(variant, case, operations) of every turn, in the order in which they began."""
 
@@ -114,6 +116,7 @@ class FakeMachine:
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> FakeSession:
         number = self.opened.count(plan.variant)
         self.opened.append(plan.variant)
+        self.draws.append(plan.draw)
         fault = self.faults.get(plan.variant, {}).get(number)
         session = FakeSession(self, plan, fault, listener)
         self.clock.sessions.append(session)

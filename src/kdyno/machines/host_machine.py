@@ -37,6 +37,7 @@ CAN = Can(
         "a profile separates the kernel under test from the host's, and here they are the same; "
         "`perf record -a` on that machine shows its kernel"
     ),
+    scatter="its memory is the host's, and other programs' too",
     count=(
         'it runs on the host\'s CPU, where nobody counts exactly; [machine] kind = "qemu" does, '
         "with kernels that are built for it"

@@ -29,6 +29,8 @@ class Can:
     """Tell the time of the kernel under test from all else."""
     change: str = ""
     """Run kernels that kdyno made for a purpose: with gprof, with KUnit, with copies counted."""
+    scatter: str = ""
+    """Put the pages of cases at drawn places."""
     count: str = ""
     """Count the instructions of a guest: the metric "instructions"."""
 

@@ -17,7 +17,7 @@ from kdyno.machines import diagnosis, emulator, guest, initramfs, tally
 from kdyno.machines.diagnosis import Diagnosis
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.events import Events
-from kdyno.machines.guest import Boot, Ground, Kind, handed, supervised
+from kdyno.machines.guest import Boot, Ground, Kind, handed, scatter_words, supervised
 from kdyno.machines.listening import ENVIRONMENT, printable_words
 from kdyno.machines.pipes import Ended
 from kdyno.machines.plugin import Plugin
@@ -289,6 +289,7 @@ def kernel_words(request: QemuBoot, chance: Chance) -> str:
             *emulator.clock_words(request.way),
             *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
             *(["kdyno.counts=yes"] if request.way == "count" else []),
+            *scatter_words(request),
             *own,
             *chance.words.split(),
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kdyno.machines import guest
 from kdyno.machines.events import Events
-from kdyno.machines.guest import Boot, Ground, handed, link_shared, supervised
+from kdyno.machines.guest import Boot, Ground, handed, link_shared, scatter_words, supervised
 from kdyno.machines.listening import ENVIRONMENT, printable_words
 from kdyno.machines.process import Command, Pipes, ProcessSession
 from kdyno.machines.session import Listener, Outcome, run_to_end
@@ -142,5 +142,6 @@ def kernel_command(
         *([f"ubd0={_DISK if request.sandboxed else disk_file}"] if disk_file is not None else []),
         f"init={places.program}",
         f"kdyno.job={places.job}",
+        *scatter_words(request),
         *own,
     ]

@@ -118,6 +118,7 @@ class Uml:
             disk_parent=plan.disk_parent,
             beside=plan.beside,
             left=plan.left,
+            scatter=plan.draw,
         )
         return start(request, self.clock, listener)
 

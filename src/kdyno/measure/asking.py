@@ -12,6 +12,7 @@ from kdyno import __version__
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
 from kdyno.machines import facts
+from kdyno.machines.kinds import KINDS
 from kdyno.measure.plan import copy_name, new_seed
 from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
 
@@ -62,7 +63,13 @@ def asked_of(experiment: Experiment) -> dict[str, Any]:
 def machine_of(experiment: Experiment) -> MachineInfo:
     """Without its caveats, which the machine itself says once it was probed."""
     machine = experiment.machine
-    return MachineInfo(kind=machine.kind, memory_bytes=machine.memory_bytes, cpus=machine.cpus)
+    timed = experiment.measure.metric == "time"
+    return MachineInfo(
+        kind=machine.kind,
+        memory_bytes=machine.memory_bytes,
+        cpus=machine.cpus,
+        scattered=timed and not KINDS[machine.kind].can.scatter,
+    )
 
 
 def question_of(experiment: Experiment) -> Asked:

@@ -61,6 +61,7 @@ def measure(
     *,
     first_index: int,
     block: int,
+    draw: int,
     effort: Effort,
     show: Callable[[str], None] = lambda _case: None,
 ) -> Measured:
@@ -83,7 +84,7 @@ def measure(
 
     clock = bench.machine.clock
     began_s, own_s = clock.now_s(), time.process_time()
-    plans = [plan_of(bench, name, turns=True) for name in order]
+    plans = [plan_of(bench, name, turns=True, draw=draw) for name in order]
     members, outcomes = together(bench.machine, plans, work)
     wall_s = clock.now_s() - began_s
     own_s = time.process_time() - own_s

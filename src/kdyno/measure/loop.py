@@ -130,6 +130,7 @@ class Loop:
             f"{self.manifest.seed}:{block}",
             first_index=self.past.next_index(),
             block=block,
+            draw=self._draw(block),
             effort=effort(self.bench, self.question, self.samples(), beside_s),
             show=lambda case: self.show(self._status(block, "", case)),
         )
@@ -138,8 +139,18 @@ class Loop:
     def _boot(self, block: int, name: str) -> None:
         index = self.past.next_index()
         self.show(self._status(block, name, ""))
-        draw = draw_of(self.manifest.seed, block) if self.bench.counts else 0
+        draw = self._draw(block)
         self._keep([booting.measure(self.bench, name, index=index, block=block, draw=draw)])
+
+    def _draw(self, block: int) -> int:
+        """What perturbs a block, by `plan.draw_of`; 0: nothing does.
+
+        Where counts are compared the first block is as the kernel makes it, so that a run of one
+        experiment always begins with the same ones.
+        """
+        machine = self.manifest.machine
+        drawn = block > 0 if self.bench.counts else machine is not None and machine.scattered
+        return draw_of(self.manifest.seed, block) if drawn else 0
 
     def _keep(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
         self.writer.add_boots(boots)

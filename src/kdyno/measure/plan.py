@@ -28,11 +28,8 @@ def block_order(seed: int, block: int, variants: Sequence[str]) -> tuple[str, ..
 
 
 def draw_of(seed: int, block: int) -> int:
-    """Which perturbation all boots of a block have, where counts are compared.
-
-    The first block has none, so that a run of one experiment always begins with the same counts.
-    """
-    return 0 if block == 0 else random.Random(f"{seed}:{block}:draw").randrange(1, 1 << 31)
+    """Which perturbation all boots of a block have: the number that a machine draws it by."""
+    return random.Random(f"{seed}:{block}:draw").randrange(1, 1 << 31)
 
 
 def copy_name(baseline: str) -> str:

@@ -65,6 +65,8 @@ def measured(run: Run, variant: str | None = None) -> Measured:
     machine |= {"memory": host.get("memory_bytes"), "host's CPUs": host.get("cpus")}
     if guest.emulator:
         machine["emulator"] = guest.emulator
+    if guest.scattered:
+        machine["places of pages"] = "drawn"
     if guest.kind != "host":
         machine |= {"guest's memory": guest.memory_bytes, "guest's CPUs": guest.cpus}
     return Measured(

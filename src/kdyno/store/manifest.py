@@ -42,6 +42,8 @@ class MachineInfo(Record):
     cpus: Annotated[int, Field(ge=1)] = 1
     emulator: Annotated[str, Field(max_length=200)] = ""
     """What its figures depend on beside kernel and host: the version of an emulator, its CPU."""
+    scattered: bool = False
+    """Free pages are put at drawn places before the first case, other ones for each block."""
     caveats: Annotated[tuple[Flag, ...], Field(max_length=1000)] = ()
     """What its figures do not say, the probe before the first boot included."""
 

@@ -34,6 +34,8 @@ class Hello:
     """Guest clock; with the one of Bye against the host's clock, how the guest's clock runs."""
     copies: str = ""
     """How a native kernel copies by its CPU's features: fsrm, erms or plain; empty: not known."""
+    scattered: int = 0
+    """Free pages that lie at drawn places; 0: the kernel gives its pages in its own order."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +224,7 @@ def read(data: dict[str, Any], cases: int) -> Record:
             fields.whole("mem_kb"),
             fields.whole("mono_ns"),
             fields.word("copies", COPIES) if "copies" in data else "",
+            fields.whole("scattered") if "scattered" in data else 0,
         )
     if kind == "begin":
         return Begin(case(), fields.text("bench"), fields.whole("mono_ns"))

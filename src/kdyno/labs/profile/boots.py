@@ -25,7 +25,7 @@ from kdyno.measure.benches import bench_of, tree_of
 from kdyno.measure.builder import Recipes, check
 from kdyno.measure.execution import Options, built_of
 from kdyno.measure.interleaving import choose
-from kdyno.measure.plan import block_order
+from kdyno.measure.plan import block_order, draw_of
 from kdyno.measure.rounds import why_whole
 from kdyno.store.manifest import Manifest
 from kdyno.store.of_variants import file_name
@@ -217,7 +217,7 @@ def _blocks(
     of = sum(len(names) for _, names in todo)
     for block, names in todo:
         show(Status(done, of, ", ".join(names), time.monotonic() - began_s))
-        made = _once(bench, names, jobs, profiler, found, block, f"{seed}:{block}", told)
+        made = _once(bench, names, jobs, profiler, found, block, seed, told)
         for name, profile_ in made.items():
             found[name] = profile_
             writer.save_file(file_name(name), to_json(profile_).encode(), FOLDER)
@@ -232,26 +232,27 @@ def _once(
     profiler: Profiler,
     so_far: dict[str, Profile],
     block: int,
-    seed: str,
+    seed: int,
     told: Callable[[str], None],
 ) -> dict[str, Profile]:
     """One more boot of each of ``names``; what fails is tried again, at most twice."""
     machine = bench.machine
     whole = {f"{case.suite}/{case.name}": why_whole(case) for case in bench.cases}
     who = ", ".join(repr(name) for name in names)
+    draw = draw_of(seed, _ORDER_FROM + block)
     for attempt in range(_ATTEMPTS):
         try:
             if len(names) == 1:
-                plan = plan_of(bench, names[0], jobs)
+                plan = plan_of(bench, names[0], jobs, draw=draw)
                 return {names[0]: profiler.boot(machine, plan, so_far[names[0]], block)}
-            plans = [plan_of(bench, name, jobs, turns=True) for name in names]
+            plans = [plan_of(bench, name, jobs, turns=True, draw=draw) for name in names]
             return profiler.group(
                 machine,
                 plans,
                 so_far,
                 block,
                 lambda watched: fixed_turns.run(
-                    machine, watched, seed, lambda job: whole[fixed_work.key_of(job)]
+                    machine, watched, f"{seed}:{block}", lambda job: whole[fixed_work.key_of(job)]
                 ),
             )
         except ToolError as problem:

@@ -213,6 +213,7 @@ def _machine_key(host: Mapping[str, Any], guest: MachineInfo) -> str:
     itself, so that the total differs a little between kernels."""
     own: tuple[object, ...] = (guest.memory_bytes, guest.cpus) if guest.kind != "host" else ()
     own += (guest.emulator,) if guest.emulator else ()
+    own += ("scattered",) if guest.scattered else ()
     facts = (guest.kind, host.get("cpu_model"), host.get("host_arch"), host.get("cpus"), own)
     return sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:12]
 
