@@ -3,10 +3,10 @@
 
     python -m benchmarks.turns [FIGURE ...] [--minutes M] [--runs-of-copies N] [--json FILE]
 
-Figures: cost, quiet, load, frozen, demo, five, five-load, same, copies, known. Boots and turns are
-measured in the same minutes on the same images: whichever has had less time is next. Half-widths
-are raw ones on the log scale, at the same seconds of measuring. Nothing else should run on the
-machine; the load of `load` and `five-load` is made here.
+Figures: cost, quiet, load, frozen, demo, five, five-load, same, copies, known, places. Boots and
+turns are measured in the same minutes on the same images: whichever has had less time is next.
+Half-widths are raw ones on the log scale, at the same seconds of measuring. Nothing else should run
+on the machine; the load of `load` and `five-load` is made here.
 """
 
 from __future__ import annotations
@@ -299,6 +299,26 @@ def known(both: BothWays) -> Figure:
     return Figure(f"known differences, {count} effects: alike by both", alike, "", least=count)
 
 
+def places(minutes: float) -> Figure:
+    """Whether an effect depends on what ran before: the difference of both, by what they allow."""
+    before = ("fscopy-256", "fscopy-1024", "fscopy-4096")
+    asked = load(EXPERIMENT)[0]
+    found = []
+    for earlier in ((), before):
+        (suite,) = asked.suites
+        cases = dataclasses.replace(suite, cases=(*earlier, "fscopy-65536"))
+        print(f"  after {', '.join(earlier) or 'nothing'}:", flush=True)
+        verdict = verdict_of(dataclasses.replace(asked, suites=(cases,)), minutes)
+        found.append({it.variant: it for it in verdict.effects if it.case == "fscopy-65536"})
+    worst = 0.0
+    for alone, after in ((found[0][name], found[1][name]) for name in found[0]):
+        logs = [math.log(it.ratio or math.nan) for it in (alone, after)]
+        ends = [it.ci or (math.nan, math.nan) for it in (alone, after)]
+        allowed = math.hypot(*(math.log(high / low) / 2 for low, high in ends))
+        worst = max(worst, abs(logs[0] - logs[1]) / allowed)
+    return Figure("64 KiB copies, alone and after others: difference ÷ allowed", worst, "×", most=1)
+
+
 def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure]]]:
     demo = load(EXPERIMENT)[0]
 
@@ -345,6 +365,7 @@ def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure
         "same": same,
         "copies": lambda: [copies(runs, 1.0)],
         "known": lambda: [known(both_ways(bench(experiment_of(KNOWN)), minutes))],
+        "places": lambda: [places(minutes)],
     }
 
 
