@@ -65,7 +65,7 @@ def test_every_shipped_experiment_is_read_back(
         **asked_of(experiment),
     )  # fmt: skip
     assert manifest.machine
-    machine = manifest.machine.model_copy(update={"caveats": (CAVEAT,)})
+    machine = manifest.machine.model_copy(update={"caveats": (CAVEAT,), "scattered": False})
     manifest = manifest.model_copy(update={"machine": machine})
     job = render(Job(jobs), "0" * 32)
     boot = BootRecord(
