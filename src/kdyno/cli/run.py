@@ -185,6 +185,8 @@ def _stored(text: str, runs: Path) -> tuple[Path, Experiment, Mapping[str, Suite
     path = resolve(text, runs)
     run = open_run(path)
     manifest = run.manifest()
+    if manifest.joined:
+        raise UsageError(f"{path.name} was put together from others; `kdyno join` does that again")
     if manifest.state == "finished" and _has_verdict(run):
         raise UsageError(
             f"{path.name} is finished ({manifest.stopped}); "

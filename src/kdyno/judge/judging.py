@@ -12,6 +12,7 @@ from kdyno.judge.alone import own_spread, values_of
 from kdyno.judge.explaining import explained
 from kdyno.judge.factoring import factor_table
 from kdyno.judge.flags import Judged
+from kdyno.judge.machines import differing, strata_of
 from kdyno.judge.pairs import effect_of, is_exact, log_ratios, resolution_of, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
@@ -61,13 +62,17 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     floors = _noise_floors(data, question)
     copies = _judged(data, question, [question.copy] if question.copy else [], {})
     claims = _judged(data, question, question.variants, floors)
+    strata = strata_of(data, question, manifest, claims)
     effects = [
-        _effect(data, question, manifest, case, variant, judgement, floors)
+        _effect(data, question, manifest, case, variant, judgement, floors).model_copy(
+            update={"strata": strata.get((case.suite, case.case, variant))}
+        )
         for case, variant, judgement in (*claims, *copies)
     ]
     beware = (
         *question.caveats,
         *([flags.outside_sandbox()] if manifest.host.get("sandbox") is False else []),
+        *differing(strata),
         *flags.moved_controls(claims),
         *flags.moved_copies(copies),
         *disturbed.flags(),

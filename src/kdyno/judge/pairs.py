@@ -25,10 +25,16 @@ from kdyno.store.verdict import RoundSpread
 
 def log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
     """log(variant ÷ baseline) in every block that has it: shape (n,), all finite."""
+    found = block_log_ratios(data, question, case, variant)
+    return np.asarray(found[np.isfinite(found)], dtype=np.float64)
+
+
+def block_log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
+    """The same for every block of the run: shape (blocks,), NaN where there is none."""
     found = _log_scores(data, case, variant) - _log_scores(data, case, question.baseline)
     for block, ratios in rounds(data, case, question.baseline, variant):
         found[block] = location(ratios)
-    return np.asarray(found[np.isfinite(found)], dtype=np.float64)
+    return found
 
 
 def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:

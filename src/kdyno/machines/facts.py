@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 Facts = dict[str, float | str]
@@ -97,6 +98,9 @@ def machine() -> Facts:
         "memory_bytes": float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
         "page_bytes": float(os.sysconf("SC_PAGE_SIZE")),
     }
+    if (own := _text(Path("/etc/machine-id"))) is not None and len(own) >= 32:
+        # Tells machines apart, and is no way back to the number, which is not for others.
+        facts["machine_id"] = sha256(f"kdyno {own}".encode()).hexdigest()[:8]
     wanted = {"model name": "cpu_model", "microcode": "cpu_microcode", "vendor_id": "cpu_vendor"}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")

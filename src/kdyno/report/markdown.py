@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdyno.report import apart, effects, factors, figures, functions, plain, values
+from kdyno.report import apart, effects, factors, figures, functions, plain, strata, values
 from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid
@@ -52,6 +52,8 @@ def export(verdict: Verdict) -> str:
         parts += [head, summary, *folded]
     if (made := apart.grid(verdict)) is not None:
         parts += _folded("What an operation is made of", [table(made), f"*{apart.NOTE}*"])
+    if (several := strata.grid(verdict)) is not None:
+        parts += _folded("Effects by machine", [table(several), f"*{strata.NOTE}*"])
     if (counted := functions.grid(verdict)) is not None:
         parts += _folded("Instructions by function", [table(counted), f"*{functions.NOTE}*"])
     told = [
@@ -59,12 +61,16 @@ def export(verdict: Verdict) -> str:
         for it in verdict.flags
     ]
     # What casts doubt on the answer must be seen without a click.
-    loud = [f"- {text}" for kind, text in told if "moved" in kind]
-    quiet = [f"- {text}" for kind, text in told if "moved" not in kind]
+    loud = [f"- {text}" for kind, text in told if _is_loud(kind)]
+    quiet = [f"- {text}" for kind, text in told if not _is_loud(kind)]
     parts += ["\n".join(loud)] if loud else []
     flags = ["\n".join(quiet)] if quiet else []
     parts += _folded("Conditions and method", [*flags, _method(verdict)])
     return "\n\n".join(parts) + "\n"
+
+
+def _is_loud(kind: str) -> bool:
+    return "moved" in kind or kind == "differs-by-machine"
 
 
 def _many(shown: int, there: int, what: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
-from kdyno.report import figures, plain
+from kdyno.report import figures, plain, strata
 from kdyno.report.groups import Group, geometric_mean, groups, moved_controls
 from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.instructions import UNIT
@@ -271,16 +271,35 @@ def _against_itself(group: Group, baseline: str) -> str:
 
 
 def _caveats(verdict: Verdict) -> list[str]:
+    found = _machines(verdict)
     moved = [it for it in moved_controls(verdict) if it.variant != verdict.copy_of_baseline]
     if not moved:
-        return []
+        return found
     shown = [
         f"{_case(it, verdict)} {figures.effect(it.ratio)} with {plain.short(it.variant)}"
         for it in sorted(moved, key=_distance, reverse=True)
     ]
     return [
+        *found,
         "caution: cases that do not depend on the kernel moved too "
-        f"({_list(_short(shown))}), so the machine or the code's layout may be the cause"
+        f"({_list(_short(shown))}), so the machine or the code's layout may be the cause",
+    ]
+
+
+def _machines(verdict: Verdict) -> list[str]:
+    """Effects that are not the same on all machines, with the machines at both ends."""
+    differ = [it for it in verdict.effects if it.strata is not None and it.strata.differs]
+    if not differ:
+        return []
+    most = max(differ, key=lambda it: strata.span(it)[2])
+    low, high, _ = strata.span(most)
+    several = len({it.variant for it in verdict.effects}) > 1
+    who = f" of {plain.short(most.variant)}" if several else ""
+    rest = f", as do {figures.count(len(differ) - 1, 'more effect')}" if len(differ) > 1 else ""
+    return [
+        f"{_case(most, verdict)}{who} differs by machine ({figures.effect(low.ratio or 1.0)} on "
+        f"{plain.short(low.stratum)}, {figures.effect(high.ratio or 1.0)} on "
+        f"{plain.short(high.stratum)}){rest}"
     ]
 
 

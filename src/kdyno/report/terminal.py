@@ -10,7 +10,18 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
-from kdyno.report import apart, chart, dots, effects, factors, figures, functions, plain, values
+from kdyno.report import (
+    apart,
+    chart,
+    dots,
+    effects,
+    factors,
+    figures,
+    functions,
+    plain,
+    strata,
+    values,
+)
 from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show import terminal
@@ -56,6 +67,8 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
     yield from factors.parts(verdict, width)
     if (made := apart.grid(verdict)) is not None:
         yield from ("", apart.HEADING, terminal.fit(made, width, 1))
+    if (several := strata.grid(verdict)) is not None:
+        yield from ("", strata.HEADING, terminal.fit(several, width, 1))
     if (counted := functions.grid(verdict)) is not None:
         yield from ("", functions.HEADING, terminal.fit(counted, width, 1))
     notes = _notes(verdict, found)

@@ -71,6 +71,8 @@ class BootJob(Record):
     command: Annotated[tuple[Text, ...], Field(max_length=10_000)] = ()
     job: Text = ""
     """The guest's job as it was handed over, without the nonce."""
+    machine: Annotated[str, Field(max_length=200)] = ""
+    """On which of several it ran, as ``Manifest.machines`` calls it; empty: the run had one."""
     started_at: Name = "unknown"
     """UTC, ISO 8601."""
 

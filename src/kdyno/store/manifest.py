@@ -93,6 +93,10 @@ class Manifest(Record):
     ] = ()
     """Order of variants in every block planned so far."""
     machine: MachineInfo | None = None
+    machines: dict[Name, Facts] = Field(default_factory=dict, max_length=10_000)
+    """Of a run on several: machine → what it said of itself. ``host`` is then what all agree in."""
+    joined: Annotated[tuple[Name, ...], Field(max_length=10_000)] = ()
+    """The runs that this one was put together from."""
     variants: dict[Name, VariantInfo] = Field(default_factory=dict, max_length=10_000)
     """In the file's order, the baseline among them and its copy not."""
     asked: Asked | None = None

@@ -39,6 +39,8 @@ class Samples:
     where the host counted the CPU time of turns."""
     apart: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
     """Key → figure → its value in each boot: what a counted operation is made of."""
+    machines: dict[int, str] = field(default_factory=dict)
+    """Block → the machine that it ran on, where the run had several."""
     missing: dict[Key, Counter[str]] = field(default_factory=dict)
     """Key → reason (``error: …``, ``skip: …``) → boots, for cases without a score."""
     boots: Counter[str] = field(default_factory=Counter)
@@ -72,6 +74,8 @@ class Gathering:
         found = self._found
         self._blocks = max(self._blocks, boot.block + 1)
         self._last_index = max(self._last_index, boot.index)
+        if boot.job.machine:
+            found.machines[boot.block] = boot.job.machine
         if not boot.ok:
             reasons = found.failures.setdefault(boot.variant, Counter())
             reasons[boot.host.reason or "unknown"] += 1
@@ -104,6 +108,7 @@ class Gathering:
             rounds=self._found.rounds,
             waited=self._found.waited,
             apart=self._found.apart,
+            machines=self._found.machines,
             missing=self._found.missing,
             boots=self._found.boots,
             failures=self._found.failures,

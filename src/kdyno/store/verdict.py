@@ -88,6 +88,33 @@ class Apart(BaseModel):
     value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
 
 
+class StratumEffect(BaseModel):
+    """An effect on one of several machines, or on one model of CPU."""
+
+    model_config = ConfigDict(frozen=True)
+    stratum: Annotated[str, Field(max_length=400)]
+    """The machine's name, or the CPU's model."""
+    ratio: Ratio
+    ci: Interval
+    """Not corrected; None: fewer than six blocks."""
+    blocks: int
+
+
+class Strata(BaseModel):
+    """An effect by the machines that it was measured on: docs/machines.md."""
+
+    model_config = ConfigDict(frozen=True)
+    machines: Annotated[tuple[StratumEffect, ...], Field(max_length=10_000)]
+    cpu_models: Annotated[tuple[StratumEffect, ...], Field(max_length=10_000)] = ()
+    """Empty where all machines have the same."""
+    p_value: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Of "all machines have the same effect"; None where fewer than two can tell."""
+    i_squared: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the scatter between machines that their blocks do not explain."""
+    differs: bool = False
+    """The test, corrected for the number of effects, says that they do not."""
+
+
 class Effect(BaseModel):
     """Variant ÷ baseline for one case. ``ratio`` is always value ÷ baseline_value."""
 
@@ -129,6 +156,8 @@ class Effect(BaseModel):
     """Only where guests took turns, in four groups or more."""
     apart: Annotated[tuple[Apart, ...], Field(max_length=100)] = ()
     """What a counted operation is made of: instructions of programs and of the kernel, misses."""
+    strata: Strata | None = None
+    """Only where the blocks come from several machines."""
     functions: Annotated[tuple[FunctionCounts, ...], Field(max_length=100)] = ()
     """Which functions a counted difference is in, where that was counted (kdyno profile --method
     count): the largest first, and one row for all others. They add up to the whole operation."""

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Effects by machine and by CPU model, for runs on several machines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kdyno.report import figures
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.store.verdict import Effect, StratumEffect, Verdict
+
+HEADING = "effects by machine"
+NOTE = "intervals are not corrected for their number; machines of fewer than six blocks have none"
+_TITLE = "Effects by machine"
+
+
+@dataclass(frozen=True)
+class _Row:
+    effect: Effect
+    kind: Literal["all", "CPU", "machine"]
+    of: StratumEffect
+
+
+def grid(verdict: Verdict) -> Grid | None:
+    """For each effect the common one, then by CPU model, then by machine; None for one machine."""
+    found = []
+    for it in verdict.effects:
+        if it.strata is None:
+            continue
+        common = StratumEffect(stratum="all together", ratio=it.ratio, ci=it.ci, blocks=it.blocks)
+        found.append(_Row(it, "all", common))
+        found += [_Row(it, "CPU", each) for each in it.strata.cpu_models]
+        found += [_Row(it, "machine", each) for each in it.strata.machines]
+    return Grid(_COLUMNS, found, _TITLE, id="strata-table") if found else None
+
+
+def span(it: Effect) -> tuple[StratumEffect, StratumEffect, float]:
+    """(smallest, largest, largest ÷ smallest) of an effect that has strata: of the CPU models
+    where there are several, else of the machines."""
+    assert it.strata is not None
+    found = sorted(it.strata.cpu_models or it.strata.machines, key=lambda each: each.ratio or 1.0)
+    return found[0], found[-1], (found[-1].ratio or 1.0) / (found[0].ratio or 1.0)
+
+
+def _ratio(it: _Row) -> Cell:
+    return Cell(figures.effect(it.of.ratio), it.of.ratio) if it.of.ratio is not None else Cell()
+
+
+def _interval(it: _Row) -> Cell:
+    ci = it.of.ci
+    return Cell(figures.interval(ci), ci[0]) if ci is not None else Cell()
+
+
+def _differs(it: _Row) -> str:
+    strata = it.effect.strata
+    if it.kind != "all" or strata is None or strata.p_value is None:
+        return ""
+    return "differs" if strata.differs else "no difference seen"
+
+
+_COLUMNS = (
+    Column("variant", lambda it: it.effect.variant if it.kind == "all" else "", "name"),
+    Column("case", lambda it: it.effect.case if it.kind == "all" else "", "name"),
+    Column("machine", lambda it: it.of.stratum, "name"),
+    Column("effect", _ratio, "effect"),
+    Column("interval", _interval, "number", worth=1),
+    Column("blocks", lambda it: it.of.blocks, "number", quiet=True, worth=2),
+    Column("by machine", _differs),
+)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""Runs on several machines: put together, judged by machine, and told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import Kdyno, kdyno  # noqa: F401  # fixture
+from site_runs import at_once, small
+
+from kdyno.errors import UsageError
+from kdyno.judge.again import Otherwise, judge_again
+from kdyno.report import markdown, terminal
+from kdyno.report.evidence import gather
+from kdyno.report.html.page import page
+from kdyno.report.wording import worded
+from kdyno.stats.strata import heterogeneity
+from kdyno.store.boot import BootRecord
+from kdyno.store.join import join
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+
+AMD, INTEL = "AMD EPYC", "Intel Xeon"
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once(monkeypatch)
+
+
+def on(
+    runs: Path, effects: Mapping[str, float], cpus: Sequence[str] = (AMD, AMD, INTEL)
+) -> list[Run]:
+    """A run on each machine: name → its effect; each is as fast as it likes."""
+    found = []
+    for day, (name, effect) in enumerate(effects.items()):
+        run = small(runs, day, level=1.0 + 3.0 * day, effect=effect, cpu=cpus[day], blocks=8)
+        path = run.path / "manifest.json"
+        about = json.loads(path.read_text())
+        about["host"]["machine_id"] = name
+        about["images"] = {"stock": "a", "mine": "b"}
+        path.write_text(json.dumps(about))
+        found.append(run)
+    return found
+
+
+def judged(runs: Sequence[Run], into: Path) -> tuple[Run, Verdict]:
+    with join(runs, into) as writer:
+        verdict, manifest = judge_again(writer.run, Otherwise())
+        verdict = worded(verdict, manifest)
+        writer.save_verdict(verdict)
+        return writer.run, verdict
+
+
+def test_machines_that_agree(tmp_path: Path) -> None:
+    runs = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02, "cc": 1.02})
+    run, verdict = judged(runs, tmp_path / "joined")
+    pipe = verdict.effects[0]
+    assert (pipe.verdict, pipe.blocks) == ("faster", 24)
+    assert pipe.ratio == pytest.approx(1.02, abs=0.001)
+    assert pipe.strata is not None and not pipe.strata.differs
+    names = [f"{AMD} aa", f"{AMD} bb", f"{INTEL} cc"]
+    assert [(it.stratum, it.blocks) for it in pipe.strata.machines] == [(it, 8) for it in names]
+    assert [(it.stratum, it.blocks) for it in pipe.strata.cpu_models] == [(AMD, 16), (INTEL, 8)]
+    assert all(it.ci is not None and it.ci[0] > 1.01 for it in pipe.strata.machines)
+    assert [it for it in verdict.flags if it.kind == "differs-by-machine"] == []
+    assert "differs by machine" not in verdict.answer
+    manifest = run.manifest()
+    assert list(manifest.machines) == names and manifest.joined == tuple(it.name for it in runs)
+    assert manifest.host["cpu_model"] == f"{AMD} + {INTEL}" and "machine_id" not in manifest.host
+    assert manifest.state == "finished" and verdict.boots == {"stock": 24, "mine": 24}
+
+
+def test_machines_that_differ(tmp_path: Path) -> None:
+    runs = on(tmp_path / "runs", {"aa": 1.04, "bb": 1.04, "cc": 0.98})
+    run, verdict = judged(runs, tmp_path / "joined")
+    pipe = verdict.effects[0]
+    assert pipe.strata is not None and pipe.strata.differs
+    assert pipe.strata.p_value is not None and pipe.strata.p_value < 1e-6
+    assert pipe.strata.i_squared is not None and pipe.strata.i_squared > 0.9
+    flag = next(it for it in verdict.flags if it.kind == "differs-by-machine")
+    assert (flag.suite, flag.case, flag.variant) == ("unixbench", "pipe", "mine")
+    assert "% on Intel Xeon, +4.0" in flag.text and "% on AMD EPYC" in flag.text
+    assert "differs by machine (−" in verdict.answer and "1 more effect" in verdict.answer
+    shown = terminal.text(verdict, 120)
+    assert "effects by machine" in shown and f"{INTEL} cc" in shown and "all together" in shown
+    text = markdown.export(verdict)
+    assert "Effects by machine" in text and "- differs-by-machine" in text
+    assert "Effects by machine" in page(gather(run, verdict), light=True)
+    assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:
+    runs = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02}) + on(tmp_path / "more", {"aa": 1.02})
+    later = json.loads((runs[2].path / "manifest.json").read_text())
+    later["created"] = "2026-03-01T00:00:00.000000+00:00"
+    (runs[2].path / "manifest.json").write_text(json.dumps(later))
+    _, verdict = judged(runs, tmp_path / "joined")
+    assert verdict.effects[0].strata is not None
+    machines = verdict.effects[0].strata.machines
+    assert [(it.stratum, it.blocks) for it in machines] == [(f"{AMD} aa", 16), (f"{AMD} bb", 8)]
+    assert verdict.effects[0].strata.cpu_models == ()
+
+
+def test_one_machine_has_no_strata(tmp_path: Path) -> None:
+    run = on(tmp_path / "runs", {"aa": 1.02})[0]
+    verdict, _ = judge_again(run, Otherwise())
+    assert verdict.effects[0].strata is None
+    assert "effects by machine" not in terminal.text(verdict, 120)
+
+
+def test_boots_come_along_and_the_same_runs_make_the_same_run(tmp_path: Path) -> None:
+    runs = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02})
+    joined, _ = judged(runs, tmp_path / "joined")
+    again, _ = judged(runs, tmp_path / "joined")
+    boots = [it for it in joined.boots() if isinstance(it, BootRecord)]
+    assert [it.index for it in boots] == list(range(32))
+    assert [it.block for it in boots] == [at // 2 for at in range(32)]
+    assert {it.job.machine for it in boots[:16]} == {f"{AMD} aa"}
+    first = [it for it in runs[1].boots() if isinstance(it, BootRecord)]
+    assert [it.samples for it in boots[16:]] == [it.samples for it in first]
+    mine, other = joined.manifest(), again.manifest()
+    assert (mine.created, mine.seed) == (other.created, other.seed)
+
+
+def test_what_is_not_joined(tmp_path: Path) -> None:
+    one, two = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02})
+    into = tmp_path / "joined"
+    other = small(tmp_path / "runs", 5, question="Another?")
+    joined, _ = judged([one, two], into)
+    for runs, says in [
+        ([one], "two runs or more"),
+        ([one, one], "is the same run as"),
+        ([one, other], "differ in more than where they ran: the kernels of the one are not"),
+        ([joined, one], "was put together itself"),
+    ]:
+        with pytest.raises(UsageError, match=says):
+            join(runs, into)
+    assert [it.name for it in into.iterdir() if not it.name.startswith(".")] == [joined.name]
+
+
+def test_the_verb(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
+    runs = on(tmp_path / "runs", {"aa": 1.04, "bb": 1.04, "cc": 0.98})
+    said = kdyno("join", *(it.name for it in runs))
+    assert said.status == 0 and "effects by machine" in said.out
+    assert kdyno("join", *(it.name for it in runs), "--fail-on", "slower").status in (0, 10)
+    said = kdyno("run", "--resume", "last")
+    assert said.status == 2 and "was put together from others" in said.err
+    assert kdyno("join", "last", "zzz").status == 2
+
+
+def test_the_test_of_heterogeneity() -> None:
+    """Against scipy's own example and by hand: two groups far apart, and none."""
+    dice = np.random.default_rng(1)
+    near = [dice.normal(0, spread, 10) for spread in (0.01, 0.04, 0.02)]
+    found = heterogeneity(near)
+    assert found is not None and found.p_value > 0.05 and found.strata == 3
+    found = heterogeneity([near[0], near[2] + 0.2, np.zeros(3), np.zeros(10)])
+    assert found is not None and found.strata == 2
+    assert found.p_value < 1e-6 and found.i_squared > 0.9
+    assert heterogeneity([near[0], np.zeros(10)]) is None
+    assert heterogeneity([near[0], near[1][:5]]) is None
+
+
+def test_false_alarms_of_the_test() -> None:
+    """1,000 experiments on 8 equal machines of unequal noise; benchmarks/strata.py does more."""
+    dice = np.random.default_rng(7)
+    alarms = 0
+    for _ in range(1000):
+        sizes, spreads = dice.integers(6, 21, 8), np.exp(dice.uniform(0, np.log(8), 8))
+        found = heterogeneity([dice.normal(0, s, n) for s, n in zip(spreads, sizes, strict=True)])
+        assert found is not None
+        alarms += found.p_value < 0.05
+    assert alarms <= 65  # 50 expected, and two standard errors
