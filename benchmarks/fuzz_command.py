@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 from unittest import mock
-
-import typer
 
 import kdyno.cli.main
 from benchmarks.fuzz_oracles import Finding
@@ -33,7 +29,6 @@ def said_by(words: Sequence[str]) -> tuple[int, str, str]:
             mock.patch.object(sys, "argv", ["kdyno", *words]),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
-            mock.patch.object(kdyno.cli.main, "app", _app()),
             _signals_kept(),
         ):
             status = kdyno.cli.main.main()
@@ -44,13 +39,6 @@ def said_by(words: Sequence[str]) -> tuple[int, str, str]:
         stream.flush()
         said.append(stream.buffer.getvalue().decode("utf-8", "replace"))  # type: ignore[attr-defined]
     return status, said[0], said[1]
-
-
-@functools.cache
-def _app() -> Callable[..., Any]:
-    """The command line, put together once: that is half of what a short verb costs."""
-    made: Callable[..., Any] = typer.main.get_command(kdyno.cli.main.app)
-    return made
 
 
 @contextlib.contextmanager

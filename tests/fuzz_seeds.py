@@ -26,7 +26,10 @@ from kdyno.labs.memcpy.time.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json
 from kdyno.machines.facts import between, look
 from kdyno.report.wording import worded
-from kdyno.store.run import Run, write_run
+from kdyno.store.counts import FOLDER as COUNTS
+from kdyno.store.counts import CaseCounts, Chain, Counted, Function
+from kdyno.store.counts import to_json as counts_json
+from kdyno.store.run import Run, RunWriter, write_run
 
 SMALL = replace(
     DEMO, cases=DEMO.cases[3:8], variants={"mine": 1.03, "nothing": 1.0}, blocks=3, failed=(5,)
@@ -55,6 +58,7 @@ def seed_runs(folder: Path) -> dict[str, Path]:
         exact, judged = run_of(counted(lengths(41)), folder / "exact")
         with write_run(exact.path) as writer:
             writer.save_verdict(judged)
+            _counts(writer)
         factors = _factors(folder / "factors", patch)
     return {
         **{it.path.parent.name: it.path for it in (whole, turns, earlier, exact, factors)},
@@ -94,6 +98,19 @@ def _profiles(run: Run, method: str) -> None:
             if method == "gprof":
                 found = replace(found, stacks=())
             writer.save_file(f"{name}.json", to_json(found).encode(), "profile")
+
+
+def _counts(writer: RunWriter) -> None:
+    """Of the fuzzer's counted run: functions of kernel and program, chains, addresses."""
+    write, entry = ("kernel", "anon_pipe_write"), ("kernel", "entry_SYSCALL_64")
+    functions: dict[Function, float] = {write: 900.0, entry: 400.0, ("user", "main"): 87.0}
+    chains: dict[Chain, float] = {(entry, write): 900.0, (("user", "main"),): 87.0}
+    for name in ("stock", "mine"):
+        found = CaseCounts(
+            "unixbench", "pipe", name, 100, functions, chains, {0xFFFFFFFF81000000: 100}
+        )
+        made = Counted(name, "digest", "QEMU 7.2.22", (found,))
+        writer.save_file(f"{name}.json", counts_json(made), COUNTS)
 
 
 def _factors(folder: Path, patch: pytest.MonkeyPatch) -> Run:
