@@ -15,6 +15,8 @@ struct bench {
     const char *(*supported)(void);       // optional: NULL when it can run here, else why not
     void (*setup)(int argc, char **argv); // optional: argv[0] is the first argument
     void (*body)(uint64_t iterations);    // does exactly this many operations; this is timed
+    void (*again)(void);                  // optional: before each part of fixed work, so that all
+                                          // begin alike; not timed
     void (*cleanup)(void);                // optional: also the place to check results
     int (*helper)(int argc, char **argv); // optional: `kdyno-guest helper NAME ARGS`, for execs
 };

@@ -21,7 +21,9 @@ from kdyno.measure.loop import Loop
 from kdyno.measure.plan import draw_of
 from kdyno.report.terminal import text
 from kdyno.report.wording import worded
+from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.run import Run, create_run
+from kdyno.store.samples import gather
 from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.instructions import UNIT, counted
 from kdyno.suites.score import score_of
@@ -83,11 +85,11 @@ def test_where_no_parts_agree_the_score_is_the_cheapest_for_a_tick_only_adds() -
 def test_work_is_fixed_by_the_baseline_and_written_down(tmp_path: Path) -> None:
     run, _ = run_of(made(lengths(41)), tmp_path)
     cases = {case.case: case for case in run.manifest().cases}
-    # 20 million instructions, in five equal parts.
-    assert cases["pipe"].operations == 14415 and cases["fork"].operations == 170
+    # 20 million instructions, in nine equal parts.
+    assert cases["pipe"].operations == 14418 and cases["fork"].operations == 162
     assert cases["pipe"].unit == UNIT and cases["pipe"].seconds is None
     for boot in boots_of(run):
-        assert [sum(int(n) for n, _ns in it.reps) for it in boot.samples] == [5 * 14415, 5 * 170]
+        assert [sum(int(n) for n, _ns in it.reps) for it in boot.samples] == [5 * 14418, 5 * 162]
 
 
 def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path) -> None:
@@ -193,6 +195,95 @@ def test_a_run_of_counts_goes_on_with_the_same_qemu_or_not_at_all(tmp_path: Path
 def test_two_boots_are_too_few_for_an_exact_verdict(tmp_path: Path) -> None:
     _, verdict = run_of(made(lengths(41), max_boots=2, min_boots=2), tmp_path)
     assert [effect.verdict for effect in verdict.effects] == ["inconclusive"] * 2
+
+
+def once(rule: Rule, **measure: object) -> Bench:
+    return made(rule, exact_boots=1, **measure)
+
+
+def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: Path) -> None:
+    _, verdict = run_of(once(lengths(41)), tmp_path)
+    assert verdict.boots == {"stock": 1, "mine": 1} and verdict.stopped == "precision reached"
+    pipe = by_case(verdict)["pipe"]
+    assert pipe.exact and pipe.blocks == 1 and pipe.verdict == "slower"
+    assert (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(41, abs=1e-3)
+    (flag,) = [it.text for it in verdict.flags if it.kind == "few-boots"]
+    assert flag.startswith("one boot of either kernel decided 2 exact effects: most parts of")
+    assert "the same in most parts of the one boot of either kernel" in text(verdict, 120)
+
+
+def test_after_three_boots_nothing_is_left_to_confirm(tmp_path: Path) -> None:
+    _, verdict = run_of(made(lengths(41)), tmp_path)
+    assert all(it.exact for it in verdict.effects)
+    assert not [it for it in verdict.flags if it.kind == "few-boots"]
+
+
+def test_one_boot_does_not_decide_what_differs_from_part_to_part(tmp_path: Path) -> None:
+    """And what it has decided is not booted again: those boots are the other case's alone."""
+    run, verdict = run_of(once(lengths(41, unsteady=True)), tmp_path)
+    found = by_case(verdict)
+    assert found["pipe"].exact and found["pipe"].blocks == 1
+    assert not found["fork"].exact and found["fork"].blocks >= 8
+    cases = [[it.case for it in boot.samples] for boot in boots_of(run)]
+    assert cases[:2] == [["pipe", "fork"]] * 2
+    assert cases[2:] == [["fork"]] * (len(cases) - 2)
+
+
+def test_a_case_that_is_as_precise_as_wanted_is_not_booted_again(tmp_path: Path) -> None:
+    """Each at its own look, by its width alone; the one that varies more goes on without."""
+
+    def unlike(variant: str, case: str, now_s: float) -> float:
+        drawn = random.Random(f"{variant} {case} {now_s}")
+        return (117759.0 * (1 + drawn.gauss(0, 0.01 if case == "pipe" else 0.03))) / 1e9
+
+    run, verdict = run_of(made(unlike, precision=0.02, max_boots=60), tmp_path)
+    blocks = {it.case: it.blocks for it in verdict.effects}
+    assert blocks["pipe"] == 8 < blocks["fork"] < 60 and verdict.stopped == "precision reached"
+    assert [it.case for it in boots_of(run)[-1].samples] == ["fork"]
+    assert all(it.ci is not None for it in verdict.effects)
+
+
+def test_a_case_that_is_exact_for_one_variant_alone_is_booted_on(tmp_path: Path) -> None:
+    def of_one(variant: str, case: str, now_s: float) -> float:
+        wanders = case == "pipe" and variant == "other"
+        return (1387.0 + (random.Random(now_s).uniform(0, 5) if wanders else 0.0)) / 1e9
+
+    one = bench(
+        of_one, ("stock", "mine", "other"), CASES, metric="instructions", max_boots=4, min_boots=2
+    )
+    run, verdict = run_of(one, tmp_path)
+    exact = {(it.variant, it.case): it.exact for it in verdict.effects}
+    assert exact == {
+        ("mine", "pipe"): True, ("mine", "fork"): True,
+        ("other", "pipe"): False, ("other", "fork"): True,
+    }  # fmt: skip
+    cases = [[it.case for it in boot.samples] for boot in boots_of(run)]
+    assert cases == [["pipe", "fork"]] * 9 + [["pipe"]] * 3
+
+
+def test_a_count_that_another_boot_does_not_confirm_is_not_exact(tmp_path: Path) -> None:
+    """All parts of a boot agree, and boots do not: with one boot that was not seen."""
+
+    def by_boot(variant: str, case: str, now_s: float) -> float:
+        return (1387.0 + (int(now_s / 0.15) if case == "fork" else 0)) / 1e9
+
+    _, verdict = run_of(made(by_boot, max_boots=8), tmp_path)
+    assert not by_case(verdict)["fork"].exact
+
+
+def test_what_is_even_is_more_than_half_of_the_parts_and_three_at_least() -> None:
+    job = BootJob(index=0, block=4, variant="stock")
+    for same, others, even in (
+        (5, 4, True),
+        (4, 5, False),
+        (3, 2, True),
+        (2, 1, False),
+        (9, 0, True),
+    ):
+        reps = ((10, 1000),) * same + tuple((10, 1001 + it) for it in range(others))
+        sample = Sample(suite="s", case="pipe", score=100.0, reps=reps)
+        boot = BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,))
+        assert gather([boot]).even == ({("s", "pipe", "stock"): {4}} if even else {})
 
 
 def test_what_a_count_does_not_decide_stands_beside_the_machines_caveats() -> None:

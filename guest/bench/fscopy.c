@@ -25,6 +25,11 @@ static void body(uint64_t iterations) {
     }
 }
 
+static void again(void) {
+    workfile_rewind(from);
+    workfile_rewind(to);
+}
+
 static void cleanup(void) {
     workfile_check(&shape);
 }
@@ -34,5 +39,6 @@ BENCH(fscopy) = {
     .usage = "BLOCK_BYTES FILE_KIB",
     .setup = setup,
     .body = body,
+    .again = again,
     .cleanup = cleanup,
 };

@@ -21,6 +21,10 @@ static void body(uint64_t iterations) {
     }
 }
 
+static void again(void) {
+    workfile_rewind(file);
+}
+
 static void cleanup(void) {
     workfile_check(&shape);
 }
@@ -30,5 +34,6 @@ BENCH(fsread) = {
     .usage = "BLOCK_BYTES FILE_KIB",
     .setup = setup,
     .body = body,
+    .again = again,
     .cleanup = cleanup,
 };

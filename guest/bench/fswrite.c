@@ -22,6 +22,11 @@ static void body(uint64_t iterations) {
     }
 }
 
+static void again(void) {
+    workfile_rewind(file);
+    at = 0;
+}
+
 static void cleanup(void) {
     workfile_rewind(file);
     if (!workfile_read(&shape, file))
@@ -34,5 +39,6 @@ BENCH(fswrite) = {
     .usage = "BLOCK_BYTES FILE_KIB",
     .setup = setup,
     .body = body,
+    .again = again,
     .cleanup = cleanup,
 };

@@ -13,6 +13,7 @@ from kdyno.errors import KdynoError, UsageError
 from kdyno.verbs.completion import run_names
 from kdyno.verbs.options import (
     Cases,
+    ExactBoots,
     ExperimentFile,
     Extent,
     FailOn,
@@ -62,6 +63,7 @@ def verb(
     extent: Extent,
     interleave: Interleave = None,
     metric: Metric = None,
+    exact_boots: ExactBoots = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Boot a copy of the baseline as well (A/A).")
     ] = False,
@@ -79,6 +81,7 @@ def verb(
         calibrate=calibrate,
         interleave=interleave,
         metric=metric,
+        exact_boots=exact_boots,
         variants=tuple(variant or ()),
         cases=tuple(case or ()),
     )

@@ -54,6 +54,7 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "calibrate",
             "interleave",
             "metric",
+            "exact_boots",
             "insist",
             "apart",
         ),

@@ -153,6 +153,8 @@ class Measure:
     """How the variants of a block alternate: one of INTERLEAVES."""
     metric: str = "time"
     """What is compared: one of METRICS."""
+    exact_boots: int = 3
+    """Boots of each kernel after which counts that agree are exact."""
     insist: bool = False
     """Measure by the metric also what it does not decide; the verdict says so."""
     apart: bool = False

@@ -32,6 +32,7 @@ class Overrides:
     calibrate: bool = False
     interleave: str | None = None
     metric: str | None = None
+    exact_boots: int | None = None
     only_baseline: bool = False
     """Leave the other variants out (A/A alone)."""
     variants: tuple[str, ...] = ()
@@ -87,7 +88,10 @@ def _measure(overrides: Overrides, measure: Measure) -> Measure:
             "max_minutes": QUICK_MINUTES if limit is None else min(limit, QUICK_MINUTES),
             "precision": max(measure.precision, QUICK_PRECISION),
         }
-    for name in ("max_boots", "max_minutes", "precision", "seed", "interleave", "metric"):
+    for name in (
+        *("max_boots", "max_minutes", "precision", "seed", "interleave", "metric"),
+        "exact_boots",
+    ):
         if getattr(overrides, name) is not None:
             changed[name] = getattr(overrides, name)
     for option, given, known in (

@@ -64,6 +64,7 @@ def read_measure(data: object, mistakes: Mistakes) -> Measure:
         calibrate=table.flag("calibrate"),
         interleave=table.word("interleave", INTERLEAVES, Measure.interleave),
         metric=table.word("metric", METRICS, Measure.metric),
+        exact_boots=table.integer("exact_boots", Measure.exact_boots, 1, 100),
         insist=table.flag("insist"),
         apart=table.flag("apart"),
     )

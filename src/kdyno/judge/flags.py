@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from kdyno.judge.pairs import spread_of
+from kdyno.judge.pairs import CONFIRMED_BOOTS, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.groups import machine_spread
@@ -128,6 +128,19 @@ def drifted(data: Samples, question: Question) -> list[Flag]:
         "so this cancels"
     )
     return [Flag(kind="drift", text=text)]
+
+
+def few_boots(claims: Sequence[Judged]) -> list[Flag]:
+    """Exact effects that no boots with other memory and random numbers have confirmed."""
+    few = [each for _, _, each in claims if each.effect.exact and each.effect.n < CONFIRMED_BOOTS]
+    if not few:
+        return []
+    boots = "one boot" if min(it.effect.n for it in few) == 1 else "two boots"
+    text = (
+        f"{boots} of either kernel decided {len(few)} exact effects: most parts of the case agree "
+        "to the last digit, and no boot with other memory and random numbers has confirmed them"
+    )
+    return [Flag(kind="few-boots", text=text)]
 
 
 def failed_boots(data: Samples) -> list[Flag]:

@@ -73,6 +73,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         *question.caveats,
         *([flags.outside_sandbox()] if manifest.host.get("sandbox") is False else []),
         *differing(strata),
+        *flags.few_boots(claims),
         *flags.moved_controls(claims),
         *flags.moved_copies(copies),
         *disturbed.flags(),

@@ -93,19 +93,25 @@ def all_rounds(
             yield block, sign * (after[:count] - before[:count])
 
 
-EXACT_BOOTS = 3
+CONFIRMED_BOOTS = 3
 """Of either kernel, all with the same count: two of them had memory and random numbers drawn."""
 
 
 def is_exact(data: Samples, question: Question, case: CaseInfo, variant: str) -> bool:
-    """Whether both kernels' counts are the same in every boot, so that nothing is estimated."""
+    """Whether both kernels' counts are the same in every boot, so that nothing is estimated.
+
+    With fewer than CONFIRMED_BOOTS in each boot's own parts as well: ``Samples.even``.
+    """
     if not question.counted:
         return False
-    scores = [
-        data.scores.get((case.suite, case.case, name), {}).values()
-        for name in (question.baseline, variant)
-    ]
-    return all(len(own) >= EXACT_BOOTS and len(set(own)) == 1 for own in scores)
+    for name in (question.baseline, variant):
+        key = (case.suite, case.case, name)
+        scores = data.scores.get(key, {})
+        if len(scores) < question.exact_boots or len(set(scores.values())) != 1:
+            return False
+        if len(scores) < CONFIRMED_BOOTS and not scores.keys() <= data.even.get(key, set()):
+            return False
+    return True
 
 
 CLOCK_INSTRUCTIONS = 100

@@ -28,6 +28,8 @@ class Question:
     """What figures of the machine that was measured on do not say."""
     counted: bool = False
     """Instructions are compared; where all boots agree there is nothing to estimate."""
+    exact_boots: int = 3
+    """As many of either kernel at least."""
 
     @classmethod
     def of(cls, manifest: Manifest) -> Question:
@@ -47,6 +49,7 @@ class Question:
             levels={name: tuple(it.levels.items()) for name, it in manifest.variants.items()},
             caveats=machine.caveats,
             counted=asked.metric == "instructions",
+            exact_boots=asked.exact_boots,
         )
 
     @property

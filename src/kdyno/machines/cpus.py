@@ -51,6 +51,12 @@ def first(placement: Placement, count: int = 1) -> Placement:
     return Placement(frozenset(sorted(placement.guest)[-count:]), placement.own)
 
 
+def apart(placement: Placement, number: int) -> Placement:
+    """For guests that time nothing, one CPU each: of all that there are, the highest first."""
+    cpus = sorted(placement.guest | placement.own, reverse=True)
+    return Placement(frozenset({cpus[number % len(cpus)]}), placement.own)
+
+
 @contextmanager
 def measuring(
     what: str, *, wait: bool, tell: Callable[[str], None] = lambda _text: None

@@ -260,17 +260,17 @@ class FakeSession:
         if self._misbehaves(then):
             return
         job = self._plan.job.cases[self._case]
-        each_s = self._each_s()
-        operations = max(1, job.operations or int((job.seconds or 0.5) / 5 / each_s))
+        # A rule by which an operation changes with time does so from part to part.
+        parts_s = [self._each_s(0.001 * part) for part in range(5)]
+        operations = max(1, job.operations or int((job.seconds or 0.5) / 5 / parts_s[0]))
 
         def done() -> None:
-            ns = max(1, round(each_s * operations * 1e9))
             more = {"user_ns": 1, "sys_ns": 1, "calibration_ns": 1, "extra": {}}
-            reps = [[operations, ns]] * 5
+            reps = [[operations, max(1, round(it * operations * 1e9))] for it in parts_s]
             self._say("sample", case=self._case, reps=reps, mono_ns=self._ns(), **more)
             then()
 
-        self._busy(5 * each_s * operations, done)
+        self._busy(sum(parts_s) * operations, done)
 
     def _misbehaves(self, then: Callable[[], None]) -> bool:
         if self._is("die"):
@@ -291,9 +291,9 @@ class FakeSession:
         where = kind == "boot" or (fault is not None and fault.case == self._case)
         return fault is not None and fault.kind == kind and where
 
-    def _each_s(self) -> float:
+    def _each_s(self, later_s: float = 0.0) -> float:
         case = self._plan.job.cases[self._case]
-        return self._machine.rule(self._plan.variant, case.case, self._clock.now_s())
+        return self._machine.rule(self._plan.variant, case.case, self._clock.now_s() + later_s)
 
     def _bye(self) -> None:
         self._say("bye", mono_ns=self._ns(), inside_ns=1)

@@ -11,7 +11,7 @@ from typing import Any
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import NATIVE_COPIES, CacheModel, Variant
 from kdyno.machines import emulator
-from kdyno.machines.cpus import first
+from kdyno.machines.cpus import apart, first
 from kdyno.machines.emulator import Way
 from kdyno.machines.events import Events
 from kdyno.machines.facts import available_bytes
@@ -67,6 +67,7 @@ class Qemu:
         self._way: Way = way_of(setup.asked)
         self.clock = Events()
         self._copies: dict[str, str] = {}
+        self._opened = 0
         for name in setup.images:
             self._program(name)
 
@@ -155,13 +156,17 @@ class Qemu:
         setup = self._setup
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
         cpus = (variant.cpus or setup.cpus) if image.smp else 1
+        placement = first(setup.placement, cpus)
+        if self._way == "count":
+            placement = apart(placement, self._opened)
+            self._opened += 1
         request = QemuBoot(
             emulator=self._emulator,
             way=self._way,
             kernel=image.kernel,
             program=self._program(plan.variant),
             job=plan.job,
-            placement=first(setup.placement, cpus),
+            placement=placement,
             memory_bytes=setup.memory_bytes,
             cmdline=" ".join((*_cleared(variant), variant.cmdline, plan.cmdline)).strip(),
             sandboxed=setup.sandboxed,

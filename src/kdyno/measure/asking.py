@@ -80,5 +80,6 @@ def question_of(experiment: Experiment) -> Asked:
         equivalent=measure.equivalent,
         precision=measure.precision,
         metric=measure.metric,  # type: ignore[arg-type]
+        exact_boots=measure.exact_boots,
         copy_of_baseline=copy_name(experiment.baseline) if measure.calibrate else None,
     )

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from kdyno.command import shown
@@ -13,7 +13,7 @@ from kdyno.judge import disturbance
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
 from kdyno.machines.machine import Machine, Plan
-from kdyno.machines.session import Listener, Outcome, run_to_end
+from kdyno.machines.session import Listener, Outcome, Session, run_to_end
 from kdyno.measure.equipment import Equipment
 from kdyno.measure.sampling import load_flags, samples_of
 from kdyno.measure.undecided import flags_of
@@ -57,6 +57,20 @@ class Bench:
         return tuple(job for job, why in zip(self.jobs, lacking, strict=True) if not why)
 
 
+def without(bench: Bench, done: Collection[tuple[str, str]]) -> Bench:
+    """The same less the cases that need no more boots, by (suite, case)."""
+    kept = [it for it, case in enumerate(bench.cases) if (case.suite, case.name) not in done]
+    lacking = bench.equipment.lacking
+    return replace(
+        bench,
+        cases=tuple(bench.cases[it] for it in kept),
+        jobs=tuple(bench.jobs[it] for it in kept),
+        equipment=replace(
+            bench.equipment, lacking=tuple(lacking[it] for it in kept) if lacking else ()
+        ),
+    )
+
+
 def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
     """What the manifest says of a case, and of its work."""
     return CaseInfo(
@@ -94,6 +108,15 @@ def plan_of(
     )
 
 
+def at_once(bench: Bench) -> int:
+    """How many guests may run at the same time: what is counted is the same beside others."""
+    if not bench.counts:
+        return 1
+    memory = bench.machine.footprint()
+    cpus = len(bench.placement.guest | bench.placement.own)
+    return max(1, min(cpus, memory.available_bytes // max(1, memory.each_bytes)))
+
+
 def boot(bench: Bench, plan: Plan, listener: Listener = lambda _case: None) -> Outcome:
     """One whole boot: every case of the plan, one after the other."""
     return run_to_end(bench.machine.open(plan, listener), bench.machine.clock)
@@ -103,9 +126,33 @@ def measure(
     bench: Bench, name: str, *, index: int, block: int, draw: int = 0
 ) -> tuple[BootRecord, bytes]:
     """Boot variant ``name`` once; the record and the console."""
-    started = now()
-    plan = plan_of(bench, name, draw=draw)
-    outcome = boot(bench, plan)
+    (made,) = measure_together(bench, [name], first_index=index, block=block, draw=draw)
+    return made
+
+
+def measure_together(
+    bench: Bench, names: Sequence[str], *, first_index: int, block: int, draw: int = 0
+) -> list[tuple[BootRecord, bytes]]:
+    """Boot each of these variants once, all at the same time."""
+    plans = [plan_of(bench, name, draw=draw) for name in names]
+    machine, started = bench.machine, now()
+    sessions: list[Session] = []
+    try:
+        for plan in plans:
+            sessions.append(machine.open(plan))
+        while not all(session.ended for session in sessions):
+            machine.clock.wait()
+    finally:
+        outcomes = [session.close() for session in sessions]
+    return [
+        _record(bench, plan, outcome, first_index + at, block, started)
+        for at, (plan, outcome) in enumerate(zip(plans, outcomes, strict=True))
+    ]
+
+
+def _record(
+    bench: Bench, plan: Plan, outcome: Outcome, index: int, block: int, started: str
+) -> tuple[BootRecord, bytes]:
     host = outcome.host
     samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
     disturbed = () if bench.counts else disturbance.flags_of(host)

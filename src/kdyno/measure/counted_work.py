@@ -11,10 +11,10 @@ from kdyno.measure.fixed_work import calibrated, fixed_jobs, key_of
 from kdyno.store.manifest import CaseInfo, Manifest
 
 COUNT_S = 0.02
-"""Of a case, by a clock of one instruction a nanosecond. The guest program does it in five parts
-of 4 million: a tick (every 10 million) falls into two of them, and a variant may be four times as
-quick before the guest program refuses a part as too short."""
-_PARTS = 5
+"""Of a case, by a clock of one instruction a nanosecond. The guest program does it in nine parts
+of 2.2 million: a tick (every 10 million) falls into two of them, so that most are without, and a
+variant may be twice as quick before the guest program refuses a part as too short."""
+_PARTS = 9
 
 
 def with_fixed_work(
@@ -50,5 +50,5 @@ def with_counted_work(bench: Bench, known: Mapping[str, int], told: Callable[[st
 
 
 def _even(operations: int) -> int:
-    """As many in each part."""
-    return max(1, operations // _PARTS) * _PARTS
+    """As many in each part; of those that are long, as few as the time is for."""
+    return operations // _PARTS * _PARTS or max(1, operations)

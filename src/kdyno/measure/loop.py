@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kdyno.judge.judging import raw_effects
+from kdyno.judge.pairs import effect_of
 from kdyno.judge.question import Question
 from kdyno.measure import bench as booting
 from kdyno.measure import group
@@ -81,6 +82,8 @@ class Loop:
     _began_s: float = field(default_factory=time.monotonic)
     _effects: dict[Key, PairedEffect] = field(default_factory=dict)
     _progress: stopping.Progress | None = None
+    _at_once: int = 1
+    """Guests that run at the same time, each with a boot of its own."""
 
     @property
     def boots(self) -> list[BootRecord]:
@@ -88,6 +91,7 @@ class Loop:
 
     def run(self) -> str:
         """Measure to the end; why it stopped, for the verdict."""
+        self._at_once = booting.at_once(self.bench)
         block = self._unfinished_block()
         self._judge_so_far(block)
         while not (why := self._why_stop(block)):
@@ -115,9 +119,11 @@ class Loop:
             self._group(block)
             return
         done = {boot.variant for boot in self.boots if boot.block == block}
-        for name in self.manifest.blocks[block]:
-            if name not in done and self._alive(name):
-                self._boot(block, name)
+        left = [name for name in self.manifest.blocks[block] if name not in done]
+        width = self._at_once
+        open_ = booting.without(self.bench, self._done() if self.bench.counts else set())
+        for at in range(0, len(left), width):
+            self._boots(open_, block, [it for it in left[at : at + width] if self._alive(it)])
 
     def _group(self, block: int) -> None:
         order = [name for name in self.manifest.blocks[block] if self._alive(name)]
@@ -136,11 +142,35 @@ class Loop:
         )
         self._keep(found.boots)
 
-    def _boot(self, block: int, name: str) -> None:
+    def _boots(self, open_: Bench, block: int, names: Sequence[str]) -> None:
+        """open_: with the cases of which more is to be known."""
+        if not names:
+            return
         index = self.past.next_index()
-        self.show(self._status(block, name, ""))
+        self.show(self._status(block, " and ".join(names), ""))
         draw = self._draw(block)
-        self._keep([booting.measure(self.bench, name, index=index, block=block, draw=draw)])
+        made = booting.measure_together(open_, names, first_index=index, block=block, draw=draw)
+        self._keep(made)
+
+    def _done(self) -> set[tuple[str, str]]:
+        """(suite, case) that need no more boots: exact, or as precise as wanted, for every variant
+        alive."""
+        question, data = self.question, self.samples()
+        names = [it for it in question.names if it != question.baseline and self._alive(it)]
+        effects = {
+            (case.suite, case.case): [effect_of(data, question, case, name) for name in names]
+            for case in question.cases
+        }
+        open_ = sum(not it.exact for own in effects.values() for it in own)
+        return {
+            case
+            for case, own in effects.items()
+            if own and all(it.exact or self._precise(it, open_) for it in own)
+        }
+
+    def _precise(self, effect: PairedEffect, effects: int) -> bool:
+        measure = self.bench.experiment.measure
+        return stopping.precise(effect, effects, measure.precision, measure.min_boots)
 
     def _draw(self, block: int) -> int:
         """What perturbs a block, by `plan.draw_of`; 0: nothing does.
@@ -235,6 +265,7 @@ class Loop:
     def _spent_s(self) -> float:
         """Seconds of measuring so far, those before an interruption included."""
         alone_s = sum(boot.host.wall_s or 0.0 for boot in self.boots if not boot.host.group_s)
+        alone_s /= min(self._at_once, len(self.bench.variants))
         groups = {boot.block: boot.host.group_s for boot in self.boots if boot.host.group_s}
         return alone_s + sum(groups.values())
 

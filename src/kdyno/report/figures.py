@@ -46,6 +46,13 @@ def exact(ratio: float | None) -> str:
     return percent(value / 100.0, decimals=min(places - 1, 9))
 
 
+def exact_because(boots: int) -> str:
+    """What exact means, where an effect rests on so many boots of either kernel at least."""
+    if boots == 1:
+        return "counted, and the same in most parts of the one boot of either kernel"
+    return "counted, and the same in every boot of either kernel"
+
+
 def size(ratio: float | None) -> str:
     """The same without a sign, after "by": ``10.0 %``, or ``a factor of 12.3``."""
     if ratio is not None and _LARGE <= ratio < math.inf:

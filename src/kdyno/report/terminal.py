@@ -188,7 +188,8 @@ def _legend(verdict: Verdict, effects: list[Effect]) -> list[tuple[str, str]]:
     if any(it.verdict == "inconclusive" and it.predicted_blocks for it in effects):
         lines.append(("(n)", "about n blocks would settle it"))
     if any(it.exact for it in effects):
-        lines.append(("exact", "counted, and the same in every boot of either kernel"))
+        boots = min(it.blocks for it in effects if it.exact)
+        lines.append(("exact", figures.exact_because(boots)))
     if any(it.apart for it in effects):
         lines.append(("(±n)", apart.NOTE))
     if any(it.functions for it in effects):

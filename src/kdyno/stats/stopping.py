@@ -108,6 +108,16 @@ def enough(
     )
 
 
+def precise(effect: PairedEffect, effects: int, precision: float, asked_minimum: int) -> bool:
+    """Whether this effect alone, of so many, needs no more blocks: by its width, at a look.
+
+    The rule of ``enough`` for one effect, where blocks can go on without it.
+    """
+    minimum = minimum_blocks(effects, effect.confidence, asked_minimum)
+    width = effect.half_width
+    return width is not None and width <= math.log1p(precision) and is_look(effect.n, minimum)
+
+
 def settled(blocks: int) -> Progress:
     """For a run in which nothing is estimated: its counts agree in every block."""
     return Progress(True, blocks, blocks, 0.0, blocks)

@@ -70,6 +70,8 @@ class Asked(Record):
     """Name of the variant that is the baseline once more (A/A)."""
     metric: Literal["time", "instructions", "cycles-estimated"] = "time"
     """What was compared. Counts that agree in all boots are exact."""
+    exact_boots: Annotated[int, Field(ge=1, le=100)] = 3
+    """Of either kernel, after which they are; 1: what most parts of the boot agree in."""
 
 
 class Manifest(Record):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,9 @@ class Samples:
     waited: dict[Key, dict[int, bytes]] = field(default_factory=dict)
     """Key → block → for each of ``rounds`` 1 where the guest waited for the CPU in it, else 0. Only
     where the host counted the CPU time of turns."""
+    even: dict[Key, set[int]] = field(default_factory=dict)
+    """Key → blocks in which more than half of the case's repetitions, and three at least, are the
+    same to the last digit: a count then has no state in it that changes from one to the next."""
     apart: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
     """Key → figure → its value in each boot: what a counted operation is made of."""
     machines: dict[int, str] = field(default_factory=dict)
@@ -88,6 +91,8 @@ class Gathering:
                 found.missing.setdefault(key, Counter())[reason[:500]] += 1
             else:
                 found.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
+                if _even(sample.reps):
+                    found.even.setdefault(key, set()).add(boot.block)
                 for name, value in sample.extra.items():
                     if name.startswith(APART) and isinstance(value, float):
                         own = found.apart.setdefault(key, {})
@@ -107,6 +112,7 @@ class Gathering:
             scores=self._found.scores,
             rounds=self._found.rounds,
             waited=self._found.waited,
+            even=self._found.even,
             apart=self._found.apart,
             machines=self._found.machines,
             missing=self._found.missing,
@@ -116,6 +122,14 @@ class Gathering:
             last_index=self._last_index,
             damaged=tuple(self._damaged),
         )
+
+
+_FEWEST_EVEN = 3
+
+
+def _even(reps: Sequence[tuple[float, float]]) -> bool:
+    times = Counter(reps).most_common(1)
+    return bool(times) and times[0][1] >= max(_FEWEST_EVEN, len(reps) // 2 + 1)
 
 
 def _log_rate(operations: float, ns: float) -> float:

@@ -107,6 +107,16 @@ Metric = Annotated[
 Push = Annotated[
     bool, typer.Option("--push", help="Put the run into the store that KDYNO_STORE names.")
 ]
+ExactBoots = Annotated[
+    int | None,
+    typer.Option(
+        "--exact-boots",
+        metavar="N",
+        min=1,
+        max=100,
+        help="Boots of each kernel after which counts that agree are exact (3).",
+    ),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Go ahead with an experiment of very many kernels.")
 ]

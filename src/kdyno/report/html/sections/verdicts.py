@@ -55,7 +55,8 @@ def _legend(items: list[Effect], verdict: Verdict) -> Html:
     if any(it.noise_floor is not None for it in items):
         lines.append("Noise floor: how far the baseline differs from its own copy.")
     if any(it.exact for it in items):
-        lines.append("Exact: counted, and the same in every boot of either kernel.")
+        boots = min(it.blocks for it in items if it.exact)
+        lines.append(f"Exact: {figures.exact_because(boots)}.")
     if any(it.control for it in items):
         lines.append("Control: does not depend on the kernel and should not move.")
     return tag("p", " ".join(lines), class_="legend") if lines else Html("")
