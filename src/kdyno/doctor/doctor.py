@@ -12,6 +12,7 @@ from pathlib import Path
 from kdyno import sandbox, whole
 from kdyno.command import capture
 from kdyno.doctor.needs import INSTALL, SUITE_NEEDS, Finding, Need, packages, program
+from kdyno.kernels.compiler import DEBIAN, missing_clang
 from kdyno.machines import emulator
 from kdyno.paths import cache_root, data_root
 
@@ -104,6 +105,13 @@ NEEDS: tuple[Need, ...] = (
             "suse": "gcc-32bit glibc-devel-static-32bit",
         },
         _links("-m32", "-static"),
+    ),
+    Need(
+        "clang",
+        'for compiler = "clang"',
+        False,
+        packages("clang", debian=DEBIAN, ubuntu="clang"),
+        missing_clang,
     ),
     Need(
         "QEMU",

@@ -36,6 +36,78 @@ class Compiler:
         return line
 
 
+_VERSION = re.compile(r"version ([0-9]+)\.([0-9]+)\.([0-9]+)")
+_WANTED = Path("scripts/min-tool-version.sh")
+_NEWEST = 40
+"""A clang-N beyond this is not looked for."""
+DEBIAN = "clang-19"
+"""Debian 12's newest."""
+
+Version = tuple[int, ...]
+
+TODAYS: Version = (17, 0, 1)
+"""The oldest clang that Linux 7.3 is built with."""
+
+
+def for_tree(name: str, tree: Path) -> Compiler:
+    """``identify``, with a clang that is new enough for the kernel source at ``tree``.
+
+    "clang" is the newest clang-N that the machine has where plain clang is too old, or not there.
+    UsageError with the way out where none will do.
+    """
+    least = _least_clang(tree) if name.startswith("clang") else None
+    if least is None:
+        return identify(name)
+    tried = (name, *_versioned()) if name == "clang" else (name,)
+    found = [identify(it) for it in tried if shutil.which(it)]
+    for compiler in found:
+        if (_version_of(compiler) or least) >= least:
+            return compiler
+    if not found and name != "clang":
+        return identify(name)  # which says what is there
+    there = found[0].version if found else "no clang on PATH"
+    raise UsageError(
+        f"compiler {name!r}: this kernel wants clang {'.'.join(map(str, least))} or later; here: "
+        f"{there}. On Debian: apt-get install --no-install-recommends {DEBIAN}"
+    )
+
+
+def _versioned() -> tuple[str, ...]:
+    """clang-N of this machine, the newest first."""
+    names = (f"clang-{number}" for number in range(_NEWEST, 10, -1))
+    return tuple(name for name in names if shutil.which(name))
+
+
+def missing_clang() -> str | None:
+    """For doctor, which knows no tree: None where a clang is there that today's kernels take."""
+    found = [identify(it) for it in ("clang", *_versioned()) if shutil.which(it)]
+    if not found:
+        return "no clang on PATH"
+    newest = max(found, key=lambda it: _version_of(it) or ())
+    if (_version_of(newest) or TODAYS) >= TODAYS:
+        return None
+    return f"{newest.version}, and Linux 7 wants {TODAYS[0]} or later"
+
+
+def _version_of(compiler: Compiler) -> Version | None:
+    found = _VERSION.search(compiler.version)
+    return tuple(map(int, found.groups())) if found else None
+
+
+def _least_clang(tree: Path) -> Version | None:
+    """The oldest that the tree's own build takes for this machine's kernels; None: it does not say.
+
+    Of several, for other architectures, the oldest.
+    """
+    try:
+        script = (tree / _WANTED).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    part = re.search(r"^llvm\)(.*?);;", script, re.MULTILINE | re.DOTALL)
+    said = re.findall(r"echo ([0-9]+)\.([0-9]+)\.([0-9]+)", part[1]) if part else []
+    return min((tuple(map(int, it)) for it in said), default=None)
+
+
 @functools.cache
 def identify(name: str) -> Compiler:
     """Find ``name`` on PATH; UsageError with the compilers that are there otherwise."""

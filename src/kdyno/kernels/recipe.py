@@ -15,7 +15,7 @@ from kdyno.kernels import changes as changing
 from kdyno.kernels import foreign
 from kdyno.kernels.arch import Arch, arch
 from kdyno.kernels.changes import Changes
-from kdyno.kernels.compiler import Compiler, identify
+from kdyno.kernels.compiler import Compiler, for_tree
 from kdyno.kernels.config import Wish, wishes
 from kdyno.kernels.routines.routine import (
     PAGES,
@@ -121,7 +121,7 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
         changes=changing.of_variant(tree.path, patches, placed, variant.file_cflags),
         cflags=" ".join(variant.cflags.split()),
         file_cflags=variant.file_cflags,
-        compiler=identify(variant.compiler),
+        compiler=for_tree(variant.compiler, tree.path),
         foreign=foreign.parts(replace(variant, patches=patches), tree, routines, wanted),
     )
 
