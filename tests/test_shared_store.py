@@ -249,7 +249,7 @@ def test_many_boots_are_several_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     whole = pack(run.path)
     monkeypatch.setattr("kdyno.store.database.pack._PART_BYTES", 4000)
     packed = pack(run.path)
-    assert len(packed.parts) == 3 and packed.digest == whole.digest
+    assert len(packed.parts) >= 3 and packed.digest == whole.digest
     into = tmp_path / "into"
     written = [unpack(part, into) for part in packed.parts]
     assert files(into) == files(run.path)
