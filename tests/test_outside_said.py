@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from synthetic_run import DEMO, make
@@ -39,9 +38,9 @@ SAID = {
 NOT_IN_TEXT = {"png", "parquet"}
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    made = make(tmp_path / "runs", replace(DEMO, blocks=6), monkeypatch)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    made = make(tmp_path_factory.mktemp("outside") / "runs", replace(DEMO, blocks=6))
     with write_run(made.path) as writer:
         for name in ("stock", "mine"):
             of = replace(profile(name, 1.0), notes=("no counters", OUTSIDE))
@@ -49,7 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return made
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def evidence(run: Run) -> Evidence:
     judged = run.verdict()
     assert judged is not None
@@ -91,12 +90,13 @@ def test_a_parquet_table_has_it_in_every_row(evidence: Evidence) -> None:
     assert column and all("no-sandbox" in kinds for kinds in column)
 
 
-def test_the_terminal_the_list_and_a_comparison_say_it(evidence: Evidence, tmp_path: Path) -> None:
+def test_the_terminal_the_list_and_a_comparison_say_it(evidence: Evidence) -> None:
     assert "measured without the sandbox" in " ".join(terminal.text(evidence.verdict, 80).split())
     assert evidence.run is not None
     assert "without the sandbox" in summarize(evidence.run)[0].reason
-    other = make(tmp_path / "runs", replace(DEMO, blocks=7))
-    assert len(list_runs(tmp_path / "runs")) == 2
+    runs = evidence.run.path.parent
+    other = make(runs, replace(DEMO, blocks=7))
+    assert len(list_runs(runs)) == 2
     said = [flag.text for flag in compare([evidence.run, other]).flags if flag.kind == "no-sandbox"]
     assert len(said) == 1 and said[0].startswith(f"{evidence.run.name}: measured without")
 
