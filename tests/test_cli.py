@@ -52,6 +52,19 @@ def test_help_names_every_verb_and_the_exit_statuses(kdyno: Kdyno) -> None:
     assert nothing.status == 2 and nothing.err == said.out
 
 
+@pytest.mark.parametrize("words", [(), ("memcpy",), *((verb,) for verb in VERBS)])
+def test_help_is_in_whole_sentences_and_in_no_types_of_python(
+    kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = kdyno(*words, "--help").out.split("Examples:\n")[0]
+    options = said.split("Options:\n")[1]
+    cut = re.findall(r"^.*\.\.\.$", options, re.M)
+    assert cut == [], "the first sentence of a verb's help fits a line of 80 characters"
+    assert not re.search(r"<(?:str|int|float|list|path)\b", options), "metavar is missing"
+    assert "<" not in said.partition("Arguments:\n")[2].partition("Options:\n")[0]
+
+
 def test_a_dataclass_of_options_is_one_parameter() -> None:
     def verb(before: int = 1, *, extent: Extent, after: str = "x") -> int:
         return before if after == "y" and extent == Extent(quick=True, seed=7) else 0

@@ -21,7 +21,7 @@ def verb(
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
-    """Build the kernels of an experiment; what was built before is not built again."""
+    """Build the kernels of an experiment. What was built before is not built again."""
     from kdyno import sandbox
     from kdyno.experiment.overrides import Overrides, apply
     from kdyno.measure.builder import build_all, check

@@ -30,7 +30,7 @@ def verb(
     case: Cases = None,
     working: Working,
 ) -> int:
-    """Measure the baseline against an identical copy (A/A): this machine's noise floor."""
+    """Measure the baseline against its copy (A/A): the noise floor."""
     overrides = extent.overrides(
         calibrate=True,
         only_baseline=True,

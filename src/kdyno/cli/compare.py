@@ -26,7 +26,7 @@ def verb(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN...",
+            metavar="RUN",
             help="Runs (path, name or last; the first is the baseline), or published:NAME.",
         ),
     ],
@@ -54,7 +54,7 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Compare runs that lie apart, two variants of one run, or a published experiment with today.
+    """Compare runs, variants of a run, or a published experiment.
 
     Runs that lie apart were not measured in turns, so the rule for them is stricter. Variants of
     one run were.

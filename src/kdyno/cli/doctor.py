@@ -10,7 +10,7 @@ EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json -"
 
 
 def verb(json: Json = None) -> int:
-    """Show what this machine has and lacks for kdyno, and how to install the rest."""
+    """Show what this machine lacks for kdyno, and how to install it."""
     from kdyno.doctor.doctor import examine, install_line, suites_line, this_family
 
     check_writable(json)

@@ -18,19 +18,17 @@ EXAMPLES = "Examples: kdyno join 3f2a 81bc 90d1 | kdyno join 3f2a 81bc --push"
 def verb(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN...", help="Runs: path, name, or last.", autocompletion=run_names
-        ),
+        typer.Argument(metavar="RUN", help="Runs: path, name, or last.", autocompletion=run_names),
     ],
     fail_on: FailOn = None,
     push: Push = False,
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Make one run of runs of the same kernels on several machines, and judge it.
+    """Make one run of runs on several machines, and judge it.
 
-    The verdict says what the effect is on each machine and each model of CPU, and whether they
-    agree. The runs themselves stay as they are.
+    They are runs of the same kernels. The verdict says what the effect is on each machine and
+    each model of CPU, and whether they agree. The runs themselves stay as they are.
     """
     from kdyno.judge.again import Otherwise, judge_again
     from kdyno.report import gate

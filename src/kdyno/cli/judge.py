@@ -40,9 +40,7 @@ LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
 def verb(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN...", help="Runs: path, name, or last.", autocompletion=run_names
-        ),
+        typer.Argument(metavar="RUN", help="Runs: path, name, or last.", autocompletion=run_names),
     ],
     precision: Annotated[
         str | None,
@@ -63,7 +61,7 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Judge stored runs again, by today's rule; the first verdict stays beside the new one.
+    """Judge stored runs again, by today's rule. The first verdict stays beside the new one.
 
     A run of the shared store stays there as it is, unless --push puts the new verdict there.
     """

@@ -50,7 +50,7 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """List cases, memory routines, fragments of configurations, experiments, articles or runs.
+    """List cases, routines, fragments, experiments, articles or runs.
 
     Runs are those of the folder and of the store that KDYNO_STORE names.
     """

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperArgument
 
 from kdyno import __version__
 from kdyno.cli import (
@@ -143,7 +144,18 @@ def _say_usage(problem: typer.TyperException) -> None:
 @cache
 def command() -> Callable[..., Any]:
     """What ``app`` describes, made once for all calls in this process."""
-    return typer.main.get_command(app)
+    made = typer.main.get_command(app)
+    _untyped(made)
+    return made
+
+
+def _untyped(made: Any) -> None:
+    """Without the types in Python that typer's help puts behind arguments."""
+    for parameter in made.params:
+        if isinstance(parameter, TyperArgument):
+            vars(parameter)["display_type_rich"] = lambda ctx: None
+    for each in getattr(made, "commands", {}).values():
+        _untyped(each)
 
 
 def main() -> int:

@@ -18,9 +18,7 @@ EXAMPLES = "Examples: kdyno push last | kdyno push 3f2a 81bc | kdyno push --upgr
 def verb(
     what: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RUN]...", help="Runs: path, name, or last.", autocompletion=run_names
-        ),
+        typer.Argument(metavar="RUN", help="Runs: path, name, or last.", autocompletion=run_names),
     ] = None,
     upgrade: Annotated[
         bool,
@@ -29,7 +27,7 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Put runs into the store that KDYNO_STORE names, for everybody who uses it.
+    """Put runs into the store that KDYNO_STORE names.
 
     A run is put there whole or not at all, and once: pushed again, only what is new of it is.
     """

@@ -69,7 +69,7 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Show what a run says, as a table or exported; or all runs, as a site."""
+    """Show a run as a table or exported, or all runs as a site."""
     import sys
 
     from kdyno.cli.report import write_site

@@ -21,7 +21,7 @@ LOOK_EVERY_S = 2.0
 def verb(
     port: Annotated[
         int,
-        typer.Option("--port", min=0, max=65535, help="Port; 0 takes any free one."),
+        typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes any free one."),
     ] = PORT,
     bind: Annotated[
         str,
@@ -37,7 +37,7 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Show all runs in a browser, and what changes in them, until Ctrl-C.
+    """Show all runs in a browser, as they change, until Ctrl-C.
 
     Those of the store that KDYNO_STORE names, unless --runs names a folder.
     """

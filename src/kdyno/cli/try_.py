@@ -25,7 +25,7 @@ def verb(
     command: Annotated[
         list[str],
         typer.Argument(
-            metavar="-- COMMAND...",
+            metavar="-- COMMAND",
             help="Any command line; it runs in this folder, which it sees read-only.",
         ),
     ],
@@ -41,7 +41,8 @@ def verb(
         ),
     ] = None,
     source: Annotated[
-        str, typer.Option("--source", help="Kernel source, as in an experiment file.")
+        str,
+        typer.Option("--source", metavar="SOURCE", help="Kernel source, as in an experiment file."),
     ] = "debian:linux-source-7.3",
     figure: Annotated[
         str | None,
@@ -51,23 +52,32 @@ def verb(
             help="The figure in what the command prints, one group; else its time is the figure.",
         ),
     ] = None,
-    unit: Annotated[str, typer.Option("--unit", help="Unit of the figure.")] = "",
+    unit: Annotated[str, typer.Option("--unit", metavar="UNIT", help="Unit of the figure.")] = "",
     better: Annotated[
-        str, typer.Option("--better", help="higher or lower; without it, lower.")
+        str,
+        typer.Option(
+            "--better",
+            metavar="higher|lower",
+            help="Which figure is the good one; without it, lower.",
+        ),
     ] = "",
-    cpus: Annotated[int, typer.Option("--cpus", min=1, help="CPUs of the guest.")] = 1,
+    cpus: Annotated[int, typer.Option("--cpus", metavar="N", min=1, help="CPUs of the guest.")] = 1,
     memory: Annotated[
-        str, typer.Option("--memory", help="Memory of the guest [1G; 512M in QEMU].")
+        str,
+        typer.Option("--memory", metavar="SIZE", help="Memory of the guest [1G; 512M in QEMU]."),
     ] = "",
     machine: Annotated[
-        str, typer.Option("--machine", help="uml, or qemu: a native kernel.")
+        str,
+        typer.Option(
+            "--machine", metavar="uml|qemu", help="User Mode Linux, or a native kernel in QEMU."
+        ),
     ] = "uml",
     metric: Metric = None,
     *,
     extent: Extent,
     working: Working,
 ) -> int:
-    """Time any command of your own in several kernels, without an experiment file."""
+    """Time a command of your own in several kernels. It needs no experiment file."""
     from kdyno.errors import UsageError
     from kdyno.experiment import loader
     from kdyno.measure.commands import Trial, experiment_text

@@ -47,7 +47,8 @@ FailOn = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("-j", "--jobs", min=1, help="Parallel jobs of a kernel build.")
+    int | None,
+    typer.Option("-j", "--jobs", metavar="N", min=1, help="Parallel jobs of a kernel build."),
 ]
 Refresh = Annotated[
     bool, typer.Option("--refresh", help="Look for newer packages and branches of the sources.")
@@ -75,19 +76,28 @@ Quick = Annotated[
     typer.Option("--quick", help="A first impression: 0.2 s a case, 12 boots, 2 minutes at most."),
 ]
 Seconds = Annotated[
-    float | None, typer.Option("--seconds", min=0.05, help="Seconds per case and boot.")
+    float | None,
+    typer.Option("--seconds", metavar="SECONDS", min=0.05, help="Seconds per case and boot."),
 ]
 MaxBoots = Annotated[
-    int | None, typer.Option("--max-boots", min=1, help="Boots of each variant, at most.")
+    int | None,
+    typer.Option("--max-boots", metavar="N", min=1, help="Boots of each variant, at most."),
 ]
 MaxMinutes = Annotated[
-    float | None, typer.Option("--max-minutes", min=0.05, help="Minutes of measuring, at most.")
+    float | None,
+    typer.Option(
+        "--max-minutes", metavar="MINUTES", min=0.05, help="Minutes of measuring, at most."
+    ),
 ]
 Precision = Annotated[
     str | None,
-    typer.Option("--precision", help='Half-width at which measuring stops, such as "0.5%".'),
+    typer.Option(
+        "--precision", metavar="SHARE", help='Half-width at which measuring stops, such as "0.5%".'
+    ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the order of boots.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of the order of boots.")
+]
 Interleave = Annotated[
     str | None,
     typer.Option(

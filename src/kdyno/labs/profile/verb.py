@@ -65,12 +65,19 @@ def verb(
         ),
     ] = None,
     boots: Annotated[
-        int, typer.Option("--boots", min=1, max=1000, help="Profiled boots of each variant.")
+        int,
+        typer.Option(
+            "--boots", metavar="N", min=1, max=1000, help="Profiled boots of each variant."
+        ),
     ] = 6,
     seconds: Annotated[
         float,
         typer.Option(
-            "--seconds", min=0.05, max=3600, help="Work: what the baseline does in this time."
+            "--seconds",
+            metavar="SECONDS",
+            min=0.05,
+            max=3600,
+            help="Work: what the baseline does in this time.",
         ),
     ] = 1.0,
     variant: Variants = None,
@@ -87,7 +94,7 @@ def verb(
         bool, typer.Option("--show", help="Boot nothing; show the profile that the run has.")
     ] = False,
     top: Annotated[
-        int, typer.Option("--top", min=1, max=100_000, help="Functions in each table.")
+        int, typer.Option("--top", metavar="N", min=1, max=100_000, help="Functions in each table.")
     ] = 15,
     published: Annotated[
         str | None,
@@ -123,7 +130,7 @@ def verb(
     no_wait: NoWait = False,
     json: Json = None,
 ) -> int:
-    """Show seconds per function of every kernel at the same work, and what differs."""
+    """Show seconds per function of each kernel, and what differs. All of them did the same work."""
     from kdyno.labs.profile import counted
     from kdyno.labs.profile.boots import Asked
     from kdyno.labs.profile.record import stored_profiles

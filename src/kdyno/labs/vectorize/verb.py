@@ -32,7 +32,7 @@ def verb(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="[WHAT]",
+            metavar="WHAT",
             help="A kernel source, an experiment file, the object tree of your own build, "
             "or a survey written by --json.",
         ),
@@ -62,7 +62,7 @@ def verb(
         ),
     ] = None,
     rows: Annotated[
-        int, typer.Option("--rows", min=1, help="Rows of each table on the terminal.")
+        int, typer.Option("--rows", metavar="N", min=1, help="Rows of each table on the terminal.")
     ] = 20,
     format: Annotated[
         str | None, typer.Option("-f", "--format", metavar="FORMAT", help=", ".join(FORMATS))
@@ -76,7 +76,7 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Survey which loops of a whole kernel the compiler vectorises, and why not the others."""
+    """Survey which loops of a kernel are vectorised, and why not all."""
     from kdyno.errors import UsageError
     from kdyno.labs.vectorize import hot, published
     from kdyno.labs.vectorize import tables as shown

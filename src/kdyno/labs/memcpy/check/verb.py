@@ -21,7 +21,7 @@ def verb(
     routine: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ROUTINE]...",
+            metavar="ROUTINE",
             help="Names, with FUNCTION- in front for other functions than memcpy, or FILE.S; "
             "default: all.",
         ),
@@ -42,7 +42,8 @@ def verb(
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
-    """Check that memory routines copy correctly, touch nothing else and leave the CPU as it was."""
+    """Check that memory routines copy correctly. What lies beside the copy must stay, and
+    the CPU must be left as it was."""
     from kdyno import sandbox
     from kdyno.kernels import cpu
     from kdyno.kernels.routines.checking import check

@@ -30,7 +30,7 @@ def verb(
     workload: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[EXPERIMENT | -- COMMAND...]",
+            metavar="EXPERIMENT | -- COMMAND",
             help="An experiment file (ends in .toml): its baseline and its cases; or any command.",
         ),
     ] = None,
@@ -47,14 +47,17 @@ def verb(
         typer.Option("--variant", metavar="NAME", help="This variant instead of the baseline."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0.05, help="Seconds for each case.")
+        float, typer.Option("--seconds", metavar="SECONDS", min=0.05, help="Seconds for each case.")
     ] = 0.5,
     operations: Annotated[
         int | None,
-        typer.Option("--operations", min=1, help="This many operations of each case instead."),
+        typer.Option(
+            "--operations", metavar="N", min=1, help="This many operations of each case instead."
+        ),
     ] = None,
     source: Annotated[
-        str, typer.Option("--source", help="Kernel source, as in an experiment file.")
+        str,
+        typer.Option("--source", metavar="SOURCE", help="Kernel source, as in an experiment file."),
     ] = "debian:linux-source-7.3",
     output: Annotated[
         str | None,
@@ -67,7 +70,7 @@ def verb(
     copies: Annotated[
         int, typer.Option("--copies", min=1, metavar="N", help="How many copies go to --trace.")
     ] = 100_000,
-    top: Annotated[int, typer.Option("--top", min=1, help="Call sites to show.")] = 20,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Call sites to show.")] = 20,
     offsets: Annotated[
         bool, typer.Option("--offsets", help="List the calls within one function separately.")
     ] = False,
@@ -76,7 +79,7 @@ def verb(
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
-    """Count what a kernel copies with memcpy: call sites, sizes and alignments of a workload."""
+    """Count what a kernel copies with memcpy. Call sites, sizes and alignments of a workload."""
     from kdyno.errors import UsageError
     from kdyno.labs.memcpy.count.counting import Options, build_counting, count, counting_experiment
     from kdyno.labs.memcpy.count.dump import MOST_LISTED

@@ -37,7 +37,7 @@ def verb(
     ] = None,
     json: Json = None,
 ) -> int:
-    """Write a memory routine from its parameters; `memcpy = "FILE.S"` puts it into a kernel."""
+    """Write a memory routine from its parameters. `memcpy = "FILE.S"` puts it into a kernel."""
     import re
     from pathlib import Path
 

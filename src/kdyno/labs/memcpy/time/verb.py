@@ -26,7 +26,7 @@ EXAMPLES = (
 
 Routines = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ROUTINE]...", help="Names or FILE.S; default: all."),
+    typer.Argument(metavar="ROUTINE", help="Names or FILE.S; default: all."),
 ]
 Tree = Annotated[
     Path | None,
@@ -34,7 +34,9 @@ Tree = Annotated[
         "--tree", metavar="DIR", help="Kernel source for memcpy_orig; default: one in the cache."
     ),
 ]
-BenchSeed = Annotated[int, typer.Option("--seed", min=0, help="Seed of orders, places and copies.")]
+BenchSeed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of orders, places and copies.")
+]
 DistributionFile = Annotated[
     Path | None,
     typer.Option("--distribution", metavar="FILE", help="Replay what a kernel copied (JSON)."),
@@ -58,10 +60,12 @@ def verb(
         ),
     ] = False,
     calls: Annotated[
-        int | None, typer.Option("--calls", min=1000, help="Calls of each size with --paper.")
+        int | None,
+        typer.Option("--calls", metavar="N", min=1000, help="Calls of each size with --paper."),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option("--minutes", min=0.05, help="Minutes of timing.")
+        float | None,
+        typer.Option("--minutes", metavar="MINUTES", min=0.05, help="Minutes of timing."),
     ] = None,
     distribution: DistributionFile = None,
     trace: TraceFile = None,
@@ -90,7 +94,7 @@ def verb(
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
-    """Time memory routines: sizes, alignments, cache levels, drawn and recorded copies."""
+    """Time memory routines. By size, alignment and cache level, with drawn and recorded copies."""
     from kdyno import sandbox
     from kdyno.errors import UsageError
 

@@ -33,7 +33,7 @@ def verb(
     copies: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="A distribution (.json) or a trace, from histogram; default: UnixBench's.",
         ),
     ] = None,
@@ -51,19 +51,32 @@ def verb(
     ] = False,
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", min=0.05, help="Minutes of timing; default: 2, with --cpu 4."),
+        typer.Option(
+            "--minutes",
+            metavar="MINUTES",
+            min=0.05,
+            help="Minutes of timing; default: 2, with --cpu 4.",
+        ),
     ] = None,
     registers: Annotated[
         list[str] | None,
         typer.Option(
-            "--registers", help="Only general, sse, avx2, avx512vl or avx512; may be repeated."
+            "--registers",
+            metavar="NAME",
+            help="Only general, sse, avx2, avx512vl or avx512; may be repeated.",
         ),
     ] = None,
     level: Annotated[
-        str, typer.Option("--level", help="Where the copies lie: L1, L2, L3 or memory.")
+        str,
+        typer.Option(
+            "--level", metavar="LEVEL", help="Where the copies lie: L1, L2, L3 or memory."
+        ),
     ] = "L1",
     share: Annotated[
-        str | None, typer.Option("--share", help='memcpy\'s share of the time, such as "35%".')
+        str | None,
+        typer.Option(
+            "--share", metavar="SHARE", help='memcpy\'s share of the time, such as "35%".'
+        ),
     ] = None,
     profile: Annotated[
         Path | None,
@@ -80,7 +93,7 @@ def verb(
         ),
     ] = None,
     source: Annotated[
-        str, typer.Option("--source", help="Kernel source of --verify.")
+        str, typer.Option("--source", metavar="SOURCE", help="Kernel source of --verify.")
     ] = "debian:linux-source-7.3",
     max_minutes: MaxMinutes = None,
     tree: Tree = None,
@@ -90,7 +103,7 @@ def verb(
     no_wait: NoWait = False,
     json: Json = None,
 ) -> int:
-    """Find the fastest memcpy for what a kernel copies; emit it, predict its gain, verify that."""
+    """Find the fastest memcpy for what a kernel copies. Emit it, predict its gain, verify that."""
     from kdyno import sandbox
     from kdyno.errors import UsageError
     from kdyno.labs.memcpy.time.loads import LEVELS
