@@ -15,8 +15,10 @@ from kdyno.machines.program import guest_program
 from kdyno.paths import data_root
 
 # No test asserts a time, and a machine that does something else takes as long as it takes.
-settings.register_profile("kdyno", deadline=None)
-settings.load_profile("kdyno")
+# `make test` tries more examples than `make check`.
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("whole", deadline=None, max_examples=100)
+settings.load_profile("quick")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     needed.complete = config.getoption("--complete")
+    if needed.complete:
+        settings.load_profile("whole")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

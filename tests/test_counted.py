@@ -315,6 +315,7 @@ def test_draws_follow_from_the_seed_alone() -> None:
     )
 
 
+@pytest.mark.slow
 def test_layout_alone_gives_no_verdict(tmp_path: Path) -> None:
     """What depends on the allocator's state differs by chance in each draw and build: of 30 such
     pairs of one kernel, about 1 in 20 may be called different, and none by as much as matters."""

@@ -128,6 +128,7 @@ def test_nothing_at_all_and_too_few_blocks() -> None:
     assert all(row.judgement.lo is None for row in rows)
 
 
+@pytest.mark.slow
 def test_false_alarms_of_a_whole_table_stay_rare() -> None:
     alarms = 0
     experiments = 300

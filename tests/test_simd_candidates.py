@@ -116,6 +116,7 @@ def test_every_form_that_this_cpu_runs_is_timed(program: Path) -> None:
     assert (("checksum", "avx2") in forms) == ("avx2" in cpu.flags())
 
 
+@pytest.mark.slow
 def test_a_size_that_is_none_is_refused(program: Path) -> None:
     for size in ("63", "0", "131072"):
         done = subprocess.run([program, "", size], capture_output=True, text=True)
