@@ -45,7 +45,7 @@ check: $(BIN)/kdyno
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m pytest -n 2 -m "not uml and not browser and not tools and not slow" $(WHOLE)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not uml and not browser and not tools and not slow" $(WHOLE)
 
 # With everything installed, a test that lacks something fails. A skip is for what no installing
 # brings, such as another CPU; the last lines say which tests were skipped, and why.
