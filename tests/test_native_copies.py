@@ -14,7 +14,7 @@ from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.routines.routine import find_routine, kernel_source, of_variant
 from kdyno.kernels.source import Tree
-from kdyno.machines import qemu_machine
+from kdyno.machines import built, qemu_machine
 from kdyno.machines.cpus import Placement
 from kdyno.machines.emulator import Emulator
 from kdyno.machines.machine import Asked, Plan, Setup
@@ -55,7 +55,7 @@ def read_experiment(text: str = TEXT) -> Experiment:
 def machine(monkeypatch: pytest.MonkeyPatch, folder: Path, *variants: Variant) -> Qemu:
     found = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
     monkeypatch.setattr(qemu_machine.emulator, "find", lambda: found)
-    monkeypatch.setattr(qemu_machine, "guest_program", lambda _cache, _bits: folder / "guest")
+    monkeypatch.setattr(built, "guest_program", lambda _cache, _bits: folder / "guest")
     (folder / "config").touch()
     image = Image("d", folder, "x86_64", 64, "7.3", {})
     named = {it.name: it for it in variants}

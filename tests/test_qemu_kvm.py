@@ -17,7 +17,7 @@ import pytest
 from kdyno.errors import ToolError
 from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
-from kdyno.machines import emulator, qemu_machine, qmp
+from kdyno.machines import built, emulator, qemu_machine, qmp
 from kdyno.machines.cpus import Placement, place
 from kdyno.machines.emulator import Emulator
 from kdyno.machines.events import Events
@@ -81,7 +81,7 @@ def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
     guest.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
     for file in (program, guest):
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(qemu_machine, "guest_program", lambda _cache, _bits: guest)
+    monkeypatch.setattr(built, "guest_program", lambda _cache, _bits: guest)
     (folder / "config").touch()
     image = Image("d", folder, "x86_64", 64, "7.3", {})
     setup = Setup(

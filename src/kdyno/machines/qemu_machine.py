@@ -11,14 +11,13 @@ from typing import Any
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import NATIVE_COPIES, CacheModel, Variant
 from kdyno.machines import emulator
+from kdyno.machines.built import Built
 from kdyno.machines.cpus import apart, first
 from kdyno.machines.emulator import Way
-from kdyno.machines.events import Events
-from kdyno.machines.facts import available_bytes
-from kdyno.machines.machine import Asked, Can, Footprint, Plan, Programs, Setup, Told
+from kdyno.machines.machine import Asked, Can, Plan, Setup, Told
 from kdyno.machines.plugin import COUNTS, FUNCTIONS, TALLY, Plugin, library
 from kdyno.machines.process import ProcessSession
-from kdyno.machines.program import GUEST_PLACES, guest_program
+from kdyno.machines.program import GUEST_PLACES
 from kdyno.machines.qemu import QemuBoot, Tallying, start
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.store.verdict import Flag
@@ -30,8 +29,6 @@ CAN = Can(
     change="kernels with gprof, KUnit or counted copies are built for User Mode Linux",
     count="",
 )
-_OVERHEAD_BYTES = 192 << 20
-"""QEMU's own memory: translated code most of it."""
 _PROBE_S = 20.0
 """A kernel under KVM is there after a second; a KVM that does not work may hang."""
 _KERNEL_FROM = {"x86_64": 1 << 63, "i386": 0xC0000000}
@@ -58,18 +55,18 @@ _CAVEATS: Mapping[Way, tuple[str, str]] = {
 }
 
 
-class Qemu:
+class Qemu(Built):
     """All boots of a run in QEMU."""
 
+    overhead_bytes = 192 << 20
+    """QEMU's own memory: translated code most of it."""
+
     def __init__(self, setup: Setup) -> None:
-        self._setup = setup
         self._emulator = emulator.find()
         self._way: Way = way_of(setup.asked)
-        self.clock = Events()
         self._copies: dict[str, str] = {}
         self._opened = 0
-        for name in setup.images:
-            self._program(name)
+        super().__init__(setup)
 
     @property
     def can(self) -> Can:
@@ -99,21 +96,8 @@ class Qemu:
     def emulator(self) -> str:
         return self._emulator.described(self._way)
 
-    def identity(self, variant: str) -> str:
-        return self._setup.images[variant].digest
-
     def described(self, variant: str) -> dict[str, Any]:
-        image = self._setup.images[variant]
-        return {"digest": image.digest, "emulator": self.emulator, **image.build}
-
-    def programs(self, variant: str) -> Programs:
-        image = self._setup.images[variant]
-        return Programs(image.kernel, self._program(variant))
-
-    def _program(self, variant: str) -> Path:
-        image = self._setup.images[variant]
-        bits = self._setup.variants[variant].program_bits or image.word_bits
-        return guest_program(self._setup.cache, bits)
+        return {**super().described(variant), "emulator": self.emulator}
 
     def probe(self, told: Told) -> None:
         """Every image once with nothing to do; KVM is believed after the first of them."""
@@ -143,9 +127,6 @@ class Qemu:
     def _without_kvm(self, why: str) -> None:
         raise ToolError(_no_kvm(why))
 
-    def footprint(self) -> Footprint:
-        return Footprint(self._setup.memory_bytes + _OVERHEAD_BYTES, available_bytes())
-
     def open(
         self,
         plan: Plan,
@@ -155,8 +136,7 @@ class Qemu:
     ) -> ProcessSession:
         setup = self._setup
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
-        cpus = (variant.cpus or setup.cpus) if image.smp else 1
-        placement = first(setup.placement, cpus)
+        placement = first(setup.placement, self._cpus(plan.variant))
         if self._way == "count":
             placement = apart(placement, self._opened)
             self._opened += 1
@@ -197,9 +177,6 @@ class Qemu:
         made = library(TALLY, self._setup.cache, self._emulator)
         begins = _KERNEL_FROM[self._setup.images[plan.variant].arch]
         return Tallying(made, begins, asked.model if estimated else None)
-
-    def close(self) -> None:
-        self.clock.close()
 
 
 def _cleared(variant: Variant) -> tuple[str, ...]:

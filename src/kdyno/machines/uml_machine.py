@@ -4,24 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kdyno.errors import ToolError
+from kdyno.machines.built import Built
 from kdyno.machines.cpus import first
-from kdyno.machines.events import Events
-from kdyno.machines.facts import available_bytes
-from kdyno.machines.machine import (
-    Asked,
-    Can,
-    Footprint,
-    Plan,
-    Programs,
-    Setup,
-    Told,
-    only_times,
-)
+from kdyno.machines.machine import Asked, Can, Plan, Setup, Told, only_times
 from kdyno.machines.process import ProcessSession
-from kdyno.machines.program import GUEST_PLACES, guest_program
+from kdyno.machines.program import GUEST_PLACES
 from kdyno.machines.session import Listener, run_to_end
 from kdyno.machines.uml import UmlBoot, start, supports_seccomp
 from kdyno.store.verdict import Flag
@@ -37,26 +26,23 @@ CAN = Can(
     count="its code runs on the host's CPU, where nobody counts exactly; "
     '[machine] kind = "qemu" does'
 )
-_GUEST_OVERHEAD_BYTES = 96 << 20
-"""Beside its memory: the stub processes, the sandbox's /tmp as far as cases fill it."""
 
 
 def check(asked: Asked) -> None:
     only_times(NAME, CAN, asked)
 
 
-class Uml:
+class Uml(Built):
     """All boots of a run under User Mode Linux."""
 
     can = CAN
     emulator = ""
+    overhead_bytes = 96 << 20
+    """The stub processes, the sandbox's /tmp as far as cases fill it."""
 
     def __init__(self, setup: Setup) -> None:
-        self._setup = setup
+        super().__init__(setup)
         self._mode = "seccomp"
-        self.clock = Events()
-        for image in setup.images.values():
-            guest_program(setup.cache, image.word_bits)
 
     @property
     def places(self) -> Mapping[str, str] | None:
@@ -64,17 +50,6 @@ class Uml:
 
     def caveats(self) -> tuple[Flag, ...]:
         return (CAVEAT, *self._mode_flags())
-
-    def identity(self, variant: str) -> str:
-        return self._setup.images[variant].digest
-
-    def described(self, variant: str) -> dict[str, Any]:
-        image = self._setup.images[variant]
-        return {"digest": image.digest, **image.build}
-
-    def programs(self, variant: str) -> Programs:
-        image = self._setup.images[variant]
-        return Programs(image.kernel, guest_program(self._setup.cache, image.word_bits))
 
     def probe(self, told: Told) -> None:
         """How it runs user code: "seccomp" where the host allows it, else "ptrace", for all.
@@ -95,19 +70,15 @@ class Uml:
                 return
             told(f"{name}: its first boot failed ({host.reason}: {host.text})")
 
-    def footprint(self) -> Footprint:
-        return Footprint(self._setup.memory_bytes + _GUEST_OVERHEAD_BYTES, available_bytes())
-
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
         setup = self._setup
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
         mode = "seccomp" if supports_seccomp(image.kernel) else "ptrace"
-        cpus = (variant.cpus or setup.cpus) if image.smp else 1
         request = UmlBoot(
             kernel=image.kernel,
-            program=guest_program(setup.cache, image.word_bits),
+            program=self._program(plan.variant),
             job=plan.job,
-            placement=first(setup.placement, cpus),
+            placement=first(setup.placement, self._cpus(plan.variant)),
             memory_bytes=setup.memory_bytes,
             cmdline=f"{variant.cmdline} {plan.cmdline}".strip(),
             mode=mode if self._mode == "seccomp" else self._mode,
@@ -121,9 +92,6 @@ class Uml:
             scatter=plan.draw,
         )
         return start(request, self.clock, listener)
-
-    def close(self) -> None:
-        self.clock.close()
 
     def _mode_flags(self) -> tuple[Flag, ...]:
         """A warning where variants do not run in the same mode."""
