@@ -121,7 +121,7 @@ def measured(
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     from kdyno.cli.scoring import after_table, with_scores
     from kdyno.experiment.overrides import apply
-    from kdyno.labs.profile import counted
+    from kdyno.labs.profile import count_verb
     from kdyno.labs.profile.boots import require as require_profile
     from kdyno.labs.profile.counts import METHOD
     from kdyno.labs.profile.verb import after_run
@@ -146,7 +146,7 @@ def measured(
         require_profile(asked, asked.measure.profile)
     run, verdict = executed(asked, suites, options, resumed)
     if profiled and asked.measure.profile == METHOD:
-        verdict, profiled = counted.after_run(run, verdict, asked, suites, options), False
+        verdict, profiled = count_verb.after_run(run, verdict, asked, suites, options), False
     status = gate.exit_status(verdict, fail_on)
     with kept_status(status):
         if json is not None:

@@ -131,7 +131,7 @@ def verb(
     json: Json = None,
 ) -> int:
     """Show seconds per function of each kernel, and what differs. All of them did the same work."""
-    from kdyno.labs.profile import counted
+    from kdyno.labs.profile import count_verb
     from kdyno.labs.profile.boots import Asked
     from kdyno.labs.profile.record import stored_profiles
     from kdyno.labs.published.files import load as load_article
@@ -152,9 +152,10 @@ def verb(
         refresh=refresh,
     )
     chosen = tuple(variant or ()), tuple(case or ())
-    if annotate or lines or counted.is_meant(method, what, is_file, folder, show):
-        return counted.verb(
-            counted.Asked(what, is_file, *chosen, show, top, json, folded, annotate, lines), options
+    if annotate or lines or count_verb.is_meant(method, what, is_file, folder, show):
+        return count_verb.verb(
+            count_verb.Asked(what, is_file, *chosen, show, top, json, folded, annotate, lines),
+            options,
         )
     if show:
         if is_file:
