@@ -125,6 +125,7 @@ def test_boots_come_along_and_the_same_runs_make_the_same_run(tmp_path: Path) ->
     assert [it.samples for it in boots[16:]] == [it.samples for it in first]
     mine, other = joined.manifest(), again.manifest()
     assert (mine.created, mine.seed) == (other.created, other.seed)
+    assert mine.created == "2026-01-02T08:00:00.000001+00:00"  # newer than the newest of them
 
 
 def test_what_is_not_joined(tmp_path: Path) -> None:

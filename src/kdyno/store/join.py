@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def _joined(found: Sequence[Run], manifests: Sequence[Manifest], names: Sequence
         machine = machine.model_copy(update={"caveats": tuple(caveats)})
     return first.model_copy(
         update={
-            "created": max(it.created for it in manifests),
+            "created": _after(max(it.created for it in manifests)),
             "seed": int.from_bytes(seed[:4], "big"),
             "host": _common(manifests),
             "machine": machine,
@@ -79,6 +80,15 @@ def _joined(found: Sequence[Run], manifests: Sequence[Manifest], names: Sequence
             "stopped": f"{len(found)} runs were joined",
         }
     )
+
+
+def _after(created: str) -> str:
+    """A microsecond later, so that what was joined is newer than all that it came from."""
+    try:
+        later = datetime.fromisoformat(created) + timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        return created
+    return later.isoformat(timespec="microseconds")
 
 
 def _common(manifests: Sequence[Manifest]) -> Facts:
