@@ -14,6 +14,7 @@ from kdyno.kernels import foreign
 from kdyno.kernels.config import wishes
 from kdyno.kernels.routines.routine import of_variant
 from kdyno.kernels.source import Tree
+from kdyno.measure.undecided import refuse_undecided
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.selection import cases_of, jobs_of
@@ -34,6 +35,13 @@ def test_it_loads_and_every_case_has_a_job(file: Path, quick: bool) -> None:
     assert not any(
         re.search(r"\{jobs\}", text) for job in jobs_of(experiment, SUITES) for text in job.args
     )
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_its_metric_decides_what_it_asks(file: Path) -> None:
+    """Else it would be refused at the first boot."""
+    experiment = load(file, vocabulary(SUITES))
+    refuse_undecided(experiment, cases_of(experiment, SUITES))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
