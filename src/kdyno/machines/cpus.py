@@ -98,6 +98,8 @@ def _holder() -> str:
         try:
             probe.connect(_LOCK)
             raw = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            return f"another kdyno (process {struct.unpack('3i', raw)[0]})"
+            (process, _user, _group) = struct.unpack("3i", raw)
+            # A process of a container that this one does not see has no number here.
+            return f"another kdyno ({f'process {process}' if process else 'in a container'})"
         except OSError:
             return "another kdyno"
