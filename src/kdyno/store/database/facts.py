@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kdyno.store.samples import Samples
     from kdyno.store.verdict import Verdict
 
+_MOST, _MOST_BYTES = (1 << 31) - 1, (1 << 63) - 1
+"""Of what columns hold: a hostile verdict says that it has 10^30 blocks."""
 _INDEXED = 200
 """Characters; PostgreSQL refuses to index much more than 2,000 bytes."""
 
@@ -112,7 +114,7 @@ def facts_of(manifest: Manifest, verdict: Verdict | None, **own: Any) -> Facts:
         host_arch=text(host.get("host_arch") or "")[:_INDEXED],
         cpus=_figure(host.get("cpus")),
         memory_bytes=_figure(host.get("memory_bytes")),
-        guest_cpus=None if whole else min(guest.cpus, (1 << 31) - 1),
+        guest_cpus=None if whole else guest.cpus,
         guest_memory_bytes=None if whole else guest.memory_bytes,
         counts=dict(_counts(verdict)) if verdict else {},
         judged=verdict is not None,
@@ -190,10 +192,17 @@ def text(value: Any) -> str:
 
 def rows(found: Iterable[Any]) -> list[Mapping[str, Any]]:
     """Of dataclasses, with what no database takes made harmless."""
-    return [
-        {key: text(it) if isinstance(it, str) else it for key, it in vars(each).items()}
-        for each in found
-    ]
+    return [{key: _taken(key, it) for key, it in vars(each).items()} for each in found]
+
+
+def _taken(key: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list):
+        return [_taken(key, it) for it in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(-_MOST, min(value, _MOST if not key.endswith("_bytes") else _MOST_BYTES))
+    return value
 
 
 def _counts(verdict: Verdict) -> Counter[str]:
