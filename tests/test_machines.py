@@ -167,6 +167,7 @@ def test_the_test_of_heterogeneity() -> None:
     assert heterogeneity([near[0], near[1][:5]]) is None
 
 
+@pytest.mark.slow
 def test_false_alarms_of_the_test() -> None:
     """1,000 experiments on 8 equal machines of unequal noise; benchmarks/strata.py does more."""
     dice = np.random.default_rng(7)
