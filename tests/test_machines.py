@@ -88,6 +88,9 @@ def test_machines_that_differ(tmp_path: Path) -> None:
     assert "differs by machine (−" in verdict.answer and "1 more effect" in verdict.answer
     shown = terminal.text(verdict, 120)
     assert "effects by machine" in shown and f"{INTEL} cc" in shown and "all together" in shown
+    rows = shown[shown.index("effects by machine") :].splitlines()
+    assert rows[2].split()[:4] == ["mine", "pipe", "all", "together"]
+    assert rows[3].split()[:2] == AMD.split() and "?" not in "".join(rows[2:14])
     text = markdown.export(verdict)
     assert "Effects by machine" in text and "- differs-by-machine" in text
     assert "Effects by machine" in page(gather(run, verdict), light=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kdyno.report import figures
+from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.store.verdict import Effect, StratumEffect, Verdict
 
@@ -43,6 +43,11 @@ def span(it: Effect) -> tuple[StratumEffect, StratumEffect, float]:
     return found[0], found[-1], (found[-1].ratio or 1.0) / (found[0].ratio or 1.0)
 
 
+def _once(it: _Row, name: str) -> Cell:
+    """In the first row of an effect."""
+    return Cell(plain.name(name), name) if it.kind == "all" else Cell()
+
+
 def _ratio(it: _Row) -> Cell:
     return Cell(figures.effect(it.of.ratio), it.of.ratio) if it.of.ratio is not None else Cell()
 
@@ -60,8 +65,8 @@ def _differs(it: _Row) -> str:
 
 
 _COLUMNS = (
-    Column("variant", lambda it: it.effect.variant if it.kind == "all" else "", "name"),
-    Column("case", lambda it: it.effect.case if it.kind == "all" else "", "name"),
+    Column("variant", lambda it: _once(it, it.effect.variant)),
+    Column("case", lambda it: _once(it, it.effect.case)),
     Column("machine", lambda it: it.of.stratum, "name"),
     Column("effect", _ratio, "effect"),
     Column("interval", _interval, "number", worth=1),
