@@ -41,7 +41,7 @@ def bench() -> Bench:
 
 def test_guests_take_turns_and_those_that_are_frozen_stand_still(bench: Bench) -> None:
     effort = Effort({("unixbench", "pipe"): 0.05, ("run", "loop"): 0.2})
-    found = group.measure(bench, NAMES, "1:0", first_index=0, block=0, effort=effort)
+    found = group.measure(bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=effort)
     boots = [record for record, _ in found.boots]
     for boot in boots:
         assert boot.ok, boot.host

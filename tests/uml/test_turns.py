@@ -36,7 +36,9 @@ def bench(built: Built) -> Bench:
 
 def measured(bench: Bench, show: object = None) -> Measured:
     said = show if callable(show) else lambda _case: None
-    return group.measure(bench, NAMES, "1:0", first_index=0, block=0, effort=SHORT, show=said)
+    return group.measure(
+        bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=SHORT, show=said
+    )
 
 
 def test_all_guests_of_a_group_do_the_same_rounds(bench: Bench) -> None:
