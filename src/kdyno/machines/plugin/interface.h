@@ -2,8 +2,8 @@
 // QEMU's plugin interface as far as it is used here, of the version INTERFACE:
 // 1 (QEMU 4.2 to 8.2), 2 (9.0), or 3 (9.1 and later, which take it beside their
 // own). No binary package has the header; docs/devel/tcg-plugins of QEMU
-// describes it, and the names and arguments here were held against the headers
-// in the sources of 7.2 and 10.0.
+// describes it. The names and arguments here were held against the header in the
+// source of 10.0, and 7.2 and 10.0 were run with them.
 #ifndef KDYNO_INTERFACE_H
 #define KDYNO_INTERFACE_H
 
