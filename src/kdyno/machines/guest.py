@@ -48,7 +48,7 @@ class Boot:
     Which pages a case gets follows else from what ran before it in the same boot, and where its
     buffers and files lie to each other decides how often they meet in a cache's ways. Copies of
     64 KiB between files were 28 % faster by rep movsb when they came first, and 0 % after others,
-    each time within 1 %. One layout is an accident; a new one for each block, the same for all its
+    each time within 2 %. One layout is an accident; a new one for each block, the same for all its
     variants, is a sample, as link orders and stack addresses have to be (Mytkowicz et al.,
     *Producing Wrong Data Without Doing Anything Obviously Wrong!*, ASPLOS 2009).
     """

@@ -12,8 +12,8 @@ from kdyno.store.manifest import CaseInfo, Manifest
 
 COUNT_S = 0.02
 """Of a case, by a clock of one instruction a nanosecond. The guest program does it in nine parts
-of 2.2 million: a tick (every 10 million) falls into two of them, so that most are without, and a
-variant may be twice as quick before the guest program refuses a part as too short."""
+of 2.2 million: a tick (every 10 million) falls into two of them, so that most are without. How
+short a part is does not matter: what refuses parts below a millisecond is for clocks."""
 _PARTS = 9
 
 
