@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""A Slurm controller with two virtual nodes and its munge, on loopback in a folder of its own.
+
+All of them run as whoever tests. Each node has one CPU and is given to one job at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import needed
+
+NODES = ("n1", "n2")
+PARTITION = "lab"
+LIMIT_S = 60.0
+_CONFIGURATION = """\
+ClusterName=kdyno
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/controller.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/controller.log
+SlurmdLogFile={folder}/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+ReturnToService=2
+MailProg=/bin/true
+SlurmdTimeout=10
+KillWait=1
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=1 RealMemory=1000
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=1 RealMemory=1000
+PartitionName={partition} Nodes=n1,n2 Default=YES State=UP OverSubscribe=EXCLUSIVE
+"""
+
+
+class Cluster:
+    """``environment`` is what Slurm's commands need to find it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        file = folder / "slurm.conf"
+        self.environment = {**os.environ, "SLURM_CONF": str(file)}
+        for name, mode in (("munge", 0o711), ("state", 0o700)):
+            (folder / name).mkdir(mode=mode)
+        key = folder / "munge" / "key"
+        key.write_bytes(secrets.token_bytes(64))
+        key.chmod(0o400)
+        file.write_text(
+            _CONFIGURATION.format(
+                folder=folder,
+                host=socket.gethostname().partition(".")[0],
+                ports=_free_ports(3),
+                user=(os.geteuid() and os.environ.get("USER")) or "root",
+                partition=PARTITION,
+            )
+        )
+        munge = {it: folder / "munge" / it for it in ("key-file", "socket", "pid-file", "log-file")}
+        munge |= {"key-file": key, "seed-file": folder / "munge" / "seed"}
+        options = [f"--{name}={path}" for name, path in munge.items()]
+        self._start("munge", "munged", "--foreground", "--num-threads=2", *options)
+        self.start_controller()
+        for node in NODES:
+            self.start_node(node)
+
+    def start_controller(self) -> None:
+        self._start("controller", "slurmctld", "-D")
+
+    def start_node(self, name: str) -> None:
+        """Returns when the controller gives it jobs."""
+        self._start(name, "slurmd", "-D", "-N", name)
+        self.wait(f"node {name}", lambda: "idle" in self.do("sinfo", "-hN", "-n", name, "-o", "%T"))
+
+    def kill(self, name: str) -> None:
+        """``controller`` or a node, as if its machine had lost its power."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def do(self, *command: str) -> str:
+        """stdout of one of Slurm's commands; "" when it failed."""
+        done = subprocess.run(command, env=self.environment, capture_output=True, timeout=LIMIT_S)
+        return done.stdout.decode()
+
+    def wait(self, what: str, ready: object) -> None:
+        end = time.monotonic() + LIMIT_S
+        while not ready():  # type: ignore[operator]
+            assert time.monotonic() < end, f"{what}: not within {LIMIT_S} s\n{self.said()}"
+            time.sleep(0.05)
+
+    def said(self) -> str:
+        logs = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"{it.name}: {it.read_text()[-2000:]}" for it in logs)
+
+    def end(self) -> None:
+        self.do("scancel", "--partition", PARTITION)
+        for process in reversed(self._processes.values()):
+            process.send_signal(signal.SIGTERM)
+        for process in self._processes.values():
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _start(self, name: str, program: str, *words: str) -> None:
+        found = needed.found(program)
+        assert found is not None
+        with (self.folder / f"{name}.out").open("ab") as said:
+            self._processes[name] = subprocess.Popen(
+                [found, *words], env=self.environment, stdout=said, stderr=said
+            )
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Ended and removed afterwards, with all jobs."""
+    needed.need("slurmctld", "slurmd", "munged")
+    folder = Path(tempfile.mkdtemp(prefix="kdyno-slurm-"))
+    folder.chmod(0o755)
+    running = None
+    try:
+        running = Cluster(folder)
+        yield running
+    finally:
+        if running is not None:
+            running.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    for it in held:
+        it.bind(("127.0.0.1", 0))
+    ports = [it.getsockname()[1] for it in held]
+    for it in held:
+        it.close()
+    return ports
