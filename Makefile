@@ -20,6 +20,7 @@ help:
 	@echo "make demo        set-up, then a memcpy experiment on real kernels, about 8 minutes"
 	@echo "make test        set-up, then all tests, with real kernels"
 	@echo "make check       the fast tests: no kernel, root or network"
+	@echo "make fleet-test  those with a Slurm cluster and a PostgreSQL server; part of make test"
 	@echo "make bench       kdyno's own speed, as ratios"
 	@echo "make fresh       demo and test on a Debian 12 made for it, as root and as a user"
 	@echo "make statistics  docs/statistics.md again, by simulation"
@@ -59,7 +60,12 @@ test: forget-skips setup-tests check
 	@echo "$$(wc -l <build/skips) tests skipped:"
 	@sort build/skips
 
-.PHONY: forget-skips
+# A cluster and a database server, each started in a folder of its own and ended again.
+fleet-test: setup-tests
+	@$(BIN)/python -m pytest --complete tests/test_fleet.py tests/test_slurm.py tests/test_machines.py \
+		tests/test_shared_store.py tests/test_store_schema.py tests/test_store_server.py
+
+.PHONY: forget-skips fleet-test
 forget-skips:
 	@mkdir -p build
 	@: >build/skips

@@ -118,6 +118,10 @@ class Cluster:
 
     def end(self) -> None:
         self.do("scancel", "--partition", PARTITION)
+        # What a node runs outlives it: the node has to be there to end it.
+        end = time.monotonic() + 15
+        while self.do("squeue", "-h").strip() and time.monotonic() < end:
+            time.sleep(0.1)
         for process in reversed(self._processes.values()):
             process.send_signal(signal.SIGTERM)
         for process in self._processes.values():

@@ -21,7 +21,7 @@ ROOT = data_root()
 PACKAGE = ROOT / "src" / "kdyno"
 ROOMS = (
     *("stats", "reading", "store", "experiment", "suites", "judge", "kernels", "machines"),
-    *("report", "measure", "doctor", "verbs", "labs", "cli"),
+    *("report", "measure", "fleet", "doctor", "verbs", "labs", "cli"),
 )
 """From the lowest to the highest: a room imports itself and those before it."""
 FREE = {"errors", "paths", "command", "confined", "sandbox", "space", "views", "whole"}

@@ -19,6 +19,7 @@ from kdyno.verbs.options import (
     FailOn,
     Interleave,
     Metric,
+    On,
     Push,
     Refresh,
     Scoring,
@@ -74,6 +75,7 @@ def verb(
     refresh: Refresh = False,
     yes: Yes = False,
     push: Push = False,
+    on: On = None,
     working: Working,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
@@ -86,6 +88,12 @@ def verb(
         cases=tuple(case or ()),
     )
     options, resumed = working.options(overrides, refresh=refresh), None
+    if on is not None:
+        from kdyno.verbs.fleet import on_many
+
+        if resume is not None:
+            raise UsageError("--on takes up what is there by itself: give the same command again")
+        return on_many(experiment, on, options, working.json, tuple(fail_on or ()), push)
     if resume is None:
         asked, suites = load(experiment)
     elif experiment is not None or overrides.to_json():

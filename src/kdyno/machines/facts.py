@@ -101,6 +101,8 @@ def machine() -> Facts:
     if (own := _text(Path("/etc/machine-id"))) is not None and len(own) >= 32:
         # Tells machines apart, and is no way back to the number, which is not for others.
         facts["machine_id"] = sha256(f"kdyno {own}".encode()).hexdigest()[:8]
+    if node := os.environ.get("SLURMD_NODENAME"):
+        facts["node"] = node[:100]
     wanted = {"model name": "cpu_model", "microcode": "cpu_microcode", "vendor_id": "cpu_vendor"}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -15,9 +15,10 @@ from kdyno.store.earlier import whole_manifest
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import Facts
 from kdyno.store.run import Run, RunWriter, create_run
+from kdyno.store.samples import Samples, gather
 
 
-def join(found: Sequence[Run], runs: Path) -> RunWriter:
+def join(found: Sequence[Run], runs: Path, *, least: int = 2) -> RunWriter:
     """A new run in the folder ``runs`` with all their boots, not judged yet.
 
     Block and index of a boot are new, and it says which machine it ran on. Damaged boots are left
@@ -28,7 +29,7 @@ def join(found: Sequence[Run], runs: Path) -> RunWriter:
     for run in found:
         if run.is_being_written():
             raise UsageError(f"{run.name} is still being measured; join it when that has ended")
-    _refuse_different(found, manifests)
+    _refuse_different(found, manifests, least)
     names = _machines(found, manifests)
     manifest = _joined(found, manifests, names)
     # Until all is there it is a run that was never finished.
@@ -37,24 +38,37 @@ def join(found: Sequence[Run], runs: Path) -> RunWriter:
     try:
         for variant in manifest.images:
             writer.save_image(variant, found[0].image(variant))
-        index = block = 0
-        for run, machine in zip(found, names, strict=True):
-            places: dict[int, int] = {}
-            for boot in run.boots():
-                if not isinstance(boot, BootRecord):
-                    continue
-                place = places.setdefault(boot.block, block + len(places))
-                about = {"index": index, "block": place, "machine": machine}
-                moved = boot.model_copy(update={"job": boot.job.model_copy(update=about)})
-                writer.add_boot(moved, run.console(boot))
-                index += 1
-            block += len(places)
+        for run, boot, moved in _boots(found, names):
+            writer.add_boot(moved, run.console(boot))
         writer.save_manifest(manifest)
     except BaseException:
         writer.close()
         shutil.rmtree(writer.run.path, ignore_errors=True)
         raise
     return writer
+
+
+def samples_of(found: Sequence[Run]) -> Samples:
+    """What the run that ``join`` would make of these has measured, without making it."""
+    names = _machines(found, [run.manifest() for run in found])
+    return gather(moved for _run, _boot, moved in _boots(found, names))
+
+
+def _boots(
+    found: Sequence[Run], names: Sequence[str]
+) -> Iterator[tuple[Run, BootRecord, BootRecord]]:
+    """(run, boot, the same boot in the joined run), in the order of the runs."""
+    index = block = 0
+    for run, machine in zip(found, names, strict=True):
+        places: dict[int, int] = {}
+        for boot in run.boots():
+            if not isinstance(boot, BootRecord):
+                continue
+            place = places.setdefault(boot.block, block + len(places))
+            about = {"index": index, "block": place, "machine": machine}
+            yield run, boot, boot.model_copy(update={"job": boot.job.model_copy(update=about)})
+            index += 1
+        block += len(places)
 
 
 def _joined(found: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[str]) -> Manifest:
@@ -113,12 +127,16 @@ def _machines(found: Sequence[Run], manifests: Sequence[Manifest]) -> list[str]:
     names = []
     for run, manifest in zip(found, manifests, strict=True):
         model = str(manifest.host.get("cpu_model") or "unknown CPU")[:100]
-        names.append(f"{model} {manifest.host.get('machine_id') or run.name}"[:200])
+        names.append(
+            f"{model} {manifest.host.get('node') or manifest.host.get('machine_id') or run.name}"[
+                :200
+            ]
+        )
     return names
 
 
-def _refuse_different(found: Sequence[Run], manifests: Sequence[Manifest]) -> None:
-    if len(found) < 2:
+def _refuse_different(found: Sequence[Run], manifests: Sequence[Manifest], least: int) -> None:
+    if len(found) < least:
         raise UsageError("join takes two runs or more")
     first = manifests[0]
     seen: dict[tuple[str, int], str] = {}

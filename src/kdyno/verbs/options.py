@@ -114,6 +114,14 @@ Metric = Annotated[
         help="What is compared: seconds, or instructions as QEMU counts them, or an estimate.",
     ),
 ]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="slurm[:PARTITION]|local",
+        help="Measure in jobs, on many machines; see docs/fleet.md.",
+    ),
+]
 Push = Annotated[
     bool, typer.Option("--push", help="Put the run into the store that KDYNO_STORE names.")
 ]
