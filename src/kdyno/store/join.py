@@ -126,12 +126,10 @@ def _machines(found: Sequence[Run], manifests: Sequence[Manifest]) -> list[str]:
     """
     names = []
     for run, manifest in zip(found, manifests, strict=True):
-        model = str(manifest.host.get("cpu_model") or "unknown CPU")[:100]
-        names.append(
-            f"{model} {manifest.host.get('node') or manifest.host.get('machine_id') or run.name}"[
-                :200
-            ]
-        )
+        host = manifest.host
+        model = str(host.get("cpu_model") or "unknown CPU")[:100]
+        which = host.get("node") or host.get("machine_id") or run.name
+        names.append(f"{model} {which}"[:200])
     return names
 
 
