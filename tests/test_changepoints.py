@@ -53,6 +53,7 @@ def test_one_odd_run_is_no_change(at: int) -> None:
     assert len(segments(scores)) == 1
 
 
+@pytest.mark.slow
 @needs_ruptures
 def test_false_changes_are_as_rare_as_the_page_says() -> None:
     for count in (8, 20, 50):

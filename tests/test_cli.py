@@ -156,6 +156,7 @@ def test_doctor_is_1_when_something_needed_is_missing(
     assert kdyno("doctor").out.endswith("\nNothing is missing.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["list", "--help", "run --help"])
 def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
     # The reader is gone before the first byte: it opens its end and closes it again.
@@ -163,6 +164,7 @@ def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
     assert (said.returncode, said.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_a_full_disk_and_a_terminal_without_unicode(tmp_path: Path) -> None:
     stored(tmp_path, verdict())
     assert shell("$KDYNO --version >&-").returncode == 0
@@ -172,12 +174,14 @@ def test_a_closed_stdout_a_full_disk_and_a_terminal_without_unicode(tmp_path: Pa
     assert said.returncode == 0 and "tiny" in said.stdout
 
 
+@pytest.mark.slow
 def test_exported_data_are_utf_8_whatever_the_locale(tmp_path: Path) -> None:
     stored(tmp_path, verdict(question="größer?"))
     said = shell(f"$KDYNO report last --json - --runs {tmp_path}", PYTHONIOENCODING="ascii")
     assert json.loads(said.stdout)["question"] == "größer?"
 
 
+@pytest.mark.slow
 def test_completion_scripts_for_three_shells() -> None:
     for name, word in (("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --command")):
         said = shell("$KDYNO", _KDYNO_COMPLETE=f"source_{name}")

@@ -165,6 +165,7 @@ def test_where_runs_are_looked_for(
     assert path.name in kdyno("list", "runs", *words).out
 
 
+@pytest.mark.slow
 def test_no_colour_where_none_is_wanted(
     runs: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
 ) -> None:

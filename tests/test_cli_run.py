@@ -267,6 +267,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_with_130_and_the_way_on(
     number: signal.Signals, tmp_path: Path

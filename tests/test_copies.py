@@ -153,6 +153,7 @@ sites = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(cells, st.text(), sites)
 def test_a_distribution_comes_back_from_its_file(
     counts: dict[tuple[int, int, int], int], source: str, found: list[Site]
@@ -161,6 +162,7 @@ def test_a_distribution_comes_back_from_its_file(
     assert parse_distribution(render_distribution(made).encode(), "x") == made
 
 
+@pytest.mark.slow
 @given(st.binary() | st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda it: st.lists(it) | st.dictionaries(

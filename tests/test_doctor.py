@@ -93,6 +93,7 @@ def test_names_are_said_once() -> None:
     assert len({need.name for need in NEEDS}) == len(NEEDS)
 
 
+@pytest.mark.slow
 def test_an_empty_path_lacks_every_program(tmp_path: Path) -> None:
     code = (
         "from kdyno.doctor.doctor import examine\n"

@@ -245,6 +245,7 @@ LINES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(LINES, max_size=14).map("\n".join))
 def test_no_text_of_known_words_gives_anything_but_an_experiment_or_usage_error(text: str) -> None:
@@ -257,6 +258,7 @@ def test_no_text_of_known_words_gives_anything_but_an_experiment_or_usage_error(
 GOOD_LINES = (DATA / "valid-cross.toml").read_text().splitlines()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(GOOD_LINES) - 1), VALUES), min_size=1, max_size=4))
 def test_a_good_file_with_other_values_gives_nothing_but_usage_error(

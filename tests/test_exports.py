@@ -185,6 +185,7 @@ def test_parquet_without_pyarrow_says_what_to_do(
         exporter("parquet").export(evidence)
 
 
+@pytest.mark.slow
 def test_charts_as_files(evidence: Evidence) -> None:
     drawing = str(exporter("svg").export(evidence))
     root = xml.fromstring(drawing)
@@ -206,6 +207,7 @@ def test_nothing_measured_still_exports() -> None:
     assert json.loads(exporter("hyperfine").export(empty)) == {"results": []}
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     shape = Shape(
         cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),

@@ -61,6 +61,7 @@ def test_nobody_there_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     consent(few, yes=False)
 
 
+@pytest.mark.slow
 def test_5000_cells_load_so_that_they_can_be_asked_about() -> None:
     assert extent(crossed(12)).variants == 4096
     with pytest.raises(UsageError, match="16384 variants; at most 10000"):

@@ -112,6 +112,7 @@ def test_a_run_of_one_kernel_passes_no_gate(kdyno: Kdyno, tmp_path: Path) -> Non
     assert said.status == 2 and "compares nothing" in said.err, said.err
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_does_not_hide_a_regression(tmp_path: Path) -> None:
     many = [effect(f"case-{number:04}", "slower", 0.9) for number in range(3000)]
     stored(tmp_path / "runs", verdict(*many))

@@ -63,6 +63,7 @@ def test_a_repetition_too_short_for_the_clock_is_an_error(program: Path) -> None
     assert "less than 1 ms cannot be timed" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_new_benchmark_is_one_file(guest_build: Path, tmp_path: Path) -> None:
     source, out = tmp_path / "guest", tmp_path / "out"
     shutil.copytree(GUEST, source)

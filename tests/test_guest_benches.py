@@ -55,6 +55,7 @@ def record(program: Path, tmp_path: Path, *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES)
 def test_every_benchmark_repeats_counts_and_cleans_up(
     program: Path, tmp_path: Path, line: str

@@ -234,6 +234,7 @@ def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opti
     return Options(cache=tmp_path / "cache", runs=tmp_path / "runs", sandboxed=False)
 
 
+@pytest.mark.slow
 def test_a_run_on_the_host_tells_values_and_claims_nothing(options: Options) -> None:
     run, verdict = execute(experiment(), load(), options)
     assert verdict.stopped == "max_boots = 3 reached"
@@ -261,6 +262,7 @@ def test_the_host_against_itself(options: Options) -> None:
     assert {effect.variant for effect in verdict.effects} == {"running.copy"}
 
 
+@pytest.mark.slow
 def test_a_host_run_is_not_resumed_under_another_kernel(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +273,7 @@ def test_a_host_run_is_not_resumed_under_another_kernel(
         resume(run.path, experiment(), load(), options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [["0002-running"], ["0001-running", "0002-running"]])
 def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost: list[str]) -> None:
     run, _ = execute(experiment(), load(), options)
@@ -285,6 +288,7 @@ def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost:
     assert [it.name for it in resumed.boots() if isinstance(it, Damaged)] == lost
 
 
+@pytest.mark.slow
 def test_a_run_says_what_was_asked_and_of_which_work(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,6 +313,7 @@ def test_a_run_says_what_was_asked_and_of_which_work(
     assert [case.work for case in earlier.cases] == [today.cases[0].work, ""]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_refused_the_machine_leaves_nothing(options: Options) -> None:
     refused = dataclasses.replace(options, wait=False)
     with (
@@ -320,6 +325,7 @@ def test_a_run_that_is_refused_the_machine_leaves_nothing(options: Options) -> N
     assert execute(experiment(), load(), refused)[0].manifest().state == "finished"
 
 
+@pytest.mark.slow
 def test_a_run_is_finished_only_once_its_verdict_is_there(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +346,7 @@ def test_a_run_is_finished_only_once_its_verdict_is_there(
     assert verdict.boots == {"running": 3}
 
 
+@pytest.mark.slow
 def test_a_run_outside_the_sandbox_says_so_for_good(options: Options) -> None:
     run, verdict = execute(experiment(), load(), options)
     said = [flag.text for flag in verdict.flags if flag.kind == "no-sandbox"]

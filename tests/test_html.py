@@ -86,6 +86,7 @@ def page(demo: Evidence) -> str:
     return export_run(demo)
 
 
+@pytest.mark.slow
 def test_all_sections_with_data_and_no_others(page: str, demo: Evidence) -> None:
     expected = ["verdicts", "effects", "boots", "spread", "machine", "builds", "again", "samples"]
     assert Page(page).section_ids == expected
@@ -175,6 +176,7 @@ def test_the_samples_are_all_there(page: str, demo: Evidence) -> None:
                 assert score == pytest.approx(points[position], rel=1e-8)
 
 
+@pytest.mark.slow
 def test_hostile_runs_stay_text(tmp_path: Path) -> None:
     shape = Shape(
         cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),
@@ -193,6 +195,7 @@ def test_hostile_runs_stay_text(tmp_path: Path) -> None:
     assert embedded(text)["variants"][0] == HOSTILE[1]
 
 
+@pytest.mark.slow
 def test_the_worst_verdicts_make_pages() -> None:
     for name in ("hostile", "failed", "too-few", "many", "control-moved"):
         found = Page(export_run(Evidence(VERDICTS[name])))
@@ -211,6 +214,7 @@ def test_a_hundred_cases_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert text.count('class="strip"') == 100
 
 
+@pytest.mark.slow
 def test_factors_become_lines_and_tables() -> None:
     def row(kind: str, ratio: float, at: str | None = None) -> FactorEffect:
         return FactorEffect.model_validate(
@@ -310,6 +314,7 @@ def test_sections_say_what_they_are() -> None:
     assert all(module.TITLE and module.__doc__ for module in modules)
 
 
+@pytest.mark.slow
 def test_report_writes_the_page(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
     run = make(tmp_path, replace(DEMO, blocks=7, failed=()))
     out = tmp_path / "report.html"

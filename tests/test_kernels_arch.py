@@ -24,6 +24,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Arch:
     return added
 
 
+@pytest.mark.slow
 def test_the_image_may_lie_elsewhere_than_what_make_is_asked_for(
     other: Arch, tmp_path: Path
 ) -> None:

@@ -89,6 +89,7 @@ def opened(toy: Toy) -> None:
     (toy.cache / "ccache" / "signed" / "go").write_text("on\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sandboxed", [pytest.param(True, marks=needs_sandbox), False])
 def test_a_file_that_does_not_compile(tmp_path: Path, sandboxed: bool) -> None:
     toy = Toy(tmp_path, sandboxed=sandboxed)
@@ -109,6 +110,7 @@ def test_a_file_that_does_not_compile(tmp_path: Path, sandboxed: bool) -> None:
     assert says(toy.build(variant())).startswith("limit 10")
 
 
+@pytest.mark.slow
 def test_a_build_without_a_sandbox(tmp_path: Path) -> None:
     toy = Toy(tmp_path, sandboxed=False)
     assert says(toy.build(variant())).startswith("limit 10, hz 100, sort 1")
@@ -176,6 +178,7 @@ def test_make_is_not_installed(toy: Toy, tmp_path: Path, monkeypatch: pytest.Mon
         toy.build_recipe(recipe)
 
 
+@pytest.mark.slow
 def test_a_killed_build_leaves_no_image_and_its_folder_goes_with_the_next(tmp_path: Path) -> None:
     toy = gated(tmp_path)
     builder = child(toy)
@@ -197,6 +200,7 @@ def test_a_killed_build_leaves_no_image_and_its_folder_goes_with_the_next(tmp_pa
     assert toy.leftovers() == []
 
 
+@pytest.mark.slow
 def test_two_processes_want_one_image_and_one_builds_it(tmp_path: Path) -> None:
     toy = gated(tmp_path)
     first = child(toy)
@@ -255,6 +259,7 @@ echo "  PROBE   interfaces $(ls /sys/class/net | wc -l) user $(id -u)"
     assert toy.tree.path.joinpath("Makefile").read_text() == FILES["Makefile"]
 
 
+@pytest.mark.slow
 @needs_sandbox
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.needs("setpriv")

@@ -250,6 +250,7 @@ _LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), max_s
 _TEXT = st.lists(_LINE, min_size=1, max_size=12).map(lambda lines: "\n".join(lines) + "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("diff")
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(before=_TEXT, after=_TEXT)

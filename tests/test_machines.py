@@ -147,6 +147,7 @@ def test_what_is_not_joined(tmp_path: Path) -> None:
     assert [it.name for it in into.iterdir() if not it.name.startswith(".")] == [joined.name]
 
 
+@pytest.mark.slow
 def test_the_verb(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
     runs = on(tmp_path / "runs", {"aa": 1.04, "bb": 1.04, "cc": 0.98})
     said = kdyno("join", *(it.name for it in runs))

@@ -154,6 +154,7 @@ def test_a_bench_survives_its_file() -> None:
     assert to_json(again) == to_json(bench)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_a_bench_and_shows_it(
     kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +201,7 @@ def test_a_damaged_file_is_refused(change: object, message: str) -> None:
         parse_bench(json.dumps(data).encode(), "bench.json")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.binary(max_size=200)
@@ -313,6 +315,7 @@ def test_tasks_keep_rivals_together_and_pages_apart(tmp_path: Path) -> None:
     assert benching.page_distance(64, "behind") == 4096 - 1
 
 
+@pytest.mark.slow
 def test_the_table_the_csv_and_the_page_say_the_same() -> None:
     bench = made()
     text = tables.text(bench)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def test_a_suite_without_a_test_that_passed_is_no_pass() -> None:
     assert "memcpy: reported twice" in parse_ktap(GOOD + GOOD, ("memcpy",)).problems
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(GOOD.splitlines()) | st.text(max_size=40),

@@ -62,6 +62,7 @@ def test_most_routines_are_generated() -> None:
     assert {parse_shape(made[1]).function for _, made in GENERATED} == set(FUNCTIONS)
 
 
+@pytest.mark.slow
 def test_every_shape_is_written_and_read_as_one_word() -> None:
     shapes = every_shape()
     assert len(shapes) > 300
@@ -70,6 +71,7 @@ def test_every_shape_is_written_and_read_as_one_word() -> None:
     assert len({shape.name for shape in shapes}) == len(shapes)
 
 
+@pytest.mark.slow
 def test_every_shape_becomes_a_file_that_describes_itself() -> None:
     for shape in every_shape():
         text = generate(shape)

@@ -47,6 +47,7 @@ def test_set_up_installs_what_the_suites_run() -> None:
     assert listed("suites") == set(wanted.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("complete", [True, False])
 def test_what_is_lacking_fails_where_all_must_be_there(complete: bool, tmp_path: Path) -> None:
     (tmp_path / "test_lacking.py").write_text(LACKING)

@@ -70,6 +70,7 @@ def test_no_format_is_forgotten() -> None:
     assert exporters().keys() == SAID.keys() | NOT_IN_TEXT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAID)
 def test_it_is_said(evidence: Evidence, name: str) -> None:
     exported = exporters()[name]
@@ -78,6 +79,7 @@ def test_it_is_said(evidence: Evidence, name: str) -> None:
         assert SAID[name] not in str(exported.export(inside(evidence)))
 
 
+@pytest.mark.slow
 def test_a_picture_of_pixels_differs(evidence: Evidence) -> None:
     png = exporters()["png"]
     assert png.export(evidence) != png.export(inside(evidence))

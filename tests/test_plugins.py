@@ -43,6 +43,7 @@ def data(*addresses: int) -> str:
     return "\n".join(f"d {address} 1" for address in addresses)
 
 
+@pytest.mark.slow
 def test_a_line_misses_once_and_is_then_there(built: Path) -> None:
     assert missed(built, data(0, 1, 63, 0)) == [0, 1, 1, 1, 0]
 

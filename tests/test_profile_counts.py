@@ -225,6 +225,7 @@ def test_each_qemu_has_its_plugin_interface(version: str, number: int) -> None:
     assert plugin.interface_of(version) == number
 
 
+@pytest.mark.slow
 @pytest.mark.needs("gcc")
 @pytest.mark.parametrize(
     ("version", "counts_by"),

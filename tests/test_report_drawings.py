@@ -41,6 +41,7 @@ def loaded(evidence: Evidence, text: str, tasks: float | None) -> Evidence:
     return dataclasses.replace(evidence, points=points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chart", ["effects", "boots", "spread"])
 def test_each_is_a_picture(evidence: Evidence, chart: str) -> None:
     svg = drawings.picture(chart, evidence, "svg")
@@ -48,6 +49,7 @@ def test_each_is_a_picture(evidence: Evidence, chart: str) -> None:
     assert "demo" in svg and "case-0" in svg
 
 
+@pytest.mark.slow
 def test_png(evidence: Evidence) -> None:
     png = drawings.picture("spread", evidence, "png")
     assert isinstance(png, bytes) and png[:8] == b"\x89PNG\r\n\x1a\n"
@@ -58,6 +60,7 @@ def test_a_chart_without_data_names_those_with_some(evidence: Evidence) -> None:
         drawings.picture("load", evidence, "svg")
 
 
+@pytest.mark.slow
 def test_load_says_where_it_sagged(evidence: Evidence) -> None:
     busy = loaded(evidence, "100:4:100 200:1:50 300:1:50 400:4:100", 4.0)
     svg = drawings.picture("load", busy, "svg")

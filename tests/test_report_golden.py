@@ -49,6 +49,7 @@ def test_exporters(name: str, kind: str) -> None:
     held(f"{name}{each.suffix}", each.export(VERDICTS[name]))
 
 
+@pytest.mark.slow
 def test_every_exporter_says_what_it_is() -> None:
     found = exporters()
     assert {"csv", "json", "markdown"} <= set(found)
@@ -78,6 +79,7 @@ def test_ascii_terminals_and_colour(name: str) -> None:
     assert not any(char in coloured for char in "\x07\x9b\x9d\u202e")
 
 
+@pytest.mark.slow
 def test_nothing_hostile_gets_through() -> None:
     verdict = VERDICTS["hostile"]
     for found in (

@@ -112,6 +112,7 @@ def test_one_wild_round_does_not_squeeze_the_others() -> None:
     assert high - low < 10
 
 
+@pytest.mark.slow
 def test_whole_boots_have_no_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make(tmp_path, replace(DEMO, blocks=6, failed=()), monkeypatch)
     judged = run.verdict()
@@ -125,6 +126,7 @@ def test_whole_boots_have_no_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert turns(of_rounds({"case-0": [RESTLESS]}, {})) is None
 
 
+@pytest.mark.slow
 def test_the_section_from_a_run_on_disk(demo: Evidence) -> None:
     found = drawn_turns(demo)
     assert (found.case.case, found.block, len(found.machine)) == ("case-1", 2, 40)
@@ -137,6 +139,7 @@ def test_the_section_from_a_run_on_disk(demo: Evidence) -> None:
     assert isinstance(svg, str) and "var(--" not in svg and "case-1" in svg
 
 
+@pytest.mark.slow
 def test_two_levels_of_spread_in_percent(demo: Evidence) -> None:
     html = spread_section.section(demo)
     assert html is not None

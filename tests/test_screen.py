@@ -38,6 +38,7 @@ def clean(said: Said) -> str:
     return both
 
 
+@pytest.mark.slow
 def test_one_place_prints() -> None:
     package = data_root() / "src" / "kdyno"
     found = {
@@ -128,6 +129,7 @@ def test_json_says_the_same_in_other_letters(kdyno: Kdyno, run: Path, tmp_path: 
     assert json.loads((tmp_path / "out.json").read_text()) == data
 
 
+@pytest.mark.slow
 def test_a_folder_whose_name_is_no_utf8(kdyno: Kdyno, tmp_path: Path) -> None:
     path = stored(tmp_path / "runs", verdict(effect("pipe", "faster", 1.05)))
     name = os.fsdecode(b"2026-\xff\xfe-run")

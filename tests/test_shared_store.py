@@ -271,6 +271,7 @@ def test_an_archive_of_others_writes_nowhere_else(tmp_path: Path, name: str) -> 
     assert list(into.iterdir()) == [] and list(tmp_path.iterdir()) == [into]
 
 
+@pytest.mark.slow
 def test_an_archive_that_is_none(tmp_path: Path) -> None:
     import gzip
 

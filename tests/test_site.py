@@ -174,6 +174,7 @@ def test_a_run_whose_writer_is_gone_is_looked_at_again(runs: Path, tmp_path: Pat
     assert ">interrupted</span>" in row
 
 
+@pytest.mark.slow
 def test_light_pages_say_what_they_lack(runs: Path, tmp_path: Path) -> None:
     run = small(runs)
     build_site(runs, tmp_path / "light")
@@ -204,6 +205,7 @@ def test_many_runs_are_made_by_several_processes(
     assert len(list((tmp_path / "site" / "runs").glob("*.html"))) == 14
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not changepoints.available(), reason="no ruptures: pip install ruptures")
 def test_history_marks_the_change_and_the_kernels_on_its_sides(runs: Path, tmp_path: Path) -> None:
     found = weeks(runs, [1.0] * 9 + [0.9] * 7)
@@ -260,6 +262,7 @@ def test_comparison_data_is_what_was_measured(runs: Path, tmp_path: Path) -> Non
     assert data["runs"][0]["kernels"] == [["7.3.0", "stock-7.3.0"], ["7.3.0", "mine-7.3.0"]]
 
 
+@pytest.mark.slow
 def test_hostile_names_and_contents_stay_text(runs: Path, tmp_path: Path) -> None:
     shape = Shape(
         cases=tuple(case(0, HOSTILE[n % 3], case=text) for n, text in enumerate(HOSTILE)),

@@ -62,6 +62,7 @@ def tree(tmp_path: Path) -> Path:
     return make_tree(tmp_path / "linux-7.3.4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tar", "path", "git"])
 def test_a_fetch_killed_anywhere_leaves_nothing_that_is_used(
     tmp_path: Path, tree: Path, kind: str
@@ -107,6 +108,7 @@ def test_a_tree_without_its_record_is_made_again(tree: Path, cache: Path) -> Non
     assert (again.path / "lib/sort.c").is_file()
 
 
+@pytest.mark.slow
 def test_two_fetches_of_one_source_wait_for_each_other(
     tmp_path: Path, tree: Path, cache: Path
 ) -> None:
@@ -239,6 +241,7 @@ def limited_to_64_kib() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tar", "path", "git"])
 def test_a_disk_that_fills_up_on_the_way(
     tmp_path: Path, tree: Path, cache: Path, kind: str

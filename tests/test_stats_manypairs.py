@@ -21,6 +21,7 @@ TIED = arrays(np.int64, st.integers(1, 40), elements=st.integers(-30, 30)).map(l
 ANY = arrays(np.float64, st.integers(1, 40), elements=st.floats(-2.0, 2.0))
 
 
+@pytest.mark.slow
 @given(st.one_of(TIED, ANY))
 def test_every_average_is_found(differences: Floats) -> None:
     made = np.sort(walsh_averages(differences))

@@ -73,6 +73,7 @@ def test_precision_must_be_positive() -> None:
         enough([], 1, 0.0)
 
 
+@pytest.mark.slow
 def test_simulator_and_real_functions_are_one_rule() -> None:
     rng = np.random.default_rng(5)
     plan = simulate.Plan(variants=2, precision=0.01, max_blocks=30)

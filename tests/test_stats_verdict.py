@@ -183,6 +183,7 @@ def test_corrected_intervals_hold_the_raw_ones(family: list[tuple[list[float], s
             assert each.word == "inconclusive"
 
 
+@pytest.mark.slow
 @given(effects)
 def test_direction_only_swaps_faster_and_slower(family: list[tuple[list[float], str]]) -> None:
     swap = {"faster": "slower", "slower": "faster"}

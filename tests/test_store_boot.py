@@ -146,6 +146,7 @@ contents = st.binary(max_size=300) | st.dictionaries(keys, json_values, max_size
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

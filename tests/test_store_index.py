@@ -54,6 +54,7 @@ def test_the_index_follows_changes(tmp_path: Path) -> None:
     assert [it.name for it in entries(tmp_path)] == ["renamed"]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -133,6 +133,7 @@ def test_the_second_writer_is_told_who_is_first(tmp_path: Path) -> None:
         again.save_manifest(manifest("finished"))
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
     path = finished(tmp_path)
     program = textwrap.dedent("""
@@ -233,6 +234,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     assert list_runs(tmp_path / "nothing") == ()
 
 
+@pytest.mark.slow
 @settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

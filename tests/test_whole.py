@@ -74,6 +74,7 @@ def test_a_full_disk_leaves_the_old_file_and_says_where(
     assert (names(tmp_path), file.read_text()) == (["report.html"], "old")
 
 
+@pytest.mark.slow
 def test_a_real_limit_while_the_command_exports(tmp_path: Path) -> None:
     """4 KB of a new report once stood in an old one's place."""
     stored(tmp_path / "runs", verdict(*(effect(f"case-{n}", "faster", 1.05) for n in range(40))))

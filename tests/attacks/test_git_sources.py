@@ -126,6 +126,7 @@ WAYS: tuple[Callable[[Hostile], None], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["git:", "git:file://", "path:"])
 @pytest.mark.parametrize("way", WAYS)
 def test_no_program_of_a_repository_runs_outside(

@@ -57,6 +57,7 @@ def built(arm: Arm, folder: Path, old: str, new: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @both
 def test_a_makefile_cannot_make_the_host_writable(arm: Arm) -> None:
     with arm.place() as folder:
@@ -76,6 +77,7 @@ def test_a_makefile_cannot_make_the_host_writable(arm: Arm) -> None:
         assert out.rpartition("tree")[2].count("\nx\n") == 0
 
 
+@pytest.mark.slow
 @both
 def test_kdyno_follows_no_link_that_a_build_has_laid(arm: Arm) -> None:
     with arm.place() as folder:
@@ -96,6 +98,7 @@ def test_kdyno_follows_no_link_that_a_build_has_laid(arm: Arm) -> None:
         assert secret.read_text() == "CONFIG_SECRET=y\n"
 
 
+@pytest.mark.slow
 @both
 def test_a_link_in_place_of_the_kernel_is_no_image(arm: Arm) -> None:
     with arm.place() as folder:
@@ -105,6 +108,7 @@ def test_a_link_in_place_of_the_kernel_is_no_image(arm: Arm) -> None:
         assert "no ordinary file in the place of linux" in out
 
 
+@pytest.mark.slow
 @both
 def test_the_modes_of_an_image_are_kdynos(arm: Arm) -> None:
     with arm.place() as folder:

@@ -100,6 +100,7 @@ def program_in(folder: Path) -> Path:
     return Path(shutil.copy(guest_program(cache_root(), 64), folder / "guest"))
 
 
+@pytest.mark.slow
 @both
 def test_a_case_on_the_host_cannot_make_it_writable(arm: Arm) -> None:
     with arm.place() as folder:

@@ -50,6 +50,7 @@ HOSTILE_PATHS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", HOSTILE_PATHS, ids=lambda it: it[:30])
 def test_nothing_else_is_served(ask: Asked, site: Path, path: str) -> None:
     (site / "link.html").symlink_to(site.parent / "secret.html")
