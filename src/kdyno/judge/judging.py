@@ -12,6 +12,7 @@ from kdyno.judge.alone import own_spread, values_of
 from kdyno.judge.explaining import explained
 from kdyno.judge.factoring import factor_table
 from kdyno.judge.flags import Judged
+from kdyno.judge.grouping import group_effects
 from kdyno.judge.machines import differing, strata_of
 from kdyno.judge.pairs import effect_of, is_exact, log_ratios, resolution_of, spread_of
 from kdyno.judge.question import Question
@@ -23,6 +24,7 @@ from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
 from kdyno.store.verdict import Apart, Effect, Verdict
+from kdyno.suites import catalogue
 from kdyno.suites.instructions import FIGURES
 
 Floors = Mapping[tuple[str, str], float | None]
@@ -95,6 +97,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         effects=tuple(effects),
         copy_of_baseline=question.copy,
         values=() if question.compared else values_of(data, question),
+        groups=group_effects(data, question, catalogue.load()),
         factors=factor_table(data, question),
         tool=__version__,
         rule=RULE,

@@ -50,7 +50,8 @@ def groups(verdict: Verdict) -> tuple[Group, ...]:
 def cut_short(verdict: Verdict) -> str:
     """What is said where people are not shown all of a verdict's effects; else empty."""
     table = verdict.factors
-    most = max(len(verdict.effects), len(verdict.values), len(table.effects) if table else 0)
+    of_factors = len(table.effects) if table else 0
+    most = max(len(verdict.effects), len(verdict.values), len(verdict.groups), of_factors)
     if most <= MOST_SHOWN:
         return ""
     return f"these are the first {MOST_SHOWN} of {most} effects; `kdyno report RUN -f csv` has all"
@@ -71,6 +72,7 @@ def shown(verdict: Verdict) -> Verdict:
         update={
             "effects": verdict.effects[:MOST_SHOWN],
             "values": verdict.values[:MOST_SHOWN],
+            "groups": verdict.groups[:MOST_SHOWN],
             "factors": table,
             "flags": (Flag(kind="cut-short", text=told), *verdict.flags),
         }

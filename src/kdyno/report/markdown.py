@@ -5,7 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdyno.report import apart, effects, factors, figures, functions, plain, strata, values
+from kdyno.report import (
+    apart,
+    effects,
+    factors,
+    figures,
+    functions,
+    plain,
+    strata,
+    values,
+    wholes,
+)
 from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid
@@ -43,6 +53,8 @@ def export(verdict: Verdict) -> str:
             for variant, reason in verdict.failed.items()
         ]
         parts.append("\n".join(lines))
+    if (grouped := wholes.grid(verdict)) is not None:
+        parts += ["### Groups", table(grouped), f"*{wholes.NOTE}*"]
     tables = factors.markdown(verdict)
     if len(tables) > 2 and verdict.factors is not None:
         head, summary, *rest = tables

@@ -21,6 +21,7 @@ from kdyno.report import (
     plain,
     strata,
     values,
+    wholes,
 )
 from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
@@ -64,6 +65,8 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
         yield from _tables(verdict, found, width, screen.unicode)
     if verdict.values:
         yield from ("", values.grid(verdict))
+    if (grouped := wholes.grid(verdict)) is not None:
+        yield from ("", wholes.HEADING, terminal.fit(grouped, width, 1))
     yield from factors.parts(verdict, width)
     if (made := apart.grid(verdict)) is not None:
         yield from ("", apart.HEADING, terminal.fit(made, width, 1))

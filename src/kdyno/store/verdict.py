@@ -163,6 +163,26 @@ class Effect(BaseModel):
     count): the largest first, and one row for all others. They add up to the whole operation."""
 
 
+class GroupEffect(BaseModel):
+    """Variant ÷ baseline for a group of a suite's cases: above 1 is better, whatever they measure.
+
+    In every block it is the harmonic mean of the cases' ratios (of a time the ratio's inverse).
+    """
+
+    model_config = ConfigDict(frozen=True)
+    suite: str
+    group: str
+    variant: str
+    ratio: Ratio
+    ci: Interval
+    """Corrected for all groups of the run (Holm)."""
+    ci_raw: Interval = None
+    blocks: int
+    verdict: Word
+    equivalent_too: bool = False
+    predicted_blocks: int | None = None
+
+
 class FactorEffect(BaseModel):
     """What a level of a factor does, against the factor's reference level."""
 
@@ -251,6 +271,8 @@ class Verdict(BaseModel):
     """The variant that is the baseline once more (A/A), when the run was calibrated."""
     values: tuple[CaseValue, ...] = ()
     """Only for a run that compares nothing."""
+    groups: Annotated[tuple[GroupEffect, ...], Field(max_length=10_000)] = ()
+    """Of suites whose cases have groups, such as XBench."""
     factors: FactorTable | None = None
     """Main effects and interactions, when the experiment crosses factors."""
     tool: str = ""

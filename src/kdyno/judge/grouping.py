@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Effects on whole groups of a suite's cases, such as XBench's, with intervals.
+
+In every block each case has a ratio, and a group the harmonic mean of its members' ratios: its
+score where the baseline's are all 100. So a group is compared within blocks, as its cases are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from kdyno.judge.pairs import block_log_ratios
+from kdyno.judge.question import Question
+from kdyno.stats.effect import interval
+from kdyno.stats.signedrank import Floats
+from kdyno.stats.verdict import Claim, judge
+from kdyno.store.manifest import CaseInfo
+from kdyno.store.samples import Samples
+from kdyno.store.verdict import GroupEffect
+from kdyno.suites.catalogue import Catalogue, Suite
+from kdyno.suites.score import group_scores
+
+
+def group_effects(
+    data: Samples, question: Question, catalogue: Catalogue
+) -> tuple[GroupEffect, ...]:
+    """Those of every group of which all cases were measured, in the suite's order.
+
+    Intervals are corrected for all rows. None for counts: groups are of scores.
+    """
+    if question.counted:
+        return ()
+    rows = [
+        (suite.name, group, variant, ratios)
+        for variant in question.variants
+        for suite in catalogue.values()
+        for group, ratios in _log_ratios(data, question, suite, variant).items()
+    ]
+    claims = [Claim(ratios, "higher") for *_, ratios in rows]
+    judged = judge(claims, question.equivalent, 1.0 - question.confidence)
+    return tuple(
+        GroupEffect(
+            suite=suite,
+            group=group,
+            variant=variant,
+            ratio=each.effect.ratio,
+            ci=interval(each.lo, each.hi),
+            ci_raw=interval(each.effect.lo, each.effect.hi),
+            blocks=each.effect.n,
+            verdict=each.word,
+            equivalent_too=each.equivalent_too,
+            predicted_blocks=each.predicted_blocks,
+        )
+        for (suite, group, variant, _), each in zip(rows, judged, strict=True)
+    )
+
+
+def _log_ratios(data: Samples, question: Question, suite: Suite, variant: str) -> dict[str, Floats]:
+    """Group → log of its score ÷ the baseline's, in the blocks that have all of its cases."""
+    cases = [case for case in question.cases if case.suite == suite.name]
+    if not suite.groups or not cases:
+        return {}
+    found: dict[str, list[float]] = {}
+    for ratios in _by_block(data, question, cases, variant):
+        for group, score in group_scores(suite.groups, ratios).items():
+            if score.value is not None:
+                found.setdefault(group, []).append(score.value)
+    return {group: np.log(np.asarray(values)) for group, values in found.items()}
+
+
+def _by_block(
+    data: Samples, question: Question, cases: list[CaseInfo], variant: str
+) -> Iterator[Mapping[str, float]]:
+    """Case → its ratio, above 1 where the variant is better, for every block of the run."""
+    logs = {
+        case.case: block_log_ratios(data, question, case, variant)
+        * (1.0 if case.better == "higher" else -1.0)
+        for case in cases
+    }
+    for block in range(data.blocks):
+        yield {
+            name: float(np.exp(values[block]))
+            for name, values in logs.items()
+            if np.isfinite(values[block])
+        }

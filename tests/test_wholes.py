@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""Effects on groups of cases: the harmonic mean within each block, judged and shown."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from kdyno.judge.grouping import group_effects
+from kdyno.judge.question import Question
+from kdyno.report.markdown import export
+from kdyno.report.terminal import text
+from kdyno.store.manifest import CaseInfo
+from kdyno.store.samples import Samples
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Case, CaseGroup, Suite
+
+BLOCKS = 12
+CASES = {"a": "higher", "b": "higher", "t": "lower"}
+SUITES = {
+    "s": Suite(
+        "s",
+        "help",
+        tuple(Case("s", name, "h", "u", better, "pipe") for name, better in CASES.items()),
+        groups=(CaseGroup("ab", ("a", "b")), CaseGroup("all", ("ab", "t"))),
+    )
+}
+
+
+def question(**more: object) -> Question:
+    cases = tuple(
+        CaseInfo(suite="s", case=name, unit="u", better=better)  # type: ignore[arg-type]
+        for name, better in CASES.items()
+    )
+    given = dict(
+        experiment="x", text="", baseline="old", variants=("new",), copy=None, cases=cases,
+        confidence=0.95, equivalent=0.02, precision=0.01,
+    )  # fmt: skip
+    return Question(**(given | more))  # type: ignore[arg-type]
+
+
+def samples(ratios: dict[str, float], without: dict[str, set[int]] | None = None) -> Samples:
+    """Each block with a level of its own, so that only ratios within blocks are the same."""
+    scores = {}
+    for name in CASES:
+        level = {block: 100.0 * 1.1**block for block in range(BLOCKS)}
+        scores["s", name, "old"] = level
+        scores["s", name, "new"] = {
+            block: it * ratios[name]
+            for block, it in level.items()
+            if block not in (without or {}).get(name, set())
+        }
+    return Samples(scores=scores, blocks=BLOCKS)
+
+
+def test_a_group_is_the_harmonic_mean_of_its_cases_ratios_and_a_time_counts_the_other_way() -> None:
+    ab, whole = group_effects(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)
+    expected = 2 / (1 / 1.1 + 1 / 0.9)
+    assert (ab.suite, ab.group, ab.variant, ab.blocks) == ("s", "ab", "new", BLOCKS)
+    assert ab.ratio == pytest.approx(expected)
+    assert ab.ci == pytest.approx((expected, expected))
+    assert ab.verdict == "slower" and ab.equivalent_too  # −1 %, inside ±2 %
+    # A time of 0.8 is a ratio of 1.25.
+    assert whole.ratio == pytest.approx(2 / (1 / expected + 0.8))
+    assert whole.verdict == "faster" and not whole.equivalent_too
+
+
+def test_a_block_without_one_of_its_cases_says_nothing_of_the_group() -> None:
+    found = group_effects(
+        samples({"a": 1.1, "b": 1.1, "t": 1.0}, {"t": {0, 3}}), question(), SUITES
+    )
+    assert [(it.group, it.blocks) for it in found] == [("ab", BLOCKS), ("all", BLOCKS - 2)]
+
+
+def test_a_case_that_was_never_measured_leaves_its_groups_out() -> None:
+    every = set(range(BLOCKS))
+    found = group_effects(samples({"a": 1.1, "b": 1.1, "t": 1.0}, {"t": every}), question(), SUITES)
+    assert [it.group for it in found] == ["ab"]
+
+
+def test_counts_and_suites_without_groups_have_none() -> None:
+    data = samples({"a": 1.1, "b": 1.1, "t": 1.0})
+    assert group_effects(data, question(counted=True), SUITES) == ()
+    plain = {"s": Suite("s", "help", SUITES["s"].cases)}
+    assert group_effects(data, question(), plain) == ()
+
+
+def test_intervals_are_corrected_for_all_groups_and_undecided_ones_say_how_many_blocks() -> None:
+    data = samples({"a": 1.0, "b": 1.0, "t": 1.0})
+    for block in range(BLOCKS):
+        data.scores["s", "a", "new"][block] *= math.exp(0.2 * math.sin(block))
+    ab, _ = group_effects(data, question(), SUITES)
+    assert ab.ci is not None and ab.ci_raw is not None
+    assert ab.ci[0] < ab.ci_raw[0] < 1.0 < ab.ci_raw[1] < ab.ci[1]
+    assert ab.verdict == "inconclusive" and (ab.predicted_blocks or 0) > BLOCKS
+
+
+def test_they_are_shown_with_their_rule() -> None:
+    found = group_effects(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)
+    verdict = Verdict(experiment="x", baseline="old", boots={"old": 12, "new": 12}, groups=found)
+    shown = export(verdict)
+    assert "### Groups" in shown
+    assert re.search(
+        r"\| s/ab \| −1\.00 % \| −1\.00 … −1\.00 % \| \*\*slower\*\*, too little", shown
+    )
+    assert "harmonic mean" in shown
+    assert re.search(r"s/all +\+10\.5 % .*faster", text(verdict, 100))
+    assert Verdict.from_json(verdict.to_json()).groups == found
