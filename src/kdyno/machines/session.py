@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from kdyno.store.boot import BootHost
 from kdyno.suites.protocol import Transcript
@@ -70,15 +70,38 @@ class Clock(Protocol):
         """Until a session says something or ends, or it is ``until_s``."""
 
 
+class Alive:
+    """Guests that are alive at the same time; however the block ends, none of them is left."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sessions: list[Session] = []
+        self.outcomes: list[Outcome] = []
+        """What came of each, in the order of ``add``; filled as the block ends."""
+
+    def add(self, session: Session) -> Session:
+        self._sessions.append(session)
+        return session
+
+    def until_ended(self) -> None:
+        """Wait until every one of them is over, by its own doing or by kdyno's."""
+        while not all(session.ended for session in self._sessions):
+            self._clock.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        self.outcomes = [session.close() for session in self._sessions]
+
+
 def run_to_end(session: Session, clock: Clock) -> Outcome:
     """For a guest that works its whole job off by itself."""
-    try:
-        while not session.ended:
-            clock.wait()
-    except BaseException:
-        session.close()
-        raise
-    return session.close()
+    with Alive(clock) as alive:
+        alive.add(session)
+        alive.until_ended()
+    (outcome,) = alive.outcomes
+    return outcome
 
 
 Listener = Callable[[str], None]

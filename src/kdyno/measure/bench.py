@@ -13,7 +13,7 @@ from kdyno.judge import disturbance
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
 from kdyno.machines.machine import Machine, Plan
-from kdyno.machines.session import Listener, Outcome, Session, run_to_end
+from kdyno.machines.session import Alive, Listener, Outcome, run_to_end
 from kdyno.measure.equipment import Equipment
 from kdyno.measure.sampling import load_flags, samples_of
 from kdyno.measure.undecided import flags_of
@@ -136,17 +136,13 @@ def measure_together(
     """Boot each of these variants once, all at the same time."""
     plans = [plan_of(bench, name, draw=draw) for name in names]
     machine, started = bench.machine, now()
-    sessions: list[Session] = []
-    try:
+    with Alive(machine.clock) as alive:
         for plan in plans:
-            sessions.append(machine.open(plan))
-        while not all(session.ended for session in sessions):
-            machine.clock.wait()
-    finally:
-        outcomes = [session.close() for session in sessions]
+            alive.add(machine.open(plan))
+        alive.until_ended()
     return [
         _record(bench, plan, outcome, first_index + at, block, started)
-        for at, (plan, outcome) in enumerate(zip(plans, outcomes, strict=True))
+        for at, (plan, outcome) in enumerate(zip(plans, alive.outcomes, strict=True))
     ]
 
 

@@ -18,7 +18,7 @@ from itertools import islice
 
 from kdyno.judge import disturbance
 from kdyno.machines.machine import Machine, Plan
-from kdyno.machines.session import Outcome
+from kdyno.machines.session import Alive, Outcome
 from kdyno.measure import rounds
 from kdyno.measure.bench import Bench, console_of, job_of, now, plan_of
 from kdyno.measure.member import WORD_S, Member
@@ -100,19 +100,17 @@ def together(
     What came of each is in the same order; whatever happens, none is left.
     """
     members: list[Member] = []
-    try:
+    with Alive(machine.clock) as alive:
         for plan in plans:
-            members.append(Member(plan, machine.open(plan), machine.clock, now()))
+            session = alive.add(machine.open(plan))
+            members.append(Member(plan, session, machine.clock, now()))
         for member in members:
             member.hear(record.Hello)
         work(members)
         for member in members:
             member.send("bye", WORD_S)
-        while not all(member.session.ended for member in members):
-            machine.clock.wait()
-    finally:
-        outcomes = [member.session.close() for member in members]
-    return members, outcomes
+        alive.until_ended()
+    return members, alive.outcomes
 
 
 @contextmanager
