@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kdyno.errors import UsageError
 from kdyno.machines import guest
 from kdyno.machines.events import Events
 from kdyno.machines.guest import Boot, Ground, handed, link_shared, scatter_words, supervised
@@ -77,6 +78,8 @@ _INSIDE = _Places(_KERNEL, _PROGRAM, _JOB, "/tmp")
 
 def _command(request: UmlBoot, job: bytes, ground: Ground, pipes: Pipes) -> Command:
     disk_file, folder = ground.disk, ground.folder
+    if folder is not None:
+        _require_seen(folder)
     outputs = [
         (name, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         for name, path in request.left
@@ -122,6 +125,16 @@ def _command(request: UmlBoot, job: bytes, ground: Ground, pipes: Pipes) -> Comm
         pass_fds=tuple(descriptors),
         environment={**ENVIRONMENT, "HOME": places.work, "TMPDIR": "/dev/shm"},
     )
+
+
+def _require_seen(folder: Path) -> None:
+    """UsageError for a folder of the host's that the guest's own file systems would cover."""
+    for own in ("/dev", "/proc", "/run", "/sys"):
+        if folder.resolve().is_relative_to(own):
+            raise UsageError(
+                f"TMPDIR: {folder.parent.parent}: a guest has a {own} of its own and would not "
+                "find its job there. With --no-sandbox TMPDIR has to be elsewhere, such as /var/tmp"
+            )
 
 
 def kernel_command(
