@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kdyno.kernels import cpu
@@ -76,6 +77,18 @@ def table(timings: list[Timing]) -> str:
     return "\n".join([*lines, "", f"ns a call, {model or 'CPU unknown'}, GCC -O2.", ""])
 
 
+def as_json(timings: list[Timing]) -> str:
+    """What `kdyno published` reads: when and where, and every timing."""
+    value = {
+        "schema": 1,
+        "kind": "simd-forms",
+        "cpu": cpu.this_cpu().model or "an unknown CPU",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "forms": [asdict(it) for it in timings],
+    }
+    return json.dumps(value, indent=1) + "\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", type=Path, help="put the table between the page's markers")
@@ -86,7 +99,7 @@ def main() -> int:
     shown = table(timings)
     print(shown)
     if asked.json is not None:
-        asked.json.write_text(json.dumps([asdict(it) for it in timings], indent=1))
+        asked.json.write_text(as_json(timings), encoding="utf-8")
     if asked.write is not None:
         before, rest = asked.write.read_text(encoding="utf-8").split(BEGIN)
         asked.write.write_text(before + BEGIN + shown + END + rest.split(END)[1], encoding="utf-8")

@@ -36,6 +36,7 @@ from kdyno.cli import (
 from kdyno.errors import Interrupted, KdynoError
 from kdyno.labs.memcpy import verbs as memcpy
 from kdyno.labs.profile import verb as profile
+from kdyno.labs.published import verb as published
 from kdyno.labs.vectorize import verb as vectorize
 from kdyno.space import NO_SPACE, no_space
 from kdyno.verbs.bundle import unbundled
@@ -90,6 +91,7 @@ for verb in (
     join,
     compare,
     profile,
+    published,
     report,
     serve,
     push,

@@ -57,6 +57,32 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Ask:
+    """What is asked today about a claim, and which run or file has the answer. Names may be
+    patterns; what does not belong to ``what`` stays empty."""
+
+    what: str
+    """See asking.What."""
+    run: str = ""
+    """The experiment."""
+    suite: str = ""
+    case: str = ""
+    variant: str = ""
+    factor: str = ""
+    level: str = ""
+    other: str = ""
+    """The factor at whose levels ``factor`` is looked at; empty: averaged over the others."""
+    function: str = ""
+    routine: str = ""
+    against: str = ""
+    flags: str = ""
+    reason: str = ""
+    job: str = ""
+    bytes: tuple[int, ...] = ()
+    """The smallest and the largest size; for forms, each size."""
+
+
+@dataclass(frozen=True)
 class Check:
     """A claim as a range that figures have to lie in. See docs/comparing.md for the keys."""
 
@@ -78,6 +104,15 @@ class Check:
     partial: bool = False
     """The figures are a selection, which cannot settle the claim."""
     note: str = ""
+    question: str = ""
+    """What one can ask today."""
+    carries: str = ""
+    """What of the answer carries over to the claim, honestly, in a sentence."""
+    today: tuple[Ask, ...] = ()
+    unasked: str = ""
+    """In place of these three: why nothing is asked."""
+    chart: str = ""
+    """Beside it, see charts.CHARTS."""
 
 
 @dataclass(frozen=True)

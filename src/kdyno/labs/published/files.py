@@ -12,22 +12,23 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from kdyno.errors import UsageError
 from kdyno.labs.published.article import ARM, Cell, Check, Published, Table, Today
+from kdyno.labs.published.asking import Asking
 from kdyno.paths import data_root
-from kdyno.reading.checked import FromFile, check
+from kdyno.reading.checked import FromFile, check, wrong
 from kdyno.reading.mistakes import meant
 
 PREFIX = "published:"
 _WORDS = frozenset(
     (
         "title", "system", "suite", "tool", "baseline", "better", "samples_per_cell", "published",
-        "units", "claims", "check", "today", "factors", "columns", "warmup_builds",
-        "measured_builds", "spread", "total_in_text", "findings",
+        "units", "check", "today", "factors", "columns", "warmup_builds",
+        "measured_builds", "spread", "total_in_text",
     )
 )  # fmt: skip
 
@@ -35,6 +36,14 @@ _WORDS = frozenset(
 def names() -> tuple[str, ...]:
     """All that come with kdyno."""
     return tuple(sorted(path.stem for path in _folder().glob("*.toml")))
+
+
+def kept() -> tuple[Path, ...]:
+    """Runs and files that come with kdyno, as evidence for today's answers."""
+    folder = _folder() / "runs"
+    found = folder.iterdir() if folder.is_dir() else ()
+    counted = data_root() / "kernel" / "distributions" / "unixbench.json"
+    return (*sorted(it for it in found if it.is_dir() or it.suffix == ".json"), counted)
 
 
 def load(name: str) -> Published:
@@ -69,13 +78,18 @@ def _folder() -> Path:
 
 Level = str | int | float
 """As the article prints it."""
+Chart = Literal["", "jobs", "sizes", "groups"]
+
+
+_UNITS = {"s": "s", "percent": "%"}
+"""Ends of columns' names → unit."""
 
 
 class _Check(FromFile):
     """A ``[[check]]``. See docs/comparing.md for its keys."""
 
     text: str
-    figure: str
+    figure: str = ""
     table: str = ""
     min: float | None = None
     max: float | None = None
@@ -88,6 +102,21 @@ class _Check(FromFile):
     share: float = 1.0
     partial: bool = False
     note: str = ""
+    question: str = ""
+    carries: str = ""
+    today: list[Asking] = Field(default_factory=list)
+    unasked: str = ""
+    chart: Chart = ""
+
+    @model_validator(mode="after")
+    def _is_asked_or_not(self) -> _Check:
+        asked = {"question": self.question, "carries": self.carries, "today": self.today}
+        for key, value in asked.items():
+            if self.unasked and value:
+                raise wrong(key, "does not go with `unasked`, which says why nothing is asked")
+            if any(asked.values()) and not value:
+                raise wrong(key, "is missing: question, carries and today belong together")
+        return self
 
     def check(self) -> Check:
         where = {
@@ -95,7 +124,10 @@ class _Check(FromFile):
             for name, it in self.where.items()
         }
         value = bool(where) and not self.factor if self.value is None else self.value
-        named = ("text", "table", "figure", "factor", "share", "partial", "note")
+        named = (
+            *("text", "table", "figure", "factor", "share", "partial", "note"),
+            *("question", "carries", "unasked", "chart"),
+        )
         return Check(
             **{name: getattr(self, name) for name in named},
             low=self.min,
@@ -104,6 +136,7 @@ class _Check(FromFile):
             start=str(self.start),
             end=str(self.end),
             value=value,
+            today=tuple(it.ask() for it in self.today),
         )
 
 
@@ -133,7 +166,7 @@ def _published(name: str, data: Mapping[str, Any], file: _File) -> Published:
     )
     if not tables:
         raise ValueError("no table")
-    checks = tuple(_checks(data, tables, [it.check() for it in file.check]))
+    checks = tuple(it.check() for it in file.check)
     for each in checks:
         if each.table and each.table not in {table.name for table in tables}:
             raise ValueError(f"check {each.text!r}: no table {each.table!r}")
@@ -235,25 +268,7 @@ def _rows(data: Mapping[str, Any]) -> list[Table]:
                 samples=data.get("measured_builds", data.get("samples_per_cell")),
                 mean=data.get("published") == "mean",
                 spread="spread" in data,
-                units={c: "s" for c in columns if c.endswith("_s")},
+                units={c: _UNITS[end] for c in columns if (end := c.rpartition("_")[2]) in _UNITS},
             )
         )
     return found
-
-
-def _checks(
-    data: Mapping[str, Any], tables: tuple[Table, ...], written: list[Check]
-) -> list[Check]:
-    stated = data.get("claims", [])
-    covered = {check.text for check in written}
-    found = []
-    for claim in stated if isinstance(stated, list) else []:
-        table, figure = "", str(claim.get("case", ""))
-        for each in tables:
-            if figure.startswith(f"{each.name}."):
-                table, figure = each.name, figure.removeprefix(f"{each.name}.")
-        if not table and figure:
-            table = tables[0].name
-        if claim["text"] not in covered:
-            found.append(Check(claim["text"], table, figure, claim.get("min"), claim.get("max")))
-    return [*found, *written]

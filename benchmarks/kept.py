@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Keep of runs what docs/published.md is made of: verdict, manifest and the largest of a profile.
+
+    python -m benchmarks.kept RUN… [--runs DIR]
+
+Each becomes published/runs/EXPERIMENT, in place of the one that was there. A FILE.json of memcpy
+bench, vectorize or simd_candidates becomes published/runs/KIND.json; of a survey, the totals.
+`kdyno published -o docs/published.md` then makes the page again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kdyno.labs.profile.record import FOLDER, FunctionTime, Profile, stored_profiles, to_json
+from kdyno.labs.published.evidence import SURVEY
+from kdyno.paths import data_root, runs_root
+from kdyno.store.boot import plain_name
+from kdyno.store.resolve import resolve
+from kdyno.store.run import MANIFEST, VERDICT, Run, open_run
+
+PLACE = data_root() / "published" / "runs"
+HOST = ("cpu_model", "cpus", "memory_bytes", "sandbox")
+"""Of the machine: what a reader must know. The rest would tell whose it was."""
+FUNCTIONS = 8
+"""Of a profile, by name; the others are one."""
+
+
+def shortened(profile: Profile, keep: Sequence[tuple[str, str]]) -> Profile:
+    """Without stacks, and with all functions that are not kept as one for each place."""
+    boots = []
+    for boot in profile.boots:
+        kept = [it for it in boot.functions if (it.where, it.function) in keep]
+        others: dict[str, float] = {}
+        for it in boot.functions:
+            if (it.where, it.function) not in keep:
+                others[it.where] = others.get(it.where, 0.0) + it.seconds
+        kept += [FunctionTime(where, "all others", s) for where, s in others.items()]  # type: ignore[arg-type]
+        boots.append(replace(boot, functions=tuple(kept)))
+    return replace(profile, boots=tuple(boots), stacks=())
+
+
+def keep_run(run: Run, place: Path = PLACE) -> Path:
+    """The run's folder there."""
+    manifest = run.manifest()
+    folder = place / plain_name(manifest.experiment)
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    host = {key: it for key, it in manifest.host.items() if key in HOST}
+    short = manifest.model_copy(update={"host": host, "origin": "", "blocks": (), "machines": {}})
+    text = short.model_dump_json(by_alias=True, indent=1)
+    (folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
+    if (run.path / VERDICT).is_file():
+        (folder / VERDICT).write_bytes((run.path / VERDICT).read_bytes())
+    profiles = stored_profiles(run)
+    keep = {it for profile in profiles.values() for it in profile.names[:FUNCTIONS]}
+    for variant, profile in profiles.items():
+        (folder / FOLDER).mkdir(exist_ok=True)
+        short = to_json(shortened(profile, tuple(keep)))
+        (folder / FOLDER / f"{plain_name(variant)}.json").write_text(short, encoding="utf-8")
+    return folder
+
+
+def keep_file(path: Path, place: Path = PLACE) -> Path:
+    """The file there, by what it is."""
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if value["kind"] == SURVEY:
+        value["sides"] = [
+            {key: it for key, it in side.items() if key != "records"} for side in value["sides"]
+        ]
+    place.mkdir(parents=True, exist_ok=True)
+    kept = place / f"{plain_name(value['kind'])}.json"
+    kept.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    return kept
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("what", nargs="+", metavar="RUN")
+    arguments.add_argument("--runs", type=Path, default=None)
+    given = arguments.parse_args()
+    for word in given.what:
+        path = Path(word)
+        if path.suffix == ".json":
+            print(keep_file(path))
+        else:
+            print(keep_run(open_run(resolve(word, given.runs or runs_root()))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

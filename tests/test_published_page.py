@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: MIT
+"""The page of all published claims: asked, answered from runs, drawn, kept, and kept up to date."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from command_line import Kdyno, kdyno
+from held import held
+from synthetic_run import Shape, case, make
+from test_memcpy_bench import made as made_bench
+from test_profiles_shown import profile
+
+from benchmarks import kept as keeping
+from benchmarks import simd_candidates
+from kdyno.errors import UsageError
+from kdyno.labs.memcpy.time.results import to_json as bench_to_json
+from kdyno.labs.profile.record import to_json as profile_to_json
+from kdyno.labs.published import charts
+from kdyno.labs.published.answering import Row, answer, summary
+from kdyno.labs.published.article import Ask
+from kdyno.labs.published.evidence import Evidence, OfRun, Source, collect
+from kdyno.labs.published.files import kept, load, load_file, names
+from kdyno.labs.published.page import as_json, page
+from kdyno.paths import data_root
+from kdyno.store.run import Run, write_run
+from kdyno.store.verdict import Effect, FactorEffect, FactorTable, GroupEffect, Verdict
+from kdyno.suites.catalogue import load as load_catalogue
+
+__all__ = ["kdyno"]
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = Path(__file__).parent / "golden"
+SMALL = """\
+title = "A small article"
+system = "a machine"
+baseline = "old"
+better = "higher"
+[x]
+samples_per_cell = 1
+units = { pipe = "1/s" }
+old = { pipe = 100.0, disk = 10.0 }
+new = { pipe = 110.0, disk = 9.0 }
+[[check]]
+text = "pipes gain 10 %"
+figure = "pipe"
+min = 1.09
+max = 1.11
+question = "Do pipes gain?"
+carries = "The direction."
+[[check.today]]
+run = "small"
+suite = "unixbench"
+case = "case-*"
+variant = "mine"
+[[check.today]]
+run = "no-such-run"
+suite = "unixbench"
+case = "*"
+[[check]]
+text = "memcpy gains [a third]"
+figure = "disk"
+min = 1.0
+question = "Does memcpy take less time?"
+carries = "Nothing."
+[[check.today]]
+what = "profile"
+run = "small"
+function = "memcpy"
+[[check.today]]
+what = "share"
+run = "small"
+function = "memcpy"
+[[check]]
+text = "copies of some sizes are frequent"
+question = "Which sizes?"
+carries = "The sizes."
+[[check.today]]
+what = "copies"
+bytes = [64, 64]
+[[check]]
+text = "it feels faster"
+unasked = "Nobody can measure that."
+"""
+SHAPE = Shape(
+    cases=(case(0), case(2), case(1, case="whetstone-double", unit="MWIPS", control=True)),
+    variants={"mine": 1.04, "other": 1.0},
+    blocks=12,
+    question="Is it faster?",
+    experiment="small",
+)
+
+
+@pytest.fixture
+def article(tmp_path: Path) -> Path:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    return file
+
+
+def small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    run = make(tmp_path / "runs", SHAPE, monkeypatch)
+    with write_run(run.path) as writer:
+        for name, part in (("stock", 1.0), ("mine", 0.7)):
+            writer.save_file(
+                f"{name}.json", profile_to_json(profile(name, part)).encode(), "profile"
+            )
+    return run
+
+
+def test_the_page_of_a_small_article(
+    tmp_path: Path, article: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = small_run(tmp_path, monkeypatch)
+    text = page([load_file(article)], collect([run.path]))
+    held(GOLDEN / "published.md", text)
+    assert "mine ÷ stock" in text and "other ÷ stock" not in text
+
+
+def test_what_is_kept_of_a_run_makes_the_same_page_and_does_not_say_whose_machine_it_was(
+    tmp_path: Path, article: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = small_run(tmp_path, monkeypatch)
+    small = keeping.keep_run(run, tmp_path / "kept")
+    assert [it.name for it in sorted(small.iterdir())] == [
+        "manifest.json", "profile", "verdict.json",
+    ]  # fmt: skip
+    articles = [load_file(article)]
+    assert page(articles, collect([small])) == page(articles, collect([run.path]))
+    assert set(Run(small).manifest().host) <= set(keeping.HOST)
+    assert keeping.keep_run(run, tmp_path / "kept") == small
+
+
+def test_docs_published_is_what_the_kept_runs_say() -> None:
+    articles, evidence = [load(name) for name in names()], collect(kept())
+    pictures = charts.pictures(articles, evidence)
+    links = {
+        name: f"![{text}](pictures/published-{name}.svg)" for name, (_, text) in pictures.items()
+    }
+    held(ROOT / "docs" / "published.md", page(articles, evidence, links))
+
+
+def test_what_is_kept_names_no_place_of_the_machine() -> None:
+    found = [path for path in (data_root() / "published" / "runs").rglob("*") if path.is_file()]
+    assert found
+    for path in found:
+        assert not re.search(r'"/(home|root|tmp|work)', path.read_text(encoding="utf-8")), path
+        assert path.stat().st_size < 200_000, path
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_claim_is_asked_about_or_says_why_not(name: str) -> None:
+    shipped = {path.stem for path in (ROOT / "experiments").glob("*.toml")}
+    coming = {"freebsd-schedulers", "smp-schedulers"}
+    suites = {*load_catalogue(), "*"}
+    for claim in load(name).checks:
+        assert bool(claim.unasked) != bool(claim.today), claim.text
+        # Figures of today come from runs, never from the words.
+        assert not re.search(r"\d ?%", claim.carries), claim.text
+        for ask in claim.today:
+            assert not ask.run or ask.run in shipped | coming, ask.run
+            assert not ask.suite or ask.suite in suites, ask.suite
+
+
+CLAIM = 'text = "t"\nquestion = "q?"\ncarries = "c"\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('[[check]]\ntext = "t"\nquestion = "q?"\n', "check[1].carries: is missing: question"),
+        (f'[[check]]\n{CLAIM}unasked = "why"\n[[check.today]]\nwhat = "places"\n',
+         "check[1].question: does not go with `unasked`"),
+        (f'[[check]]\n{CLAIM}[[check.today]]\nwhat = "efect"\n',
+         'check[1].today[1].what: "efect" is not known. Did you mean "effect"?'),
+        (f'[[check]]\n{CLAIM}[[check.today]]\nrun = "x"\ncase = "y"\n',
+         'check[1].today[1].suite: is missing: what = "effect" needs it'),
+        (f'[[check]]\n{CLAIM}[[check.today]]\nwhat = "copies"\nbytes = [1]\nrun = "x"\n',
+         'check[1].today[1].run: does not go with what = "copies". Allowed: bytes'),
+        (f'[[check]]\n{CLAIM}[[check.today]]\nwhat = "copies"\nbytes = ["1"]\n',
+         'check[1].today[1].bytes[1]: "1", text, is given, but an integer is expected'),
+        (f'[[check]]\n{CLAIM}chart = "job"\n[[check.today]]\nwhat = "places"\n',
+         'check[1].chart: "job" is not known. Did you mean "jobs"?'),
+        (f'[[check]]\n{CLAIM}[[check.today]]\nwhat = "places"\nflag = "x"\n',
+         "check[1].today[1].flag: unknown key. Did you mean"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_claims_name_file_key_and_value(tmp_path: Path, body: str, told: str) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(f'title = "t"\n{body}[x]\na = {{ f = 1.0 }}\n')
+    with pytest.raises(UsageError) as error:
+        load_file(file)
+    assert "bad.toml" in str(error.value) and told in str(error.value)
+
+
+def effect(case: str, ratio: float, word: str = "faster") -> Effect:
+    return Effect(
+        suite="unixbench", case=case, variant="mine", unit="s", better="lower",
+        baseline_value=2.0, value=2.0 * ratio, ratio=ratio, ci=(ratio - 0.1, ratio + 0.1),
+        blocks=9, verdict=word,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def of_run(verdict: Verdict, day: str = "2026-11-22") -> OfRun:
+    return OfRun(Source(verdict.experiment, "a machine", day, "9 boots"), "stock", verdict, {})
+
+
+def test_the_newest_run_that_has_a_figure_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = of_run(Verdict(experiment="e", baseline="stock", boots={}, effects=(effect("a", 0.9),)))
+    old = of_run(
+        Verdict(
+            experiment="e", baseline="stock", boots={},
+            effects=(effect("a", 0.5), effect("b", 0.8)),
+        ),
+        "2026-11-01",
+    )  # fmt: skip
+    evidence = Evidence({"e": (new, old)})
+    ask = Ask("effect", run="e", suite="unixbench", case="a", variant="*")
+    assert answer(ask, evidence).rows[0].ratio == 0.9
+    found = answer(Ask("effect", run="e", suite="unixbench", case="b", variant="*"), evidence)
+    assert found.source == old.source
+    assert found.rows == (
+        Row("b", "mine ÷ stock", "s, less is better", "−20.0 %", 0.8, (0.7000000000000001, 0.9),
+            False, "faster"),
+    )  # fmt: skip
+
+
+def test_factors_and_groups_answer_at_the_levels_that_are_asked_for() -> None:
+    def factor(at: str | None) -> FactorEffect:
+        return FactorEffect(
+            suite="s", case="lib", unit="s", better="lower",
+            kind="conditional" if at else "main", factor="smp", level="on", reference="off",
+            other="jobs" if at else None, at=at, ratio=2.0, ci=(1.9, 2.1), blocks=9,
+            verdict="slower",
+        )  # fmt: skip
+
+    group = GroupEffect(
+        suite="s", group="memory", variant="mine", ratio=1.01, ci=(1.0, 1.02), blocks=9,
+        verdict="equivalent",
+    )  # fmt: skip
+    verdict = Verdict(
+        experiment="e", baseline="stock", boots={}, groups=(group,),
+        factors=FactorTable(
+            factors={"smp": ("off", "on"), "jobs": ("1", "4")},
+            effects=(factor(None), factor("1"), factor("4")),
+        ),
+    )  # fmt: skip
+    evidence = Evidence({"e": (of_run(verdict),)})
+    given = {"run": "e", "suite": "s", "case": "*", "factor": "smp", "level": "*"}
+    average = answer(Ask("factor", **given, other=""), evidence)
+    assert [it.compared for it in average.rows] == ["smp on ÷ off"]
+    split = answer(Ask("factor", **given, other="jobs"), evidence)
+    assert [it.compared for it in split.rows] == [
+        "smp on ÷ off at jobs 1", "smp on ÷ off at jobs 4",
+    ]  # fmt: skip
+    (row,) = answer(Ask("group", run="e", suite="s", case="mem*", variant="*"), evidence).rows
+    assert (row.what, row.shown, row.verdict) == ("memory", "+1.00 %", "equivalent")
+
+
+def test_what_is_missing_says_what_it_needs() -> None:
+    needs = {
+        answer(Ask(what, run=run), Evidence()).needs
+        for what, run in (
+            ("effect", "hz"), ("profile", "simd-ladder"), ("effect", "nowhere"), ("sizes", ""),
+        )
+    }  # fmt: skip
+    assert needs == {
+        "a run of `experiments/hz.toml`",
+        "`kdyno profile experiments/simd-ladder.toml`",
+        "an experiment `nowhere`, which kdyno does not have yet",
+        "`kdyno memcpy bench --paper --json FILE`",
+    }
+
+
+def survey() -> dict[str, object]:
+    side = {
+        "flags": "avx2", "cflags": "-O3", "records": {"long": True},
+        "vectorized": {"places": 63, "loops": 83},
+        "missed": {"places": 100, "reasons": {"a branch inside": 72, "linked data": 8}},
+    }  # fmt: skip
+    return {
+        "schema": 1, "kind": "vectorization", "source": "s", "version": "7.3", "compiler": "gcc",
+        "sides": [side],
+    }  # fmt: skip
+
+
+def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
+    forms = [
+        simd_candidates.Timing("crc32c", "scalar, tables", 64, 100.0),
+        simd_candidates.Timing("crc32c", "scalar, slow", 64, 400.0),
+        simd_candidates.Timing("crc32c", "crc32 instruction", 64, 20.0),
+    ]
+    texts = {
+        "forms": simd_candidates.as_json(forms),
+        "survey": json.dumps(survey()),
+        "bench": json.dumps(bench_to_json(made_bench())),
+        "copies": json.dumps({
+            "schema": 1, "kind": "copies", "source": "here", "cells": [
+                {"size": 64, "dst": 0, "src": 0, "calls": 3},
+                {"size": 192, "dst": 0, "src": 0, "calls": 1},
+            ],
+        }),
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    small = keeping.keep_file(tmp_path / "survey.json", tmp_path / "kept")
+    assert small.name == "vectorization.json" and "records" not in small.read_text()
+    whole = collect(sorted(tmp_path.glob("*.json")))
+    assert collect([small]).surveys[0].value == whole.surveys[0].value
+
+    def shown(ask: Ask) -> list[tuple[str, str]]:
+        return [(row.what, row.shown) for row in answer(ask, whole).rows]
+
+    assert shown(Ask("forms", job="crc*", bytes=(64,))) == [("crc32c, 64 bytes", "−80.0 %")]
+    assert shown(Ask("places", flags="*")) == [("loops in vectors", "63")]
+    assert shown(Ask("reasons", flags="*", reason="*linked*")) == [
+        ("linked data", "8 of 100 (8.00 %)")
+    ]
+    assert shown(Ask("copies", bytes=(64, 64))) == [
+        ("copies of 64 bytes", "75.0 %"), ("copies of 64 bytes", "50.0 %"),
+    ]  # fmt: skip
+    (timed,) = answer(Ask("sizes", routine="wide", against="fsrm", bytes=(4096, 4096)), whole).rows
+    assert timed.what == "4096 bytes" and timed.ratio is not None and timed.ratio < 1
+    assert len(whole.sources) == 4
+
+
+def test_what_is_no_evidence_is_refused_by_name(tmp_path: Path) -> None:
+    for text, told in (
+        ("{", "neither a run's folder nor JSON"),
+        ('{"kind": "cake"}', "\"kind\" is 'cake'"),
+        ('{"kind": "simd-forms", "schema": 1}', "cpu: is missing"),
+    ):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(UsageError) as error:
+            collect([tmp_path / "x.json"])
+        assert "x.json" in str(error.value) and told in str(error.value)
+
+
+def test_a_summary_counts_verdicts_and_says_how_far_figures_go() -> None:
+    rows = [
+        Row("a", "x", "u", "", 1.1, verdict="faster"),
+        Row("b", "x", "u", "", 0.98, verdict="inconclusive"),
+        Row("c", "x", "u", "", 1.02, verdict="faster"),
+    ]
+    assert summary(rows) == "faster 2, undecided 1; −2.00 % to +10.0 %"
+    assert summary([Row("a", "avx2", "places", "63")]) == "avx2: 63"
+
+
+def test_the_pictures_say_in_words_what_they_show() -> None:
+    times = {"1": 0.96, "2": 1.5}
+    compile_ = Verdict(
+        experiment="smp-preemption", baseline="off", boots={},
+        effects=tuple(
+            effect(f"lib@{jobs}", ratio).model_copy(update={"suite": "kernel-compile"})
+            for jobs, ratio in times.items()
+        ),
+    )  # fmt: skip
+    group = GroupEffect(
+        suite="xbench", group="cpu", variant="size", ratio=0.99, ci=(0.98, 1.0), blocks=9,
+        verdict="equivalent",
+    )  # fmt: skip
+    xbench = Verdict(experiment="xbench", baseline="speed", boots={}, groups=(group,))
+    evidence = Evidence(
+        {"smp-preemption": (of_run(compile_),), "xbench": (of_run(xbench),)},
+    )
+    found = charts.pictures([load(name) for name in names()], evidence)
+    assert set(found) == {"jobs", "groups"}, "no bench, no curve"
+    svg, text = found["jobs"]
+    assert svg.startswith("<svg") and "var(--" not in svg
+    assert "down to 0.53 with smp ule and 4 jobs" in text
+    assert "today: smp-preemption, a machine: up to 1.50 with mine and 2 jobs" in text
+    assert found["groups"][1].endswith("today's as far as -1.0 % (cpu).")
+    assert not charts.pictures([], Evidence())
+
+
+def test_the_verb_prints_the_page_or_its_claims(kdyno: Kdyno, tmp_path: Path) -> None:
+    said = kdyno("published")
+    assert said.status == 0 and said.out.startswith("<!-- SPDX")
+    told = json.loads(kdyno("published", "--json", "-").out)
+    articles = [load(name) for name in names()]
+    assert told == json.loads(json.dumps(as_json(articles, collect(kept()))))
+    target = tmp_path / "page.md"
+    assert kdyno("published", "-o", str(target)).status == 0
+    for link in re.findall(r"\]\((pictures/[^)]+)\)", target.read_text()):
+        assert (tmp_path / link).is_file()
+    assert kdyno("published", "no-such-run").status == 2
