@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from toy_kernel import FILES, OBJECTS, Toy, kept, make_source, make_tree, says, variant
 
+from kdyno import whole
 from kdyno.experiment.model import Variant
+from kdyno.kernels import build as builds
 from kdyno.kernels import trunk as trunks
+from kdyno.kernels.image import Image
 from kdyno.kernels.sources import manifest
 
 # Builds at one path need the sandbox.
@@ -188,6 +194,38 @@ def test_a_damaged_image_is_built_again(own: Toy) -> None:
     image.kernel.unlink()
     assert says(own.build(variant()))
     assert own.leftovers() == []
+
+
+def test_two_nodes_whose_locks_do_not_hold_make_one_whole_image(
+    own: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system: both build, and the second leaves what is there."""
+    both, nodes, install = threading.Barrier(2, timeout=60), threading.local(), builds._install
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    monkeypatch.setattr(whole, "here", lambda: nodes.name)
+
+    def together(job: builds._Build) -> Image:
+        both.wait()
+        return install(job)
+
+    monkeypatch.setattr(builds, "_install", together)
+
+    def node(name: str) -> tuple[Image, int]:
+        nodes.name = name
+        image = own.build(variant())
+        return image, image.folder.stat().st_ino
+
+    with ThreadPoolExecutor(2) as pool:
+        (one, first), (other, second) = pool.map(node, ("n1", "n2"))
+    assert one.digest == other.digest and first == second
+    assert says(one) == "limit 10, hz 100, sort 1, place /tmp/kdyno/src/lib/string.c"
+    names = sorted(it.name for it in one.folder.parent.iterdir() if not it.name.startswith("."))
+    assert names == [one.digest]
+    assert sorted(it.name for it in one.folder.iterdir()) == [
+        *("build.json", "build.log", "config", "linux")
+    ]
+    assert len(list((own.cache / "trunks").iterdir())) == 1
+    assert list((own.cache / "work").iterdir()) == []
 
 
 def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:

@@ -222,3 +222,38 @@ def test_temporary_files_go_where_they_should(
         assert folder.parent.parent == tmp_path and folder.parent.name.startswith("kdyno-boot-")
         assert folder.parent.stat().st_mode & 0o777 == 0o700
     assert names(tmp_path) == []
+
+
+@pytest.fixture
+def lockless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system on which a lock of one machine is not seen by another."""
+    monkeypatch.setattr(whole.fcntl, "flock", lambda *_: None)
+
+
+def test_what_another_machine_makes_is_not_taken_for_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lockless: None
+) -> None:
+    with whole.scratch("build", tmp_path) as theirs:
+        (theirs / "object").write_text("x")
+        aside, descriptor = whole._aside(tmp_path / "config")
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(whole, "here", lambda: "other1")
+            whole.sweep(tmp_path)
+            whole.write(tmp_path / "config", b"ours")
+            assert (theirs / "object").exists() and aside.exists()
+            held = theirs.parent / whole._HELD
+            os.utime(held, (0, 0))
+            whole.sweep(tmp_path)
+        assert not theirs.exists()
+        os.close(descriptor)
+        whole.write(tmp_path / "config", b"again")
+        assert not aside.exists()
+
+
+def test_two_machines_that_make_the_same_folder(tmp_path: Path, lockless: None) -> None:
+    place = tmp_path / "image"
+    with whole.folder(place) as one, whole.folder(place) as other:
+        (one / "linux").write_text("one")
+        (other / "linux").write_text("other")
+    assert names(tmp_path) == ["image"]
+    assert (names(place), (place / "linux").read_text()) == (["linux"], "other")

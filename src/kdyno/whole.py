@@ -4,19 +4,26 @@
 What is written comes into being under another name and is renamed. What is only needed for a while
 is held by a lock that dies with its process: whoever comes next tells by it what the dead have
 left, and removes that. A run's own folder, which is not trusted, is written by store/folder.py.
+
+Several machines may share a folder. Not every network file system has locks that hold between
+them, so nothing is right because of a lock alone: what another machine left is removed by that
+machine, or after a day, and who comes second to a name leaves what is there.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from kdyno import space
@@ -25,6 +32,28 @@ _ASIDE = ".kdyno-"
 _SCRATCH = "kdyno-"
 _HELD = ".held"
 _NAME_LIMIT = 100
+_LONG_S = 86400.0
+"""After which what another machine left is nobody's."""
+
+
+def here() -> str:
+    """This machine, in a few letters, for names."""
+    return sha256(os.uname().nodename.encode()).hexdigest()[:6]
+
+
+def into_place(aside: Path, place: Path) -> None:
+    """Gives the folder ``aside`` the name ``place``. Where another machine was quicker, what it
+    made stays: it is whole, and made of the same."""
+    try:
+        aside.rename(place)
+    except OSError as problem:
+        if problem.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+
+
+def is_left(path: Path, by: str) -> bool:
+    """Whether this machine may take for dead what the machine ``by`` left without a lock."""
+    return by == here() or time.time() - path.stat().st_mtime > _LONG_S
 
 
 def write(path: Path, data: bytes) -> None:
@@ -88,7 +117,7 @@ def folder(place: Path) -> Iterator[Path]:
         ready = made / "ready"
         ready.mkdir()
         yield ready
-        ready.rename(place)
+        into_place(ready, place)
         _settle(place.parent)
 
 
@@ -110,7 +139,8 @@ def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
         lock = os.open(outer / ".new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         with suppress(OSError):  # a full disk is told where it matters
-            os.write(lock, b"%d\n" % os.getpid())  # for people: the lock is what counts
+            # The number is for people.
+            os.write(lock, f"{os.getpid()} {here()}\n".encode())
         (outer / ".new").rename(outer / _HELD)
         (outer / "in").mkdir()
         yield outer / "in"
@@ -131,7 +161,9 @@ def sweep(parent: Path) -> None:
             descriptor = os.open(outer / _HELD, flags)  # without it the folder is none of ours
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(outer)
+                words = os.read(descriptor, 64).decode("ascii", "replace").split()
+                if is_left(outer / _HELD, words[1] if len(words) > 1 else here()):
+                    _remove(outer)
             finally:
                 os.close(descriptor)
 
@@ -157,7 +189,7 @@ def locked(file: Path, waiting: Callable[[str], None] = lambda _holder: None) ->
 
 def _aside(target: Path) -> tuple[Path, int]:
     """A new file beside ``target``, held by its lock; those of the dead are removed."""
-    begin = f"{_ASIDE}{os.fsdecode(os.fsencode(target.name)[:_NAME_LIMIT])}-"
+    begin = f"{_ASIDE}{os.fsdecode(os.fsencode(target.name)[:_NAME_LIMIT])}-{here()}"
     for left in target.parent.iterdir():  # no glob: the name may hold any character
         if left.name.startswith(begin):
             _remove_unheld(left)

@@ -89,7 +89,7 @@ def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> 
             os.fsync(handle.fileno())
     if folder.exists():  # damaged: find() did not take it
         folder.rename(work / f"damaged-{time.monotonic_ns()}")
-    aside.rename(folder)
+    whole.into_place(aside, folder)
     image = find(cache, recipe)
     if image is None:
         raise ToolError(f"{folder}: written, but it cannot be read back")

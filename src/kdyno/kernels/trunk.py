@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.errors import KdynoError
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.foreign import suffix
@@ -103,7 +104,7 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
     objects.rename(aside / "obj")
     (aside / "trunk.json").write_text(json.dumps(record), encoding="utf-8")
     place.parent.mkdir(parents=True, exist_ok=True)
-    aside.rename(place)
+    whole.into_place(aside, place)
     alike = (trunk for trunk in _trunks(cache) if trunk.arch == recipe.arch.name)
     newest = sorted((trunk.folder for trunk in alike), key=_age)
     # A trunk that was used in the last hour may be the one another build copies just now.

@@ -44,7 +44,7 @@ def partial(cache: Path, key: str) -> Iterator[Path]:
     """A folder to make something in, beside the finished trees; gone afterwards."""
     trees = cache / "trees"
     trees.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{key}-", dir=trees))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{key}-{whole.here()}.", dir=trees))
     try:
         folder.chmod(0o755)
         yield folder
@@ -55,7 +55,11 @@ def partial(cache: Path, key: str) -> Iterator[Path]:
 def sweep(cache: Path, own_key: str) -> None:
     """Remove what killed processes left half made. Call with the lock ``own_key`` held."""
     for folder in (cache / "trees").glob(f"{PARTIAL}*"):
-        key = folder.name[len(PARTIAL) :].rpartition("-")[0]
+        key, _, made = folder.name[len(PARTIAL) :].rpartition("-")
+        with suppress(OSError):
+            by = made.partition(".")[0] if "." in made else whole.here()
+            if not whole.is_left(folder, by):
+                continue
         if key == own_key:
             shutil.rmtree(folder, ignore_errors=True)
             continue
@@ -113,7 +117,7 @@ def place(
                     "version": version,
                 },
             )
-            ready.rename(home)
+            whole.into_place(ready, home)
         placed = find(cache, key)
         assert placed is not None
         return placed
