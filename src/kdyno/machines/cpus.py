@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from kdyno.errors import ToolError, UsageError
 
@@ -59,44 +60,90 @@ def apart(placement: Placement, number: int) -> Placement:
 
 @contextmanager
 def measuring(
-    what: str, *, wait: bool, tell: Callable[[str], None] = lambda _text: None
+    what: str,
+    *,
+    wait: bool,
+    tell: Callable[[str], None] = lambda _text: None,
+    cpus: frozenset[int] | None = None,
 ) -> Iterator[None]:
     """Hold the machine's measuring lock; only one kdyno measures on a machine at a time.
 
     wait: wait for the other to finish, saying so once; otherwise ToolError names it. Two
-    measurements at once share caches, memory and power even on different CPUs.
+    measurements at once share caches, memory and power even on different CPUs, so ``cpus`` is for
+    who wants that nevertheless: these are held, and others may measure on the rest meanwhile.
     """
+    names = [_LOCK] if cpus is None else [f"{_LOCK}-{cpu}" for cpu in sorted(cpus)]
+    held: list[socket.socket] = []
     told = False
-    while True:
-        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            lock.bind(_LOCK)
-            lock.listen(1)
-            break
-        except OSError:
-            lock.close()
-            holder = _holder()
-            text = f"{holder} is measuring on this machine, and two measurements disturb each other"
+    try:
+        while (other := _taken(names, held)) is not None:
+            text = (
+                f"{_holder(other)} is measuring on this machine, and two measurements disturb "
+                "each other"
+            )
             if not wait:
                 raise ToolError(
                     f"{text}. Wait until it ends, or leave out --no-wait to have {what} wait."
-                ) from None
+                )
             if not told:
                 tell(f"{text}; waiting for it to end")
                 told = True
             time.sleep(1)
-    try:
         yield
     finally:
-        lock.close()
+        _release(held)
 
 
-def _holder() -> str:
-    """The process that holds the lock, for messages."""
+def _taken(names: list[str], held: list[socket.socket]) -> str | None:
+    """None when all names are ``held`` now; else one that another has, which stands in the way.
+
+    Who wants the machine keeps its name while others measure on some CPUs, so that no more of them
+    begin. Each takes its own names first and then looks for the other's: never do both go on.
+    """
+    for name in names[len(held) :]:
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            lock.bind(name)
+            lock.listen(1)
+        except OSError:
+            lock.close()
+            _release(held)
+            return name
+        held.append(lock)
+    if names == [_LOCK]:
+        return next(_on_some_cpus(), None)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1)
         try:
             probe.connect(_LOCK)
+        except ConnectionRefusedError:
+            return None
+        except OSError:
+            pass  # there, and too busy to answer
+    _release(held)
+    return _LOCK
+
+
+def _release(held: list[socket.socket]) -> None:
+    while held:
+        held.pop().close()
+
+
+def _on_some_cpus() -> Iterator[str]:
+    """Locks of single CPUs that are held."""
+    with Path("/proc/net/unix").open(encoding="utf-8", errors="replace") as sockets:
+        for line in sockets:
+            name = line.rstrip("\n").rpartition(" ")[2]
+            if name.startswith(f"@{_LOCK[1:]}-"):
+                yield f"\0{name[1:]}"
+
+
+def _holder(name: str) -> str:
+    """The process that holds the lock, for messages."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(name)
             raw = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             (process, _user, _group) = struct.unpack("3i", raw)
             # A process of a container that this one does not see has no number here.

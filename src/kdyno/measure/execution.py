@@ -58,6 +58,8 @@ class Options:
     runs: Path
     sandboxed: bool = True
     wait: bool = True
+    beside: bool = False
+    """Others may measure meanwhile, on CPUs that this process may not use."""
     jobs: int | None = None
     refresh: bool = False
     overrides: Overrides = field(default_factory=Overrides)
@@ -268,8 +270,10 @@ def _probed(manifest: Manifest, flags: tuple[Flag, ...], emulator: str) -> Manif
 
 
 def _machine(what: str, options: Options) -> AbstractContextManager[None]:
-    """This machine for ``what`` alone; waits for it, or ToolError, as the options say."""
-    return measuring(what, wait=options.wait, tell=options.listener.told)
+    """This machine, or these CPUs of it, for ``what`` alone; waits for it, or ToolError, as the
+    options say."""
+    cpus = frozenset(os.sched_getaffinity(0)) if options.beside else None
+    return measuring(what, wait=options.wait, tell=options.listener.told, cpus=cpus)
 
 
 def _why(problem: BaseException) -> str:
