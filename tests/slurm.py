@@ -15,14 +15,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import needed
 
 NODES = ("n1", "n2")
 PARTITION = "lab"
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 _CONFIGURATION = """\
 ClusterName=kdyno
 SlurmctldHost={host}(127.0.0.1)
@@ -91,8 +91,11 @@ class Cluster:
         self._start("controller", "slurmctld", "-D")
 
     def start_node(self, name: str) -> None:
-        """Returns when the controller gives it jobs."""
-        self._start(name, "slurmd", "-D", "-N", name)
+        """Returns when the controller gives it jobs. Each has a CPU of its own, as far as there
+        are CPUs."""
+        own = sorted(os.sched_getaffinity(0))
+        cpu = own[NODES.index(name) % len(own)]
+        self._start(name, "taskset", "-c", str(cpu), "slurmd", "-D", "-N", name)
         self.wait(f"node {name}", lambda: "idle" in self.do("sinfo", "-hN", "-n", name, "-o", "%T"))
 
     def kill(self, name: str) -> None:
@@ -100,6 +103,27 @@ class Cluster:
         process = self._processes.pop(name)
         process.kill()
         process.wait()
+        if name in NODES:
+            for pid in self._of_jobs(name):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _of_jobs(self, node: str) -> list[int]:
+        """Processes of its jobs, and before them what looks after these."""
+        below = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                own = (entry / "environ").read_bytes().split(b"\0")
+                mine = f"SLURM_CONF={self.folder / 'slurm.conf'}".encode() in own
+                if mine and f"SLURMD_NODENAME={node}".encode() in own:
+                    below.append(int(entry.name))
+        above = []
+        for pid in below:
+            with suppress(OSError):
+                said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                if Path(f"/proc/{said[1]}/comm").read_text().startswith("slurmstepd"):
+                    above.append(int(said[1]))
+        return [*above, *below]
 
     def do(self, *command: str) -> str:
         """stdout of one of Slurm's commands; "" when it failed."""
@@ -143,7 +167,7 @@ class Cluster:
 @contextmanager
 def cluster() -> Iterator[Cluster]:
     """Ended and removed afterwards, with all jobs."""
-    needed.need("slurmctld", "slurmd", "munged")
+    needed.need("slurmctld", "slurmd", "munged", "taskset")
     folder = Path(tempfile.mkdtemp(prefix="kdyno-slurm-"))
     folder.chmod(0o755)
     running = None

@@ -1,166 +1,212 @@
 # SPDX-License-Identifier: MIT
-"""Groups given out to jobs: by an engine in memory, whose nodes die, fail and differ."""
+"""Groups given out to jobs: until enough is known, whatever becomes of the nodes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from fake_run import bench, steady
-from site_runs import at_once, small
+from fake_fleet import FakeEngine, Fleet, option, shard
+from site_runs import at_once
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.fleet.controller import Fleet, fleet_folder, forget, measure, why_stop
-from kdyno.fleet.settings import settings
-
-
-@dataclass
-class FakeJob:
-    name: str
-    done: bool = False
-    words: str = ""
-    cancelled: bool = False
-
-    def failure(self) -> str:
-        return self.words
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-@dataclass
-class FakeEngine:
-    """A job ends at the next look; ``dies``: numbers of the jobs that leave nothing."""
-
-    shards: Path
-    dies: frozenset[int] = frozenset()
-    jobs: list[FakeJob] = field(default_factory=list)
-    commands: list[list[str]] = field(default_factory=list)
-
-    def submit(self, commands: Sequence[Sequence[str]]) -> list[FakeJob]:
-        made = []
-        for command in commands:
-            self.commands.append(list(command))
-            job = FakeJob(str(len(self.jobs)))
-            self.jobs.append(job)
-            made.append(job)
-        return made
-
-    def step(self, _seconds: float) -> None:
-        for number, job in enumerate(self.jobs):
-            if job.done:
-                continue
-            job.done = True
-            if number in self.dies:
-                job.words = f"job {number}: the node went away"
-            else:
-                shard(self.shards, number)
-
-
-def shard(shards: Path, number: int) -> None:
-    run = small(shards, number, level=1.0 + number, blocks=8)
-    path = run.path / "manifest.json"
-    about = json.loads(path.read_text())
-    about["images"] = {"stock": "a", "mine": "b"}
-    path.write_text(json.dumps(about))
+from kdyno.fleet import controller
+from kdyno.fleet.engine import Job
+from kdyno.fleet.record import Given, Place, Record
+from kdyno.fleet.settings import Settings
+from kdyno.store.boot import BootRecord
+from kdyno.store.run import Run, open_run, write_run
 
 
 @pytest.fixture
 def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     at_once(monkeypatch)
-    experiment = bench(steady({}), max_boots=40, precision=1e-9, min_boots=8).experiment
-    return Fleet(experiment, ("mine.toml",), tmp_path / "fleet", nodes=2, groups=8)
+    return Fleet(tmp_path / "runs", FakeEngine(tmp_path / "jobs"))
 
 
-def asked(fleet: Fleet, **measure: object) -> Fleet:
-    own = replace(fleet.experiment.measure, **measure)  # type: ignore[arg-type]
-    return replace(fleet, experiment=replace(fleet.experiment, measure=own))
+def boots(run: Run) -> list[BootRecord]:
+    return [it for it in run.boots() if isinstance(it, BootRecord)]
 
 
 def test_until_the_budget(fleet: Fleet) -> None:
-    engine = FakeEngine(fleet.shards)
-    said: list[str] = []
-    found, why = measure(fleet, engine, said.append, engine.step)
-    assert why == "max_boots = 40 reached" and len(found) == 6
-    assert engine.commands[0][1:5] == ["-m", "kdyno", "run", "mine.toml"]
-    seeds = [it[it.index("--seed") + 1] for it in engine.commands]
-    assert len(set(seeds)) == len(seeds)
-    assert said[-1].startswith("48 groups on 0 nodes; max_boots")
+    with fleet.new() as writer:
+        own = fleet.controller(writer)
+        assert own.run() == "max_boots = 20 reached"
+    found, manifest = boots(writer.run), writer.run.manifest()
+    assert len(found) == 40 and len({it.job.shard for it in found}) == 40
+    assert [it.index for it in found] == list(range(40))
+    assert {len([it for it in found if it.block == block]) for block in range(20)} == {2}
+    assert sorted(manifest.machines) == ["A CPU n0", "A CPU n1"]
+    assert manifest.images == {"stock": "a", "mine": "b"} and len(manifest.blocks) == 20
+    command = fleet.engine.commands[0]
+    assert command[1:5] == ["-m", "kdyno", "run", "mine.toml"]
+    assert option(command, "--max-boots") == "8" and option(command, "--variant") == "mine"
+    assert [option(it, "--seed") for it in fleet.engine.commands] == ["100", "101", "102", "103"]
+    assert [option(it, "--max-boots") for it in fleet.engine.commands] == ["8", "8", "2", "2"]
+    assert fleet.engine.cancelled == []
 
 
-def test_until_the_widths_are_small_whatever_they_say(fleet: Fleet) -> None:
-    engine = FakeEngine(fleet.shards)
-    found, why = measure(asked(fleet, precision=0.01), engine, lambda _: None, engine.step)
-    assert (why, len(found)) == ("precision reached", 2)
-    assert why_stop(asked(fleet, precision=0.01), [], 0.0) == ""
-    assert why_stop(asked(fleet, max_minutes=1.0), found, 61.0) == "max_minutes = 1 reached"
+def test_until_the_widths_are_small(fleet: Fleet) -> None:
+    with fleet.new() as writer:
+        own = fleet.controller(writer, precision=0.01, max_boots=1000)
+        assert own.run() == "precision reached"
+    # The first look is after 8 groups: four looks at two nodes.
+    assert len(own.union.blocks) == 8
+    assert fleet.engine.cancelled == ["0", "1"]
+    assert fleet.shown[-1].variant == "on 2 nodes" and fleet.shown[-1].block == 6
 
 
-def test_what_a_node_lost_is_measured_again(fleet: Fleet) -> None:
-    engine = FakeEngine(fleet.shards, dies=frozenset({1, 2}))
-    said: list[str] = []
-    found, _ = measure(fleet, engine, said.append, engine.step)
-    assert len(found) >= 5 and len(engine.jobs) >= 7
-    assert [it for it in said if "went away" in it] == [
-        f"job {number}: the node went away" for number in (1, 2)
-    ]
+def test_until_the_minutes_are_over(fleet: Fleet) -> None:
+    with fleet.new() as writer:
+        own = fleet.controller(writer, max_minutes=0.05, max_boots=1000)
+        assert own.run() == "max_minutes = 0.05 reached"
+    # Three seconds, two groups at a look each half second, and none at the first.
+    assert len(own.union.blocks) == 12
 
 
-def test_jobs_that_only_fail_end_it(fleet: Fleet) -> None:
-    engine = FakeEngine(fleet.shards, dies=frozenset(range(100)))
-    with pytest.raises(ToolError, match="3 jobs in a row failed, the last: job 2"):
-        measure(fleet, engine, lambda _: None, engine.step)
+def test_a_node_that_dies_loses_what_it_was_at_and_no_more(fleet: Fleet) -> None:
+    fleet.engine.dies = {1: 5}
+    with fleet.new() as writer:
+        own = fleet.controller(writer)
+        own.run()
+    lost = [it for it in boots(writer.run) if it.job.shard.startswith("1/")]
+    assert len(lost) == 10 and len(own.union.blocks) == 20
+    assert fleet.said == ["job 1: it ended without a result (node_fail)"]
+    assert len(fleet.engine.jobs) == 4
 
 
-def test_leaving_cancels_its_own_jobs(fleet: Fleet) -> None:
-    engine = FakeEngine(fleet.shards)
-
-    def interrupted(_seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        measure(fleet, engine, lambda _: None, interrupted)
-    assert [it.cancelled for it in engine.jobs] == [True, True]
+def test_a_slow_node_holds_nobody_up(fleet: Fleet) -> None:
+    fleet.engine.speed = {1: 0}
+    with fleet.new() as writer:
+        own = fleet.controller(writer)
+        assert own.run() == "max_boots = 20 reached"
+    assert "1" not in {it.job.shard[0] for it in boots(writer.run)}
+    assert len(boots(writer.run)) == 40 and fleet.engine.cancelled == ["1"]
 
 
-def test_the_next_controller_takes_up_what_is_there(fleet: Fleet) -> None:
-    for number in range(100, 104):
-        shard(fleet.shards, number)
-    half = small(fleet.shards, 200, blocks=2)
-    (half.path / "verdict.json").unlink()
-    engine = FakeEngine(fleet.shards)
-    found, _ = measure(fleet, engine, lambda _: None, engine.step)
-    assert len(engine.jobs) == 2 and len(found) == 6 and half.name not in {it.name for it in found}
-    forget(fleet)
-    assert not fleet.folder.exists()
+def test_jobs_that_only_fail_end_it_in_the_nodes_words(fleet: Fleet) -> None:
+    fleet.engine.fails = frozenset(range(100))
+    with (
+        fleet.new() as writer,
+        pytest.raises(
+            ToolError, match=r"3 jobs in a row failed, the last: job 2 on n0.*(\n.*)*full"
+        ),
+    ):
+        fleet.controller(writer).run()
 
 
-def test_a_fleets_folder_is_that_of_its_question(fleet: Fleet, tmp_path: Path) -> None:
-    one = fleet_folder(tmp_path, fleet.experiment, ("mine.toml",))
-    assert one == fleet_folder(tmp_path, fleet.experiment, ("mine.toml",))
-    assert one != fleet_folder(tmp_path, fleet.experiment, ("mine.toml", "--quick"))
-    assert one != fleet_folder(tmp_path, replace(fleet.experiment, text="#"), ("mine.toml",))
+def test_a_failure_now_and_then_does_not_end_it(fleet: Fleet) -> None:
+    fleet.engine.fails = frozenset({1, 2, 4, 5})
+    with fleet.new() as writer:
+        assert fleet.controller(writer).run() == "max_boots = 20 reached"
+    assert len(fleet.said) == 4
 
 
-def test_settings(tmp_path: Path) -> None:
-    file = tmp_path / "fleet.toml"
-    assert settings("local", file).nodes == 2
-    file.write_text('[fleet]\npartition = "lab"\nnodes = 7\nsbatch = { account = "me" }\n')
-    found = settings("slurm", file)
-    assert (found.engine, found.partition, found.nodes) == ("slurm", "lab", 7)
-    assert found.sbatch == {"account": "me"}
-    assert settings("slurm:big", file).partition == "big"
-    for on in ("pbs", "local:lab", ""):
-        with pytest.raises(UsageError, match="there are slurm"):
-            settings(on, file)
-    for text, says in [
-        ("[fleet]\nnodez = 1\n", 'Did you mean "nodes"'),
-        ("[fleet]\nnodes = 0\n", "nodes"),
-        ("[fleet", "is not TOML"),
-    ]:
-        file.write_text(text)
-        with pytest.raises(UsageError, match=says):
-            settings("slurm", file)
+def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    with fleet.new() as writer:
+        own = fleet.controller(writer)
+        submit = fleet.engine.submit
+
+        def refused(*given: Any) -> list[Job]:
+            if fleet.engine.jobs and fleet.now_s < 60:
+                fleet.engine.refuses = 1
+            return submit(*given)
+
+        monkeypatch.setattr(fleet.engine, "submit", refused)
+        assert own.run() == "max_boots = 20 reached"
+    assert fleet.said == ["no job could be submitted: the controller is away; trying again"]
+    monkeypatch.setattr(controller, "_PATIENCE_S", 10.0)
+    fleet.now_s, fleet.engine.folder = 0.0, fleet.engine.folder / "more"
+    fleet.engine.jobs.clear()
+    fleet.engine.commands.clear()
+    with fleet.new() as writer, pytest.raises(ToolError, match="the controller is away"):
+        fleet.controller(writer, max_boots=100).run()
+
+
+def killed(fleet: Fleet, at_s: float, how: type[BaseException]) -> Run:
+    """A run whose controller ends at that time; SystemExit: without a word to anybody."""
+    with fleet.new() as writer:
+        own = fleet.controller(writer)
+        sleep = own.sleep
+
+        def ends(seconds: float) -> None:
+            sleep(seconds)
+            if fleet.now_s >= at_s:
+                own.sleep = sleep
+                raise how
+
+        own.sleep = ends
+        if how is SystemExit:
+            own._end = lambda: None  # type: ignore[method-assign]
+        with pytest.raises(how):
+            own.run()
+        return writer.run
+
+
+def test_leaving_cancels_its_own_jobs_and_keeps_their_groups(fleet: Fleet) -> None:
+    run = killed(fleet, 2.0, KeyboardInterrupt)
+    assert fleet.engine.cancelled == ["0", "1"]
+    assert len(boots(run)) == 12
+    assert Place.of(run.path).read().given == []
+    with write_run(run.path) as writer:
+        own = fleet.controller(writer, Place.of(run.path).read())
+        assert own.run() == "max_boots = 20 reached"
+    assert [option(it, "--max-boots") for it in fleet.engine.commands[2:]] == ["7", "7"]
+    assert len({it.job.shard for it in boots(run)}) == len(boots(run)) == 40
+
+
+def test_jobs_of_a_controller_that_was_killed_are_found_again(fleet: Fleet) -> None:
+    run = killed(fleet, 2.0, SystemExit)
+    seen = len(boots(run))
+    assert [it.name for it in Place.of(run.path).read().given] == ["0", "1"]
+    # They go on meanwhile, and one of them comes to its end.
+    for _ in range(2):
+        fleet.engine.look(fleet.engine.jobs)
+    fleet.engine.end(fleet.engine.jobs[0], 0, "")
+    look = fleet.engine.look
+    ours = {it.name: it for it in fleet.engine.jobs}
+    with write_run(run.path) as writer:
+        own = fleet.controller(writer, Place.of(run.path).read())
+
+        def looked(jobs: Sequence[Job]) -> None:
+            for job in jobs:
+                job.state = job.state or ours[job.name].state
+            look(jobs)
+
+        fleet.engine.look = looked  # type: ignore[method-assign]
+        assert own.run() == "max_boots = 20 reached"
+    found = boots(run)
+    assert seen < len(found) == len({it.job.shard for it in found}) == 40
+    assert fleet.engine.cancelled == []
+
+
+def test_nodes_that_measure_something_else(fleet: Fleet) -> None:
+    with fleet.new() as writer:
+        place = Place.of(writer.run.path)
+        shard(place.shard(0), 0, 1)
+        shard(place.shard(1), 1, 1, mine="c")
+        with pytest.raises(
+            ToolError, match=r"A CPU n1 measured something else .*: the kernels are"
+        ):
+            fleet.controller(writer).run()
+        (file,) = place.shard(1).glob("*/experiment.toml")
+        file.write_text("#")
+        with pytest.raises(ToolError, match="was changed since the run began"):
+            fleet.controller(writer).run()
+
+
+def test_the_record_of_a_run(fleet: Fleet) -> None:
+    with fleet.new() as writer:
+        place = Place.of(writer.run.path)
+    assert place.path == fleet.runs / ".fleet" / writer.run.name and not place.there()
+    given = Given(number=3, groups=8, name="12_0", outcome="/o", log="/l")
+    record = Record(settings=Settings(), words=["a"], building=["b"], given=[given])
+    place.write(record)
+    assert place.read() == record
+    (place.path / "fleet.json").write_text("{}")
+    with pytest.raises(UsageError, match="settings"):
+        place.read()
+    place.remove()
+    assert not place.there() and open_run(writer.run.path).manifest().state == "running"

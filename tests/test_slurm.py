@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import slurm
 
+from kdyno.doctor.fleet import nodes_of
+from kdyno.errors import ToolError
 from kdyno.fleet.engine import Engine, Job
 from kdyno.fleet.settings import Settings
 
@@ -25,15 +30,23 @@ def cluster() -> Iterator[slurm.Cluster]:
 @pytest.fixture
 def engine(cluster: slurm.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
-    options = {"no-requeue": True}
-    chosen = Settings(engine="slurm", partition=slurm.PARTITION, minutes=5, sbatch=options)
-    return Engine(chosen, tmp_path / "jobs")
+    chosen = Settings(engine="slurm", partition=slurm.PARTITION, minutes=5)
+    return Engine(chosen, tmp_path / "jobs", f"kdyno-{tmp_path.name[-20:]}")
 
 
-def ended(cluster: slurm.Cluster, *jobs: Job) -> list[str]:
+def given(engine: Engine, *commands: list[str]) -> list[Job]:
+    """A job for each command."""
+    return engine.submit([[it] for it in commands])
+
+
+def ended(cluster: slurm.Cluster, engine: Engine, *jobs: Job) -> list[str]:
     """What each of them says of its failure, when all are done."""
-    for job in jobs:
-        cluster.wait(f"job {job.name}", lambda job=job: job.done)
+
+    def done() -> bool:
+        engine.look(jobs)
+        return all(job.done for job in jobs)
+
+    cluster.wait(f"jobs {', '.join(job.name for job in jobs)}", done)
     return [job.failure() for job in jobs]
 
 
@@ -50,8 +63,9 @@ def test_jobs_that_end_well_and_badly(
 ) -> None:
     good = [["sh", "-c", f"echo $SLURMD_NODENAME >{tmp_path}/{it}"] for it in range(3)]
     bad = ["sh", "-c", "echo the disk is full >&2; exit 3"]
-    *fine, failed = ended(cluster, *engine.submit([*good, bad]))
-    assert fine == ["", "", ""]
+    jobs = given(engine, *good, bad)
+    *fine, failed = ended(cluster, engine, *jobs)
+    assert fine == ["", "", ""] and {job.node for job in jobs} <= set(slurm.NODES)
     assert {(tmp_path / str(it)).read_text().strip() for it in range(3)} <= set(slurm.NODES)
     assert "the disk is full" in failed and "exit status 3" in failed
 
@@ -60,30 +74,77 @@ def test_a_job_that_is_cancelled_and_one_that_is_not(
     cluster: slurm.Cluster, engine: Engine, tmp_path: Path
 ) -> None:
     waits = ["sh", "-c", f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done"]
-    mine, other = engine.submit([waits, waits])
-    mine.cancel()
-    assert "it ended without a result" in ended(cluster, mine)[0]
-    assert not other.done
+    mine, other = given(engine, waits, waits)
+    engine.cancel([mine])
+    assert "it ended without a result" in ended(cluster, engine, mine)[0]
+    engine.look([other])
+    assert not other.over
     (tmp_path / "go").touch()
-    assert ended(cluster, other) == [""]
+    assert ended(cluster, engine, other) == [""]
 
 
 def test_a_job_that_is_lost_with_its_node(
     cluster: slurm.Cluster, engine: Engine, tmp_path: Path
 ) -> None:
     where = tmp_path / "where"
-    (job,) = engine.submit([["sh", "-c", f"echo $SLURMD_NODENAME >{where}; exec sleep 300"]])
+    (job,) = given(engine, ["sh", "-c", f"echo $SLURMD_NODENAME >{where}; exec sleep 300"])
     cluster.wait("a node", lambda: where.exists() and where.read_text().strip())
     node = where.read_text().strip()
     cluster.kill(node)
-    assert "it ended without a result" in ended(cluster, job)[0]
+    assert "it ended without a result (node_fail)" in ended(cluster, engine, job)[0]
     cluster.start_node(node)
-    assert ended(cluster, *engine.submit([["true"], ["true"]])) == ["", ""]
+    assert ended(cluster, engine, *given(engine, ["true"], ["true"])) == ["", ""]
 
 
 def test_an_engine_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kdyno.errors import ToolError
-
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none"))
     with pytest.raises(ToolError, match="no job could be submitted"):
-        Engine(Settings(), tmp_path / "jobs").submit([["true"]])
+        Engine(Settings(), tmp_path / "jobs").submit([[["true"]]])
+
+
+def doctor(cluster: slurm.Cluster, folder: Path, *words: str, **more: str) -> dict[str, Any]:
+    environment = {**cluster.environment, "XDG_CONFIG_HOME": str(folder), **more}
+    environment = {"KDYNO_CACHE": str(folder / "cache"), "KDYNO_RUNS": str(folder), **environment}
+    command = [sys.executable, "-m", "kdyno", "doctor", "--on", "slurm:lab", "--json", "-", *words]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, timeout=slurm.LIMIT_S, check=False
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == (0 if found["ok"] else 1), done.stderr
+    return found
+
+
+def test_doctor_asks_every_node(cluster: slurm.Cluster, tmp_path: Path) -> None:
+    found = doctor(cluster, tmp_path)
+    assert [it["node"] for it in found["nodes"]] == list(slurm.NODES)
+    assert [it["problems"] for it in found["nodes"]] == [[], []]
+    assert {it["cpus"] for it in found["nodes"]} == {1} and found["notes"] == []
+    assert cluster.do("squeue", "-h") == ""
+
+
+def test_doctor_tells_of_a_cache_that_nodes_do_not_share(
+    cluster: slurm.Cluster, tmp_path: Path
+) -> None:
+    """Where jobs get an environment of their own, and with it another cache."""
+    (tmp_path / "kdyno").mkdir()
+    (tmp_path / "kdyno" / "fleet.toml").write_text(
+        f'[fleet.sbatch]\nexport = "ALL,PATH=/usr/bin:/bin,KDYNO_CACHE={tmp_path}/other"\n'
+    )
+    cluster.do("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
+    try:
+        found = doctor(cluster, tmp_path)
+    finally:
+        cluster.do("scontrol", "update", "nodename=n2", "state=resume")
+    assert found["nodes"][1]["problems"] == ["Slurm says it is drained"]
+    assert found["nodes"][0]["problems"] == [
+        f"the cache {tmp_path / 'cache'} is another folder there: {tmp_path / 'other'}"
+    ]
+
+
+def test_doctor_without_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none"))
+    with pytest.raises(ToolError, match=r"--on slurm: .*none"):
+        nodes_of(Settings())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match="Slurm cannot be reached"):
+        nodes_of(Settings())

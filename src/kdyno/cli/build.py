@@ -3,8 +3,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from kdyno.verbs.options import ExperimentFile, Jobs, NoSandbox, Refresh, Variants, load
 from kdyno.verbs.output import Json, check_writable, say, show, write_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kdyno.measure.builder import Recipes
 
 NAME = "build"
 EXAMPLES = (
@@ -19,6 +28,10 @@ def verb(
     jobs: Jobs = None,
     refresh: Refresh = False,
     no_sandbox: NoSandbox = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only say which images are wanted, and which are there."),
+    ] = False,
     json: Json = None,
 ) -> int:
     """Build the kernels of an experiment. What was built before is not built again."""
@@ -36,6 +49,8 @@ def verb(
     watch = Building()
     try:
         recipes = check(asked, cache_root(), watch.fetching, refresh=refresh)
+        if dry_run:
+            return _wanted(recipes, cache_root(), json)
         built = build_all(
             asked,
             recipes,
@@ -60,3 +75,20 @@ def verb(
             say(f"{name}: {why}")
     real = [name for name, why in built.failed.items() if not why.startswith("skipped")]
     return 1 if real else 0
+
+
+def _wanted(recipes: Recipes, cache: Path, json: str | None) -> int:
+    from kdyno.kernels.image import find
+
+    images = {
+        name: {"digest": recipe.digest, "built": find(cache, recipe) is not None}
+        for name, recipe in recipes.of.items()
+    }
+    if json is not None:
+        write_json({"images": images, "failed": dict(recipes.skipped)}, json)
+    if json != "-":
+        for name, it in images.items():
+            show(f"{name}\t{it['digest']}\t{'built' if it['built'] else 'not built'}")
+        for name, why in recipes.skipped.items():
+            say(f"{name}: {why}")
+    return 0

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from kdyno.verbs.output import Json, check_writable, show, write_json
+from kdyno.verbs.options import On
+from kdyno.verbs.output import Json, check_writable, say, show, write_json
 
 NAME = "doctor"
-EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json -"
+EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json - | kdyno doctor --on slurm:lab"
 
 
-def verb(json: Json = None) -> int:
-    """Show what this machine lacks for kdyno, and how to install it."""
+def verb(on: On = None, json: Json = None) -> int:
+    """Show what this machine lacks, or what nodes of a cluster do."""
     from kdyno.doctor.doctor import examine, install_line, suites_line, this_family
 
     check_writable(json)
+    if on is not None:
+        return _nodes(on, json)
     findings = examine()
     line = install_line(findings, this_family())
     bad = [finding for finding in findings if finding.need.required and not finding.ok]
@@ -46,4 +49,39 @@ def verb(json: Json = None) -> int:
             show("\nInstall what is missing by your distribution's own tool.")
         else:
             show("\nNothing is missing.")
+    return 1 if bad else 0
+
+
+def _nodes(on: str, json: str | None) -> int:
+    from kdyno import whole
+    from kdyno.doctor.fleet import examine, fleet_of
+    from kdyno.fleet.record import FOLDER
+    from kdyno.fleet.settings import settings
+    from kdyno.paths import cache_root, runs_root
+    from kdyno.verbs.fleet import settings_file
+
+    with whole.scratch("doctor", runs_root() / FOLDER) as folder:
+        nodes = examine(settings(on, settings_file()), cache_root(), folder, say)
+    bad = [it for it in nodes if it.problems]
+    notes = (*dict.fromkeys(note for it in nodes for note in it.notes), *fleet_of(nodes))
+    if json is not None:
+        value = [
+            {
+                "node": it.node,
+                "ok": not it.problems,
+                "problems": it.problems,
+                "cpu_model": it.said.cpu_model if it.said else None,
+                "cpus": it.said.cpus if it.said else None,
+            }
+            for it in nodes
+        ]
+        write_json({"ok": not bad, "nodes": value, "notes": notes}, json)
+    if json != "-":
+        for it in nodes:
+            what = f"{it.said.cpu_model}, {it.said.cpus} CPUs" if it.said else ""
+            show(f"{'BAD' if it.problems else 'ok':4} {it.node:12} {what}".rstrip())
+            for problem in it.problems:
+                show(f"     {problem}")
+        for note in notes:
+            show(f"\n{note}")
     return 1 if bad else 0

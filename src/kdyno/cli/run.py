@@ -76,6 +76,12 @@ def verb(
     yes: Yes = False,
     push: Push = False,
     on: On = None,
+    beside: Annotated[
+        bool,
+        typer.Option(
+            "--beside", help="Others may measure meanwhile, on CPUs that this one was not given."
+        ),
+    ] = False,
     working: Working,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
@@ -88,16 +94,13 @@ def verb(
         cases=tuple(case or ()),
     )
     options, resumed = working.options(overrides, refresh=refresh), None
-    if on is not None:
-        from kdyno.verbs.fleet import on_many
-
-        if resume is not None:
-            raise UsageError("--on takes up what is there by itself: give the same command again")
-        return on_many(experiment, on, options, working.json, tuple(fail_on or ()), push)
+    options = replace(options, beside=beside)
     if resume is None:
         asked, suites = load(experiment)
     elif experiment is not None or overrides.to_json():
         raise UsageError("--resume goes on with a run as it was begun; give nothing else")
+    elif on is not None:
+        raise UsageError("--resume knows where the run was measured; leave out --on")
     else:
         resumed, asked, suites, overrides = _stored(resume, options.runs)
         options = replace(options, overrides=overrides)
@@ -111,6 +114,7 @@ def verb(
         yes=yes,
         scoring=scoring,
         push=push,
+        on=on,
     )
 
 
@@ -125,6 +129,7 @@ def measured(
     yes: bool = False,
     scoring: str | None = None,
     push: bool = False,
+    on: str | None = None,
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     from kdyno.cli.scoring import after_table, with_scores
@@ -137,6 +142,7 @@ def measured(
     from kdyno.report import gate
     from kdyno.report import scoring as scored
     from kdyno.report.terminal import show as show_verdict
+    from kdyno.verbs import fleet
     from kdyno.verbs.sharing import pushed, store_needed
     from kdyno.verbs.watching import executed, say_where
 
@@ -152,7 +158,14 @@ def measured(
     profiled = asked.measure.profile != "none" and not options.overrides.only_baseline
     if profiled:
         require_profile(asked, asked.measure.profile)
-    run, verdict = executed(asked, suites, options, resumed)
+    if profiled and (on is not None or (resumed is not None and fleet.is_in_jobs(resumed))):
+        raise UsageError("--on measures without profiles: `kdyno profile` takes one afterwards")
+    if on is not None and asked.path is not None:
+        run, verdict = fleet.begin(asked.path, asked, on, options)
+    elif resumed is not None and fleet.is_in_jobs(resumed):
+        run, verdict = fleet.go_on(resumed, options)
+    else:
+        run, verdict = executed(asked, suites, options, resumed)
     if profiled and asked.measure.profile == METHOD:
         verdict, profiled = count_verb.after_run(run, verdict, asked, suites, options), False
     status = gate.exit_status(verdict, fail_on)

@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""Jobs by submitit: on Slurm's nodes, or as processes of this machine."""
+"""Jobs by submitit: on Slurm's nodes, or as processes of this machine.
+
+A job is one or more commands. What became of it lies in a file that it writes itself, whole or
+absent; submitit's own results are pickles, and need the object that submitted them to be read.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
+import signal
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.fleet.settings import Settings
 
@@ -17,58 +28,200 @@ _WORDS = 2000
 _LINES = 10
 _LOOKS = 4
 _PATIENCE_S = 30.0
+_END_S = 5.0
+_AT_ONCE = 500
+"""Jobs that one command line names."""
 _OVER = {
     *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"),
-    *("BOOT_FAIL", "DEADLINE", "REVOKED"),
+    *("BOOT_FAIL", "DEADLINE", "REVOKED", "GONE"),
 }
-"""States of a job that will not go on. One that Slurm puts back into the queue is PENDING."""
+"""States of a job that will not go on; GONE: Slurm does not know it any more."""
+Commands = Sequence[Sequence[str]]
 
 
+@dataclass
 class Job:
-    """A command somewhere. ``of``: submitit's job; ``slurm``: whether squeue knows of it."""
+    """Commands somewhere. ``name``: the engine's; the files are where its node writes."""
 
-    def __init__(self, of: Any, slurm: bool) -> None:
-        self._of, self._slurm = of, slurm
-        self._missed = 0
+    name: str
+    outcome: Path
+    log: Path
+    state: str = ""
+    """The engine's word."""
+    missed: int = 0
+    """Looks at which it was over for the engine and its outcome was not there: what a node wrote
+    last may take a moment to be seen here."""
 
     @property
-    def name(self) -> str:
-        return str(self._of.job_id)
+    def over(self) -> bool:
+        """It does nothing any more, by its own word or the engine's."""
+        return self.outcome.exists() or self.state in _OVER
 
     @property
     def done(self) -> bool:
-        """It left its result, or it is over and has left none for some looks: what a node wrote
-        last may take a moment to be seen here."""
-        # Not submitit's own question: it asks sacct, and many clusters keep no accounts.
-        if self._of.paths.result_pickle.exists():
-            return True
-        alive = self._queued() if self._slurm else not self._of.done()
-        self._missed = 0 if alive else self._missed + 1
-        return self._missed >= _LOOKS
+        """Over, and what it left can be seen here."""
+        return self.outcome.exists() or self.missed >= _LOOKS
+
+    @property
+    def node(self) -> str:
+        """Where it ran; empty while that is not known."""
+        return str(self._said().get("node", ""))
 
     def failure(self) -> str:
         """Of a job that is done: the node's own words; empty when all went well."""
-        paths = self._of.paths
-        said = "it ended without a result"
-        if paths.result_pickle.exists():
-            outcome, said = self._of._get_outcome_and_result()
-            if outcome == "success":
-                return ""
-        lines = said.strip().splitlines()[-1:] + _own(_last(paths.stderr))[-_LINES:]
-        return f"job {self.name}: " + "\n  ".join(lines)
+        said = self._said()
+        if said.get("status") == 0:
+            return ""
+        state = f" ({self.state.lower()})" if self.state in _OVER - {"COMPLETED", "GONE"} else ""
+        why = str(said.get("why") or f"it ended without a result{state}")
+        where = f" on {self.node}" if self.node else ""
+        return f"job {self.name}{where}: " + "\n  ".join([why, *_own(_last(self.log))[-_LINES:]])
 
-    def cancel(self) -> None:
-        self._of.cancel(check=False)
-
-    def _queued(self) -> bool:
-        asked = ("squeue", "--noheader", "--states=all", f"--jobs={self.name}", "--format=%T")
+    def _said(self) -> dict[str, Any]:
         try:
-            done = subprocess.run(asked, capture_output=True, text=True, timeout=_PATIENCE_S)
+            found = json.loads(self.outcome.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+class Engine:
+    """``folder``: where jobs leave their logs; the nodes see it too. ``label``: by which the engine
+    tells the jobs of this run from others."""
+
+    def __init__(self, settings: Settings, folder: Path, label: str = "kdyno") -> None:
+        self.settings, self.label = settings, label
+        # Of its own: numbers of jobs begin anew when a cluster is set up again.
+        self._folder = folder / secrets.token_hex(4)
+        self._executor: Any = None
+
+    def submit(
+        self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
+    ) -> list[Job]:
+        """One job each: an array where Slurm has arrays. ``cpus``: of each, where it is not to
+        have all. ToolError with the engine's words."""
+        executor = self._prepared(sbatch or {})
+        files = [self._folder / f"{secrets.token_hex(6)}.json" for _ in work]
+        own = list(cpus) or [None] * len(work)
+        given = [[list(map(str, it)) for it in commands] for commands in work]
+        try:
+            made = executor.map_array(run, given, list(map(str, files)), own)
+        except Exception as problem:  # submitit wraps sbatch's words in errors of its own
+            raise ToolError(f"no job could be submitted: {str(problem)[-_WORDS:]}") from problem
+        return [
+            Job(str(it.job_id), file, it.paths.stderr) for it, file in zip(made, files, strict=True)
+        ]
+
+    def look(self, jobs: Iterable[Job]) -> None:
+        """What the engine says of them now, in one question."""
+        open_ = [job for job in jobs if not job.done]
+        if not open_:
+            return
+        states = self._states() if self.settings.engine == "slurm" else None
+        for job in open_:
+            if self.settings.engine == "local":
+                job.state = "RUNNING" if _alive(job.name) else "COMPLETED"
+            elif states is None:
+                continue  # who cannot be asked has not said that it is over
+            else:
+                job.state = states.get(job.name, job.state if job.state in _OVER else "GONE")
+            job.missed = job.missed + 1 if job.state in _OVER else 0
+
+    def cancel(self, jobs: Iterable[Job]) -> None:
+        """These and no others; those that are over stay as they are."""
+        names = [job.name for job in jobs if not job.done]
+        if self.settings.engine == "local":
+            for name in names:
+                if _alive(name):
+                    with suppress(OSError):
+                        os.kill(int(name), signal.SIGTERM)
+            return
+        for at in range(0, len(names), _AT_ONCE):
+            with suppress(OSError, subprocess.TimeoutExpired):
+                command = ["scancel", *names[at : at + _AT_ONCE]]
+                subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
+
+    def _states(self) -> dict[str, str] | None:
+        # Not submitit's own question: it asks sacct, and many clusters keep no accounts.
+        asked = ("squeue", "--me", "-r", "-h", "--states=all", f"--name={self.label}")
+        try:
+            done = subprocess.run(
+                (*asked, "--format=%i %T"), capture_output=True, text=True, timeout=_PATIENCE_S
+            )
         except (OSError, subprocess.TimeoutExpired):
-            return True  # who cannot be asked has not said that it is over
+            return None
         if done.returncode != 0:
-            return "Invalid job id" not in done.stderr
-        return not set(done.stdout.split()) <= _OVER
+            return None
+        return dict(line.split(None, 1) for line in done.stdout.splitlines() if " " in line.strip())
+
+    def _prepared(self, sbatch: dict[str, Any]) -> Any:
+        if self._executor is None:
+            try:
+                import submitit
+            except ImportError as problem:
+                raise UsageError(
+                    "--on needs the Python package submitit: pip install kdyno[fleet]"
+                ) from problem
+            try:
+                self._executor = submitit.AutoExecutor(self._folder, cluster=self.settings.engine)
+            except RuntimeError as problem:
+                raise ToolError(f"--on {self.settings.engine}: {problem}") from problem
+        it = self.settings
+        given: dict[str, Any] = {"timeout_min": it.minutes, "name": self.label}
+        if it.engine == "slurm":
+            # A job that lost its node is not begun again by Slurm: what is missing is given out.
+            slurm: dict[str, Any] = {"exclusive": not it.beside or None, "use_srun": False}
+            slurm |= {"partition": it.partition, "constraint": it.constraint}
+            slurm |= {"array_parallelism": it.nodes}
+            given |= {f"slurm_{name}": own for name, own in slurm.items() if own is not None}
+            more = {"no-requeue": True, **it.sbatch, **sbatch}
+            more = {name: own for name, own in more.items() if own is not False}
+            given["slurm_additional_parameters"] = more
+        self._executor.update_parameters(**given)
+        return self._executor
+
+
+def run(commands: Commands, outcome: str, cpus: Sequence[int] | None) -> None:
+    """On the node: one command after the other, until one fails."""
+    # submitit ignores it. Of a job that is cancelled, or at the end of its minutes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"cancelled by signal {signal.SIGTERM}"))
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    status, why = 0, ""
+    for command in commands:
+        status = _ran(command)
+        if status != 0:
+            why = f"{' '.join(command)}: exit status {status}"
+            break
+    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    said = {"node": node, "status": status, "why": why}
+    whole.write(Path(outcome), json.dumps(said).encode())
+
+
+def _ran(command: Sequence[str]) -> int:
+    try:
+        process = subprocess.Popen(command)
+    except OSError as problem:
+        print(f"{command[0]}: {problem.strerror}", flush=True)
+        return 127
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+        process.kill()
+        raise
+
+
+def _alive(name: str) -> bool:
+    """Whether this process is one of submitit's, which the number alone does not say."""
+    try:
+        with suppress(ChildProcessError):
+            os.waitpid(int(name), os.WNOHANG)
+        return b"submitit" in Path(f"/proc/{int(name)}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return False
 
 
 def _own(text: str) -> list[str]:
@@ -82,43 +235,3 @@ def _last(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")[-_WORDS:]
     except OSError:
         return ""
-
-
-class Engine:
-    """``folder``: where jobs leave their logs; the nodes see it too."""
-
-    def __init__(self, settings: Settings, folder: Path) -> None:
-        try:
-            import submitit
-        except ImportError as problem:
-            raise UsageError(
-                "--on needs the Python package submitit: pip install kdyno[fleet]"
-            ) from problem
-        self.settings = settings
-        given: dict[str, Any] = {"timeout_min": settings.minutes, "name": "kdyno"}
-        if settings.engine == "slurm":
-            slurm: dict[str, Any] = {"exclusive": True, "use_srun": False}
-            slurm |= {"partition": settings.partition, "constraint": settings.constraint}
-            given |= {f"slurm_{name}": it for name, it in slurm.items() if it is not None}
-            if settings.sbatch:
-                given["slurm_additional_parameters"] = dict(settings.sbatch)
-        try:
-            self._executor = submitit.AutoExecutor(folder=folder, cluster=settings.engine)
-            self._executor.update_parameters(**given)
-        except RuntimeError as problem:
-            raise ToolError(f"--on {settings.engine}: {problem}") from problem
-
-    def submit(self, commands: Sequence[Sequence[str]]) -> list[Job]:
-        """One job each: an array where Slurm has arrays."""
-        try:
-            found = self._executor.map_array(work, [list(it) for it in commands])
-        except Exception as problem:  # submitit wraps sbatch's words in errors of its own
-            raise ToolError(f"no job could be submitted: {str(problem)[-_WORDS:]}") from problem
-        return [Job(it, self.settings.engine == "slurm") for it in found]
-
-
-def work(command: Sequence[str]) -> None:
-    """On the node. RuntimeError, with its words on stderr, for a command that fails."""
-    done = subprocess.run(command, env=os.environ, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}")

@@ -25,10 +25,12 @@ class Settings(FromFile):
     constraint: str | None = None
     nodes: Annotated[int, Field(ge=1, le=10_000)] = 2
     """Jobs at once."""
-    groups: Annotated[int, Field(ge=1, le=1000)] = 8
-    """That a job measures before it gives its node back."""
+    groups: Annotated[int, Field(ge=1, le=1000)] = 32
+    """That a job measures at most before it gives its node back."""
     minutes: Annotated[int, Field(ge=1, le=100_000)] = 60
-    """A job may take, with what it builds."""
+    """A job may take."""
+    beside: bool = False
+    """Jobs may share a machine; each measures on CPUs that no other has."""
     sbatch: dict[str, str | int | bool] = Field(default_factory=dict)
     """Further options of sbatch, by their long names."""
 

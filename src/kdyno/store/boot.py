@@ -73,6 +73,8 @@ class BootJob(Record):
     """The guest's job as it was handed over, without the nonce."""
     machine: Annotated[str, Field(max_length=200)] = ""
     """On which of several it ran, as ``Manifest.machines`` calls it; empty: the run had one."""
+    shard: Annotated[str, Field(max_length=300)] = ""
+    """Of a run in jobs: which boot of which job it was, see fleet/union.py."""
     started_at: Name = "unknown"
     """UTC, ISO 8601."""
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -15,10 +15,9 @@ from kdyno.store.earlier import whole_manifest
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import Facts
 from kdyno.store.run import Run, RunWriter, create_run
-from kdyno.store.samples import Samples, gather
 
 
-def join(found: Sequence[Run], runs: Path, *, least: int = 2) -> RunWriter:
+def join(found: Sequence[Run], runs: Path) -> RunWriter:
     """A new run in the folder ``runs`` with all their boots, not judged yet.
 
     Block and index of a boot are new, and it says which machine it ran on. Damaged boots are left
@@ -29,8 +28,8 @@ def join(found: Sequence[Run], runs: Path, *, least: int = 2) -> RunWriter:
     for run in found:
         if run.is_being_written():
             raise UsageError(f"{run.name} is still being measured; join it when that has ended")
-    _refuse_different(found, manifests, least)
-    names = _machines(found, manifests)
+    _refuse_different(found, manifests)
+    names = [machine_of(run, it) for run, it in zip(found, manifests, strict=True)]
     manifest = _joined(found, manifests, names)
     # Until all is there it is a run that was never finished.
     begun = manifest.model_copy(update={"state": "running", "stopped": ""})
@@ -38,37 +37,24 @@ def join(found: Sequence[Run], runs: Path, *, least: int = 2) -> RunWriter:
     try:
         for variant in manifest.images:
             writer.save_image(variant, found[0].image(variant))
-        for run, boot, moved in _boots(found, names):
-            writer.add_boot(moved, run.console(boot))
+        index = block = 0
+        for run, machine in zip(found, names, strict=True):
+            places: dict[int, int] = {}
+            for boot in run.boots():
+                if not isinstance(boot, BootRecord):
+                    continue
+                place = places.setdefault(boot.block, block + len(places))
+                about = {"index": index, "block": place, "machine": machine}
+                moved = boot.model_copy(update={"job": boot.job.model_copy(update=about)})
+                writer.add_boot(moved, run.console(boot))
+                index += 1
+            block += len(places)
         writer.save_manifest(manifest)
     except BaseException:
         writer.close()
         shutil.rmtree(writer.run.path, ignore_errors=True)
         raise
     return writer
-
-
-def samples_of(found: Sequence[Run]) -> Samples:
-    """What the run that ``join`` would make of these has measured, without making it."""
-    names = _machines(found, [run.manifest() for run in found])
-    return gather(moved for _run, _boot, moved in _boots(found, names))
-
-
-def _boots(
-    found: Sequence[Run], names: Sequence[str]
-) -> Iterator[tuple[Run, BootRecord, BootRecord]]:
-    """(run, boot, the same boot in the joined run), in the order of the runs."""
-    index = block = 0
-    for run, machine in zip(found, names, strict=True):
-        places: dict[int, int] = {}
-        for boot in run.boots():
-            if not isinstance(boot, BootRecord):
-                continue
-            place = places.setdefault(boot.block, block + len(places))
-            about = {"index": index, "block": place, "machine": machine}
-            yield run, boot, boot.model_copy(update={"job": boot.job.model_copy(update=about)})
-            index += 1
-        block += len(places)
 
 
 def _joined(found: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[str]) -> Manifest:
@@ -83,7 +69,7 @@ def _joined(found: Sequence[Run], manifests: Sequence[Manifest], names: Sequence
         update={
             "created": _after(max(it.created for it in manifests)),
             "seed": int.from_bytes(seed[:4], "big"),
-            "host": _common(manifests),
+            "host": common_facts([it.host for it in manifests]),
             "machine": machine,
             "machines": {name: it.host for name, it in zip(names, manifests, strict=True)},
             "joined": tuple(run.name for run in found),
@@ -105,9 +91,8 @@ def _after(created: str) -> str:
     return later.isoformat(timespec="microseconds")
 
 
-def _common(manifests: Sequence[Manifest]) -> Facts:
+def common_facts(hosts: Sequence[Facts]) -> Facts:
     """What all hosts say alike; CPU models side by side, and no sandbox where one had none."""
-    hosts = [it.host for it in manifests]
     found = {
         name: value
         for name, value in hosts[0].items()
@@ -119,22 +104,19 @@ def _common(manifests: Sequence[Manifest]) -> Facts:
     return found
 
 
-def _machines(found: Sequence[Run], manifests: Sequence[Manifest]) -> list[str]:
-    """A name for the machine of each run: equal where it was the same one.
+def machine_of(run: Run, manifest: Manifest) -> str:
+    """A name for the machine of a run: equal where it was the same one.
 
     A run of an earlier kdyno does not say which machine it was; it counts as one of its own.
     """
-    names = []
-    for run, manifest in zip(found, manifests, strict=True):
-        host = manifest.host
-        model = str(host.get("cpu_model") or "unknown CPU")[:100]
-        which = host.get("node") or host.get("machine_id") or run.name
-        names.append(f"{model} {which}"[:200])
-    return names
+    host = manifest.host
+    model = str(host.get("cpu_model") or "unknown CPU")[:100]
+    which = host.get("node") or host.get("machine_id") or run.name
+    return f"{model} {which}"[:200]
 
 
-def _refuse_different(found: Sequence[Run], manifests: Sequence[Manifest], least: int) -> None:
-    if len(found) < least:
+def _refuse_different(found: Sequence[Run], manifests: Sequence[Manifest]) -> None:
+    if len(found) < 2:
         raise UsageError("join takes two runs or more")
     first = manifests[0]
     seen: dict[tuple[str, int], str] = {}
@@ -144,19 +126,26 @@ def _refuse_different(found: Sequence[Run], manifests: Sequence[Manifest], least
         same = seen.setdefault((manifest.created, manifest.seed), run.name)
         if same != run.name or sum(it.path == run.path for it in found) > 1:
             raise UsageError(f"{run.name} is the same run as {same}: it would count twice")
-        for what, mine, theirs in (
-            ("experiment", first.experiment, manifest.experiment),
-            ("baseline", first.baseline, manifest.baseline),
-            ("kernels", dict(first.images), dict(manifest.images)),
-            ("cases", _work(first), _work(manifest)),
-            ("question", first.asked, manifest.asked),
-            ("machine", _guest(first), _guest(manifest)),
-        ):
-            if mine != theirs:
-                raise UsageError(
-                    f"{found[0].name} and {run.name} differ in more than where they ran: the "
-                    f"{what} of the one {'are' if what[-1] == 's' else 'is'} not the other's"
-                )
+        if what := difference(first, manifest):
+            raise UsageError(
+                f"{found[0].name} and {run.name} differ in more than where they ran: the "
+                f"{what} of the one {'are' if what[-1] == 's' else 'is'} not the other's"
+            )
+
+
+def difference(one: Manifest, other: Manifest) -> str:
+    """What beside the machine two runs differ in, as a noun; empty where nothing does."""
+    for what, mine, theirs in (
+        ("experiment", one.experiment, other.experiment),
+        ("baseline", one.baseline, other.baseline),
+        ("kernels", dict(one.images), dict(other.images)),
+        ("cases", _work(one), _work(other)),
+        ("question", one.asked, other.asked),
+        ("machine", _guest(one), _guest(other)),
+    ):
+        if mine != theirs:
+            return what
+    return ""
 
 
 def _work(manifest: Manifest) -> list[tuple[object, ...]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -95,8 +95,11 @@ class Run:
             raise ToolError(f"{self.path / IMAGES / name}: damaged: is not a JSON object")
         return value
 
-    def boots(self) -> Iterator[BootRecord | Damaged]:
-        """Every boot in the order of the index; what cannot be read comes as Damaged."""
+    def boots(self, skip: Container[str] = ()) -> Iterator[BootRecord | Damaged]:
+        """Every boot in the order of the index; what cannot be read comes as Damaged.
+
+        ``skip``: names of folders that are not looked at.
+        """
         from kdyno.store.boot import read_boot
 
         last = -1
@@ -107,7 +110,7 @@ class Run:
                 return
             boots = folder.folder(BOOTS)
         with boots:
-            for name in sorted(boots.folders(), key=_by_index):
+            for name in sorted((it for it in boots.folders() if it not in skip), key=_by_index):
                 try:
                     with boots.folder(name) as inside:
                         boot = read_boot(inside)

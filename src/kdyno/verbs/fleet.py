@@ -1,141 +1,202 @@
 # SPDX-License-Identifier: MIT
-"""kdyno run --on: the jobs of a run on many machines, and the one run that they make."""
+"""kdyno run --on: a run in jobs, from its beginning or from where a controller left it."""
 
 from __future__ import annotations
 
 import os
-import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kdyno.errors import Interrupted, ToolError, UsageError
-from kdyno.verbs.options import load
-from kdyno.verbs.output import kept_status, say, write_json_text
+from kdyno.errors import Interrupted, UsageError
+from kdyno.verbs.options import load_stored, where
 
 if TYPE_CHECKING:
-    from kdyno.measure.execution import Options
+    from kdyno.experiment.model import Experiment
+    from kdyno.fleet.record import Place, Record
+    from kdyno.fleet.settings import Settings
+    from kdyno.fleet.union import Union
+    from kdyno.measure.execution import Listener, Options
+    from kdyno.store.run import Run, RunWriter
+    from kdyno.store.verdict import Verdict
 
-_LOOK_S = 0.2
+_OF_A_SHARD = ("max_boots", "max_minutes", "precision", "seed", "variants")
+"""Overrides that are over all nodes, and that a shard's own command line says otherwise."""
 
 
-def on_many(
-    file: Path | None,
-    on: str,
-    options: Options,
-    json: str | None,
-    fail_on: tuple[str, ...],
-    push: bool,
-) -> int:
-    """Build, measure in jobs, join, judge and show; the exit status."""
-    from kdyno import whole
-    from kdyno.experiment.overrides import apply
-    from kdyno.fleet.controller import Fleet, fleet_folder, forget, measure
-    from kdyno.fleet.engine import Engine
+def begin(file: Path, asked: Experiment, on: str, options: Options) -> tuple[Run, Verdict]:
+    """A new run in jobs. ``asked``: with the overrides applied."""
+    from kdyno.fleet.record import Place, Record
     from kdyno.fleet.settings import settings
-    from kdyno.judge.again import Otherwise, judge_again
     from kdyno.machines.kinds import KINDS
-    from kdyno.report import gate
-    from kdyno.report.terminal import show as show_verdict
-    from kdyno.report.wording import worded
-    from kdyno.store.join import join
-    from kdyno.verbs.sharing import pushed, store_needed
-    from kdyno.verbs.watching import say_where
+    from kdyno.measure.asking import manifest_of
+    from kdyno.store.run import create_run
 
-    rules = gate.parse(fail_on)
-    shared = store_needed() if push else None
-    if shared is not None:
-        shared.prepare()
-    chosen = settings(on, _file())
-    given, _suites = load(file)
-    asked = apply(options.overrides, given)
+    chosen = settings(on, settings_file())
     if not KINDS[asked.machine.kind].builds:
         raise UsageError("--on is for kernels that are compared; the machine's own kernel is not")
-    assert file is not None
-    words = _words(file.absolute(), options)
-    folder = fleet_folder(options.runs, given, words)
-    groups = min(chosen.groups, asked.measure.max_boots)
-    fleet = Fleet(asked, words, folder, nodes=chosen.nodes, groups=groups)
-    fleet.shards.mkdir(parents=True, exist_ok=True)
-    # One controller at a time; who is second waits and then finds the shards.
-    with whole.locked(folder / ".lock", lambda who: say(f"{who} measures this; waiting")):
-        # Of its own: numbers of jobs begin anew when a cluster is set up again.
-        engine = Engine(chosen, fleet.jobs / secrets.token_hex(4))
+    building = _building(file.absolute(), options)
+    record = Record(
+        settings=chosen, words=[*building, *_words(options)], building=_variants(building, options)
+    )
+    manifest = manifest_of(
+        asked, options.overrides, sandboxed=options.sandboxed, images={}, failed={}, cases=()
+    )
+    with create_run(options.runs, asked.text, manifest) as writer:
+        place = Place.of(writer.run.path)
+        place.write(record)
+        return _through(writer, place, record, asked, options)
+
+
+def is_in_jobs(run: Path) -> bool:
+    """Jobs have measured this run, and it is not finished."""
+    from kdyno.fleet.record import Place
+
+    return Place.of(run).there()
+
+
+def go_on(path: Path, options: Options) -> tuple[Run, Verdict]:
+    """With a run whose controller was interrupted or killed."""
+    from kdyno.experiment.overrides import apply
+    from kdyno.fleet.record import Place
+    from kdyno.store.run import write_run
+
+    with write_run(path) as writer:
+        manifest = writer.run.manifest()
+        experiment, _suites, overrides = load_stored(writer.run, manifest)
+        options = replace(options, overrides=overrides)
+        place = Place.of(path)
+        writer.save_manifest(manifest.model_copy(update={"state": "running", "stopped": ""}))
+        asked = apply(overrides, experiment)
+        return _through(writer, place, place.read(), asked, options)
+
+
+def _through(
+    writer: RunWriter, place: Place, record: Record, asked: Experiment, options: Options
+) -> tuple[Run, Verdict]:
+    """Built, measured and judged, watched; what is not finished can be gone on with."""
+    from kdyno.fleet.union import Union
+    from kdyno.verbs.watching import watching
+
+    run, union = writer.run, Union(writer)
+    again = f"kdyno run --resume {run.name}{where(run.path.parent)}"
+    with watching(asked) as listener:
+        listener.started(run.path)
         try:
-            _built(engine, fleet.build(_build_words(file.absolute(), options)))
-            found, why = measure(fleet, engine, say)
-        except (KeyboardInterrupt, Interrupted):
-            say("its jobs are cancelled; the same command goes on with what is measured")
+            stopped = _measured(union, place, record, asked, listener)
+        except BaseException as problem:
+            if not union.blocks:  # as of every run that never began
+                shutil.rmtree(run.path, ignore_errors=True)
+                place.remove()
+            else:
+                union.save(state="interrupted", stopped=_why(problem))
+                if isinstance(problem, KeyboardInterrupt | Interrupted):
+                    listener.told(f"its jobs are cancelled; `{again}` goes on with this run")
             raise
-        with join(found, options.runs, least=1) as writer:
-            manifest = writer.run.manifest()
-            assert manifest.asked is not None
-            wanted = manifest.asked.model_copy(update={"precision": asked.measure.precision})
-            writer.save_manifest(manifest.model_copy(update={"asked": wanted, "stopped": why}))
-            verdict, manifest = judge_again(writer.run, Otherwise())
-            verdict = worded(verdict, manifest)
-            writer.save_verdict(verdict)
-        forget(fleet)
-    gate.check_verdict(rules, verdict)
-    status = gate.exit_status(verdict, fail_on) if fail_on else 0
-    with kept_status(status):
-        if json is not None:
-            write_json_text(verdict.to_json(), json)
-        if json != "-":
-            show_verdict(verdict)
-    say_where(writer.run)
-    if shared is not None:
-        pushed(shared, writer.run)
-    return status
+        verdict = _judged(writer, union, place, stopped)
+    place.remove()
+    return run, verdict
 
 
-def _built(engine: object, command: list[str]) -> None:
-    """All kernels, by one job: whoever measures finds them in the cache."""
-    import time
-
+def _measured(
+    union: Union, place: Place, record: Record, asked: Experiment, listener: Listener
+) -> str:
+    from kdyno.fleet.building import Building
+    from kdyno.fleet.controller import Controller
     from kdyno.fleet.engine import Engine
 
-    assert isinstance(engine, Engine)
-    (job,) = engine.submit([command])
-    say(f"kernels: job {job.name}")
-    try:
-        while not job.done:
-            time.sleep(_LOOK_S)
-        if why := job.failure():
-            raise ToolError(f"the kernels were not built: {why}")
-    finally:
-        if not job.done:
-            job.cancel()
+    label = f"kdyno-{union.run.name[-4:]}"
+    engine = Engine(record.settings, place.jobs, label)
+    if not record.built:
+        built = Building(
+            engine, record.building, asked.baseline, place.path / "built", listener.told
+        ).run()
+        if len(built.names) < 2 and not asked.measure.calibrate:
+            why = "; ".join(f"{name}: {why}" for name, why in built.failed.items())
+            raise UsageError(f"nothing to compare: no variant but the baseline is left ({why})")
+        union.failed(built.failed)
+        record = record.model_copy(update={"built": built.names})
+        place.write(record)
+    controller = Controller(
+        asked,
+        union,
+        place,
+        record,
+        engine,
+        listener.told,
+        listener.measuring,
+        _slots(record.settings),
+    )
+    return controller.run()
 
 
-def _file() -> Path:
-    own = os.environ.get("XDG_CONFIG_HOME", "")
-    home = Path(own) if own.startswith("/") else Path.home() / ".config"
+def _judged(writer: RunWriter, union: Union, place: Place, stopped: str) -> Verdict:
+    from kdyno.fleet.union import save_images
+    from kdyno.judge.judging import verdict_of
+    from kdyno.judge.question import Question
+    from kdyno.report.wording import worded
+
+    union.settle()
+    save_images(writer, map(place.shard, place.numbers()))
+    verdict = worded(verdict_of(writer.run, Question.of(union.manifest), stopped), union.manifest)
+    # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
+    writer.save_verdict(verdict)
+    union.save(state="failed" if stopped.endswith("failed") else "finished", stopped=stopped)
+    return verdict
+
+
+def settings_file() -> Path:
+    """Where a person says which machines his runs may use."""
     from kdyno.fleet.settings import FILE
 
+    own = os.environ.get("XDG_CONFIG_HOME", "")
+    home = Path(own) if own.startswith("/") else Path.home() / ".config"
     return home / "kdyno" / FILE
 
 
-def _words(file: Path, options: Options) -> tuple[str, ...]:
-    """What a shard's command line has of this one's; how much a shard measures is its own."""
-    it = options.overrides
-    words = [*_build_words(file, options)]
-    words += ["--quick"] if it.quick else []
-    words += ["--calibrate"] if it.calibrate else []
-    for name, value in (
-        ("--seconds", it.seconds),
-        ("--interleave", it.interleave),
-        ("--metric", it.metric),
-    ):
-        words += [name, str(value)] if value is not None else []
-    for case in it.cases:
-        words += ["--case", case]
-    return tuple(words)
+def _slots(chosen: Settings) -> list[list[int]]:
+    """CPUs of each of the jobs that share this machine: neighbours, of equal number."""
+    if chosen.engine != "local" or not chosen.beside:
+        return []
+    mine = sorted(os.sched_getaffinity(0))
+    each = len(mine) // chosen.nodes
+    if each < 1:
+        raise UsageError(
+            f"[fleet] nodes = {chosen.nodes} with beside = true: kdyno may use {len(mine)} CPUs"
+        )
+    return [mine[at * each : (at + 1) * each] for at in range(chosen.nodes)]
 
 
-def _build_words(file: Path, options: Options) -> list[str]:
+def _why(problem: BaseException) -> str:
+    if isinstance(problem, KeyboardInterrupt):
+        return "interrupted by Ctrl-C"
+    return f"interrupted: {str(problem) or type(problem).__name__}"
+
+
+def _building(file: Path, options: Options) -> list[str]:
     words = [str(file)]
-    for variant in options.overrides.variants:
-        words += ["--variant", variant]
     words += ["-j", str(options.jobs)] if options.jobs else []
     words += [] if options.sandboxed else ["--no-sandbox"]
+    return words
+
+
+def _variants(words: Sequence[str], options: Options) -> list[str]:
+    chosen = options.overrides.variants
+    return [*words, *(word for it in chosen for word in ("--variant", it))]
+
+
+def _words(options: Options) -> list[str]:
+    """What a shard's command line has of this one's; how much a shard measures is its own."""
+    words: list[str] = []
+    for name, value in options.overrides.to_json().items():
+        option = {"cases": "--case"}.get(name, f"--{name.replace('_', '-')}")
+        if name in _OF_A_SHARD:
+            continue
+        if value is True:
+            words.append(option)
+        else:
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [word for it in values for word in (option, str(it))]
     return words

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""The nodes of a cluster, asked by a job on each of them whether runs can be measured there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kdyno import whole
+from kdyno.doctor.node import LOCK, TOKEN, Node, kdyno_here
+from kdyno.errors import ToolError
+from kdyno.fleet.engine import Engine, Job
+from kdyno.fleet.settings import Settings
+from kdyno.reading.checked import check
+
+_MINUTES = 5
+_WAIT_S = 90.0
+"""For the next node to answer, before those that have not are told to be busy."""
+_LOOK_S = 0.5
+_PATIENCE_S = 30.0
+_DOWN = ("down", "drain", "fail", "maint", "unknown", "powering", "powered")
+NO_LOCKS = (
+    "locks of the cache do not hold between nodes: two runs that begin at once may build an image "
+    "twice; none is ever half"
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``said``: None where the node has not answered."""
+
+    node: str
+    said: Node | None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is worth knowing and prevents nothing."""
+
+
+def nodes_of(settings: Settings) -> list[tuple[str, str]]:
+    """(node, its state) of the partition. ToolError where Slurm does not answer."""
+    command = ["sinfo", "-h", "-N", "-o", "%N %T"]
+    command += ["-p", settings.partition] if settings.partition else []
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise ToolError(f"--on slurm: Slurm cannot be reached: {problem}") from problem
+    if done.returncode != 0 or not done.stdout.strip():
+        why = done.stderr.strip() or f"there is no node in {settings.partition or 'it'}"
+        raise ToolError(f"--on slurm: {why}")
+    found = dict(line.split(None, 1) for line in done.stdout.splitlines() if " " in line)
+    return sorted(found.items())
+
+
+def examine(
+    settings: Settings,
+    cache: Path,
+    folder: Path,
+    told: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Finding]:
+    """Every node of the partition, or this machine. ``folder``: for jobs, seen by all nodes."""
+    settings = settings.model_copy(update={"minutes": min(settings.minutes, _MINUTES)})
+    engine = Engine(settings, folder / "jobs", "kdyno-doctor")
+    states = nodes_of(settings) if settings.engine == "slurm" else [("this machine", "idle")]
+    found, jobs = {}, {}
+    with _marked(cache) as mark:
+        try:
+            for node, state in states:
+                if any(word in state.lower() for word in _DOWN):
+                    found[node] = Finding(node, None, (f"Slurm says it is {state}",))
+                    continue
+                command = [sys.executable, "-m", "kdyno.doctor.node", mark, _file(folder, node)]
+                chosen = {"nodelist": node} if settings.engine == "slurm" else {}
+                try:
+                    (jobs[node],) = engine.submit([[list(map(str, command))]], chosen)
+                except ToolError as problem:  # another constraint, no rights
+                    found[node] = Finding(node, None, (str(problem),))
+            told(f"asking {len(jobs)} of {len(states)} nodes")
+            _wait(engine, jobs, sleep)
+        finally:
+            engine.cancel(list(jobs.values()))
+        token = (mark / TOKEN).read_text(encoding="utf-8")
+        for node, job in jobs.items():
+            found[node] = _judged(node, job, _said(_file(folder, node)), token, settings, cache)
+    return [found[node] for node, _state in states]
+
+
+def _wait(engine: Engine, jobs: dict[str, Job], sleep: Callable[[float], None]) -> None:
+    done, left_s = 0, _WAIT_S
+    while left_s > 0:
+        engine.look(list(jobs.values()))
+        now = sum(job.done for job in jobs.values())
+        if now == len(jobs):
+            return
+        left_s = _WAIT_S if now > done else left_s - _LOOK_S
+        done = now
+        sleep(_LOOK_S)
+
+
+def _judged(
+    node: str, job: Job, said: Node | None, token: str, settings: Settings, cache: Path
+) -> Finding:
+    if said is None:
+        why = job.failure() if job.done else "busy: it has not taken the job in time"
+        return Finding(node, None, (why,))
+    problems, notes = list(said.missing), []
+    if said.cache != str(cache):
+        problems.append(f"the cache {cache} is another folder there: {said.cache}")
+    elif said.token is None:
+        problems.append(f"the cache {cache} is not seen there; KDYNO_CACHE names a shared folder")
+    elif said.token != token:
+        problems.append(f"the cache {cache} is another one there")
+    elif not said.writes:
+        problems.append(f"the cache {cache} cannot be written there")
+    elif not said.locks and settings.engine == "slurm":
+        notes.append(NO_LOCKS)
+    if said.kdyno != (own := kdyno_here()):
+        problems.append(f"another kdyno: {said.kdyno}, and {own} here")
+    if said.beside and not settings.beside:
+        problems.append(
+            f"{said.beside} other jobs run there meanwhile: it is not given exclusively"
+        )
+    return Finding(node, said, tuple(problems), tuple(notes))
+
+
+@contextmanager
+def _marked(cache: Path) -> Iterator[Path]:
+    """A folder in the cache that says what only this process knows, with a lock that it holds."""
+    with whole.scratch("doctor", cache / "work") as mark:
+        (mark / TOKEN).write_text(secrets.token_hex(16), encoding="utf-8")
+        with (mark / LOCK).open("w+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield mark
+
+
+def _file(folder: Path, node: str) -> Path:
+    return folder / f"{node.replace('/', '_')}.json"
+
+
+def _said(file: Path) -> Node | None:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return check(Node, data, str(file))
+
+
+def fleet_of(nodes: Sequence[Finding]) -> tuple[str, ...]:
+    """What differs between nodes that are all well by themselves."""
+    models = sorted({it.said.cpu_model for it in nodes if it.said is not None})
+    if len(models) < 2:
+        return ()
+    return (
+        f"several CPU models: {', '.join(models)}; the verdict says what the effect is on each",
+    )

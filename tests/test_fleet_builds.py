@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Kernels built by jobs, and the file that says which machines there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_fleet import option
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.fleet.building import Building
+from kdyno.fleet.engine import Commands, Job
+from kdyno.fleet.settings import settings
+
+
+@dataclass
+class Builder:
+    """Nodes on which `kdyno build` says what there is. ``lost``: jobs that leave nothing."""
+
+    folder: Path
+    digests: dict[str, str]
+    there: frozenset[str] = frozenset()
+    broken: frozenset[str] = frozenset()
+    lost: frozenset[int] = frozenset()
+    asked: list[str] = field(default_factory=list)
+    cancelled: int = 0
+
+    def submit(self, work: Sequence[Commands]) -> list[Job]:
+        made = []
+        self.folder.mkdir(exist_ok=True)
+        for ((*command,),) in work:
+            number = len(self.asked)
+            what = "plan" if "--dry-run" in command else option(command, "--variant")
+            self.asked.append(what)
+            job = Job(str(number), self.folder / f"{number}.json", self.folder / "err")
+            made.append(job)
+            job.state, job.missed = "NODE_FAIL", 9
+            if number in self.lost:
+                continue
+            job.outcome.write_text('{"node": "n1", "status": 0}')
+            self.say(what, Path(option(command, "--json")))
+        return made
+
+    def say(self, what: str, file: Path) -> None:
+        if what == "plan":
+            images: dict[str, Any] = {
+                name: {"digest": digest, "built": digest in self.there}
+                for name, digest in self.digests.items()
+            }
+            file.write_text(json.dumps({"images": images, "failed": {"avx": "skipped: no AVX"}}))
+        else:
+            failed = {what: f"{what} did not build"} if what in self.broken else {}
+            images = {} if failed else {what: {"seconds": 3.2}}
+            file.write_text(json.dumps({"images": images, "failed": failed}))
+
+    def look(self, jobs: Sequence[Job]) -> None: ...
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        self.cancelled += len(jobs)
+
+
+def built(builder: Builder, said: Callable[[str], None] = lambda _: None) -> Building:
+    return Building(builder, ["mine.toml"], "stock", builder.folder / "b", said, lambda _s: None)
+
+
+DIGESTS = {"mine": "2", "stock": "1", "same": "2", "copy": "1", "other": "3"}
+
+
+def test_the_trunk_is_built_first_and_no_image_twice(tmp_path: Path) -> None:
+    builder = Builder(tmp_path / "jobs", DIGESTS)
+    found = built(builder).run()
+    assert builder.asked == ["plan", "stock", "mine", "other"]
+    assert found.names == list(DIGESTS) and found.failed == {"avx": "skipped: no AVX"}
+    builder = Builder(tmp_path / "jobs", DIGESTS, there=frozenset("12"))
+    built(builder).run()
+    assert builder.asked == ["plan", "other"]
+
+
+def test_a_kernel_that_does_not_build(tmp_path: Path) -> None:
+    said: list[str] = []
+    builder = Builder(tmp_path / "jobs", DIGESTS, broken=frozenset({"mine"}))
+    found = built(builder, said.append).run()
+    assert found.names == ["stock", "copy", "other"]
+    assert found.failed["same"] == found.failed["mine"] == "mine did not build"
+    assert said == [
+        "kernels: plan by job 0",
+        "kernels: stock by job 1",
+        "stock: built in 3 s",
+        "kernels: mine by job 2, other by job 3",
+        "mine did not build",
+        "other: built in 3 s",
+    ]
+
+
+def test_a_building_node_that_dies(tmp_path: Path) -> None:
+    builder = Builder(tmp_path / "jobs", DIGESTS, lost=frozenset({1, 3}))
+    assert built(builder).run().names == list(DIGESTS)
+    assert builder.asked == ["plan", "stock", "stock", "mine", "other", "mine"]
+    builder = Builder(tmp_path / "more", DIGESTS, lost=frozenset({1, 2, 3}))
+    with pytest.raises(ToolError, match=r"not built: job 3: it ended .* \(node_fail\)"):
+        built(builder).run()
+
+
+def test_settings(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.toml"
+    assert settings("local", file).nodes == 2
+    file.write_text('[fleet]\npartition = "lab"\nnodes = 7\nsbatch = { account = "me" }\n')
+    found = settings("slurm", file)
+    assert (found.engine, found.partition, found.nodes) == ("slurm", "lab", 7)
+    assert found.sbatch == {"account": "me"}
+    assert settings("slurm:big", file).partition == "big"
+    for on in ("pbs", "local:lab", ""):
+        with pytest.raises(UsageError, match="there are slurm"):
+            settings(on, file)
+    for text, says in [
+        ("[fleet]\nnodez = 1\n", 'Did you mean "nodes"'),
+        ("[fleet]\nnodes = 0\n", "nodes"),
+        ("[fleet", "is not TOML"),
+    ]:
+        file.write_text(text)
+        with pytest.raises(UsageError, match=says):
+            settings("slurm", file)

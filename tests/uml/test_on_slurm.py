@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""An experiment on real kernels over two nodes of a real Slurm, of which nothing goes well."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import postgres
+import pytest
+import slurm
+from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
+
+from kdyno.errors import KdynoError
+from kdyno.fleet.record import Place
+from kdyno.machines import facts
+from kdyno.store.boot import BootRecord
+from kdyno.store.run import Run, list_runs
+from kdyno.store.verdict import Verdict
+
+pytestmark = [pytest.mark.uml, pytest.mark.slow]
+GROUPS = 40
+
+
+@dataclass
+class Person:
+    """At a terminal of the cluster."""
+
+    cluster: slurm.Cluster
+    folder: Path
+    environment: dict[str, str]
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def begins(self, *words: str | Path) -> subprocess.Popen[bytes]:
+        with (self.folder / "said").open("wb") as said:
+            process = subprocess.Popen(
+                [*KDYNO, "run", *map(str, words), "--runs", str(self.runs)],
+                env=self.environment,
+                stdout=said,
+                stderr=said,
+            )
+        self.running.append(process)
+        return process
+
+    def said(self) -> str:
+        return (self.folder / "said").read_text(errors="replace")
+
+    def run(self) -> Run:
+        (found,) = list_runs(self.runs)
+        return found
+
+    def boots(self) -> list[BootRecord]:
+        try:
+            return [it for it in self.run().boots() if isinstance(it, BootRecord)]
+        except (KdynoError, ValueError):
+            return []
+
+    def waits(self, what: str, ready: Callable[[], object]) -> None:
+        def alive() -> object:
+            assert self.running[-1].poll() is None, self.said()
+            return ready()
+
+        self.cluster.wait(f"{what}\n{self.said()}", alive)
+
+    def queue(self) -> list[str]:
+        return self.cluster.do("squeue", "-h", "-r", "-o", "%j").split()
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Iterator[Person]:
+    with slurm.cluster() as cluster:
+        (tmp_path / "kdyno").mkdir()
+        (tmp_path / "kdyno" / "fleet.toml").write_text(
+            f'[fleet]\npartition = "{slurm.PARTITION}"\nnodes = 2\nminutes = 10\nbeside = true\n'
+        )
+        own = {**cluster.environment, "XDG_CONFIG_HOME": str(tmp_path)}
+        found = Person(cluster, tmp_path, own)
+        yield found
+        for process in found.running:
+            process.kill()
+            process.wait()
+
+
+def nodes(boots: list[BootRecord]) -> set[str]:
+    return {it.job.machine.rpartition(" ")[2] for it in boots}
+
+
+def test_a_run_on_two_nodes_of_which_nothing_goes_well(
+    person: Person, built: object, tmp_path: Path
+) -> None:
+    person.cluster.do("sbatch", "--hold", "--job-name=others", "--wrap=true")
+    options = ("--on", "slurm", "--max-boots", str(GROUPS), "--precision", "0.000001%")
+    begun = person.begins(EXPERIMENT, *options, "--seconds", "0.05", "--max-minutes", "30")
+    person.waits("groups of both nodes", lambda: nodes(person.boots()) == {"n1", "n2"})
+
+    # A node dies. What it had measured stays, and the other goes on.
+    before = person.boots()
+    person.cluster.kill("n1")
+    person.waits("the job that is lost", lambda: "(node_fail)" in person.said())
+    person.cluster.start_node("n1")
+
+    # The controller dies. The jobs do not know, and who goes on finds them.
+    begun.kill()
+    begun.wait()
+    given = {it.name for it in Place.of(person.run().path).read().given}
+    assert given and not person.run().is_being_written()
+    begun = person.begins("--resume", person.run().name)
+    here = len(person.boots())
+    person.waits("boots after that", lambda: len(person.boots()) > here)
+
+    # Ctrl-C ends its jobs and no others.
+    begun.send_signal(signal.SIGINT)
+    assert begun.wait(slurm.LIMIT_S) == 130, person.said()
+    assert "its jobs are cancelled; `kdyno run --resume" in person.said()
+    person.cluster.wait("its jobs to end", lambda: person.queue() == ["others"])
+    manifest = person.run().manifest()
+    assert (manifest.state, manifest.stopped) == ("interrupted", "interrupted by Ctrl-C")
+    there = {it.job.shard for it in person.boots()}
+    assert {it.job.shard for it in before} <= there and len(there) < 2 * GROUPS
+
+    # To the end, and into the store.
+    with postgres.server() as server:
+        person.environment["KDYNO_STORE"] = store = server.database()
+        begun = person.begins("--resume", person.run().name, "--push")
+        assert begun.wait(3 * slurm.LIMIT_S) == 0, person.said()
+        run, found = person.run(), person.boots()
+        manifest, verdict = run.manifest(), run.verdict()
+        assert verdict is not None and manifest.state == "finished"
+        assert manifest.stopped == f"max_boots = {GROUPS} reached"
+        shards = [it.job.shard for it in found]
+        assert len(shards) == len(set(shards)) and len({it.block for it in found}) >= GROUPS
+        assert there <= set(shards) and nodes(found) == {"n1", "n2"}
+        assert len(manifest.machines) == 2 and not Place.of(run.path).path.exists()
+        model = facts.machine()["cpu_model"]
+        by_machine = [
+            it.stratum
+            for effect in verdict.effects
+            if effect.strata
+            for it in effect.strata.machines
+        ]
+        assert {f"{model} n1", f"{model} n2"} <= set(by_machine)
+        elsewhere = tmp_path / "elsewhere"
+        said = kdyno("list", "runs", runs=elsewhere, KDYNO_STORE=store).stdout
+        assert run.name in said
+        again = kdyno("judge", run.name, "--json", "-", runs=elsewhere, KDYNO_STORE=store).stdout
+        judged = Verdict.from_bytes(again.encode(), Path("judged"))
+        assert [it.ratio for it in judged.effects] == [it.ratio for it in verdict.effects]
+        compared = kdyno(
+            "compare", run.name, "--against", "stock", runs=elsewhere, KDYNO_STORE=store
+        ).stdout
+        assert "umask" in compared
+    assert person.queue() == ["others"] and uml_processes() == []
