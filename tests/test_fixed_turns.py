@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 
@@ -43,6 +44,17 @@ def test_each_guest_does_all_of_the_work_in_turns() -> None:
         assert max(sizes) == TURN_S / 5e-6 and len(sizes) > 60
         long = [count for who, case, count in machine.turned if (who, case) == (name, "long")]
         assert long == [1, 1, 1]
+
+
+def test_a_long_operation_is_handed_over_in_its_middle_from_the_first_on() -> None:
+    """Its length is not known then; a command of a second is often the only one that is done."""
+    machine = FakeMachine(steady(SPEEDS))
+    once = dataclasses.replace(JOBS[1], operations=1)
+    plans = [Plan(name, Job((once,), (), True)) for name in SPEEDS]
+    fixed_turns.run(machine, plans, "7", lambda _job: "")
+    # Slices of 10 ms: 0.1 s and, at half the speed, 0.2 s; both are stopped once before they begin.
+    assert machine.pauses["stock"] == pytest.approx(10, abs=1)
+    assert machine.pauses["mine"] == pytest.approx(20, abs=1)
 
 
 def test_a_round_is_one_turn_of_each_of_the_same_size_in_changing_order() -> None:

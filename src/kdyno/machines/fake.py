@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -89,6 +90,7 @@ class FakeMachine:
     draws: list[int] = field(default_factory=list)
     """What was drawn for each of them."""
     turned: list[tuple[str, str, int]] = field(default_factory=list)
+    pauses: Counter[str] = field(default_factory=Counter)
     """(variant, case, operations) of every turn, in the order in which they began."""
 
     @property
@@ -184,6 +186,7 @@ class FakeSession:
     def pause(self) -> None:
         if not self._paused and not self.ended:
             self._paused = True
+            self._machine.pauses[self._plan.variant] += 1
             if self._work is not None:
                 left_s, call = self._work
                 self._work = (left_s - (self._clock.now_s() - self._since_s), call)

@@ -24,9 +24,8 @@ from kdyno.measure.bench import Bench, info, plan_of
 from kdyno.measure.benches import bench_of, tree_of
 from kdyno.measure.builder import Recipes, check
 from kdyno.measure.execution import Options, built_of
-from kdyno.measure.interleaving import choose
+from kdyno.measure.interleaving import choose, whole_cases
 from kdyno.measure.plan import block_order, draw_of
-from kdyno.measure.rounds import why_whole
 from kdyno.store.manifest import Manifest
 from kdyno.store.of_variants import file_name
 from kdyno.store.run import Run, RunWriter, create_run
@@ -190,7 +189,7 @@ def _blocks(
         operations = fixed_work.calibrated(bench, asked.seconds, told)
     jobs = fixed_work.fixed_jobs(bench, operations, asked.seconds)
     together = choose(bench, bench.experiment.measure.interleave).way == "turns"
-    notes = (_TURNS_NOTE,) if together else ()
+    notes = _turns_notes(bench) if together else ()
     for name in bench.variants:
         found.setdefault(
             name,
@@ -225,6 +224,18 @@ def _blocks(
     return found
 
 
+def _turns_notes(bench: Bench) -> tuple[str, ...]:
+    """What is to be known of kernels that were profiled together."""
+    whole = whole_cases(bench)
+    if not whole:
+        return (_TURNS_NOTE,)
+    reasons = "; ".join(dict.fromkeys(whole.values()))
+    return (
+        *([_TURNS_NOTE] if len(whole) < len(bench.cases) else []),
+        f"done whole, by one kernel after the other: {', '.join(whole)} ({reasons})",
+    )
+
+
 def _once(
     bench: Bench,
     names: list[str],
@@ -237,7 +248,11 @@ def _once(
 ) -> dict[str, Profile]:
     """One more boot of each of ``names``; what fails is tried again, at most twice."""
     machine = bench.machine
-    whole = {f"{case.suite}/{case.name}": why_whole(case) for case in bench.cases}
+    whole = whole_cases(bench)
+
+    def why_whole(job: CaseJob) -> str:
+        return whole.get(fixed_work.key_of(job), "")
+
     who = ", ".join(repr(name) for name in names)
     draw = draw_of(seed, _ORDER_FROM + block)
     for attempt in range(_ATTEMPTS):
@@ -252,7 +267,10 @@ def _once(
                 so_far,
                 block,
                 lambda watched: fixed_turns.run(
-                    machine, watched, f"{seed}:{block}", lambda job: whole[fixed_work.key_of(job)]
+                    machine,
+                    watched,
+                    f"{seed}:{block}",
+                    lambda job: whole.get(fixed_work.key_of(job), ""),
                 ),
             )
         except ToolError as problem:

@@ -42,7 +42,8 @@ def _case(members: Sequence[Member], index: int, job: CaseJob, seed: str, whole:
     orders = rounds.orders(f"{seed}:turns", sorted(by_name))
     for operations, order in zip(sizes, orders, strict=False):
         present = [by_name[name] for name in order if by_name[name].ready]
-        frozen = sizes.each_s * operations > rounds.LONGEST_S
+        # Until it is known how long the first one takes, it may be long.
+        frozen = not sizes.each_s or sizes.each_s * operations > rounds.LONGEST_S
         size = Size(operations, 0, 0.0, job.timeout_s)
         took = frozen_turns(present, size) if frozen else turns(present, size)
         if not took:
