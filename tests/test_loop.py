@@ -7,6 +7,7 @@ import dataclasses
 import math
 import random
 import shutil
+from array import array
 from collections import Counter
 from pathlib import Path
 
@@ -23,13 +24,14 @@ from kdyno.machines.session import Outcome
 from kdyno.measure import group
 from kdyno.measure import loop as measuring
 from kdyno.measure.bench import plan_of
-from kdyno.measure.interleaving import choose
+from kdyno.measure.interleaving import choose, effort
 from kdyno.measure.member import Member
 from kdyno.measure.plan import block_order, draw_of
 from kdyno.measure.rounds import orders
+from kdyno.stats.groups import spread
 from kdyno.store.boot import BootHost
 from kdyno.store.run import Run, create_run
-from kdyno.store.samples import samples
+from kdyno.store.samples import Samples, samples
 from kdyno.suites.protocol import Reader
 
 SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
@@ -356,3 +358,25 @@ def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
     ]
     records = group._records(made, members, [outcome, outcome], 0, 0, 9.0, 0.3)
     assert [boot.host.after["guest_cpus_others_s"] for boot, _ in records] == [1.1, 1.1]
+
+
+@pytest.mark.parametrize(("turn_s", "best"), [(0.004, 50.0), (0.1, 10.0), (2.5, 2.0)])
+def test_a_group_has_the_rounds_that_are_worth_their_time(
+    turn_s: float, best: float, tmp_path: Path
+) -> None:
+    """Kalibera & Jones: sqrt(seconds of a group ÷ seconds of a round) × within ÷ between."""
+    made = bench(steady(SPEEDS), ("stock", "mine"), (LONG,), max_boots=2)
+    run, _ = measured(made, tmp_path)
+    job = dataclasses.replace(made.jobs[0], seconds=60.0)
+    made = dataclasses.replace(made, jobs=(job,))
+    within = [0.02 * step for step in (-1, 1, -0.5, 0.5, 0)]
+    groups = {block: [offset + it for it in within] for block, offset in enumerate(within * 2)}
+    still = {block: array("d", [0.0] * 5) for block in groups}
+    moved = {block: array("d", logs) for block, logs in groups.items()}
+    stock, mine = ("s", "long", "stock"), ("s", "long", "mine")
+    seen = spread(list(groups.values()))
+    assert seen is not None
+    data = Samples(rounds={stock: still, mine: moved}, turn_s={stock: turn_s, mine: 9.0})
+    group_s = 2 * 0.004 * (50.0 * seen.between / seen.within) ** 2
+    asked = effort(made, Question.of(run.manifest()), data, group_s)
+    assert asked.seconds["s", "long"] == pytest.approx(best * turn_s)

@@ -221,7 +221,7 @@ def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
 def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size) -> None:
     count = min(rounds.MOST, max(rounds.LEAST, round(seconds / size.turn_s)))
     if size.frozen:
-        count = max(1, round(seconds / size.turn_s))
+        count = max(rounds.LEAST_LONG, round(seconds / size.turn_s))
     warm = 0 if size.frozen else _WARM
     by_name = {member.name: member for member in ready}
     taken: dict[str, list[tuple[int, int]]] = {name: [] for name in by_name}

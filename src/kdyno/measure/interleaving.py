@@ -13,7 +13,7 @@ from kdyno.judge.pairs import rounds
 from kdyno.judge.question import Question
 from kdyno.measure.bench import Bench
 from kdyno.measure.group import Effort
-from kdyno.measure.rounds import LEAST, TURN_S, why_whole
+from kdyno.measure.rounds import LEAST, LEAST_LONG, LONGEST_S, TURN_S, why_whole
 from kdyno.stats.groups import best_rounds, spread
 from kdyno.store.samples import Samples
 
@@ -85,13 +85,15 @@ def effort(bench: Bench, question: Question, data: Samples, group_s: float) -> E
     for case in question.cases:
         most_s = asked.get((case.suite, case.case), CASE_S)
         found[case.suite, case.case] = min(CASE_S, most_s)
+        turn_s = data.turn_s.get((case.suite, case.case, question.baseline), TURN_S)
         wanted = []
         for variant in question.compared:
             groups = [log for _, log in rounds(data, case, question.baseline, variant)]
             seen = spread(groups)
             if seen is not None:
-                wanted.append(best_rounds(seen, group_s / cases, members * TURN_S))
+                wanted.append(best_rounds(seen, group_s / cases, members * turn_s))
         if wanted:
-            best = statistics.median(wanted)
-            found[case.suite, case.case] = min(most_s, max(LEAST, best) * TURN_S)
+            least = LEAST if turn_s <= LONGEST_S else LEAST_LONG
+            best = max(least, statistics.median(wanted))
+            found[case.suite, case.case] = min(most_s, best * turn_s)
     return Effort(found)

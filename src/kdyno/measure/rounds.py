@@ -20,6 +20,9 @@ LEAD = 0.0
 None: measured, it made turns longer and groups differ more (docs/turns.md)."""
 LEAST, MOST = 8, 400
 """Rounds of a case in a group."""
+LEAST_LONG = 2
+"""The same of frozen turns, which may take seconds: with one nobody could tell what is within a
+group from what is between groups, and so how many would be best."""
 
 
 def why_whole(case: Case) -> str:

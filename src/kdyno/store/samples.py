@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -37,6 +38,8 @@ class Samples:
     waited: dict[Key, dict[int, bytes]] = field(default_factory=dict)
     """Key → block → for each of ``rounds`` 1 where the guest waited for the CPU in it, else 0. Only
     where the host counted the CPU time of turns."""
+    turn_s: dict[Key, float] = field(default_factory=dict)
+    """Key → seconds of a turn, the median of the last group."""
     even: dict[Key, set[int]] = field(default_factory=dict)
     """Key → blocks in which more than half of the case's repetitions, and three at least, are the
     same to the last digit: a count then has no state in it that changes from one to the next."""
@@ -101,6 +104,7 @@ class Gathering:
                     logs = array("d", (_log_rate(*it) for it in sample.reps if all(it)))
                     if len(logs) == len(sample.reps):
                         found.rounds.setdefault(key, {}).setdefault(boot.block, logs)
+                        found.turn_s[key] = statistics.median(ns for _, ns in sample.reps) / 1e9
                         if len(sample.cpu_ns) == len(logs):
                             pairs = zip(sample.cpu_ns, sample.reps, strict=True)
                             waited = bytes(cpu_ns < ns for cpu_ns, (_, ns) in pairs)
@@ -112,6 +116,7 @@ class Gathering:
             scores=self._found.scores,
             rounds=self._found.rounds,
             waited=self._found.waited,
+            turn_s=self._found.turn_s,
             even=self._found.even,
             apart=self._found.apart,
             machines=self._found.machines,
