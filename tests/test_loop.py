@@ -143,6 +143,20 @@ def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(tmp_path: Path)
     assert verdict.effects[0].verdict == "faster"
 
 
+@pytest.mark.parametrize(("awake", "flagged"), [(0.9, set()), (0.2, {"asleep"})])
+def test_a_frozen_command_that_mostly_sleeps_is_flagged(
+    awake: float, flagged: set[str], tmp_path: Path
+) -> None:
+    made = bench(steady(SPEEDS), cases=(PIPE, LONG), max_boots=3)
+    assert isinstance(made.machine, FakeMachine)
+    made.machine.awake = awake
+    run, _ = measured(made, tmp_path)
+    for boot in boots_of(run):
+        assert {it.kind for it in boot.host.flags} & {"asleep"} == flagged
+    texts = {it.text for boot in boots_of(run) for it in boot.host.flags if it.kind == "asleep"}
+    assert texts == ({"long: no CPU for 80 % of its frozen turns"} if flagged else set())
+
+
 def test_every_guest_has_done_a_frozen_command_once_before_it_is_measured(tmp_path: Path) -> None:
     """Else who finds its length has in memory what the others still read from the disk."""
     made = bench(steady(SPEEDS), cases=(LONG,), max_boots=3)

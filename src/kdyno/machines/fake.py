@@ -84,14 +84,17 @@ class FakeMachine:
     emulator: str = ""
     waits: Callable[[float], float] = lambda _now_s: 0.0
     """The clock → seconds in which somebody else has the CPU in the turn that begins."""
+    awake: float = 1.0
+    """Share of its working time in which a guest's processes have the CPU."""
     clock: FakeClock = field(default_factory=FakeClock)
     opened: list[str] = field(default_factory=list)
     """Variants in the order in which their guests were started."""
     draws: list[int] = field(default_factory=list)
     """What was drawn for each of them."""
     turned: list[tuple[str, str, int]] = field(default_factory=list)
-    pauses: Counter[str] = field(default_factory=Counter)
     """(variant, case, operations) of every turn, in the order in which they began."""
+    pauses: Counter[str] = field(default_factory=Counter)
+    """Variant → how often its guests were stopped."""
 
     @property
     def places(self) -> Mapping[str, str] | None:
@@ -182,6 +185,9 @@ class FakeSession:
 
     def cpu_ns(self) -> int:
         return self._cpu_ns
+
+    def used_s(self) -> float:
+        return self._machine.awake * self._cpu_ns / 1e9
 
     def pause(self) -> None:
         if not self._paused and not self.ended:

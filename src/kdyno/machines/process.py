@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kdyno.machines.cpu_time import CpuTime
+from kdyno.machines.cpu_time import CpuTime, used_s
 from kdyno.machines.events import Events
 from kdyno.machines.listening import Listening
 from kdyno.machines.pipes import READ_BYTES, Ended, Stream
@@ -152,6 +152,9 @@ class ProcessSession:
 
     def cpu_ns(self) -> int:
         return self._cpu.ns()
+
+    def used_s(self) -> float:
+        return 0.0 if self.ended else used_s(_family(self._process.pid))
 
     def pause(self) -> None:
         if self._paused or self.ended:

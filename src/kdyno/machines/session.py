@@ -51,6 +51,9 @@ class Session(Protocol):
     def cpu_ns(self) -> int:
         """CPU time that they had so far by the host's accounting; always 0: it is not known."""
 
+    def used_s(self) -> float:
+        """CPU seconds of all processes that it has and had, to a tick of the host's."""
+
     def pause(self) -> None:
         """Stop every process of the guest; its deadline stands still. Once is enough."""
 
