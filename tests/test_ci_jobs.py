@@ -74,6 +74,29 @@ def _all_there(root: Path, named: list[str]) -> None:
     assert [name for name in named if not (root / name).is_file()] == []
 
 
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
+@pytest.mark.parametrize("experiment", ["speed", "count"])
+def test_the_experiment_that_is_asked_for_is_run(
+    path: Path, experiment: str, tmp_path: Path
+) -> None:
+    """In a repository that has a speed.toml of its own, which decides nothing about the other."""
+    (tmp_path / ".kdyno").mkdir()
+    (tmp_path / ".kdyno" / "tool").symlink_to(FOLDER.parent.parent)
+    (tmp_path / "speed.toml").write_text("own")
+    (tmp_path / "kdyno").write_text('#!/bin/sh\necho "$1 $2" >>ran\n')
+    (tmp_path / "kdyno").chmod(0o755)
+    lines = [line.strip() for text in scripts(read(path)) for line in text.splitlines()]
+    [at] = [at for at, line in enumerate(lines) if line.startswith("kdyno run ")]
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KDYNO_EXPERIMENT": experiment}
+    script = "\n".join(["set -e", *lines[at - 1 : at + 1]])
+    subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "ran").read_text() == f"run {experiment}.toml\n"
+    assert (tmp_path / "speed.toml").read_text() == "own"
+    if experiment == "count":
+        copied = (tmp_path / "count.toml").read_text(encoding="utf-8")
+        assert copied == (FOLDER / "count.toml").read_text(encoding="utf-8")
+
+
 def test_github_gates_last_and_caches_images() -> None:
     steps = read(FOLDER / "github.yml")["jobs"]["speed"]["steps"]
     assert steps[-1]["name"] == "Gate" and "if" not in steps[-1]
