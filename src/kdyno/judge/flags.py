@@ -14,7 +14,7 @@ from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.groups import machine_spread
 from kdyno.stats.verdict import Judgement
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import NO_SANDBOX, Flag
 
@@ -29,6 +29,23 @@ def outside_sandbox(which: str = "") -> Flag:
         "this machine whatever the caller may"
     )
     return Flag(kind=NO_SANDBOX, text=text)
+
+
+def not_by_turns(manifest: Manifest) -> list[Flag]:
+    """What was measured by boots, or whole, and why; where turns were wanted if possible."""
+    if manifest.why_boots:
+        text = f"one whole boot after the other, not by turns: {manifest.why_boots}"
+        return [Flag(kind="not-by-turns", text=text)]
+    by_reason: dict[str, list[str]] = {}
+    for name, why in manifest.whole.items():
+        by_reason.setdefault(why, []).append(name.partition("/")[2])
+    return [
+        Flag(
+            kind="not-by-turns",
+            text=f"{', '.join(names)}: whole, one guest after the other, not by turns: {why}",
+        )
+        for why, names in by_reason.items()
+    ]
 
 
 def moved_controls(claims: Sequence[Judged]) -> list[Flag]:

@@ -74,6 +74,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     beware = (
         *question.caveats,
         *([flags.outside_sandbox()] if manifest.host.get("sandbox") is False else []),
+        *flags.not_by_turns(manifest),
         *differing(strata),
         *flags.few_boots(claims),
         *flags.moved_controls(claims),

@@ -24,7 +24,7 @@ from kdyno.measure.bench import Bench, info
 from kdyno.measure.benches import bench_of, check_machine, digests, tree_for_cases, tree_of
 from kdyno.measure.builder import Built, Recipes, build_all, check
 from kdyno.measure.counted_work import with_fixed_work
-from kdyno.measure.interleaving import Interleave, choose, whole_cases
+from kdyno.measure.interleaving import choose, whole_cases
 from kdyno.measure.loop import Loop, Past, Status
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootRecord
@@ -116,8 +116,7 @@ def _start(
         failed=failed,
         cases=(info(case, job) for case, job in zip(bench.cases, bench.jobs, strict=True)),
     )
-    way = interleaved(bench, options.listener.told)
-    manifest = manifest.model_copy(update={"interleave": way})
+    manifest = manifest.model_copy(update=interleaved(bench, options.listener.told))
     # The machine first: a run that is refused, or given up while it waits, leaves no folder.
     with (
         _machine(f"the run of {experiment.name}", options),
@@ -128,15 +127,15 @@ def _start(
         return _measure(bench, manifest, writer, Past(), options)
 
 
-def interleaved(bench: Bench, told: Callable[[str], None]) -> Interleave:
-    """How the run's variants will alternate; people hear why where it is not by turns."""
+def interleaved(bench: Bench, told: Callable[[str], None]) -> dict[str, object]:
+    """How the run's variants will alternate, for its manifest; people hear why not by turns."""
     choice = choose(bench, bench.experiment.measure.interleave)
+    whole = whole_cases(bench) if choice.way == "turns" else {}
     if choice.why:
         told(f"one whole boot after the other, not by turns: {choice.why}")
-    elif choice.way == "turns":
-        for name, why in whole_cases(bench).items():
-            told(f"{name} is measured whole, not by turns: {why}")
-    return choice.way
+    for name, why in whole.items():
+        told(f"{name} is measured whole, not by turns: {why}")
+    return {"interleave": choice.way, "why_boots": choice.why, "whole": whole}
 
 
 def resume(

@@ -109,6 +109,10 @@ class Manifest(Record):
     """Path of the experiment file, for what it names relative to itself."""
     interleave: Literal["boots", "turns"] = "boots"
     """How the variants of a block alternate: one whole boot after the other, or turn by turn."""
+    why_boots: Text = ""
+    """Why by boots, where turns were wanted if they can be had."""
+    whole: dict[Text, Text] = Field(default_factory=dict, max_length=10_000)
+    """suite/case → why the guests of a group did it whole, one after the other."""
     overrides: dict[Name, Any] = Field(default_factory=dict, max_length=100)
     """What the command line changed against the file; see experiment/overrides.py."""
     state: State = "running"
