@@ -19,7 +19,7 @@ from kdyno.stats.unpaired import between_runs, within_runs
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest
 from kdyno.store.run import Run, create_run, open_run
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Flag, Verdict
 
 HOST: dict[str, Any] = {
     "cpu_model": "A CPU", "host_arch": "x86_64", "memory_bytes": 8e9, "cpus": 4.0,
@@ -51,8 +51,10 @@ def made(
         cases=infos, blocks=tuple(("running",) for _ in range(boots)), state="finished",
     )  # fmt: skip
     if emulator:
-        machine = MachineInfo(kind=kind, emulator=emulator)
-        manifest = manifest.model_copy(update={"machine": machine, "asked": Asked()})
+        caveats = (Flag(kind="machine", text="counted"), Flag(kind="ptrace-mode", text="x"))
+        machine = MachineInfo(kind=kind, emulator=emulator, caveats=caveats)
+        asked = Asked(metric="instructions")
+        manifest = manifest.model_copy(update={"machine": machine, "asked": asked})
     job = "".join(
         CASE.format(number=number, bench=bench, seconds=seconds, arg=arg)
         for number, bench in enumerate(cases)
@@ -273,3 +275,12 @@ def test_two_variants_of_one_run_are_judged_in_pairs(
         "--against goes with one run"
         in kdyno("compare", run.path, run.path, "--against", "two").err
     )
+
+
+def test_what_a_count_does_not_see_is_said_and_nothing_of_what_it_cannot_be_moved_by(
+    tmp_path: Path,
+) -> None:
+    runs = [made(tmp_path, kernel, 1000, at=int(kernel), emulator="QEMU 7.2") for kernel in "12"]
+    flags = compare(runs).flags
+    assert [flag.text for flag in flags if flag.kind == "machine"] == ["counted"]
+    assert {flag.kind for flag in flags} == {"machine", "no-verdict"}

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fake_run import bench, manifest_of, steady
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
@@ -15,6 +16,7 @@ from kdyno.labs.profile.counts import (
     Part,
     Table,
     by_function,
+    of_run,
     read_trace,
     require,
     steadiest,
@@ -23,11 +25,13 @@ from kdyno.labs.profile.symbols import Symbols
 from kdyno.labs.profile.symbols import parse as parse_symbols
 from kdyno.machines import plugin
 from kdyno.machines.emulator import Emulator
+from kdyno.machines.fake import FakeMachine
 from kdyno.report import markdown
 from kdyno.report import terminal as report
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
 from kdyno.store.counts import CaseCounts, Counted, from_json, to_json
+from kdyno.store.manifest import MachineInfo
 from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.instructions import UNIT
 
@@ -240,3 +244,16 @@ def test_the_plugins_build_for_each_interface(tmp_path: Path, version: str, coun
         made = plugin.library(name, tmp_path, Emulator("/usr/bin/qemu-system-x86_64", version))
         content = made.read_bytes()
         assert content.startswith(b"\x7fELF") and counts_by.encode() + b"\0" in content
+
+
+def test_a_verdict_is_explained_by_the_emulator_that_counted_it_alone() -> None:
+    made = bench(steady({"stock": 1.0, "mine": 1.0}), ("stock", "mine"))
+    assert isinstance(made.machine, FakeMachine)
+    made.machine.emulator = "QEMU 10.0.2"
+    earlier = manifest_of(made)
+    was = MachineInfo(kind="qemu", emulator="QEMU 7.2.22")
+    earlier = earlier.model_copy(update={"machine": was})
+    with pytest.raises(UsageError, match=r"counted by QEMU 7\.2\.22, and this is QEMU 10\.0\.2"):
+        of_run(made, earlier, print)
+    same = earlier.model_copy(update={"machine": None})
+    assert of_run(made, same, print).jobs == made.jobs

@@ -189,13 +189,14 @@ def _flags(
     refused: Mapping[str, str],
     left_out: Sequence[str],
 ) -> list[Flag]:
-    flags = [
-        Flag(
-            kind="not-interleaved",
-            text="these runs were measured one after the other: whatever changed between them, "
-            "temperature, updates, what else ran, is in the differences",
+    runs = [run for arm in arms for run in arm.runs]
+    flags = list(dict.fromkeys(flag for run in runs for flag in run.caveats))
+    if not all(run.counted for run in runs):
+        text = (
+            "these runs were measured one after the other: whatever changed between them, "
+            "temperature, updates, what else ran, is in the differences"
         )
-    ]
+        flags.append(Flag(kind="not-interleaved", text=text))
     outside = [run.name for arm in arms for run in arm.runs if run.outside]
     if outside:
         flags.append(outside_sandbox(f"{', '.join(outside[:_SHOWN])}: "))

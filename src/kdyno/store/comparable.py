@@ -9,9 +9,10 @@ from typing import Any
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.store.earlier import whole_manifest
-from kdyno.store.manifest import CaseInfo, MachineInfo, Manifest
+from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Samples, gather
+from kdyno.store.verdict import Flag
 
 MEMORY_TOLERANCE = 0.02
 """A kernel keeps some memory for itself, so the total differs a little between kernels."""
@@ -39,6 +40,10 @@ class Measured:
     variant: str
     outside: bool
     """Of the sandbox, at least one boot."""
+    caveats: tuple[Flag, ...]
+    """What figures of its machine do not say."""
+    counted: bool
+    """Its scores are instructions, which nothing that changed meanwhile can touch."""
     data: Samples = field(repr=False)
 
     def scores_of(self, case: CaseInfo) -> list[float]:
@@ -83,6 +88,9 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         machine=machine,
         variant=name,
         outside=host.get("sandbox") is False,
+        # Of what is said of boots nothing holds where runs are compared.
+        caveats=tuple(flag for flag in guest.caveats if flag.kind in ("machine", "estimate")),
+        counted=(manifest.asked or Asked()).metric != "time",
         data=data,
     )
 

@@ -148,9 +148,9 @@ def _made(
     from kdyno.store.run import write_run
     from kdyno.verbs.watching import watching
 
-    digests = run.manifest().images if run is not None else None
+    earlier = run.manifest() if run is not None else None
     with watching(experiment) as listener:
-        found = count(experiment, suites, replace(options, listener=listener), digests)
+        found = count(experiment, suites, replace(options, listener=listener), earlier)
     if run is None:
         return found
     with write_run(run.path) as writer:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -22,9 +22,10 @@ from kdyno.machines.session import run_to_end
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.benches import bench_of, check_machine, tree_of
 from kdyno.measure.builder import check
-from kdyno.measure.counted_work import with_counted_work
+from kdyno.measure.counted_work import with_counted_work, with_fixed_work
 from kdyno.measure.execution import Options, built_of
 from kdyno.store.counts import CaseCounts, Chain, Counted, Function, Where
+from kdyno.store.manifest import Manifest
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.record import Sample
 from kdyno.suites.score import steady
@@ -82,17 +83,19 @@ def count(
     experiment: Experiment,
     suites: Catalogue,
     options: Options,
-    digests: Mapping[str, str] | None = None,
+    earlier: Manifest | None = None,
 ) -> list[Counted]:
     """Every case in every kernel, the baseline first.
 
-    digests: of a run's kernels; UsageError where a variant is not what it was.
+    earlier: of a run whose verdict is to be explained; UsageError where a variant or the emulator
+    is not what it was. The work is the run's.
     """
     require(experiment)
     if options.sandboxed:
         sandbox.require()
     alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
     recipes = check(alone, options.cache, options.listener.fetching, refresh=options.refresh)
+    digests = earlier.images if earlier is not None else {}
     for name, recipe in recipes.of.items():
         if digests and digests.get(name, recipe.digest) != recipe.digest:
             raise UsageError(
@@ -108,11 +111,25 @@ def count(
         os.sched_setaffinity(0, bench.placement.own)
         try:
             bench.machine.probe(told)
-            bench = with_counted_work(bench, {}, told)
+            bench = of_run(bench, earlier, told)
             names = sorted(bench.variants, key=lambda name: name != experiment.baseline)
             return [_of_variant(bench, name) for name in names]
         finally:
             os.sched_setaffinity(0, everything)
+
+
+def of_run(bench: Bench, earlier: Manifest | None, told: Callable[[str], None]) -> Bench:
+    """With the work that the run's verdict is about, or with new work where there is none."""
+    if earlier is None:
+        return with_counted_work(bench, {}, told)
+    was = earlier.machine.emulator if earlier.machine is not None else ""
+    now = bench.machine.emulator
+    if was and now != was:
+        raise UsageError(
+            f"the run was counted by {was}, and this is {now}, which counts a little otherwise; "
+            "count anew by `kdyno run` and profile that"
+        )
+    return with_fixed_work(bench, earlier, told)[0]
 
 
 def _of_variant(bench: Bench, name: str) -> Counted:
