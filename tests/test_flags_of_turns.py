@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""What a run by turns says to beware of: the machine in memory, real loop and judging."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from fake_run import LONG, PIPE, PRINTED, bench, boots_of, measured, steady
+
+from kdyno.judge.flags import not_by_turns
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.question import Question
+from kdyno.machines.fake import FakeMachine
+from kdyno.measure.execution import interleaved
+from kdyno.store.run import Run
+
+SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
+
+
+def flags_by_kind(run: Run, kind: str) -> list[str]:
+    verdict = verdict_of(run, Question.of(run.manifest()), "")
+    return [flag.text for flag in verdict.flags if flag.kind == kind]
+
+
+def test_what_was_not_measured_by_turns_says_why(tmp_path: Path) -> None:
+    told: list[str] = []
+    made = bench(steady(SPEEDS), cases=(PIPE, PRINTED), max_boots=2)
+    found = interleaved(made, told.append)
+    why = "its figure is what the program says, by a clock that jumps when a guest is frozen"
+    assert found == {"interleave": "turns", "why_boots": "", "whole": {"s/printed": why}}
+    run, _ = measured(made, tmp_path)
+    writer_manifest = run.manifest().model_copy(update=found)
+    assert [flag.text for flag in not_by_turns(writer_manifest)] == [
+        f"printed: whole, one guest after the other, not by turns: {why}"
+    ]
+    alone = bench(steady(SPEEDS), cases=(PRINTED,), max_boots=2)
+    by_boots = run.manifest().model_copy(update=interleaved(alone, told.append))
+    assert [flag.text for flag in not_by_turns(by_boots)] == [
+        f"one whole boot after the other, not by turns: no case can take turns: {why}"
+    ]
+    assert len(told) == 2
+    assert flags_by_kind(run, "not-by-turns") == []
+
+
+@pytest.mark.parametrize(("swing", "said"), [(0.0, ""), (0.1, "changed by 1")])
+def test_a_machine_whose_speed_changes_is_told_from_its_rounds(
+    swing: float, said: str, tmp_path: Path
+) -> None:
+    """Every guest alike, so no effect moves; neither steal nor other programs show for it."""
+
+    def rule(variant: str, _case: str, now_s: float) -> float:
+        wave = 1 + swing * math.sqrt(2) * math.sin(2 * math.pi * now_s / 0.9)
+        return 5e-6 * wave / SPEEDS[variant]
+
+    run, _ = measured(bench(rule, max_boots=8), tmp_path)
+    texts = flags_by_kind(run, "restless-host")
+    assert len(texts) == bool(said)
+    assert all(f"speed {said}" in text and "Turns cancel that" in text for text in texts)
+    verdict = verdict_of(run, Question.of(run.manifest()), "")
+    ratios = {effect.variant: effect.ratio for effect in verdict.effects}
+    assert ratios["mine"] == pytest.approx(1.02, abs=0.004)
+
+
+@pytest.mark.parametrize(("awake", "flagged"), [(0.9, set()), (0.2, {"asleep"})])
+def test_a_frozen_command_that_mostly_sleeps_is_flagged(
+    awake: float, flagged: set[str], tmp_path: Path
+) -> None:
+    made = bench(steady(SPEEDS), cases=(PIPE, LONG), max_boots=3)
+    assert isinstance(made.machine, FakeMachine)
+    made.machine.awake = awake
+    run, _ = measured(made, tmp_path)
+    for boot in boots_of(run):
+        assert {it.kind for it in boot.host.flags} & {"asleep"} == flagged
+    texts = {it.text for boot in boots_of(run) for it in boot.host.flags if it.kind == "asleep"}
+    assert texts == ({"long: no CPU for 80 % of its frozen turns"} if flagged else set())
