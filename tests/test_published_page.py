@@ -347,8 +347,8 @@ def test_a_summary_counts_verdicts_and_says_how_far_figures_go() -> None:
         Row("b", "x", "u", "", 0.98, verdict="inconclusive"),
         Row("c", "x", "u", "", 1.02, verdict="faster"),
     ]
-    assert summary(rows) == "faster 2, undecided 1; −2.00 % to +10.0 %"
-    assert summary([Row("a", "avx2", "places", "63")]) == "avx2: 63"
+    assert summary(rows) == "2 faster, 1 undecided (−2.00 % to +10.0 %)"
+    assert summary([Row("loops", "avx2", "places", "63")]) == "loops: 63 places"
 
 
 def test_the_pictures_say_in_words_what_they_show() -> None:
@@ -374,7 +374,7 @@ def test_the_pictures_say_in_words_what_they_show() -> None:
     assert svg.startswith("<svg") and "var(--" not in svg
     assert "down to 0.53 with smp ule and 4 jobs" in text
     assert "today: smp-preemption, a machine: up to 1.50 with mine and 2 jobs" in text
-    assert found["groups"][1].endswith("today's as far as -1.0 % (cpu).")
+    assert found["groups"][1].endswith("today's as far as −1.00 % (cpu).")
     assert not charts.pictures([], Evidence())
 
 

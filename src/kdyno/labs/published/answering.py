@@ -320,15 +320,15 @@ _READERS: dict[str, Callable[[Ask, Evidence], Found]] = {
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """``faster 4, equivalent 1; −0.28 to +10.2 %``: all figures of a claim in a few words."""
+    """``4 faster, 1 equivalent (−0.28 to +10.2 %)``: all figures of a claim in a few words."""
     every = list(rows)
     ratios = sorted(it.ratio for it in every if it.ratio is not None)
     if not ratios:
-        return "; ".join(f"{it.compared}: {it.shown}" for it in every[:3])
+        return "; ".join(f"{it.what}: {it.shown} {it.unit}" for it in every[:2])
     counts = {word: sum(it.verdict == word for it in every) for word in _WORDS}
-    words = ", ".join(f"{_WORDS[word]} {count}" for word, count in counts.items() if count)
-    ends = list(dict.fromkeys(figures.effect(it) for it in (ratios[0], ratios[-1])))
-    return "; ".join(filter(None, (words, " to ".join(ends))))
+    words = ", ".join(f"{count} {_WORDS[word]}" for word, count in counts.items() if count)
+    ends = " to ".join(dict.fromkeys(figures.effect(it) for it in (ratios[0], ratios[-1])))
+    return f"{words} ({ends})" if words else ends
 
 
 _WORDS = {

@@ -9,7 +9,7 @@ from typing import Any
 from kdyno.labs.memcpy.time import ratios
 from kdyno.labs.published.article import Published, Table
 from kdyno.labs.published.evidence import Evidence
-from kdyno.report import plain
+from kdyno.report import figures, plain
 from kdyno.report.charts.palette import resolved
 from kdyno.report.charts.vega import (
     Spec,
@@ -86,7 +86,7 @@ _CROSSED = ("smp-schedulers", "smp-preemption")
 
 
 def _told(row: dict[str, Any]) -> str:
-    return f"{row['at']:.2f} with {row['line']} and {row['jobs']} jobs"
+    return f"{row['at']:.2f} with {row['line']} and {figures.count(int(row['jobs']), 'job')}"
 
 
 def _published_times(table: Table) -> Rows:
@@ -283,12 +283,16 @@ def groups(articles: Sequence[Published], evidence: Evidence) -> Drawn | None:
     then = [row for row in rows if row["of"] != _TODAY]
     most = max(then, key=lambda row: abs(row["at"]))
     return spec, (
-        f"XBench's groups: published changes go as far as {most['at']:+.1f} % ({most['group']}), "
-        f"today's as far as {widest['at']:+.1f} % ({widest['group']})."
+        f"XBench's groups: published changes go as far as {_said(most)}, today's as far as "
+        f"{_said(widest)}."
     )
 
 
 _TODAY = "today"
+
+
+def _said(row: dict[str, Any]) -> str:
+    return f"{figures.percent(row['at'] / 100.0)} ({row['group']})"
 
 
 def _published_groups(article: Published, table: Table) -> Rows:
