@@ -3,8 +3,9 @@
 
     python -m benchmarks.kept RUN… [--runs DIR]
 
-Each becomes published/runs/EXPERIMENT, in place of the one that was there. A FILE.json of memcpy
-bench, vectorize or simd_candidates becomes published/runs/KIND.json; of a survey, the totals.
+Each becomes published/runs/EXPERIMENT, one that was only profiled EXPERIMENT-profile, in place of
+the one that was there. A FILE.json of memcpy bench, vectorize or simd_candidates becomes
+published/runs/KIND.json; of a survey, the totals.
 `kdyno published -o docs/published.md` then makes the page again.
 """
 
@@ -19,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno.labs.profile.record import FOLDER, FunctionTime, Profile, stored_profiles, to_json
-from kdyno.labs.published.evidence import SURVEY
+from kdyno.labs.published.evidence import OTHERS, SURVEY
 from kdyno.paths import data_root, runs_root
 from kdyno.store.boot import plain_name
 from kdyno.store.resolve import resolve
@@ -41,7 +42,7 @@ def shortened(profile: Profile, keep: Sequence[tuple[str, str]]) -> Profile:
         for it in boot.functions:
             if (it.where, it.function) not in keep:
                 others[it.where] = others.get(it.where, 0.0) + it.seconds
-        kept += [FunctionTime(where, "all others", s) for where, s in others.items()]  # type: ignore[arg-type]
+        kept += [FunctionTime(where, OTHERS, s) for where, s in others.items()]  # type: ignore[arg-type]
         boots.append(replace(boot, functions=tuple(kept)))
     return replace(profile, boots=tuple(boots), stacks=())
 
@@ -49,7 +50,8 @@ def shortened(profile: Profile, keep: Sequence[tuple[str, str]]) -> Profile:
 def keep_run(run: Run, place: Path = PLACE) -> Path:
     """The run's folder there."""
     manifest = run.manifest()
-    folder = place / plain_name(manifest.experiment)
+    only_profiled = not (run.path / VERDICT).is_file()
+    folder = place / (plain_name(manifest.experiment) + "-profile" * only_profiled)
     if folder.is_dir():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
@@ -57,7 +59,7 @@ def keep_run(run: Run, place: Path = PLACE) -> Path:
     short = manifest.model_copy(update={"host": host, "origin": "", "blocks": (), "machines": {}})
     text = short.model_dump_json(by_alias=True, indent=1)
     (folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
-    if (run.path / VERDICT).is_file():
+    if not only_profiled:
         (folder / VERDICT).write_bytes((run.path / VERDICT).read_bytes())
     profiles = stored_profiles(run)
     keep = {it for profile in profiles.values() for it in profile.names[:FUNCTIONS]}

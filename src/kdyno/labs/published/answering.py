@@ -9,11 +9,12 @@ from fnmatch import fnmatchcase
 
 from kdyno.labs.memcpy.time import ratios
 from kdyno.labs.memcpy.time.loads import Load
-from kdyno.labs.profile.differences import Change, difference, rows, total
+from kdyno.labs.profile.differences import Change, difference, rows
 from kdyno.labs.published.article import Ask
-from kdyno.labs.published.evidence import Evidence, OfFile, Side, Source
+from kdyno.labs.published.evidence import OTHERS, Evidence, OfFile, Side, Source
 from kdyno.paths import data_root
 from kdyno.report import figures, plain
+from kdyno.stats.additive import mean_of
 from kdyno.stats.effect import PairedEffect, interval
 from kdyno.stats.verdict import word_of
 from kdyno.store.verdict import Effect, FactorEffect, GroupEffect
@@ -184,15 +185,17 @@ def _seconds(ask: Ask, it: Change, compared: str) -> Row:
 
 
 def _shares(ask: Ask, evidence: Evidence) -> Found:
+    """Of the kernel's own functions alone: not every method sees others."""
     for run in evidence.runs.get(ask.run, ()):
         base = run.profiles.get(run.baseline)
         found = []
         if base is not None:
-            whole = total(base).mean
-            for place, it in enumerate(rows(base), 1):
-                if it.where == "kernel" and _all(ask, function=it.function):
-                    shown = f"{figures.share(it.share)}, place {place}"
-                    unit = f"of {whole:.2f} s that the profile saw"
+            whole = mean_of(list(base.totals("kernel").values())).mean
+            own = [it for it in rows(base) if it.where == "kernel" and it.function != OTHERS]
+            for place, it in enumerate(own, 1):
+                if _all(ask, function=it.function) and whole:
+                    shown = f"{figures.share(it.seconds.mean / whole)}, place {place}"
+                    unit = f"of the kernel's own {whole:.3g} s a boot"
                     found.append(Row(it.function, run.baseline, unit, shown))
         yield run.source, found
 

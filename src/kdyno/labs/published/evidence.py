@@ -24,6 +24,8 @@ from kdyno.store.reading import content
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 
+OTHERS = "all others"
+"""In a profile that was shortened: what stands for the functions that are not named."""
 SURVEY, FORMS = "vectorization", "simd-forms"
 _MOST_BYTES = 256 << 20
 _MACHINES = {"uml": "User Mode Linux", "host": "the machine's own kernel"}
