@@ -39,8 +39,9 @@ demo: setup
 	@echo
 	@echo "Run it again and only the measuring is left. Next: $(KDYNO) list, $(KDYNO) --help"
 
-$(BIN)/kdyno:
+$(BIN)/kdyno: requirements.lock pyproject.toml setup.sh
 	@./setup.sh --python-only
+	@touch $@
 
 check: $(BIN)/kdyno
 	@$(BIN)/ruff check -q .

@@ -183,7 +183,9 @@ def test_whatever_an_old_experiment_says_a_machine_comes_out(
     (run.path / "experiment.toml").write_text(text)
     found = whole_manifest(run).machine
     assert found is not None
-    assert found.model_copy(update={"caveats": ()}) == MachineInfo(**machine)
+    builds = found.kind != "host"
+    assert found.model_copy(update={"caveats": ()}) == MachineInfo(builds=builds, **machine)
+    assert found.built == builds
     assert [it.kind for it in found.caveats] == (
         ["not-rebooted"] if found.kind == "host" else ["machine"]
     )

@@ -80,13 +80,16 @@ def verb(
     """Time a command of your own in several kernels. It needs no experiment file."""
     from kdyno.errors import UsageError
     from kdyno.experiment import loader
+    from kdyno.machines.kinds import KINDS
     from kdyno.measure.commands import Trial, experiment_text
     from kdyno.measure.vocabulary import vocabulary
     from kdyno.suites.catalogue import load as load_suites
 
     options = working.options(extent.overrides())
-    if machine == "host":
-        raise UsageError("--machine host: a command is tried in several kernels; it has one")
+    if machine in KINDS and not KINDS[machine].builds:
+        raise UsageError(
+            f"--machine {machine}: a command is tried in several kernels, and that has one"
+        )
     trial = Trial(
         *(tuple(kernel or ()), tuple(command), source, figure, unit, better, cpus, memory),
         *(machine, metric or "time"),

@@ -202,7 +202,7 @@ def _ran(command: Sequence[str]) -> int:
     try:
         process = subprocess.Popen(command)
     except OSError as problem:
-        print(f"{command[0]}: {problem.strerror}", flush=True)
+        os.write(2, f"{command[0]}: {problem.strerror}\n".encode())  # into the job's own log
         return 127
     try:
         return process.wait()

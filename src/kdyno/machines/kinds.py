@@ -15,6 +15,8 @@ class Kind:
     """A kind of machine, before there is one."""
 
     name: str
+    label: str
+    """For people, in the middle of a sentence."""
     builds: bool
     """It boots kernels that kdyno builds; otherwise there is one variant, the kernel that runs."""
     archs: tuple[str, ...]
@@ -23,16 +25,25 @@ class Kind:
     check: Callable[[Asked], None]
     """UsageError or ToolError where it cannot measure what is asked, before anything is built."""
     make: Callable[[Setup], Machine]
+    memory: str = ""
+    """Of a guest for one command; empty: as much as an experiment's."""
 
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("uml", True, ("um", "um32"), uml_machine.CAN, uml_machine.check, uml_machine.Uml),
         Kind(
-            *("qemu", True, ("x86_64", "i386")),
-            *(qemu_machine.CAN, qemu_machine.check, qemu_machine.Qemu),
+            *("uml", "User Mode Linux", True, ("um", "um32")),
+            *(uml_machine.CAN, uml_machine.check, uml_machine.Uml),
         ),
-        Kind("host", False, (), host_machine.CAN, host_machine.check, host_machine.Host),
+        Kind(
+            *("qemu", "QEMU", True, ("x86_64", "i386")),
+            *(qemu_machine.CAN, qemu_machine.check, qemu_machine.Qemu),
+            memory="512M",  # a kernel that is emulated begins with all of its memory
+        ),
+        Kind(
+            *("host", "the machine's own kernel", False, ()),
+            *(host_machine.CAN, host_machine.check, host_machine.Host),
+        ),
     )
 }

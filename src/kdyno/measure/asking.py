@@ -66,6 +66,7 @@ def machine_of(experiment: Experiment) -> MachineInfo:
     timed = experiment.measure.metric == "time"
     return MachineInfo(
         kind=machine.kind,
+        builds=KINDS[machine.kind].builds,
         memory_bytes=machine.memory_bytes,
         cpus=machine.cpus,
         scattered=timed and not KINDS[machine.kind].can.scatter,

@@ -12,6 +12,7 @@ from shutil import which
 
 from kdyno.errors import UsageError
 from kdyno.experiment.table import NAME
+from kdyno.machines.kinds import KINDS
 from kdyno.machines.listening import ENVIRONMENT
 from kdyno.measure.plan import COPY_SUFFIX
 from kdyno.reading.mistakes import meant
@@ -31,8 +32,6 @@ _KEYS = {
     "source": "source",
 }
 _HIDDEN = ("/tmp", "/run", "/dev", "/proc", "/sys")
-_MEMORY = {"qemu": "512M"}
-"""A kernel that is emulated begins with all of its memory."""
 _PATH = ENVIRONMENT["PATH"]
 _LISTS = ("config", "patch")
 # A comma belongs to the value unless a new part begins behind it: cflags=-Wl,-z is one part.
@@ -78,6 +77,7 @@ def experiment_text(trial: Trial, folder: Path) -> str:
     baseline = next(iter(tables))
     program = Path(trial.command[0]).name
     command = in_guest(trial.command, folder)
+    memory = KINDS[trial.machine].memory if trial.machine in KINDS else ""
     lines = [
         'name = "try"',
         f"question = {_text(f'Is {program} faster or slower in these kernels?')}",
@@ -90,7 +90,7 @@ def experiment_text(trial: Trial, folder: Path) -> str:
         "[machine]",
         f"kind = {_text(trial.machine)}",
         f"cpus = {trial.cpus}",
-        f"memory = {_text(trial.memory or _MEMORY.get(trial.machine, '1G'))}",
+        f"memory = {_text(trial.memory or memory or '1G')}",
     ]
     for name, body in tables.items():
         lines += ["", f"[variant.{_text(name)}]", *body]

@@ -72,7 +72,7 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         machine["emulator"] = guest.emulator
     if guest.scattered:
         machine["places of pages"] = "drawn"
-    if guest.kind != "host":
+    if guest.built:
         machine |= {"guest's memory": guest.memory_bytes, "guest's CPUs": guest.cpus}
     return Measured(
         name=run.name,
@@ -159,7 +159,7 @@ def _shown(value: Any) -> str:
 
 def label_of(run: Run, manifest: Manifest, name: str) -> str:
     """The kernel's release on the host, else the variant's name."""
-    if manifest.machine is None or manifest.machine.kind != "host":
+    if manifest.machine is None or manifest.machine.built:
         return name
     try:
         release = run.image(name).get("release")

@@ -87,6 +87,7 @@ def _machine(table: dict[str, Any], first: Verdict | None) -> MachineInfo:
     probed = [flag for flag in first.flags if flag.kind in _PROBED] if first else []
     return MachineInfo(
         kind=kind,
+        builds=kind != "host",
         memory_bytes=min(memory_bytes, 1 << 62),
         cpus=cpus if isinstance(cpus, int) and cpus > 0 else 1,
         caveats=(*([_CAVEATS[kind]] if kind in _CAVEATS else []), *probed),

@@ -38,6 +38,8 @@ class MachineInfo(Record):
     """What the variants run on, as the experiment says it; ``Manifest.host`` is what it lay on."""
 
     kind: Name = "uml"
+    builds: bool | None = None
+    """See ``built``; None: the run is from before this was kept, when one kind did not."""
     memory_bytes: Count = 1 << 30
     cpus: Annotated[int, Field(ge=1)] = 1
     emulator: Annotated[str, Field(max_length=200)] = ""
@@ -46,6 +48,11 @@ class MachineInfo(Record):
     """Free pages are put at drawn places before the first case, other ones for each block."""
     caveats: Annotated[tuple[Flag, ...], Field(max_length=1000)] = ()
     """What its figures do not say, the probe before the first boot included."""
+
+    @property
+    def built(self) -> bool:
+        """kdyno built its kernels and booted them; else it is the one that ran already."""
+        return self.kind != "host" if self.builds is None else self.builds
 
 
 class VariantInfo(Record):

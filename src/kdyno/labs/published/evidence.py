@@ -15,6 +15,7 @@ from kdyno.errors import UsageError
 from kdyno.labs.memcpy.count import distribution
 from kdyno.labs.memcpy.time import results
 from kdyno.labs.profile.record import Profile, stored_profiles
+from kdyno.machines.kinds import KINDS
 from kdyno.reading.checked import FromTool, check_json
 from kdyno.report import plain
 from kdyno.report.html.sections.again import run_command
@@ -28,7 +29,6 @@ OTHERS = "all others"
 """In a profile that was shortened: what stands for the functions that are not named."""
 SURVEY, FORMS = "vectorization", "simd-forms"
 _MOST_BYTES = 256 << 20
-_MACHINES = {"uml": "User Mode Linux", "host": "the machine's own kernel"}
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
     kind = manifest.machine.kind if manifest.machine else "uml"
     asked = manifest.asked.metric if manifest.asked else "time"
     counted = {"instructions": ", counting instructions", "cycles-estimated": ", estimating cycles"}
-    machine = _MACHINES.get(kind, "QEMU" if kind == "qemu" else kind) + counted.get(asked, "")
+    machine = (KINDS[kind].label if kind in KINDS else kind) + counted.get(asked, "")
     source = Source(
         manifest.experiment,
         f"{machine}, on {_cpu(manifest)}",

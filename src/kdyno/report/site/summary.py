@@ -211,7 +211,7 @@ def _told(host: Mapping[str, Any], guest: MachineInfo) -> str:
 def _machine_key(host: Mapping[str, Any], guest: MachineInfo) -> str:
     """As ``kdyno compare`` tells machines apart. Memory is not in it: a kernel keeps some for
     itself, so that the total differs a little between kernels."""
-    own: tuple[object, ...] = (guest.memory_bytes, guest.cpus) if guest.kind != "host" else ()
+    own: tuple[object, ...] = (guest.memory_bytes, guest.cpus) if guest.built else ()
     own += (guest.emulator,) if guest.emulator else ()
     own += ("scattered",) if guest.scattered else ()
     facts = (guest.kind, host.get("cpu_model"), host.get("host_arch"), host.get("cpus"), own)

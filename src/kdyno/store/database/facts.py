@@ -98,7 +98,7 @@ def identity_of(manifest: Manifest, experiment_text: str) -> str:
 def facts_of(manifest: Manifest, verdict: Verdict | None, **own: Any) -> Facts:
     """``own``: identity, name, digest, and what only who has read the boots knows."""
     guest, host = manifest.machine or MachineInfo(), manifest.host
-    whole = guest.kind == "host"
+    whole = not guest.built
     return Facts(
         **own,
         created=text(manifest.created),
