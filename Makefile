@@ -75,7 +75,7 @@ fresh: $(BIN)/kdyno
 	@$(BIN)/python -m benchmarks.fresh $(FRESH)
 
 bench: setup
-	@status=0; for it in boots site store strata survey memcpy kernels speed counting turns; do \
+	@status=0; for it in boots site store strata fleet survey memcpy kernels speed counting turns; do \
 		$(BIN)/python -m benchmarks.$$it || status=1; \
 	done; exit $$status
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kdyno.judge.pairs import CONFIRMED_BOOTS, spread_of
 from kdyno.judge.question import Question
@@ -104,13 +105,16 @@ def restless(data: Samples, question: Question) -> list[Flag]:
     moved: dict[str, float] = {}
     left: list[float] = []
     for case in question.cases:
-        groups = [
-            [np.asarray(logs) for name in question.names if (logs := _rounds(data, case, name, at))]
-            for at in range(data.blocks)
-        ]
-        seen = machine_spread([group for group in groups if len(group) >= 2])
-        if seen is not None:
-            moved[case.case] = seen
+        # Of several machines each by itself: that they differ in speed is nothing restless.
+        groups: dict[str, list[list[NDArray[np.float64]]]] = {}
+        for at in range(data.blocks):
+            logs = [_rounds(data, case, name, at) for name in question.names]
+            group = [np.asarray(it) for it in logs if it]
+            if len(group) >= 2:
+                groups.setdefault(data.machines.get(at, ""), []).append(group)
+        seen = [it for own in groups.values() if (it := machine_spread(own)) is not None]
+        if seen:
+            moved[case.case] = median(seen)
         for variant in question.compared:
             found = spread_of(data, question, case, variant)
             left += [found.of_group] if found is not None else []
@@ -131,7 +135,12 @@ def _rounds(data: Samples, case: CaseInfo, variant: str, block: int) -> array[fl
 
 
 def drifted(data: Samples, question: Question) -> list[Flag]:
-    """One flag for all cases in which the baseline drifted by more than matters."""
+    """One flag for all cases in which the baseline drifted by more than matters.
+
+    None for several machines: there is no order between what they measured at the same time.
+    """
+    if len(set(data.machines.values())) > 1:
+        return []
     moved = []
     for case in question.cases:
         scores = data.scores.get((case.suite, case.case, question.baseline), {})

@@ -86,14 +86,11 @@ def _told(found: Sequence[StratumEffect]) -> str:
 
 def _by(ratios: Floats, names: Mapping[int, str]) -> dict[str, Floats]:
     """Name → the finite ratios of its blocks, in the order of the names."""
-    found = {}
-    for name in sorted(set(names.values())):
-        blocks = [at for at, own in names.items() if own == name and at < len(ratios)]
-        own = ratios[sorted(blocks)]
-        own = own[np.isfinite(own)]
-        if len(own):
-            found[name] = np.asarray(own, dtype=np.float64)
-    return found
+    blocks: dict[str, list[int]] = {}
+    for at, name in sorted(names.items()):
+        if at < len(ratios) and np.isfinite(ratios[at]):
+            blocks.setdefault(name, []).append(at)
+    return {name: np.asarray(ratios[blocks[name]], dtype=np.float64) for name in sorted(blocks)}
 
 
 def _effects(found: Mapping[str, Floats], confidence: float) -> tuple[StratumEffect, ...]:

@@ -9,14 +9,14 @@ scores.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kdyno.judge.question import Question
 from kdyno.stats.effect import PairedEffect, effect_of_differences, exact_effect
-from kdyno.stats.groups import location, spread
+from kdyno.stats.groups import locations_of, spread
 from kdyno.stats.signedrank import Floats
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
@@ -32,9 +32,21 @@ def log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) 
 def block_log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
     """The same for every block of the run: shape (blocks,), NaN where there is none."""
     found = _log_scores(data, case, variant) - _log_scores(data, case, question.baseline)
-    for block, ratios in rounds(data, case, question.baseline, variant):
-        found[block] = location(ratios)
+    for block, ratio in _located(data, case, question.baseline, variant).items():
+        found[block] = ratio
     return found
+
+
+def _located(data: Samples, case: CaseInfo, baseline: str, variant: str) -> dict[int, float]:
+    """Block → its groups' ratio. A group that was measured does not change, so it is worked out
+    once, however often the run is looked at."""
+    known = data.located.setdefault((case.suite, case.case, baseline, variant), {})
+    new = list(rounds(data, case, baseline, variant, known))
+    if new:
+        places = [block for block, _ in new]
+        values = locations_of([logs for _, logs in new])
+        known.update(zip(places, values.tolist(), strict=True))
+    return known
 
 
 def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
@@ -44,8 +56,8 @@ def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> F
     """
     found = _log_scores(data, case, variant)
     baseline = _log_scores(data, case, question.baseline)
-    for block, ratios in rounds(data, case, question.baseline, variant):
-        found[block] = baseline[block] + location(ratios)
+    for block, ratio in _located(data, case, question.baseline, variant).items():
+        found[block] = baseline[block] + ratio
     return np.exp(found)
 
 
@@ -54,14 +66,15 @@ _FEWEST = 4
 
 
 def rounds(
-    data: Samples, case: CaseInfo, baseline: str, variant: str
+    data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
 ) -> Iterator[tuple[int, Floats]]:
-    """(block, log ratio of the scores in the rounds that count), where both took turns.
+    """(block, log ratio of the scores in the rounds that count), where both took turns; but for
+    the blocks in ``skip``.
 
     A round in which either guest waited for the CPU says what else ran on the machine: it is left
     out, if enough are left. What the ratio is has no part in that.
     """
-    for block, logs in all_rounds(data, case, baseline, variant):
+    for block, logs in all_rounds(data, case, baseline, variant, skip):
         own = [
             data.waited.get((case.suite, case.case, name), {}).get(block, b"")[: len(logs)]
             for name in (baseline, variant)
@@ -80,13 +93,13 @@ def undisturbed(logs: Floats, waited: NDArray[np.bool_]) -> Floats:
 
 
 def all_rounds(
-    data: Samples, case: CaseInfo, baseline: str, variant: str
+    data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
 ) -> Iterator[tuple[int, Floats]]:
     """The same of every round, by its number."""
     sign = 1.0 if case.better == "higher" else -1.0  # a time goes down where a rate goes up
     ours = data.rounds.get((case.suite, case.case, variant), {})
     theirs = data.rounds.get((case.suite, case.case, baseline), {})
-    for block in sorted(ours.keys() & theirs.keys()):
+    for block in sorted(it for it in ours.keys() & theirs.keys() if it not in skip):
         count = min(len(ours[block]), len(theirs[block]))
         if count:
             after, before = np.asarray(ours[block]), np.asarray(theirs[block])

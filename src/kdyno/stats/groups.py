@@ -9,7 +9,7 @@ rounds only make its value better. Kalibera & Jones, Rigorous benchmarking in re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,32 @@ def locations(values: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.median((given[..., first] + given[..., second]) / 2, axis=-1))
 
 
+_AT_ONCE = 256
+"""Groups whose means of two are in memory together."""
+
+
+def locations_of(groups: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """``location`` of each, shape (groups,). Those with the same number of rounds at once: a call
+    for each would cost ten times as much."""
+    return _each(groups, locations)
+
+
+def _each(
+    groups: Sequence[NDArray[np.float64]],
+    work: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> NDArray[np.float64]:
+    """``work``, which takes (groups, rounds) to (groups,), on groups of any numbers of rounds."""
+    found = np.empty(len(groups))
+    sizes: dict[int, list[int]] = {}
+    for at, group in enumerate(groups):
+        sizes.setdefault(group.size, []).append(at)
+    for places in sizes.values():
+        for begin in range(0, len(places), _AT_ONCE):
+            some = places[begin : begin + _AT_ONCE]
+            found[some] = work(np.stack([groups[at] for at in some]))
+    return found
+
+
 @dataclass(frozen=True)
 class Spread:
     """Standard deviations of log ratios, robust against outliers."""
@@ -56,8 +82,8 @@ def spread(groups: Sequence[ArrayLike]) -> Spread | None:
     arrays = [group for group in arrays if group.size >= 2]
     if len(arrays) < _LEAST_GROUPS:
         return None
-    values = np.array([location(group) for group in arrays])
-    within = math.sqrt(float(np.median([_sd(group) ** 2 for group in arrays])))
+    values = locations_of(arrays)
+    within = math.sqrt(float(np.median(_each(arrays, _sds) ** 2)))
     count = float(np.mean([group.size for group in arrays]))
     of_value = _sd(values)
     # The pseudomedian of n normal values has 1.047 times the variance of their mean.
@@ -71,17 +97,20 @@ def machine_spread(groups: Sequence[Sequence[NDArray[np.float64]]]) -> float | N
     groups: for each group the log speeds of every variant, shape (variants, rounds). Both parts
     together: rounds within a group, and groups among each other. None with fewer than four groups.
     """
-    within, levels = [], []
+    alike: dict[tuple[int, int], list[NDArray[np.float64]]] = {}
     for group in groups:
         count = min(len(logs) for logs in group)
-        if count < 2:
-            continue
-        speeds = np.stack([logs[:count] - np.median(logs[:count]) for logs in group])
-        within.append(_sd(speeds.mean(axis=0)))
-        levels.append(float(np.mean([np.median(logs[:count]) for logs in group])))
-    if len(levels) < _LEAST_GROUPS:
+        if count >= 2:
+            stacked = np.stack([logs[:count] for logs in group])
+            alike.setdefault(stacked.shape, []).append(stacked)
+    if sum(map(len, alike.values())) < _LEAST_GROUPS:
         return None
-    return math.hypot(float(np.median(within)), _sd(np.array(levels)))
+    within, levels = [], []
+    for logs in map(np.stack, alike.values()):
+        middle = np.median(logs, axis=-1, keepdims=True)
+        within.append(_sds((logs - middle).mean(axis=1)))
+        levels.append(middle.mean(axis=(1, 2)))
+    return math.hypot(float(np.median(np.concatenate(within))), _sd(np.concatenate(levels)))
 
 
 def best_rounds(found: Spread, group_s: float, round_s: float) -> float:
@@ -97,7 +126,13 @@ def best_rounds(found: Spread, group_s: float, round_s: float) -> float:
 
 
 def _sd(values: NDArray[np.float64]) -> float:
-    """From the median absolute deviation; the plain one where half the values are the same."""
-    middle = np.median(values)
-    mad = float(np.median(np.abs(values - middle)))
-    return _MAD_TO_SD * mad if mad > 0 else float(np.std(values, ddof=1))
+    return float(_sds(values))
+
+
+def _sds(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From the median absolute deviation, along the last axis; the plain one where half the values
+    are the same."""
+    middle = np.median(values, axis=-1, keepdims=True)
+    mad = np.median(np.abs(values - middle), axis=-1)
+    plain = np.std(values, axis=-1, ddof=1)
+    return np.asarray(np.where(mad > 0, _MAD_TO_SD * mad, plain))

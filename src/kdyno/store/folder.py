@@ -51,12 +51,12 @@ class Folder:
     def folder(self, name: str) -> Folder:
         """A folder inside. A link with that name is refused, whatever it points to."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        with _told(self.path / name):
+        with _told(self.path, name):
             return Folder(self.path / name, os.open(name, flags, dir_fd=self._descriptor))
 
     def make_folder(self, name: str) -> Folder:
         """The folder inside, made when it is not there."""
-        with _told(self.path / name), suppress(FileExistsError):
+        with _told(self.path, name), suppress(FileExistsError):
             os.mkdir(name, 0o777, dir_fd=self._descriptor)
         return self.folder(name)
 
@@ -86,7 +86,7 @@ class Folder:
         """The whole file; ToolError when it is missing, no regular file, or over the limit."""
         # O_NONBLOCK: opening a named pipe must not wait for its writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with _told(self.path / name):
+        with _told(self.path, name):
             descriptor = os.open(name, flags, dir_fd=self._descriptor)
             try:
                 found = os.fstat(descriptor)
@@ -113,7 +113,7 @@ class Folder:
     def write(self, name: str, data: bytes) -> None:
         """Replaces the file in one step; after a crash either the old or the new one is there."""
         aside = f"{TEMPORARY}{secrets.token_hex(6)}"
-        with _told(self.path / name):
+        with _told(self.path, name):
             try:
                 self._put(aside, data)
                 os.rename(aside, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
@@ -161,12 +161,12 @@ class Folder:
         """Descriptor of a lock file; writable, and made when missing, if ``make``."""
         flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         flags |= os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
-        with _told(self.path / name):
+        with _told(self.path, name):
             return os.open(name, flags, 0o666, dir_fd=self._descriptor)
 
     def rename_free(self, name: str, new_name: Callable[[], str]) -> Path:
         """Gives a folder inside the first of these names that nothing has yet."""
-        with _told(self.path / name):
+        with _told(self.path, name):
             for _ in range(100):
                 wanted = new_name()
                 try:
@@ -204,11 +204,12 @@ class Folder:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _told(folder: Path, name: str = "") -> Iterator[None]:
     """Turns the system's errors into ours, with the path and the way out."""
     try:
         yield
     except OSError as error:
+        path = folder / name
         if error.errno in NO_SPACE:
             raise ToolError(
                 f"{path}: not written, {no_space(path)}. "

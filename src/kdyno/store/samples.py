@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import log
 from typing import TYPE_CHECKING
 
 from kdyno.store.run import Damaged, Run
@@ -45,6 +45,8 @@ class Samples:
     same to the last digit: a count then has no state in it that changes from one to the next."""
     apart: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
     """Key → figure → its value in each boot: what a counted operation is made of."""
+    located: dict[tuple[str, str, str, str], dict[int, float]] = field(default_factory=dict)
+    """(suite, case, baseline, variant) → block → its ratio, when judge/pairs.py has had it."""
     machines: dict[int, str] = field(default_factory=dict)
     """Block → the machine that it ran on, where the run had several."""
     missing: dict[Key, Counter[str]] = field(default_factory=dict)
@@ -101,13 +103,16 @@ class Gathering:
                         own = found.apart.setdefault(key, {})
                         own.setdefault(name.removeprefix(APART), []).append(value)
                 if sample.interleave:
-                    logs = array("d", (_log_rate(*it) for it in sample.reps if all(it)))
+                    # Of two logarithms: the quotient of odd figures may be beyond a float.
+                    logs = array(
+                        "d", [log(done) - log(ns) for done, ns in sample.reps if done and ns]
+                    )
                     if len(logs) == len(sample.reps):
                         found.rounds.setdefault(key, {}).setdefault(boot.block, logs)
                         found.turn_s[key] = statistics.median(ns for _, ns in sample.reps) / 1e9
                         if len(sample.cpu_ns) == len(logs):
                             pairs = zip(sample.cpu_ns, sample.reps, strict=True)
-                            waited = bytes(cpu_ns < ns for cpu_ns, (_, ns) in pairs)
+                            waited = bytes([cpu_ns < ns for cpu_ns, (_, ns) in pairs])
                             found.waited.setdefault(key, {}).setdefault(boot.block, waited)
 
     def samples(self) -> Samples:
@@ -119,6 +124,7 @@ class Gathering:
             turn_s=self._found.turn_s,
             even=self._found.even,
             apart=self._found.apart,
+            located=self._found.located,
             machines=self._found.machines,
             missing=self._found.missing,
             boots=self._found.boots,
@@ -135,11 +141,6 @@ _FEWEST_EVEN = 3
 def _even(reps: Sequence[tuple[float, float]]) -> bool:
     times = Counter(reps).most_common(1)
     return bool(times) and times[0][1] >= max(_FEWEST_EVEN, len(reps) // 2 + 1)
-
-
-def _log_rate(operations: float, ns: float) -> float:
-    """Of two logarithms: the quotient of odd figures may be beyond what a float holds."""
-    return math.log(operations) - math.log(ns)
 
 
 def gather(boots: Iterable[BootRecord | Damaged]) -> Samples:
