@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kdyno.verbs.options import ExperimentFile, Jobs, NoSandbox, Refresh, Variants, load
+from kdyno.verbs.options import ExperimentFile, Jobs, NoSandbox, Ref, Refresh, Variants, load
 from kdyno.verbs.output import Json, check_writable, say, show, write_json
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ EXAMPLES = (
 def verb(
     experiment: ExperimentFile = None,
     variant: Variants = None,
+    ref: Ref = None,
     jobs: Jobs = None,
     refresh: Refresh = False,
     no_sandbox: NoSandbox = False,
@@ -44,7 +45,7 @@ def verb(
     check_writable(json)
     if not no_sandbox:
         sandbox.require()
-    asked, _ = load(experiment)
+    asked, _ = load(experiment, ref)
     asked = apply(Overrides(variants=tuple(variant or ())), asked)
     watch = Building()
     try:

@@ -21,6 +21,7 @@ from kdyno.verbs.options import (
     Metric,
     On,
     Push,
+    Ref,
     Refresh,
     Scoring,
     Variants,
@@ -69,6 +70,7 @@ def verb(
         bool, typer.Option("--calibrate", help="Boot a copy of the baseline as well (A/A).")
     ] = False,
     variant: Variants = None,
+    ref: Ref = None,
     case: Cases = None,
     fail_on: FailOn = None,
     scoring: Scoring = None,
@@ -85,6 +87,10 @@ def verb(
     working: Working,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
+    from kdyno.experiment import loader
+    from kdyno.experiment.matrix import at
+    from kdyno.verbs.matrix import each, matrix_of, refs_of
+
     overrides = extent.overrides(
         calibrate=calibrate,
         interleave=interleave,
@@ -93,28 +99,46 @@ def verb(
         variants=tuple(variant or ()),
         cases=tuple(case or ()),
     )
-    options, resumed = working.options(overrides, refresh=refresh), None
-    options = replace(options, beside=beside)
+    options = replace(working.options(overrides, refresh=refresh), beside=beside)
+
+    def one(ref: str | None) -> int:
+        asked, suites = load(experiment, ref)
+        return measured(
+            asked,
+            suites,
+            replace(options, ref=ref or ""),
+            working.json,
+            fail_on=tuple(fail_on or ()),
+            yes=yes,
+            scoring=scoring,
+            push=push,
+            on=on,
+        )
+
     if resume is None:
-        asked, suites = load(experiment)
-    elif experiment is not None or overrides.to_json():
+        found = matrix_of(experiment) if ref is None else None
+        if found is None or experiment is None:
+            return one(ref)
+        if working.json is not None:
+            raise UsageError("--json takes one verdict: a matrix has one for each commit (--ref)")
+        text = loader.read(experiment)
+        refs = refs_of(found, experiment, yes)
+        return each(refs, lambda it: at(text, it), options.runs, overrides.to_json(), one)
+    if experiment is not None or overrides.to_json() or ref is not None:
         raise UsageError("--resume goes on with a run as it was begun; give nothing else")
-    elif on is not None:
+    if on is not None:
         raise UsageError("--resume knows where the run was measured; leave out --on")
-    else:
-        resumed, asked, suites, overrides = _stored(resume, options.runs)
-        options = replace(options, overrides=overrides)
+    resumed, asked, suites, overrides = _stored(resume, options.runs)
     return measured(
         asked,
         suites,
-        options,
+        replace(options, overrides=overrides),
         working.json,
         resumed=resumed,
         fail_on=tuple(fail_on or ()),
         yes=yes,
         scoring=scoring,
         push=push,
-        on=on,
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.errors import UsageError
+from kdyno.experiment import matrix
 from kdyno.experiment.cells import (
     CaseFactors,
     CaseLevel,
@@ -40,8 +41,25 @@ _SYNTAX_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
 _SYNTAX_END = re.compile(r"\s*\(at end of document\)$")
 
 
-def load(path: Path, vocabulary: Vocabulary) -> Experiment:
-    """The experiment in the file ``path``. UsageError lists every mistake."""
+def load(path: Path, vocabulary: Vocabulary, ref: str | None = None) -> Experiment:
+    """The experiment in the file ``path``; of one with [matrix] that for the commit ``ref``.
+    UsageError lists every mistake."""
+    text = read(path)
+    found = matrix.read(text, str(path))
+    if found is not None and ref is None:
+        raise UsageError(
+            f"{path} is for many commits: `kdyno run` measures them all, --ref REF one of them"
+        )
+    if ref is not None:
+        if found is None:
+            raise UsageError(f"--ref {ref}: {path} has no [matrix]")
+        text = matrix.at(text, ref)
+    experiment = parse(text, str(path), path.absolute().parent, vocabulary)
+    return replace(experiment, path=path.absolute())
+
+
+def read(path: Path) -> str:
+    """The file's text. UsageError where there is none."""
     try:
         with path.open("rb") as file:
             raw = file.read(_LARGEST_BYTES + 1)
@@ -61,15 +79,13 @@ def load(path: Path, vocabulary: Vocabulary) -> Experiment:
             f"{path} is larger than 1 MB: that is not an experiment file. Is it the right file?"
         )
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = raw[: problem.start].count(b"\n") + 1
         raise UsageError(
             f"{path}:{line}: byte 0x{raw[problem.start]:02x} is not UTF-8. "
             "Save the file as UTF-8 text"
         ) from problem
-    experiment = parse(text, str(path), path.absolute().parent, vocabulary)
-    return replace(experiment, path=path.absolute())
 
 
 def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Experiment:

@@ -62,6 +62,8 @@ class Options:
     """Others may measure meanwhile, on CPUs that this process may not use."""
     jobs: int | None = None
     refresh: bool = False
+    ref: str = ""
+    """Of an experiment with [matrix]: the commit, which is in the experiment already."""
     overrides: Overrides = field(default_factory=Overrides)
     """Already applied to the experiment; recorded for --resume."""
     listener: Listener = field(default_factory=Listener)

@@ -177,6 +177,7 @@ def _why(problem: BaseException) -> str:
 
 def _building(file: Path, options: Options) -> list[str]:
     words = [str(file)]
+    words += ["--ref", options.ref] if options.ref else []
     words += ["-j", str(options.jobs)] if options.jobs else []
     words += [] if options.sandboxed else ["--no-sandbox"]
     return words

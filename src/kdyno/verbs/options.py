@@ -114,6 +114,10 @@ Metric = Annotated[
         help="What is compared: seconds, or instructions as QEMU counts them, or an estimate.",
     ),
 ]
+Ref = Annotated[
+    str | None,
+    typer.Option("--ref", metavar="REF", help="This commit, of an experiment with [matrix]."),
+]
 On = Annotated[
     str | None,
     typer.Option(
@@ -230,8 +234,8 @@ def percent(text: str | None, option: str = "--precision") -> float | None:
     return value
 
 
-def load(path: Path | None) -> tuple[Experiment, Mapping[str, Suite]]:
-    """The experiment of a file, checked, and the suites it may use."""
+def load(path: Path | None, ref: str | None = None) -> tuple[Experiment, Mapping[str, Suite]]:
+    """The experiment of a file, checked, and the suites it may use; for a commit of [matrix]."""
     from kdyno.errors import UsageError
     from kdyno.experiment import loader
     from kdyno.measure.vocabulary import vocabulary
@@ -243,7 +247,7 @@ def load(path: Path | None) -> tuple[Experiment, Mapping[str, Suite]]:
             "kdyno, docs/experiment-file.md how to write one"
         )
     suites = load_suites()
-    return loader.load(path, vocabulary(suites)), suites
+    return loader.load(path, vocabulary(suites), ref), suites
 
 
 def stored_run(text: str, runs: Path | None) -> Run:
@@ -269,12 +273,18 @@ def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, 
 
 def consent(experiment: Experiment, yes: bool) -> None:
     """Asks before an experiment of very many kernels; UsageError where nobody can answer."""
-    from kdyno.errors import UsageError
     from kdyno.measure.extent import question
 
     asked = None if yes else question(experiment)
     if asked is None:
         return
+    agree(asked, "Drop a factor or name variants with --variant")
+
+
+def agree(asked: str, otherwise: str) -> None:
+    """Asks whether to go ahead; UsageError with the ways out where nobody can answer."""
+    from kdyno.errors import UsageError
+
     if not sys.stdin.isatty():
-        raise UsageError(f"{asked}. Drop a factor or name variants with --variant; or pass --yes")
+        raise UsageError(f"{asked}. {otherwise}; or pass --yes")
     typer.confirm(f"{safe(asked)}. Go ahead?", abort=True, err=True)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""kdyno run of an experiment with [matrix]: a run for each commit, and a row a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kdyno.errors import BuildError, KdynoError, UsageError
+from kdyno.verbs.options import agree, load
+from kdyno.verbs.output import say
+
+if TYPE_CHECKING:
+    from kdyno.experiment.matrix import Matrix
+    from kdyno.report.show.grid import Cell, Grid
+    from kdyno.store.run import Run
+    from kdyno.store.verdict import Verdict
+
+_MANY = 64
+_SHORT = 12
+"""Letters of a commit's number that are shown."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of a commit: its run, or why there is none."""
+
+    ref: str
+    run: Run | None = None
+    verdict: Verdict | None = None
+    why: str = ""
+
+
+def matrix_of(file: Path | None) -> Matrix | None:
+    """That of an experiment's file, if it has one."""
+    from kdyno.experiment import loader
+    from kdyno.experiment.matrix import read
+
+    return None if file is None else read(loader.read(file), str(file))
+
+
+def refs_of(found: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
+    """The commits in order, the oldest first where they are a range. Asks before very many."""
+    refs = found.refs if found.span is None else _between(file, *found.span)
+    if len(refs) > _MANY and not yes:
+        agree(f"[matrix] has {len(refs)} commits, a run for each", "List fewer")
+    return refs
+
+
+def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
+    from kdyno.kernels.source import is_url, parse
+    from kdyno.kernels.sources import repository
+
+    asked, _suites = load(file, last)
+    spec = parse(next(it.source for it in asked.variants if it.name == asked.baseline))
+    if spec.kind != "git" or is_url(spec.rest):
+        raise UsageError(
+            f"[matrix] refs = {first}..{last}: a range needs a repository on this machine, "
+            "git:DIR#{ref}; or list the refs"
+        )
+    folder = Path(spec.rest)
+    words = ["rev-list", "--reverse", "--first-parent", "--end-of-options", f"{first}..{last}"]
+    said = repository.asked(folder, words).decode("ascii", "replace")
+    if not said.split():
+        raise UsageError(f"[matrix] refs = {first}..{last}: {folder} has no commit between them")
+    return tuple(said.split())
+
+
+def each(
+    refs: tuple[str, ...],
+    text_of: Callable[[str], str],
+    runs: Path,
+    overrides: Mapping[str, object],
+    measured: Callable[[str], int],
+) -> int:
+    """``measured`` for each commit that has no finished run of this very experiment yet, asked in
+    the same way; and the table of all. The exit status of the worst."""
+    from kdyno.report.show.terminal import show
+
+    rows, status = [], 0
+    for number, ref in enumerate(refs, 1):
+        say(f"{short(ref)}: commit {number} of {len(refs)}")
+        known = finished(runs, text_of(ref), overrides)
+        if known is not None:
+            say(f"{short(ref)}: was measured before, {known.name}")
+            rows.append(Row(ref, known, known.verdict()))
+            continue
+        try:
+            status = max(status, measured(ref))
+        except BuildError as problem:
+            say(str(problem))
+            rows.append(Row(ref, why="does not build"))
+            continue
+        known = finished(runs, text_of(ref), overrides)
+        rows.append(Row(ref, known, known.verdict() if known else None, "not finished"))
+    show(lambda _screen: [table(rows)])
+    return status
+
+
+def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | None:
+    """The newest run of this experiment with these overrides that came to its end."""
+    from kdyno.store.run import list_runs
+
+    for run in reversed(list_runs(runs)):
+        try:
+            manifest = run.manifest()
+            whole = manifest.state == "finished" and manifest.overrides == overrides
+            if whole and run.experiment_text() == text and run.verdict() is not None:
+                return run
+        except KdynoError:
+            continue
+    return None
+
+
+def table(rows: Sequence[Row]) -> Grid:
+    """A row a commit, a column an effect."""
+    from kdyno.report import figures
+    from kdyno.report.show.grid import Cell, Column, Grid
+
+    keys = dict.fromkeys(
+        (it.variant, it.case) for row in rows if row.verdict for it in row.verdict.effects
+    )
+
+    def of(row: Row, key: tuple[str, str]) -> Cell:
+        effects = row.verdict.effects if row.verdict else ()
+        it = next((it for it in effects if (it.variant, it.case) == key), None)
+        if it is None or it.ratio is None:
+            return Cell()
+        return Cell(figures.effect(it.ratio), it.ratio, tone=it.verdict)
+
+    columns = [
+        Column("commit", lambda row: short(row.ref), "name"),
+        *(Column(" ".join(key), partial(of, key=key), "effect") for key in keys),
+        Column("run", lambda row: row.run.name if row.run else row.why, worth=1),
+    ]
+    return Grid(columns, rows, "commits")
+
+
+def short(ref: str) -> str:
+    return ref[:_SHORT] if len(ref) >= 40 and ref.isalnum() else ref

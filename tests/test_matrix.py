@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""[matrix]: one experiment over many commits, a run and a row for each."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from command_line import Kdyno, kdyno  # noqa: F401  # fixture
+from site_runs import at_once, small
+
+from kdyno.cli import run as run_verb
+from kdyno.errors import BuildError, UsageError
+from kdyno.experiment.matrix import at, read
+from kdyno.report.show.terminal import text
+from kdyno.store.run import list_runs
+from kdyno.verbs.matrix import Row, short, table
+
+TEXT = """name = "nightly"
+question = "Is it faster at {ref}?"
+baseline = "stock"
+[matrix]          # which commits
+refs = [
+  "v7.2",
+  "v7.3",
+]
+
+[kernel]
+source = "git:DIR#{ref}"
+[variant.stock]
+[variant.mine]
+cflags = "-O3"
+[[suite]]
+name = "unixbench"
+cases = ["pipe"]
+"""
+
+
+def test_the_experiment_for_a_commit() -> None:
+    found = read(TEXT, "m.toml")
+    assert found is not None and found.refs == ("v7.2", "v7.3") and found.span is None
+    derived = at(TEXT, "v7.3")
+    assert "matrix" not in derived and "{ref}" not in derived and "refs" not in derived
+    assert 'source = "git:DIR#v7.3"' in derived and "faster at v7.3?" in derived
+    # Messages name the same lines.
+    assert derived.splitlines().index("[kernel]") == TEXT.splitlines().index("[kernel]")
+    assert read(derived, "m.toml") is None and read("[", "m.toml") is None
+    ranged = read(TEXT.replace('[\n  "v7.2",\n  "v7.3",\n]', '"v7.2..v7.3"'), "m.toml")
+    assert ranged is not None and ranged.span == ("v7.2", "v7.3")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("refs = [", "revs = [", 'matrix.revs: unknown key.*Did you mean "refs"'),
+        ("#{ref}", "#v7", "kernel.source: .matrix. needs a source with {ref}"),
+        ('"v7.2"', "72", 'm.toml:5: matrix.refs: is "FROM..TO" or a list of commits'),
+        ('"v7.2"', '"a b"', "matrix.refs: 'a b' names no commit"),
+        ('"v7.2"', '"v7.3"', "matrix.refs: a commit stands there twice"),
+        ('"v7.2"', '"a\\"]\\n"', "names no commit"),
+    ],
+)
+def test_mistakes(old: str, new: str, says: str) -> None:
+    with pytest.raises(UsageError, match=f"(?s){says}"):
+        read(TEXT.replace(old, new), "m.toml")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A matrix file, whose runs are made up."""
+    at_once(monkeypatch)
+    path = tmp_path / "m.toml"
+    path.write_text(TEXT)
+    return path
+
+
+def measuring(monkeypatch: pytest.MonkeyPatch, runs: Path, broken: str = "") -> list[str]:
+    """Every commit's run is made up; what was measured."""
+    asked: list[str] = []
+
+    def measured(
+        experiment: object, _suites: object, options: object, *_: object, **__: object
+    ) -> int:
+        ref, made = options.ref, experiment.text  # type: ignore[attr-defined]
+        if ref == broken:
+            raise BuildError(f"variant 'mine' did not build at {ref}")
+        asked.append(ref)
+        run = small(runs, len(asked), effect=1.0 + 0.02 * len(asked), version=ref)
+        (run.path / "experiment.toml").write_text(made)
+        return 10 if len(asked) == 2 else 0
+
+    monkeypatch.setattr(run_verb, "measured", measured)
+    return asked
+
+
+def test_a_row_a_commit(
+    file: Path,
+    kdyno: Kdyno,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = tmp_path / "runs"
+    asked = measuring(monkeypatch, runs)
+    done = kdyno("run", file, "--runs", runs)
+    assert asked == ["v7.2", "v7.3"] and done.status == 10
+    first, second = (
+        next(run.name for run in list_runs(runs) if run.experiment_text() == at(TEXT, ref))
+        for ref in asked
+    )
+    rows = [line.split() for line in done.out.splitlines() if line.strip().startswith("v7.")]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        ("v7.2", "+2.01", first),
+        ("v7.3", "+4.01", second),
+    ]
+    # What is there is not measured again; a commit that is asked for is.
+    kdyno("run", file, "--runs", runs)
+    assert asked == ["v7.2", "v7.3"]
+    kdyno("run", file, "--runs", runs, "--ref", "v7.2")
+    assert asked == ["v7.2", "v7.3", "v7.2"]
+    page = kdyno("report", "--all", "--runs", runs, "-o", tmp_path / "site")
+    assert page.status == 0
+    history = (tmp_path / "site" / "history" / "nightly.html").read_text()
+    assert "v7.2" in history and "v7.3" in history
+
+
+def test_a_commit_that_does_not_build(
+    file: Path,
+    kdyno: Kdyno,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = measuring(monkeypatch, tmp_path / "runs", broken="v7.2")
+    done = kdyno("run", file, "--runs", tmp_path / "runs")
+    assert asked == ["v7.3"] and "did not build at v7.2" in done.err
+    assert any(
+        row.split()[:1] == ["v7.2"] and "does not build" in row for row in done.out.split("\n")
+    )
+
+
+def test_where_a_matrix_is_not_what_is_wanted(file: Path, kdyno: Kdyno) -> None:  # noqa: F811
+    assert "is for many commits" in kdyno("build", file).err
+    assert "a matrix has one for each commit" in kdyno("run", file, "--json", "-").err
+    file.write_text(at(TEXT, "v7.2"))
+    assert "has no [matrix]" in kdyno("run", file, "--ref", "v7.2").err
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_a_range_is_asked_of_the_repository(
+    file: Path,
+    kdyno: Kdyno,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = tmp_path / "linux"
+    git = ["git", "-C", str(place), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "init", "-q", place], check=True)
+    hashes = []
+    for number in range(4):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", str(number)], check=True)
+        said = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True)
+        hashes.append(said.stdout.decode().strip())
+    listed = '[\n  "v7.2",\n  "v7.3",\n]'
+    refs = f'"{hashes[0]}..{hashes[2]}"'
+    file.write_text(TEXT.replace(listed, refs).replace("DIR", "linux"))
+    asked = measuring(monkeypatch, tmp_path / "runs")
+    done = kdyno("run", file, "--runs", tmp_path / "runs")
+    assert asked == hashes[1:3] and short(hashes[1]) in done.out
+    file.write_text(file.read_text().replace(f"{hashes[0]}..", f"{hashes[3]}.."))
+    assert "has no commit between them" in kdyno("run", file).err
+    file.write_text(file.read_text().replace("git:linux", "git:https://git.example/linux"))
+    assert "needs a repository on this machine" in kdyno("run", file).err
+
+
+def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once(monkeypatch)
+    run = small(tmp_path)
+    verdict = run.verdict()
+    assert verdict is not None
+    said = text([table([Row("v7.2", run, verdict), Row("v7.3", why="does not build")])])
+    values = [f"{100 * ((it.ratio or 1) - 1):+.2f}" for it in verdict.effects]
+    assert said.split("commit")[1].splitlines()[1].split() == [
+        *("v7.2", values[0], "%", values[1], "%", run.name)
+    ]
