@@ -206,7 +206,7 @@ def test_it_runs_where_nothing_of_the_host_can_be_written(monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}")
+@pytest.mark.needs("sandbox")
 def test_a_minute_of_it_finds_nothing(tmp_path: Path) -> None:
     # The same inputs each time: what is new is found by hand, see benchmarks/fuzz.py.
     words = ["--minutes", "1", "--seed", "1", "--keep", str(tmp_path)]

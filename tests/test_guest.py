@@ -339,10 +339,9 @@ def test_supervise_fixes_addresses_where_it_may(program: Path, tmp_path: Path) -
     assert fixed == int((tmp_path / "as").read_text(), 16) | (0x40000 if may else 0)
 
 
+@pytest.mark.needs("sandbox")
 def test_supervise_needs_no_proc_where_it_is_alone(program: Path, tmp_path: Path) -> None:
     """As the first and as the second process of a sandbox; an orphan has left the group."""
-    if shutil.which("bwrap") is None:
-        pytest.skip("apt-get install bubblewrap")
     inside = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev"]
     inside += ["--tmpfs", "/proc", "--tmpfs", "/tmp", "--ro-bind", str(program), "/tmp/guest"]
     # Only who is reaped counts: an orphan, in a session of its own, of 9 MB.

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import needed
 import pytest
 from toy_kernel import FILES, OBJECTS, Toy, says, variant
 
@@ -267,7 +268,7 @@ def test_an_ordinary_user_builds_in_a_cache_of_their_own() -> None:
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     probe = sandbox.Sandbox(TOOL).argv(["true"], dropping=False)
     if subprocess.run([*nobody, *probe], capture_output=True).returncode != 0:
-        pytest.skip("bwrap does not work for ordinary users here")
+        needed.lack("bwrap does not work for ordinary users here, see docs/sandbox.md")
     if subprocess.run(
         [*nobody, sys.executable, "-c", "import kdyno"], capture_output=True
     ).returncode:

@@ -10,7 +10,6 @@ import pytest
 from command_line import EXPERIMENT, Kdyno, kdyno
 from fake_tree import make_repository, make_tree
 
-from kdyno import sandbox
 from kdyno.errors import UsageError
 from kdyno.labs.memcpy.time.results import stored_bench
 from kdyno.labs.vectorize.verb import _profile as profile_of
@@ -19,9 +18,7 @@ from kdyno.store.run import create_run, open_run
 
 __all__ = ["kdyno"]
 
-pytestmark = pytest.mark.skipif(
-    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
+pytestmark = pytest.mark.needs("sandbox")
 
 
 @pytest.fixture

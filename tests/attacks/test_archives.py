@@ -15,16 +15,13 @@ import pytest
 from fake_tree import make_tree
 from test_source_kinds import cache, got, site, tree
 
-from kdyno import sandbox
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Tree, fetch, parse
 from kdyno.kernels.sources.apt import Entry, PrivateApt
 
 __all__ = ["cache", "site", "tree"]
 
-pytestmark = pytest.mark.skipif(
-    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
+pytestmark = pytest.mark.needs("sandbox")
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from toy_kernel import FILES, Toy, make_source, make_tree, says, variant
 
-from kdyno import sandbox
 from kdyno.errors import BuildError, KdynoError
 from kdyno.experiment.model import Variant
 from kdyno.kernels import leavings
@@ -25,10 +24,7 @@ from kdyno.kernels.routines.routine import routines_folder
 from kdyno.kernels.source import SourceSpec, Tree, _origin
 from kdyno.labs.vectorize.builds import extract, records_of
 
-pytestmark = [
-    pytest.mark.skipif(sandbox.unusable() is not None, reason=f"{sandbox.unusable()}"),
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc"),
-]
+pytestmark = pytest.mark.needs("sandbox", "gcc")
 
 
 @pytest.fixture

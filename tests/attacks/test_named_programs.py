@@ -16,7 +16,6 @@ from toy_kernel import Toy, variant
 
 from kdyno.errors import KdynoError, UsageError
 from kdyno.kernels import compiler as compilers
-from kdyno.kernels import cpu
 from kdyno.kernels.changes import of_variant
 from kdyno.kernels.compiler import identify
 from kdyno.kernels.routines.checking import check
@@ -28,9 +27,7 @@ from kdyno.labs.vectorize.builds import check as check_flags
 from kdyno.labs.vectorize.disassembly import disassemble
 from kdyno.labs.vectorize.flags import FlagSet
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None or "sse2" not in cpu.flags(), reason="needs gcc on x86-64"
-)
+pytestmark = pytest.mark.needs("sandbox", "gcc")
 
 
 @pytest.fixture

@@ -14,13 +14,9 @@ from pathlib import Path
 import pytest
 from arms import Arm, both
 
-from kdyno import sandbox
 from kdyno.views import BUILD
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc"),
-    pytest.mark.skipif(sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"),
-]
+pytestmark = pytest.mark.needs("sandbox", "gcc")
 LIMIT_S = 120
 BUILDER = """
 import sys

@@ -14,7 +14,6 @@ from arms import Arm, both
 from descendants import adopt, descendants
 from real_kernels import built_kernels
 
-from kdyno import sandbox
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import place
 from kdyno.machines.program import guest_program
@@ -23,10 +22,7 @@ from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job
 from kdyno.views import GUEST, HOST
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc"),
-    pytest.mark.skipif(sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"),
-]
+pytestmark = pytest.mark.needs("sandbox", "gcc")
 LIMIT_S = 120
 ON_THE_HOST = """
 import sys

@@ -20,9 +20,7 @@ from kdyno import sandbox
 from kdyno.sandbox import Sandbox
 from kdyno.views import BUILD, VIEWS, View
 
-pytestmark = pytest.mark.skipif(
-    sandbox.unusable() is not None, reason=f"no sandbox: {sandbox.unusable()}"
-)
+pytestmark = pytest.mark.needs("sandbox")
 every_view = pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 LIMIT_S = 60
 
