@@ -91,6 +91,7 @@ static void mounting(const char *prefix) {
 static void devices(void) {
     static const char *const paths[] = {
         "/dev/tty1", "/dev/mem", "/dev/kmem", "/dev/port", "/proc/kcore", "/dev/ubda",
+        "/dev/hvc0", "/dev/hvc1", "/dev/vport0p1", "/dev/vport0p2", "/dev/vda",
     };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         tell(paths[i], opens(paths[i], O_RDWR));

@@ -92,7 +92,7 @@ def test_no_way_leads_to_the_first_process_a_device_or_a_mount(stock: Image, att
     assert found["make a node"] == "EPERM"
     assert found["mount hostfs"] == found["mount devtmpfs"] == found["unmount /proc"] == "EPERM"
     assert found["mem of init"] == found["mem of the harness"] == "EACCES"
-    assert found["/dev/tty1"] == found["/dev/ubda"] == "ENOENT"
+    assert {came for way, came in found.items() if way.startswith("/dev/")} == {"ENOENT"}
     assert found["replace /dev/null"] == "EROFS"
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
 from kdyno.machines.cpus import place
@@ -34,6 +36,7 @@ def booted(
     disk_bytes: int = 0,
     listener: Listener = lambda _case: None,
     tally: Tallying | None = None,
+    shared: tuple[tuple[Path, str], ...] = (),
 ) -> Outcome:
     request = QemuBoot(
         emulator=emulator.find(),
@@ -50,6 +53,7 @@ def booted(
         disk_bytes=disk_bytes,
         disk_parent=cache_root() / "disks",
         tally=tally,
+        shared=shared,
     )
     with Events() as events:
         return run_to_end(start(request, events, listener), events)
