@@ -110,6 +110,9 @@ def test_a_run_is_pushed_when_it_is_measured(
     file = experiment_file(tmp_path)
     said = kdyno("run", file, "--push")
     assert said.status == 0 and f"{run.name}: pushed to" in said.err
+    for words in (("calibrate", file, "--push"), ("try", "--push", "--", "true")):
+        said = kdyno(*words)
+        assert said.status == 0 and f"{run.name}: is in" in said.err
     assert [it.name for it in Shared(store).listed(Wanted())] == [run.name]
     shutil.rmtree(run.path / "boots")
     said = kdyno("run", file, "--push")

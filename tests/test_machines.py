@@ -14,7 +14,7 @@ from site_runs import at_once, small
 
 from kdyno.errors import UsageError
 from kdyno.judge.again import Otherwise, judge_again
-from kdyno.report import markdown, terminal
+from kdyno.report import markdown, strata, terminal
 from kdyno.report.evidence import gather
 from kdyno.report.html.page import page
 from kdyno.report.wording import worded
@@ -22,7 +22,7 @@ from kdyno.stats.strata import heterogeneity
 from kdyno.store.boot import BootRecord
 from kdyno.store.join import join
 from kdyno.store.run import Run
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Effect, Strata, StratumEffect, Verdict
 
 AMD, INTEL = "AMD EPYC", "Intel Xeon"
 
@@ -95,6 +95,26 @@ def test_machines_that_differ(tmp_path: Path) -> None:
     assert "Effects by machine" in text and "- differs-by-machine" in text
     assert "Effects by machine" in page(gather(run, verdict), light=True)
     assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+def test_of_many_machines_a_text_has_those_at_both_ends() -> None:
+    machines = tuple(
+        StratumEffect(stratum=f"n{at}", ratio=1.0 + at / 1000, ci=None, blocks=8)
+        for at in range(40)
+    )
+    effect = Effect(
+        **{"suite": "s", "case": "pipe", "variant": "mine", "unit": "x", "better": "higher"},
+        **{"baseline_value": 1.0, "value": 1.0, "ratio": 1.02, "ci": None, "blocks": 320},
+        verdict="faster",
+        strata=Strata(machines=machines),
+    )
+    verdict = Verdict(experiment="e", answer="", baseline="stock", boots={}, effects=(effect,))
+    assert len(strata.grid(verdict).items) == 41  # type: ignore[union-attr]
+    shown = terminal.text(verdict, 120).splitlines()
+    begin = next(at for at, line in enumerate(shown) if "all together" in line) + 1
+    names = [line.split()[0] for line in shown[begin : begin + 17]]
+    assert names == [*(f"n{at}" for at in range(8)), "and", *(f"n{at}" for at in range(32, 40))]
+    assert "and 24 machines between" in shown[begin + 8] and "192" in shown[begin + 8]
 
 
 def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:

@@ -135,16 +135,24 @@ def test_doctor_tells_of_a_cache_that_nodes_do_not_share(
         found = doctor(cluster, tmp_path)
     finally:
         cluster.do("scontrol", "update", "nodename=n2", "state=resume")
-    assert found["nodes"][1]["problems"] == ["Slurm says it is drained"]
+    assert found["nodes"][1]["problems"][0].startswith("Slurm says it is drain")
     assert found["nodes"][0]["problems"] == [
         f"the cache {tmp_path / 'cache'} is another folder there: {tmp_path / 'other'}"
     ]
 
 
 def test_doctor_without_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none"))
-    with pytest.raises(ToolError, match=r"--on slurm: .*none"):
-        nodes_of(Settings())
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    sinfo = tmp_path / "sinfo"
+    for script, says in (
+        ("echo 'unable to contact the controller' >&2; exit 1", "unable to contact"),
+        ("exit 0", "there is no node in it"),
+    ):
+        sinfo.write_text(f"#!/bin/sh\n{script}\n")
+        sinfo.chmod(0o755)
+        with pytest.raises(ToolError, match=f"--on slurm: .*{says}"):
+            nodes_of(Settings())
+    sinfo.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="Slurm cannot be reached"):
         nodes_of(Settings())

@@ -10,6 +10,8 @@ from kdyno.verbs.options import (
     Extent,
     Interleave,
     Metric,
+    Push,
+    Ref,
     Working,
     load,
 )
@@ -28,6 +30,8 @@ def verb(
     interleave: Interleave = None,
     metric: Metric = None,
     case: Cases = None,
+    ref: Ref = None,
+    push: Push = False,
     working: Working,
 ) -> int:
     """Measure the baseline against its copy (A/A): the noise floor."""
@@ -39,4 +43,4 @@ def verb(
         cases=tuple(case or ()),
     )
     options = working.options(overrides)
-    return measured(*load(experiment), options, working.json)
+    return measured(*load(experiment, ref), options, working.json, push=push)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kdyno.cli.run import measured
-from kdyno.verbs.options import Extent, Metric, Working
+from kdyno.verbs.options import Extent, Metric, Push, Working
 
 NAME = "try"
 EXAMPLES = (
@@ -73,6 +73,7 @@ def verb(
         ),
     ] = "uml",
     metric: Metric = None,
+    push: Push = False,
     *,
     extent: Extent,
     working: Working,
@@ -97,4 +98,4 @@ def verb(
     suites = load_suites()
     text = experiment_text(trial, Path.cwd())
     experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites))
-    return measured(experiment, suites, options, working.json)
+    return measured(experiment, suites, options, working.json, push=push)

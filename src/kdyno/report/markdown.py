@@ -64,7 +64,7 @@ def export(verdict: Verdict) -> str:
         parts += [head, summary, *folded]
     if (made := apart.grid(verdict)) is not None:
         parts += _folded("What an operation is made of", [table(made), f"*{apart.NOTE}*"])
-    if (several := strata.grid(verdict)) is not None:
+    if (several := strata.grid(verdict, strata.FEW)) is not None:
         parts += _folded("Effects by machine", [table(several), f"*{strata.NOTE}*"])
     if (counted := functions.grid(verdict)) is not None:
         parts += _folded("Instructions by function", [table(counted), f"*{functions.NOTE}*"])

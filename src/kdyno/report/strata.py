@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,8 @@ from kdyno.store.verdict import Effect, StratumEffect, Verdict
 
 HEADING = "effects by machine"
 NOTE = "intervals are not corrected for their number; machines of fewer than six blocks have none"
+FEW = 16
+"""Machines that a text shows; a page has them all."""
 _TITLE = "Effects by machine"
 
 
@@ -22,8 +25,11 @@ class _Row:
     of: StratumEffect
 
 
-def grid(verdict: Verdict) -> Grid | None:
-    """For each effect the common one, then by CPU model, then by machine; None for one machine."""
+def grid(verdict: Verdict, most: int = 10_000) -> Grid | None:
+    """For each effect the common one, then by CPU model, then by machine; None for one machine.
+
+    ``most``: machines of an effect that are shown; of more than that those at both ends.
+    """
     found = []
     for it in verdict.effects:
         if it.strata is None:
@@ -31,8 +37,19 @@ def grid(verdict: Verdict) -> Grid | None:
         common = StratumEffect(stratum="all together", ratio=it.ratio, ci=it.ci, blocks=it.blocks)
         found.append(_Row(it, "all", common))
         found += [_Row(it, "CPU", each) for each in it.strata.cpu_models]
-        found += [_Row(it, "machine", each) for each in it.strata.machines]
+        found += [_Row(it, "machine", each) for each in _ends(it.strata.machines, most)]
     return Grid(_COLUMNS, found, _TITLE, id="strata-table") if found else None
+
+
+def _ends(machines: Sequence[StratumEffect], most: int) -> list[StratumEffect]:
+    if len(machines) <= most:
+        return list(machines)
+    ordered = sorted(machines, key=lambda each: each.ratio or 1.0)
+    between = ordered[most // 2 : -(most // 2)]
+    blocks = sum(each.blocks for each in between)
+    words = f"and {len(between)} machines between"
+    rest = StratumEffect(stratum=words, ratio=None, ci=None, blocks=blocks)
+    return [*ordered[: most // 2], rest, *ordered[-(most // 2) :]]
 
 
 def span(it: Effect) -> tuple[StratumEffect, StratumEffect, float]:

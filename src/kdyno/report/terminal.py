@@ -70,7 +70,7 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
     yield from factors.parts(verdict, width)
     if (made := apart.grid(verdict)) is not None:
         yield from ("", apart.HEADING, terminal.fit(made, width, 1))
-    if (several := strata.grid(verdict)) is not None:
+    if (several := strata.grid(verdict, strata.FEW)) is not None:
         yield from ("", strata.HEADING, terminal.fit(several, width, 1))
     if (counted := functions.grid(verdict)) is not None:
         yield from ("", functions.HEADING, terminal.fit(counted, width, 1))
