@@ -10,15 +10,17 @@
 #include <stdint.h>
 
 struct bench {
-    const char *help;                     // one line: what one operation is
-    const char *usage;                    // its arguments, or NULL when it takes none
-    const char *(*supported)(void);       // optional: NULL when it can run here, else why not
-    void (*setup)(int argc, char **argv); // optional: argv[0] is the first argument
-    void (*body)(uint64_t iterations);    // does exactly this many operations; this is timed
-    void (*again)(void);                  // optional: before each part of fixed work, so that all
-                                          // begin alike; not timed
-    void (*cleanup)(void);                // optional: also the place to check results
-    int (*helper)(int argc, char **argv); // optional: `kdyno-guest helper NAME ARGS`, for execs
+    const char *help;                      // one line: what one operation is
+    const char *usage;                     // its arguments, or NULL when it takes none
+    const char *(*supported)(void);        // optional: NULL when it can run here, else why not
+    void (*setup)(int argc, char **argv);  // optional: argv[0] is the first argument
+    void (*body)(uint64_t iterations);     // does exactly this many operations; this is timed
+    void (*again)(void);                   // optional: before each part of fixed work, so that all
+                                           // begin alike; not timed
+    uint64_t (*took)(uint64_t iterations); // optional: what the last body() is said to have taken,
+                                           // in ns, where its figure is not the time that passed
+    void (*cleanup)(void);                 // optional: also the place to check results
+    int (*helper)(int argc, char **argv);  // optional: `kdyno-guest helper NAME ARGS`, for execs
 };
 
 #define BENCH(symbol) const struct bench bench_##symbol

@@ -127,6 +127,11 @@ static uint64_t timed(const struct bench *bench, uint64_t iterations) {
     return cost_ns() - start;
 }
 
+// Of what was timed last: the figure that is reported.
+static uint64_t figure_of(const struct bench *bench, uint64_t iterations, uint64_t ns) {
+    return bench->took ? bench->took(iterations) : ns;
+}
+
 // Grows the iterations until one call takes about a sixteenth of the time, which is the warm-up
 // too. The cheapest call counts: one that was interrupted would make the operation look slow.
 static uint64_t calibrate(const struct bench *bench, double seconds) {
@@ -162,7 +167,8 @@ static void report(uint64_t operations, uint64_t ns) {
 }
 
 static void measure_seconds(const struct bench *bench, double seconds, uint64_t operations) {
-    uint64_t ns[REPS_MOST], total_ns = 0, enough_ns = (uint64_t)(seconds * 1e9), done = 0;
+    uint64_t ns[REPS_MOST], said_ns[REPS_MOST], total_ns = 0, enough_ns = (uint64_t)(seconds * 1e9),
+                                                done = 0;
     double part_ns = seconds * 1e9 / PARTS;
     // The last repetition may end a little before the time is full: half of one is near enough.
     // A single operation longer than its share is repeated less often rather than for many times
@@ -172,6 +178,7 @@ static void measure_seconds(const struct bench *bench, double seconds, uint64_t 
            (done < REPS_LEAST && (operations > 1 || total_ns + total_ns / done < 2 * enough_ns)) ||
            (done < REPS_MOST && total_ns + total_ns / done / 2 < enough_ns)) {
         total_ns += ns[done] = timed(bench, operations);
+        said_ns[done] = figure_of(bench, operations, ns[done]);
         // A machine that was busy all through the calibration looked slow: begin again.
         if ((double)ns[done++] < part_ns / 3 && retries-- > 0) {
             operations = (uint64_t)((double)operations * part_ns / (double)(ns[done - 1] + 1)) + 1;
@@ -179,7 +186,7 @@ static void measure_seconds(const struct bench *bench, double seconds, uint64_t 
         }
     }
     for (uint64_t i = 0; i < done; i++)
-        report(operations, ns[i]);
+        report(operations, said_ns[i]);
 }
 
 static void measure_operations(const struct bench *bench, uint64_t operations) {
@@ -189,7 +196,8 @@ static void measure_operations(const struct bench *bench, uint64_t operations) {
         uint64_t share = left / (count - i);
         if (bench->again)
             bench->again();
-        reps[i] = (struct wire_rep){share, timed(bench, share)};
+        uint64_t ns = timed(bench, share);
+        reps[i] = (struct wire_rep){share, figure_of(bench, share, ns)};
         left -= share;
     }
     for (uint64_t i = 0; i < count; i++)
@@ -209,7 +217,8 @@ static void take_turns(const struct bench *bench) {
             bench->body(order.lead);
         struct wire_rep rep = {order.operations, 0};
         if (order.operations) {
-            rep.ns = timed(bench, order.operations);
+            uint64_t ns = timed(bench, order.operations);
+            rep.ns = figure_of(bench, order.operations, ns);
             if (!rep.ns) // by a clock that knows its ticks only
                 rep.ns = 1;
         }
@@ -226,6 +235,8 @@ void harness_run(const struct bench *bench, int argc, char **argv, struct plan p
         bench_fail("this benchmark takes no arguments, but was given %s", argv[0]);
     if (bench->setup)
         bench->setup(argc, argv);
+    if (bench->took)
+        bench_untimed();
 
     uint64_t start = clock_ns(), operations = 0;
     if (plan.operations)
