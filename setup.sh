@@ -11,10 +11,10 @@ cd "$(dirname "$0")"
 
 packages="gcc make flex bison bc patch xz-utils zstd bzip2 git curl ca-certificates python3 python3-venv
  libc6-dev bubblewrap ccache linux-perf time gcc-multilib
- qemu-system-x86 seabios libelf-dev"
+ qemu-system-x86 seabios libelf-dev dwarves"
 suites="fio apache2-bin apache2-utils rt-tests sysbench stress-ng pkg-config libfftw3-dev
  libcairo2-dev libegl-dev libgles-dev libegl-mesa0 libgl1-mesa-dri libgtk-3-dev xvfb"
-tests="chromium-headless-shell fonts-dejavu-core clang hyperfine libbenchmark-tools e2fsprogs
+tests="chromium-headless-shell fonts-dejavu-core clang clang-19 hyperfine libbenchmark-tools e2fsprogs
  binutils diffutils util-linux postgresql slurm-wlm munge"
 benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20230427221525-d343f6398b76
 

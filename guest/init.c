@@ -20,6 +20,7 @@
 #include "machine.h"
 #include "rights.h"
 #include "scatter.h"
+#include "scheduler.h"
 #include "session.h"
 #include "verbs.h"
 
@@ -170,7 +171,7 @@ int verb_init(int argc, char **argv) {
     (void)argc;
     (void)argv;
     static struct job job;
-    char error[512];
+    char error[1024];
     if (getpid() != 1) {
         fprintf(stderr, "kdyno-guest: init is for process 1 of a booted kernel\n");
         return EXIT_USAGE;
@@ -186,6 +187,7 @@ int verb_init(int argc, char **argv) {
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 
     const char *name = told("kdyno.machine"), *path = told("kdyno.job");
+    const char *scheduler = told("kdyno.scheduler");
     if (told("kdyno.counts"))
         harness_count();
     const struct machine *row = machine_find(name);
@@ -221,6 +223,10 @@ int verb_init(int argc, char **argv) {
         session_scattered(scatter(strtoull(seed, NULL, 10)));
     tidy_environment();
     setsid();
+    if (scheduler && !scheduler_load(scheduler, error, sizeof error)) {
+        channel_say("fatal", -1, error);
+        die("scheduler", error);
+    }
     session_run(&job, renew_tmp);
     if (machine->channel_is_tty)
         tcdrain(fd);

@@ -12,6 +12,7 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "scheduler.h"
 #include "turns.h"
 
 enum { PROTOCOL = 1 };
@@ -93,9 +94,19 @@ static void count_copies(const char *on) {
     close(fd);
 }
 
+bool session_scheduled(void) {
+    char reason[1024];
+    if (scheduler_holds(reason, sizeof reason))
+        return true;
+    channel_say("fatal", -1, reason);
+    return false;
+}
+
 static bool run_case(const struct job *job, size_t index) {
     static struct case_outcome outcome; // too large for a stack
     const struct case_spec *spec = &job->cases[index];
+    if (!session_scheduled())
+        return false;
     struct json *record = channel_record("begin");
     json_number(record, "case", index);
     json_text(record, "bench", spec->bench);
@@ -105,6 +116,8 @@ static bool run_case(const struct job *job, size_t index) {
     count_copies("1");
     case_run(spec, channel_forget, &outcome);
     count_copies("0");
+    if (!session_scheduled()) // whatever was measured
+        return false;
     if (outcome.kind == CASE_SAMPLE) {
         record = channel_record("sample");
         json_number(record, "case", index);

@@ -12,6 +12,7 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "session.h"
 
 enum { LINE = 128 };
 
@@ -54,6 +55,8 @@ static bool begin(size_t index) {
     serving.index = index;
     serving.ready = false;
     serving.began_ns = clock_ns();
+    if (!session_scheduled())
+        return false;
     const struct case_spec *spec = &serving.job->cases[index];
     struct json *record = record_of("begin");
     json_text(record, "bench", spec->bench);
@@ -90,7 +93,7 @@ static bool end_case(bool ended, int status, void (*tidy)(void), uint64_t *insid
                &serving.outcome);
     serving.open = false;
     *inside_ns += clock_ns() - serving.began_ns;
-    bool said = relay() && say_end();
+    bool said = session_scheduled() && relay() && say_end();
     if (tidy)
         tidy();
     return said;

@@ -386,9 +386,11 @@ def test_supervise_forwards_sigterm(program: Path, tmp_path: Path) -> None:
 
 
 def test_c_is_formatted() -> None:
-    files = [str(path) for path in sorted(GUEST.rglob("*.[ch]"))]
+    schedulers = GUEST.parent / "kernel" / "sched"
+    files = [*sorted(GUEST.rglob("*.[ch]")), *sorted(schedulers.glob("*.[ch]"))]
+    style = f"--style=file:{GUEST / '.clang-format'}"
     done = subprocess.run(
-        [Path(sys.executable).with_name("clang-format"), "--dry-run", "-Werror", *files],
+        [Path(sys.executable).with_name("clang-format"), style, "--dry-run", "-Werror", *files],
         capture_output=True,
         check=False,
     )

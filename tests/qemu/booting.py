@@ -37,6 +37,8 @@ def booted(
     listener: Listener = lambda _case: None,
     tally: Tallying | None = None,
     shared: tuple[tuple[Path, str], ...] = (),
+    cpus: int = 1,
+    shift: int = 0,
 ) -> Outcome:
     request = QemuBoot(
         emulator=emulator.find(),
@@ -54,6 +56,9 @@ def booted(
         disk_parent=cache_root() / "disks",
         tally=tally,
         shared=shared,
+        scheduler=image.scheduler,
+        cpus=cpus,
+        shift=shift,
     )
     with Events() as events:
         return run_to_end(start(request, events, listener), events)

@@ -22,7 +22,8 @@ def verb(
         str | None,
         typer.Argument(
             metavar="WHAT",
-            help="cases, routines, fragments, experiments, published, runs; all but runs if none",
+            help="cases, routines, schedulers, fragments, experiments, published, runs; all but "
+            "runs if none",
         ),
     ] = None,
     experiment: Annotated[
@@ -50,7 +51,7 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """List cases, routines, fragments, experiments, articles or runs.
+    """List cases, routines, schedulers, experiments, articles, runs.
 
     Runs are those of the folder and of the store that KDYNO_STORE names.
     """
@@ -69,6 +70,7 @@ def verb(
         "experiments": _experiments,
         "cases": _cases,
         "routines": _routines,
+        "schedulers": _schedulers,
         "fragments": _fragments,
         "published": _published,
         "runs": lambda: _runs(runs, experiment, case, kernel, cpu, limit),
@@ -159,6 +161,16 @@ def _best() -> list[dict[str, Any]]:
     named = ", ".join(f"{it.function} {it.routine}" for it in found)
     why = found[0].why.removeprefix(f"{BEST}: ")
     return [{"routine": BEST, "help": f"on this CPU {named} ({why})", "missing": ""}]
+
+
+def _schedulers() -> list[dict[str, Any]]:
+    from kdyno.experiment.schedulers import OWN_SCHEDULER
+    from kdyno.kernels.scheduler import list_schedulers
+
+    own = {OWN_SCHEDULER: "the kernel's own: no program is loaded"}
+    return [
+        {"scheduler": name, "help": text} for name, text in {**own, **list_schedulers()}.items()
+    ]
 
 
 def _fragments() -> list[dict[str, Any]]:

@@ -127,6 +127,13 @@ NEEDS: tuple[Need, ...] = (
         emulator.missing,
     ),
     Need(
+        "pahole",
+        "for schedulers: fragment sched-ext",
+        False,
+        packages("pahole", debian="dwarves", ubuntu="dwarves pahole", fedora="dwarves"),
+        program("pahole"),
+    ),
+    Need(
         "libelf",
         "to build native kernels",
         False,

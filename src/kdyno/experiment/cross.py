@@ -18,6 +18,7 @@ from kdyno.experiment.keys import KERNEL_KEYS
 from kdyno.experiment.layer import REPLACING, Layer
 from kdyno.experiment.model import PROGRAMS, Variant
 from kdyno.experiment.routines import OWN_MEMCPY
+from kdyno.experiment.schedulers import OWN_SCHEDULER
 from kdyno.experiment.table import NAME
 from kdyno.reading.mistakes import Mistakes, quoted, spelled
 
@@ -92,7 +93,7 @@ def _combined(
             "source is missing: which kernel? For example "
             'source = "debian:linux-source-6.12" in [kernel]',
         )
-    memcpy = chosen.get("memcpy")
+    memcpy, scheduler = chosen.get("memcpy"), chosen.get("scheduler")
     own = [fragment for layer in layers for fragment in layer.config]
     return Variant(
         name=name,
@@ -109,6 +110,7 @@ def _combined(
         sysctl=tuple(sorted({k: v for la in (kernel, *layers) for k, v in la.sysctl}.items())),
         memcpy=None if memcpy == OWN_MEMCPY else memcpy,
         routines=tuple(it for it in chosen.get("routines", ()) if it[1] != OWN_MEMCPY),
+        scheduler=None if scheduler == OWN_SCHEDULER else scheduler,
         cpus=chosen.get("cpus"),
         program_bits=PROGRAMS.get(chosen.get("programs", "")),
         levels=levels,

@@ -17,6 +17,7 @@ KERNEL_KEYS = (
     "sysctl",
     "memcpy",
     "routines",
+    "scheduler",
 )
 
 VARIANT_KEYS = (*KERNEL_KEYS, "cpus", "programs")

@@ -13,12 +13,16 @@ from kdyno.experiment.fragment import fragments
 from kdyno.experiment.keys import KERNEL_KEYS
 from kdyno.experiment.model import PROGRAMS, ConfigFragment
 from kdyno.experiment.routines import read_memcpy, read_routines
+from kdyno.experiment.schedulers import read_scheduler
 from kdyno.experiment.table import Table, is_file
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.reading.mistakes import Mistakes, quoted
 from kdyno.reading.position import KeyPath
 
-REPLACING = ("source", "arch", "cflags", "compiler", "memcpy", "routines", "cpus", "programs")
+REPLACING = (
+    *("source", "arch", "cflags", "compiler", "memcpy", "routines", "scheduler"),
+    *("cpus", "programs"),
+)
 
 # These strings pass through make and a shell on their way to the compiler.
 _FLAGS = re.compile(r"-[A-Za-z0-9_=,.+:/@%~ -]*")
@@ -46,6 +50,7 @@ class Layer:
     sysctl: tuple[tuple[str, str], ...] = ()
     memcpy: str | None = None
     routines: tuple[tuple[str, str], ...] | None = None
+    scheduler: str | None = None
     cpus: int | None = None
     programs: str | None = None
 
@@ -78,6 +83,7 @@ def read_layer(
         sysctl=_sysctl(table),
         memcpy=read_memcpy(table, folder, vocabulary),
         routines=read_routines(table, folder, vocabulary),
+        scheduler=read_scheduler(table, folder, vocabulary),
         cpus=table.integer("cpus", 0, 1, 1024) or None,
         programs=table.word("programs", PROGRAMS, "") or None,
     )

@@ -30,6 +30,7 @@ from kdyno.experiment.keys import LEVEL_KEYS, TABLES, VARIANT_KEYS
 from kdyno.experiment.layer import Layer, read_layer
 from kdyno.experiment.model import Experiment, Machine, Variant
 from kdyno.experiment.routines import with_best
+from kdyno.experiment.schedulers import check_schedulers
 from kdyno.experiment.sections import read_machine, read_measure, read_model, read_suites
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
@@ -109,6 +110,7 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
     alone = measure.calibrate or not boots
     baseline = _baseline(top, found, alone, mistakes)
     _check_archs(found, machine.kind, vocabulary, mistakes)
+    check_schedulers(found, mistakes)
     skip = top.flag("skip-unsupported")
     mistakes.raise_any()
     return Experiment(

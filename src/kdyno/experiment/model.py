@@ -38,6 +38,10 @@ class Variant:
     """(function, routine) pairs for memmove, memset, copy_page and clear_page, sorted."""
     best: tuple[tuple[str, str], ...] = ()
     """(function, why it is this routine) pairs of those that were asked for as the best."""
+    scheduler: str | None = None
+    """Name of a scheduler that is loaded as a program, or the path of a person's own file.
+
+    None: the kernel's own."""
     cpus: int | None = None
     """CPUs of its machine; None: as [machine] says."""
     program_bits: int | None = None

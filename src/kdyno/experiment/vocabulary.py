@@ -29,6 +29,8 @@ class Vocabulary:
     """Names of memory routines that ``memcpy`` may ask for."""
     function_routines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Function other than memcpy → names of its routines, which ``routines`` may ask for."""
+    schedulers: tuple[str, ...] = ()
+    """Names that ``scheduler`` may ask for, beside the kernel's own."""
     runs_here: Callable[[str], bool] = lambda _routine: True
     """Whether this machine's CPU can run a routine; ``memset-avx2`` is avx2 of memset."""
     best: Callable[[str, str], tuple[str, str]] = _no_best

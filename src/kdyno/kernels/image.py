@@ -16,6 +16,7 @@ from typing import Any
 from kdyno import whole
 from kdyno.errors import ToolError
 from kdyno.kernels.recipe import Recipe, image_folder
+from kdyno.kernels.scheduler import Scheduler
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Image:
     version: str
     build: dict[str, Any]
     """How it was built: inputs, commands, seconds, objects compiled."""
+    scheduler: Scheduler | None = None
+    """The program that is to decide in it who runs; None: the kernel itself."""
 
     @property
     def kernel(self) -> Path:

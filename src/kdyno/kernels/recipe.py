@@ -24,6 +24,7 @@ from kdyno.kernels.routines.routine import (
     of_variant,
     patches_folder,
 )
+from kdyno.kernels.scheduler import refuse_unfit
 from kdyno.kernels.source import Tree
 
 # Part of every digest: raise it when the way of building changes what comes out.
@@ -114,6 +115,7 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
                 "choose another arch or drop the line"
             )
     wanted = wishes((*variant.config, own))
+    refuse_unfit(variant, wanted)
     return Recipe(
         tree=tree,
         arch=chosen,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,17 @@ class Built:
         return asked if self._image(variant).smp else 1
 
     def identity(self, variant: str) -> str:
-        return self._image(variant).digest
+        image = self._image(variant)
+        if image.scheduler is None:
+            return image.digest
+        both = f"{image.digest} {image.scheduler.digest}"
+        return hashlib.sha256(both.encode()).hexdigest()[: len(image.digest)]
 
     def described(self, variant: str) -> dict[str, Any]:
         image = self._image(variant)
-        return {"digest": image.digest, **image.build}
+        loaded = image.scheduler
+        scheduler = {"scheduler": {"name": loaded.name, "digest": loaded.digest}} if loaded else {}
+        return {"digest": image.digest, **image.build, **scheduler}
 
     def programs(self, variant: str) -> Programs:
         return Programs(self._image(variant).kernel, self._program(variant))

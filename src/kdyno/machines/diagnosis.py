@@ -40,6 +40,8 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     ("panic", re.compile(r"Kernel panic - not syncing")),
 )
+_SCHEDULER = "scheduler: "
+"""How a guest begins when it tells that its scheduler is not, or no longer, in charge."""
 _WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft lockup).*$", re.M)
 
 
@@ -95,6 +97,8 @@ def of_boot(console: str, ended: Ended, said: Transcript, sandboxed: bool) -> Di
         return found or Diagnosis(kind, f"did not end within {ended.wall_s:.0f} s, {where}; killed")
     if ended.stopped:
         return found or Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
+    if said.fatal and said.fatal.startswith(_SCHEDULER):
+        return Diagnosis("scheduler", said.fatal.removeprefix(_SCHEDULER))
     if said.fatal:
         return Diagnosis("job-refused", f"the guest program refused the job: {said.fatal}")
     if found is not None:

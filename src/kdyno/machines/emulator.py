@@ -78,10 +78,10 @@ def why_no_kvm() -> str:
     return ""
 
 
-def accelerator(way: Way, seed: int, waits: bool = False) -> list[str]:
+def accelerator(way: Way, seed: int, waits: bool = False, shift: int = 0) -> list[str]:
     """QEMU's words for the way, the clock and the CPU.
 
-    With ``shift=0`` the guest's clock goes on by 1 ns with every instruction, and ``sleep=off``
+    Counting, the guest's clock goes on by ``2**shift`` ns with every instruction, and ``sleep=off``
     lets it jump over idle time to the next timer. Everything that chance could reach has a fixed
     seed. waits: for the host's files, while the only timer may be a case's time limit; there the
     clock is not to jump.
@@ -93,22 +93,24 @@ def accelerator(way: Way, seed: int, waits: bool = False) -> list[str]:
     return [
         *("-accel", "tcg,thread=single", "-cpu", CPU),
         *("-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", str(seed)),
-        *("-icount", f"shift=0,sleep={'on' if waits else 'off'}"),
+        *("-icount", f"shift={shift},sleep={'on' if waits else 'off'}"),
     ]
 
 
-def clock_words(way: Way) -> list[str]:
+def clock_words(way: Way, cpus: int = 1) -> list[str]:
     """The kernel's words for its clock.
 
     Counting, the clock is taken for what it is, one tick a nanosecond: calibrating it, or the
-    local APIC, would spin for a tenth of a virtual second, 20 s of the host's.
+    local APIC, would spin for a tenth of a virtual second, 20 s of the host's. Only one CPU can do
+    without its APIC's timer: there is one other.
     """
     if way == "kvm":
         return []
     return (
         [
             *("tsc=reliable", "tsc_early_khz=1000000"),
-            *("no_timer_check", "nolapic_timer", "nokaslr", "norandmaps"),
+            *("no_timer_check", "nokaslr", "norandmaps"),
+            *(["nolapic_timer"] if cpus == 1 else []),
         ]
         if way == "count"
         else ["no_timer_check"]

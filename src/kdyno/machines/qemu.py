@@ -13,11 +13,13 @@ from typing import BinaryIO
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import CacheModel
+from kdyno.kernels.scheduler import Scheduler
 from kdyno.machines import diagnosis, emulator, guest, initramfs, tally
 from kdyno.machines.diagnosis import Diagnosis
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.events import Events
 from kdyno.machines.guest import Boot, Ground, Kind, handed, scatter_words, supervised
+from kdyno.machines.initramfs import Entry
 from kdyno.machines.listening import ENVIRONMENT, printable_words
 from kdyno.machines.pipes import Ended
 from kdyno.machines.plugin import Plugin
@@ -56,6 +58,8 @@ class QemuBoot(Boot):
     emulator: Emulator
     way: Way
     kernel: Path
+    cpus: int = 1
+    """Of the guest. Counting they run one after the other, on one of the host's."""
     memory_bytes: int = 256 << 20
     cmdline: str = ""
     beside: tuple[str, ...] = ()
@@ -63,6 +67,11 @@ class QemuBoot(Boot):
     plugin: Plugin | None = None
     tally: Tallying | None = None
     """A guest has this or another plugin."""
+    scheduler: Scheduler | None = None
+    """What the guest loads before its first case, and holds to be in charge at each."""
+    shift: int = 0
+    """Counting, an instruction takes ``2**shift`` ns. What a scheduler decides is decided in time:
+    a slow CPU shows it in fewer instructions."""
     draw: int = 0
     """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
 
@@ -113,10 +122,17 @@ def _tallied(parts: BinaryIO, model: CacheModel | None, said: Transcript) -> Tra
         return tally.with_tallies(said, tally.read(parts), model)
 
 
-def first_files(program: bytes, job: bytes, chance: Chance, host: bool = False) -> bytes:
+def first_files(
+    program: bytes,
+    job: bytes,
+    chance: Chance,
+    host: bool = False,
+    scheduler: Scheduler | None = None,
+) -> bytes:
     """The initramfs: the same bytes for the same arguments. host: it is to look like this machine's
     root, whose folders are mounted into it."""
     folders = sorted({"dev", "proc", "run", "sys", "tmp", *(EMPTY if host else ())})
+    loaded = () if scheduler is None else _scheduler_files(scheduler)
     links = [it for it in system() if host and it[0] == "--symlink"]
     return initramfs.archive(
         (
@@ -124,9 +140,19 @@ def first_files(program: bytes, job: bytes, chance: Chance, host: bool = False) 
             *(initramfs.link(inside.lstrip("/"), target) for _, target, inside in links),
             initramfs.device("dev/console", 5, 1),
             initramfs.file("init", program, 0o755),
+            *loaded,
             initramfs.file("padding", b"\0" * chance.padding_bytes, 0o600),
             initramfs.file(_JOB, job, 0o600),
         )
+    )
+
+
+def _scheduler_files(scheduler: Scheduler) -> tuple[Entry, ...]:
+    """As the guest's scheduler.c looks for them."""
+    return (
+        initramfs.folder("scheduler"),
+        initramfs.file("scheduler/loader", scheduler.loader.read_bytes(), 0o700),
+        initramfs.file("scheduler/program", scheduler.program.read_bytes(), 0o600),
     )
 
 
@@ -150,7 +176,8 @@ def _command(
     library = loaded.library if loaded else None
     chance = Chance.of(request.draw)
     host = _host_folders(request.job)
-    files = first_files(request.program.read_bytes(), job, chance, bool(host))
+    program = request.program.read_bytes()
+    files = first_files(program, job, chance, bool(host), request.scheduler)
     places = _Places(_KERNEL, _PROGRAM, _INITRD, _SHARED, _DISK, _PLUGIN)
     if folder is not None:
         if _asks_for_folders(request.job):
@@ -234,8 +261,8 @@ def qemu_command(
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         ),
         *("-machine", "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"),
-        *emulator.accelerator(request.way, chance.seed, _waits(request)),
-        *("-smp", str(len(request.placement.guest))),
+        *emulator.accelerator(request.way, chance.seed, _waits(request), request.shift),
+        *("-smp", str(request.cpus)),
         *("-m", f"{(request.memory_bytes - chance.memory_less_bytes) >> 10}k"),
         *("-add-fd", f"fd={console},set={_CONSOLE_SET}"),
         # A pipe cannot be truncated.
@@ -286,10 +313,11 @@ def kernel_words(request: QemuBoot, chance: Chance) -> str:
     return " ".join(
         (
             *("console=ttyS0", "quiet", "loglevel=3", "reboot=t", "panic=-1"),
-            *emulator.clock_words(request.way),
+            *emulator.clock_words(request.way, request.cpus),
             *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
             *(["kdyno.counts=yes"] if request.way == "count" else []),
             *scatter_words(request),
+            *([f"kdyno.scheduler={request.scheduler.name}"] if request.scheduler else []),
             *own,
             *chance.words.split(),
         )

@@ -136,7 +136,8 @@ class Qemu(Built):
     ) -> ProcessSession:
         setup = self._setup
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
-        placement = first(setup.placement, self._cpus(plan.variant))
+        cpus = self._cpus(plan.variant)
+        placement = first(setup.placement, cpus)
         if self._way == "count":
             placement = apart(placement, self._opened)
             self._opened += 1
@@ -147,6 +148,7 @@ class Qemu(Built):
             program=self._program(plan.variant),
             job=plan.job,
             placement=placement,
+            cpus=cpus,
             memory_bytes=setup.memory_bytes,
             cmdline=" ".join((*_cleared(variant), variant.cmdline, plan.cmdline)).strip(),
             sandboxed=setup.sandboxed,
@@ -157,6 +159,7 @@ class Qemu(Built):
             beside=plan.beside,
             plugin=self._plugin(plan),
             tally=self._tallying(plan),
+            scheduler=image.scheduler,
             # What is counted is perturbed by other means; the pages' places cost no instructions.
             draw=plan.draw if self._way == "count" else 0,
             scatter=0 if self._way == "count" else plan.draw,

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.model import Experiment, Variant
-from kdyno.kernels import cpu
+from kdyno.kernels import cpu, scheduler
 from kdyno.kernels.build import build, configure
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import Report, silent
@@ -84,6 +84,7 @@ def build_all(
     survive are a UsageError before the first compilation.
     """
     images: dict[str, Image] = {}
+    schedulers = {variant.name: variant.scheduler for variant in experiment.variants}
     failed: dict[str, str] = dict(recipes.skipped)
 
     def attempt(step: Callable[[str], None]) -> None:
@@ -105,6 +106,10 @@ def build_all(
         images[name] = build(
             recipes.of[name], cache, name=name, sandboxed=sandboxed, jobs=jobs, report=report
         )
+        if asked := schedulers.get(name):
+            image, tree = images.pop(name), recipes.of[name].tree
+            made = scheduler.build(asked, tree, image.kernel, image.digest, cache, sandboxed)
+            images[name] = replace(image, scheduler=made)
 
     attempt(settle)
     attempt(make)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.kernels import cpu
 from kdyno.kernels.routines.routine import FUNCTIONS, find_by_stem, list_routines
+from kdyno.kernels.scheduler import list_schedulers
 from kdyno.kernels.source import KINDS as SOURCES
 from kdyno.kernels.source import parse
 from kdyno.machines.kinds import KINDS
@@ -38,6 +39,7 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
             for function in FUNCTIONS
             if function != "memcpy"
         },
+        schedulers=tuple(list_schedulers()),
         runs_here=lambda name: not cpu.missing(find_by_stem(name).requires),
         best=_best,
         fragment_dirs=(kernel / "config",),

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""The key ``scheduler``, and what follows from it before a guest boots."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_qemu import request, words
+
+from kdyno.errors import UsageError
+from kdyno.experiment.loader import parse
+from kdyno.experiment.model import Variant
+from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.kernels import scheduler
+from kdyno.kernels.config import Wish
+from kdyno.kernels.image import Image
+from kdyno.kernels.scheduler import Scheduler, list_schedulers, refuse_unfit
+from kdyno.machines import diagnosis, qemu
+from kdyno.machines.built import Built
+from kdyno.machines.cpus import Placement
+from kdyno.machines.machine import Setup
+from kdyno.machines.pipes import Ended
+from kdyno.machines.qemu import Chance
+from kdyno.suites.protocol import Transcript
+
+MACHINES = {"uml": ("um", "um32"), "qemu": ("x86_64", "i386"), "host": ()}
+WORDS = Vocabulary(suites={"unixbench": ("pipe",)}, schedulers=("4bsd", "ule"), machines=MACHINES)
+
+
+def variants(tmp_path: Path, keys: str, kernel: str = "", kind: str = "qemu") -> list[Variant]:
+    text = (
+        'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "debian:linux-x"\n'
+        f"{kernel}\n[variant.a]\n[variant.b]\n{keys}\n"
+        f'[machine]\nkind = "{kind}"\n[[suite]]\nname = "unixbench"\n'
+    )
+    return list(parse(text, "x.toml", tmp_path, WORDS).variants)
+
+
+def test_a_scheduler_goes_by_its_name_and_fair_is_the_kernels_own(tmp_path: Path) -> None:
+    assert [it.scheduler for it in variants(tmp_path, 'scheduler = "4bsd"')] == [None, "4bsd"]
+    below = 'scheduler = "ule"'
+    assert [it.scheduler for it in variants(tmp_path, 'scheduler = "fair"', below)] == ["ule", None]
+    (_, own) = variants(tmp_path, 'scheduler = "fair"', kind="uml")
+    assert own.scheduler is None
+
+
+def test_a_file_goes_by_its_path_from_the_experiments_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.bpf.c").write_text("")
+    (_, mine) = variants(tmp_path, 'scheduler = "mine.bpf.c"')
+    assert mine.scheduler == str(tmp_path / "mine.bpf.c")
+    assert variants(tmp_path, 'scheduler = "./mine.bpf.c"')[1] == mine
+
+
+def test_it_is_a_factor_like_others(tmp_path: Path) -> None:
+    text = (
+        'name = "x"\nquestion = "?"\nbaseline = "fair"\n[kernel]\nsource = "debian:linux-x"\n'
+        '[factor.scheduler]\nfair = {}\nule = { scheduler = "ule" }\n'
+        '[machine]\nkind = "qemu"\n[[suite]]\nname = "unixbench"\n'
+    )
+    found = parse(text, "x", tmp_path, WORDS)
+    assert [(it.name, it.scheduler) for it in found.variants] == [("fair", None), ("ule", "ule")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "kind", "said"),
+    [
+        ('scheduler = "4bds"', "qemu", 'Did you mean "4bsd"'),
+        ("scheduler = 4", "qemu", "scheduler: 4, an integer"),
+        ('scheduler = "gone.bpf.c"', "qemu", "no file"),
+        ('scheduler = "./mine.c"', "qemu", "file is named NAME.bpf.c"),
+        ('scheduler = "a-b.bpf.c"', "qemu", "letters, digits and _"),
+        ('scheduler = "ule"', "uml", "User Mode Linux has no compiler for such programs"),
+        ('scheduler = "ule"\narch = "i386"', "qemu", "a 32-bit kernel does not call"),
+        ('scheduler = "ule"', "host", "runs the kernel as it is: leave scheduler out"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(
+    keys: str, kind: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a-b.bpf.c").write_text("")
+    with pytest.raises(UsageError) as refused:
+        if kind == "host":
+            text = (
+                'name = "x"\nquestion = "?"\n[variant.running]\nscheduler = "ule"\n'
+                '[machine]\nkind = "host"\n[[suite]]\nname = "unixbench"\n'
+            )
+            parse(text, "x.toml", tmp_path, WORDS)
+        else:
+            variants(tmp_path, keys, kind=kind)
+    assert said in str(refused.value)
+
+
+def test_the_projects_own_say_what_they_are_and_call_themselves_by_their_names() -> None:
+    found = list_schedulers()
+    assert set(found) >= {"fifo", "4bsd", "ule"}
+    for name, text in found.items():
+        assert 20 < len(text) < 100, name
+        source = (scheduler.folder() / f"{name}{scheduler.SUFFIX}").read_text(encoding="utf-8")
+        assert re.findall(r'\.name = "(.*)"', source) == [name]
+
+
+def test_a_kernel_without_sched_ext_is_told_what_it_lacks() -> None:
+    variant = Variant("fast", "debian:x", arch="x86_64", scheduler="/somewhere/mine.bpf.c")
+    refuse_unfit(variant, [Wish(scheduler.NEEDED, "y", "sched-ext.config")])
+    refuse_unfit(replace(variant, scheduler=None), [])
+    with pytest.raises(UsageError, match=r"'fast': scheduler = 'mine'.*Add \"sched-ext\" to conf"):
+        refuse_unfit(variant, [Wish(scheduler.NEEDED, "n", "x")])
+
+
+def built(tmp_path: Path) -> Scheduler:
+    for name in ("loader", "ule.bpf.o"):
+        (tmp_path / name).write_bytes(name.encode())
+    return Scheduler("ule", tmp_path / "ule.bpf.o", tmp_path / "loader", "5" * 32)
+
+
+def test_a_guest_is_given_the_loader_the_program_and_its_name(tmp_path: Path) -> None:
+    made = built(tmp_path)
+    line = " ".join(words(request(scheduler=made)))
+    assert " kdyno.scheduler=ule" in line
+    assert "kdyno.scheduler" not in " ".join(words(request()))
+    files = qemu.first_files(b"p", b"job", Chance.of(0), scheduler=made)
+    assert b"scheduler/loader" in files and b"ule.bpf.o" in files
+    assert b"scheduler/" not in qemu.first_files(b"p", b"job", Chance.of(0))
+
+
+def test_one_image_with_two_schedulers_has_two_identities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Built, "_program", lambda _self, _variant: tmp_path)
+    image = Image("a" * 32, tmp_path, "x86_64", 64, "7.3", {"seconds": 3})
+    images = {"fair": image, "ule": replace(image, scheduler=built(tmp_path))}
+    placement = Placement(frozenset((1,)), frozenset((0,)))
+    machine = Built(Setup({}, images, placement, 1 << 28, None, 1, tmp_path, True))
+    assert machine.identity("fair") == image.digest
+    assert machine.identity("ule") not in (image.digest, images["ule"].scheduler)
+    assert len(machine.identity("ule")) == 32
+    assert machine.described("fair") == {"digest": image.digest, "seconds": 3}
+    assert machine.described("ule")["scheduler"] == {"name": "ule", "digest": "5" * 32}
+    assert machine.programs("ule").kernel == machine.programs("fair").kernel
+
+
+def test_a_scheduler_that_was_thrown_out_is_a_failed_boot_with_the_kernels_reason() -> None:
+    said = Transcript(0, fatal="scheduler: ule is not in charge (disabled, none): task stall")
+    found = diagnosis.of_boot("", Ended(0, "", 1.0), said, True)
+    assert found is not None and found.reason == "scheduler"
+    assert found.text == "ule is not in charge (disabled, none): task stall"
