@@ -141,6 +141,7 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found["disk space"] == f"1.5 GB free at {tmp_path}, 5 GB needed"
 
 
+@pytest.mark.slow
 def test_the_verb_says_what_to_do(tmp_path: Path) -> None:
     code = "from kdyno.cli.main import main; raise SystemExit(main())"
     done = subprocess.run(

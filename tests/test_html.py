@@ -94,6 +94,7 @@ def test_all_sections_with_data_and_no_others(page: str, demo: Evidence) -> None
     assert Page(export_run(Evidence(VERDICTS["baseline-failed"]))).section_ids == []
 
 
+@pytest.mark.slow
 def test_the_answer_stands_first(page: str) -> None:
     found = Page(page)
     assert found.texts["h1"] == "Does my patch make the kernel faster?"

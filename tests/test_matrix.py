@@ -94,6 +94,7 @@ def measuring(monkeypatch: pytest.MonkeyPatch, runs: Path, broken: str = "") -> 
     return asked
 
 
+@pytest.mark.slow
 def test_a_row_a_commit(
     file: Path,
     kdyno: Kdyno,  # noqa: F811

@@ -37,6 +37,7 @@ def changed(run: Path, **values: object) -> None:
     file.write_text(json.dumps(data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", SHOWN, ids=lambda words: words[-1] if words else "table")
 @pytest.mark.parametrize(
     "values",

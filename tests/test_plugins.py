@@ -48,6 +48,7 @@ def test_a_line_misses_once_and_is_then_there(built: Path) -> None:
     assert missed(built, data(0, 1, 63, 0)) == [0, 1, 1, 1, 0]
 
 
+@pytest.mark.slow
 def test_what_lies_across_two_lines_touches_both(built: Path) -> None:
     assert missed(built, "d 60 8") == [0, 2, 2, 2, 0]
     assert missed(built, "i 0 129") == [3, 0, 3, 3, 0]

@@ -134,6 +134,7 @@ def test_what_is_kept_of_a_run_makes_the_same_page_and_does_not_say_whose_machin
     assert keeping.keep_run(run, tmp_path / "kept") == small
 
 
+@pytest.mark.slow
 def test_docs_published_is_what_the_kept_runs_say() -> None:
     articles, evidence = [load(name) for name in names()], collect(kept())
     pictures = charts.pictures(articles, evidence)
@@ -357,6 +358,7 @@ def test_a_summary_counts_verdicts_and_says_how_far_figures_go() -> None:
     assert summary([Row("loops", "avx2", "places", "63")]) == "loops: 63 places"
 
 
+@pytest.mark.slow
 def test_the_pictures_say_in_words_what_they_show() -> None:
     times = {"1": 0.96, "2": 1.5}
     compile_ = Verdict(
@@ -384,6 +386,7 @@ def test_the_pictures_say_in_words_what_they_show() -> None:
     assert not charts.pictures([], Evidence())
 
 
+@pytest.mark.slow
 def test_the_verb_prints_the_page_or_its_claims(kdyno: Kdyno, tmp_path: Path) -> None:
     said = kdyno("published")
     assert said.status == 0 and said.out.startswith("<!-- SPDX")

@@ -274,6 +274,7 @@ verdicts = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(verdict=verdicts, width=st.integers(1, 210))
 def test_any_verdict_can_be_told(verdict: Verdict, width: int) -> None:

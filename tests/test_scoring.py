@@ -91,6 +91,7 @@ def test_medians_and_unixbench_s_own(kdyno: Kdyno, tmp_path: Path) -> None:
     assert "the worst third is dropped" in said.out
 
 
+@pytest.mark.slow
 def test_in_markdown_and_json(kdyno: Kdyno, tmp_path: Path) -> None:
     run_of(tmp_path / "runs")
     said = kdyno("report", "last", "--scoring", "unixbench", "-f", "markdown")

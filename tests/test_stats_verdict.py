@@ -193,6 +193,7 @@ def test_direction_only_swaps_faster_and_slower(family: list[tuple[list[float], 
     assert [each.predicted_blocks for each in high] == [each.predicted_blocks for each in low]
 
 
+@pytest.mark.slow
 @given(effects)
 def test_swapping_the_arms_swaps_the_words(family: list[tuple[list[float], str]]) -> None:
     swap = {"faster": "slower", "slower": "faster"}

@@ -53,6 +53,7 @@ def test_from_an_empty_database_and_back(shared: Shared) -> None:  # noqa: F811
         assert set(inspect(connection).get_table_names()) == {VERSIONS, *TABLES}
 
 
+@pytest.mark.slow
 def test_a_migration_that_fails_changes_nothing(
     shared: Shared,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,

@@ -62,6 +62,7 @@ def test_nothing_else_is_served(ask: Asked, site: Path, path: str) -> None:
     assert status == 404 and b"secret" not in body and b"root:" not in body
 
 
+@pytest.mark.slow
 def test_a_linked_folder_of_pages_is_not_followed(ask: Asked, site: Path, tmp_path: Path) -> None:
     (site / "runs").rename(tmp_path / "elsewhere")
     (site / "runs").symlink_to(tmp_path / "elsewhere")
