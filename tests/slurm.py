@@ -79,6 +79,8 @@ class Cluster:
                 partition=PARTITION,
             )
         )
+        # Found by itself, the plugin wants cgroups mounted, which a container need not have.
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         munge = {it: folder / "munge" / it for it in ("key-file", "socket", "pid-file", "log-file")}
         munge |= {"key-file": key, "seed-file": folder / "munge" / "seed"}
         options = [f"--{name}={path}" for name, path in munge.items()]
