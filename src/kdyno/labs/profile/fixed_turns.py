@@ -12,6 +12,9 @@ from kdyno.measure.group import Size, begun, frozen_turns, together, turns
 from kdyno.measure.member import Member
 from kdyno.suites.job import CaseJob
 
+_FEW = 10
+"""Operations in all, of a case of which a single one takes a tenth of a second or more."""
+
 
 def run(
     machine: Machine,
@@ -42,8 +45,9 @@ def _case(members: Sequence[Member], index: int, job: CaseJob, seed: str, whole:
     orders = rounds.orders(f"{seed}:turns", sorted(by_name))
     for operations, order in zip(sizes, orders, strict=False):
         present = [by_name[name] for name in order if by_name[name].ready]
-        # Until it is known how long the first one takes, it may be long.
-        frozen = not sizes.each_s or sizes.each_s * operations > rounds.LONGEST_S
+        # How long the first one takes is not known; where there are few, they are long.
+        long = sizes.each_s * operations > rounds.LONGEST_S
+        frozen = long if sizes.each_s else (job.operations or 1) <= _FEW
         size = Size(operations, 0, 0.0, job.timeout_s)
         took = frozen_turns(present, size) if frozen else turns(present, size)
         if not took:
