@@ -31,7 +31,7 @@ def disks(owner: int | None = None) -> list[Path]:
     Those of others that live, from another checkout for example, are none of ours.
     """
     files = [
-        (file, (file.parents[1] / ".held").read_text().strip())
+        (file, (file.parents[1] / ".held").read_text().split()[0])
         for file in (cache_root() / "disks").glob("kdyno-boot-*/in/*")
     ]
     if owner is not None:
