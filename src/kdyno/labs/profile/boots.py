@@ -266,12 +266,7 @@ def _once(
                 plans,
                 so_far,
                 block,
-                lambda watched: fixed_turns.run(
-                    machine,
-                    watched,
-                    f"{seed}:{block}",
-                    lambda job: whole.get(fixed_work.key_of(job), ""),
-                ),
+                lambda watched: fixed_turns.run(machine, watched, f"{seed}:{block}", why_whole),
             )
         except ToolError as problem:
             if attempt + 1 == _ATTEMPTS:
