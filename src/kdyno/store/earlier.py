@@ -85,13 +85,13 @@ def _machine(table: dict[str, Any], first: Verdict | None) -> MachineInfo:
     match = _MEMORY.fullmatch(str(said.get("memory", "1G")).strip())
     memory_bytes = int(match[1]) << _SHIFTS[match[2].upper()] if match else 1 << 30
     probed = [flag for flag in first.flags if flag.kind in _PROBED] if first else []
-    return MachineInfo(
+    found = MachineInfo(
         kind=kind,
-        builds=kind != "host",
         memory_bytes=min(memory_bytes, 1 << 62),
         cpus=cpus if isinstance(cpus, int) and cpus > 0 else 1,
         caveats=(*([_CAVEATS[kind]] if kind in _CAVEATS else []), *probed),
     )
+    return found.model_copy(update={"builds": found.built})
 
 
 def _copy_of(manifest: Manifest, first: Verdict | None) -> str | None:
