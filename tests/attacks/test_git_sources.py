@@ -165,6 +165,79 @@ def test_settings_and_attributes_do_not_change_what_a_tree_holds(hostile: Hostil
     assert b"\r" not in (tree.path / "Makefile").read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["git:", "git:file://"])
+@pytest.mark.parametrize("way", ["home", "settings", "named", "told", "counted"])
+@pytest.mark.parametrize("line", ["* eol=crlf", "lib/sort.c export-ignore", "* filter=evil"])
+def test_the_callers_attributes_do_not_change_what_a_tree_holds(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch, kind: str, way: str, line: str
+) -> None:
+    # The tree's hash names what lies in the cache, for runs of all users and machines.
+    home = hostile.folder / "home"
+    file = home / ("settings/git" if way == "settings" else ".config/git") / "attributes"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{line}\n")
+    evil = f'[filter "evil"]\n\tsmudge = {hostile.program}\n'
+    (home / ".gitconfig").write_text(evil)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if way == "settings":
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "settings"))
+    elif way == "named":
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
+    elif way == "told":
+        monkeypatch.setenv(
+            "GIT_CONFIG_PARAMETERS",
+            f"'core.attributesFile'='{file}' 'filter.evil.smudge'='{hostile.program}'",
+        )
+    elif way == "counted":
+        monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
+        monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.attributesFile")
+        monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(file))
+        monkeypatch.setenv("GIT_CONFIG_KEY_1", "filter.evil.smudge")
+        monkeypatch.setenv("GIT_CONFIG_VALUE_1", str(hostile.program))
+    tree = hostile.got(f"{kind}{hostile.tree}")
+    assert tree.digest == hostile.git("rev-parse", "HEAD^{tree}")
+    assert (tree.path / "lib/sort.c").read_bytes() == SORT.encode()
+    assert not hostile.mark.exists()
+
+
+@pytest.mark.parametrize("kind", ["git:", "git:file://", "path:"])
+@pytest.mark.parametrize("url", ["ext::{program}", "file://{other}", "{other}", "--upload-pack=x"])
+def test_a_submodule_is_an_empty_folder(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch, kind: str, url: str
+) -> None:
+    """Nothing is fetched for it, nothing of what it holds is taken, and no program of it runs."""
+    other = hostile.folder / "other"
+    subprocess.run(["git", "clone", "-q", str(hostile.tree), str(other)], check=True)
+    subprocess.run(["git", "clone", "-q", str(other), str(hostile.tree / "sub")], check=True)
+    inner = hostile.tree / "sub" / ".git" / "config"
+    inner.write_text(f"{inner.read_text()}[core]\n\tfsmonitor = {hostile.program}\n")
+    address = url.format(program=hostile.program, other=other)
+    hostile.write(
+        ".gitmodules",
+        f'[submodule "sub"]\n\tpath = sub\n\turl = {address}\n\tupdate = !{hostile.program}\n'
+        "\tfetchRecurseSubmodules = true\n",
+    )
+    hostile.git("-c", "core.fsmonitor=false", "add", "-A")
+    hostile.git("commit", "-qm", "a submodule", "--no-verify")
+    hostile.git("config", "submodule.sub.url", address)
+    hostile.git("config", "submodule.sub.active", "true")
+    hostile.set(submodule__recurse="true", fetch__recurseSubmodules="true")
+    home = hostile.folder / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(
+        "[submodule]\n\trecurse = true\n[fetch]\n\trecurseSubmodules = true\n"
+        "[protocol]\n\tallow = always\n"
+    )
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    hostile.mark.unlink(missing_ok=True)  # left while it was prepared
+    tree = hostile.got(f"{kind}{hostile.tree}")
+    assert "sub/Makefile" not in tree.manifest() and ".gitmodules" in tree.manifest()
+    assert not list((tree.path / "sub").glob("*"))
+    assert not hostile.mark.exists()
+
+
 def test_a_replaced_commit_is_not_taken_for_the_one_that_it_replaces(hostile: Hostile) -> None:
     honest = hostile.git("rev-parse", "HEAD^{tree}")
     hostile.write("lib/sort.c", "hostile\n")
