@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kdyno.errors import ToolError
+from kdyno.space import NO_SPACE
 from kdyno.store.folder import TEMPORARY, Folder
 
 _FILE_BYTES = 64 << 20
@@ -69,21 +70,65 @@ def unpack(content: bytes, into: Path) -> tuple[int, int]:
         plain = unzip.decompress(content, _UNPACKED_BYTES)
         if unzip.unconsumed_tail or not unzip.eof:
             raise ToolError("an archive of a run is larger than any that kdyno writes")
-        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
-            for member in archive:
-                parts = member.name.split("/")
-                opened = archive.extractfile(member) if member.isreg() else None
-                if opened is None or not 0 < len(parts) <= _DEEPEST or not all(map(_plain, parts)):
-                    raise ToolError(f"an archive of a run holds {member.name[:100]!r}")
-                data = opened.read()
-                target = into.joinpath(*parts)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("xb") as file:
-                    file.write(data)
-                files, size = files + 1, size + len(data)
-    except (tarfile.TarError, zlib.error, EOFError) as problem:
+        for name, data in _members(plain):
+            parts = name.split("/")
+            if not 0 < len(parts) <= _DEEPEST or not all(map(_plain, parts)):
+                raise ToolError(f"an archive of a run holds {name[:100]!r}")
+            _write(into.joinpath(*parts), data, name)
+            files, size = files + 1, size + len(data)
+    except (tarfile.TarError, zlib.error, ValueError) as problem:
         raise ToolError(f"an archive of a run is damaged: {problem}") from None
     return files, size
+
+
+def _members(plain: bytes) -> Iterator[tuple[str, memoryview]]:
+    """(name, content) of the files in an archive as ``pack`` writes it.
+
+    Python's own reader of archives believes what they say of themselves: with a size below 0 it
+    reads in circles, a sparse file of some bytes becomes one of any size.
+    """
+    at, name, whole = 0, "", memoryview(plain)
+    while any(header := plain[at : at + tarfile.BLOCKSIZE]):
+        about = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        at += tarfile.BLOCKSIZE
+        if not 0 <= about.size <= len(plain) - at:
+            raise ValueError(f"a file of {about.size} bytes")
+        data = whole[at : at + about.size]
+        at += -(-about.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        if about.type == tarfile.XHDTYPE and not name:
+            name = _said_name(bytes(data))
+        elif about.type == tarfile.REGTYPE:
+            yield name or about.name, data
+            name = ""
+        else:
+            raise ToolError(f"an archive of a run holds {about.name[:100]!r}, which is no file")
+
+
+def _said_name(records: bytes) -> str:
+    """Of a file whose name has no room in its header: lines "LENGTH KEY=VALUE"."""
+    found = ""
+    while records:
+        length = int(records[:10].partition(b" ")[0])
+        key, _, value = records[: max(0, length)].partition(b" ")[2].partition(b"=")
+        known = key in (b"path", b"hdrcharset") and value.endswith(b"\n")
+        if not known or length > len(records):
+            raise ValueError(f"a record {records[:100]!r}")
+        if key == b"path":
+            found = value[:-1].decode("utf-8", "surrogateescape")
+        records = records[length:]
+    return found
+
+
+def _write(target: Path, data: memoryview, name: str) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as file:
+            file.write(data)
+    except OSError as problem:
+        if problem.errno in NO_SPACE:
+            raise
+        why = f"an archive of a run holds {name[:100]!r}: {problem.strerror}"
+        raise ToolError(why) from None
 
 
 def weighed(folder: Path) -> tuple[int, int]:
