@@ -18,7 +18,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from unittest import mock
 
@@ -82,16 +82,21 @@ def run(rng: random.Random, place: Place) -> Case:
     """Some of a run's files broken, and the verbs that then read it."""
     name = rng.choice(list(place.runs))
     top = place.runs[name]
-    kinds = _kinds(top)
     changes: list[list[str]] = []
     for _ in range(rng.choice((1, 1, 2, 3))):
-        (kind,) = rng.choices(list(kinds), [weight for weight, _files in kinds.values()])
-        changes += _changes(rng, kinds[kind][1], top)
+        changes += one_change(rng, top)
     chosen = rng.choices([words for _, words in VERBS], [each for each, _ in VERBS], k=_VERBS_EACH)
     verbs = [list(words) for words in dict.fromkeys(chosen)]
     case = {"target": "run", "run": name, "changes": changes, "verbs": verbs}
     case["drawn"] = rng.random() < 0.1
     return {**case, "called": rng.choice(NAMES)} if rng.random() < 0.1 else case
+
+
+def one_change(rng: random.Random, top: Path) -> list[list[str]]:
+    """Of one of a run's files, or of all of its kind."""
+    kinds = _kinds(top)
+    (kind,) = rng.choices(list(kinds), [weight for weight, _files in kinds.values()])
+    return _changes(rng, kinds[kind][1], top)
 
 
 def kind_of(file: Path, top: Path) -> str:
@@ -178,14 +183,13 @@ def play_run(case: Case, place: Place) -> None:
     homes = {"KDYNO_RUNS": str(home), "KDYNO_CACHE": str(place.folder / "cache")}
     with mock.patch.dict(os.environ, homes), contextlib.ExitStack() as stack:
         if not case.get("drawn", True):
-            stack.enter_context(mock.patch("vl_convert.vegalite_to_svg", _outlined))
+            stack.enter_context(mock.patch("vl_convert.vegalite_to_svg", outlined))
         for words in verbs:
             _play_verb(words, broken, other, place)
-    if place.canary.read_bytes() != CANARY or len(list(place.canary.parent.iterdir())) > 1:
-        raise Finding("written through a link")
+    check_outside(place)
 
 
-def _outlined(spec: object) -> str:
+def outlined(spec: object) -> str:
     """In place of a chart, which costs more than all the rest: that it can be drawn is tried by
     one case of ten."""
     json.dumps(spec, allow_nan=False)
@@ -196,12 +200,16 @@ def _play_verb(words: Sequence[str], broken: Path, other: Path, place: Place) ->
     bench = broken / "memcpy" / "bench.json"
     if "BENCH" in words and (bench.is_symlink() or not bench.is_file()):
         return  # who names a link or a pipe wants it followed, or waited for
+    play_verb(words, {"RUN": broken.name, "OTHER": other.name, "BENCH": str(bench)}, place)
+
+
+def play_verb(words: Sequence[str], names: Mapping[str, str], place: Place) -> None:
+    """A verb with these names in the place of words, and all that it said and wrote looked at."""
     out = place.folder / "OUT"
     shutil.rmtree(out, ignore_errors=True)
     for stale in place.folder.glob("OUT.*"):
         stale.unlink()
-    names = {"RUN": broken.name, "OTHER": other.name, "OUT": str(out)}
-    names["BENCH"] = str(bench)
+    names = {**names, "OUT": str(out)}
     given = [names.get(it, it.replace("OUT.", f"{out}.")) for it in words]
     status, said, told = said_by(given)
     check_screen(status, said + told)
@@ -214,6 +222,12 @@ def _play_verb(words: Sequence[str], broken: Path, other: Path, place: Place) ->
     check_folder(out)
     for path in place.folder.glob("OUT.*"):
         check_written(path.name, path.read_bytes())
+
+
+def check_outside(place: Place) -> None:
+    """Nothing was written where nobody may."""
+    if place.canary.read_bytes() != CANARY or len(list(place.canary.parent.iterdir())) > 1:
+        raise Finding("written through a link")
 
 
 def change(run: Path, name: str, how: str, content: str, place: Place) -> None:

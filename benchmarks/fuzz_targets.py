@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is fuzzed: experiment files, run folders and results channels.
+"""What is fuzzed: experiment files, run folders, stores and results channels.
 
 A case is data: what is fed, whole. To make one needs chance; to play one does not, so that what
 was found once is tried again for ever. Playing raises for whatever kdyno must not do.
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from benchmarks.fuzz_oracles import Finding
 from benchmarks.fuzz_place import Case, Place, packed, unpacked
 from benchmarks.fuzz_runs import play_run, run
+from benchmarks.fuzz_stores import play_store, store
 from benchmarks.mutations import mutated, mutated_json, mutated_text
 from kdyno.errors import KdynoError
 from kdyno.experiment import loader
@@ -89,10 +90,12 @@ MAKE: dict[str, Callable[[random.Random, Place], Case]] = {
     "experiment": experiment,
     "channel": channel,
     "run": run,
+    "store": store,
 }
 PLAY: dict[str, Callable[[Case, Place], None]] = {
     "experiment": play_experiment,
     "channel": play_channel,
     "run": play_run,
+    "store": play_store,
 }
 """Both by the kind of target."""

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -12,14 +14,13 @@ from threading import Barrier
 import pytest
 from shared_stores import address, server, shared  # noqa: F401  # fixtures
 from site_runs import at_once, small
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.judge.again import Otherwise, judge_again
 from kdyno.report.site.summary import of_rows, summarize
 from kdyno.store.database import query
 from kdyno.store.database.connection import reading, writing
-from kdyno.store.database.pack import pack, unpack
 from kdyno.store.database.push import copy_of, put
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.schema import KERNELS, PARTS, RUNS, SAMPLES, SCORES
@@ -244,40 +245,56 @@ def test_a_fetched_folder_that_lost_something_is_fetched_again(
     assert files(again.path) == files(run.path)
 
 
-def test_many_boots_are_several_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+ODD_ROWS = {
+    "UPDATE scores SET high = 'NaN'": 4,
+    "UPDATE scores SET ratio = 'Infinity'": 4,
+    "UPDATE scores SET value = -1": 0,
+    "UPDATE scores SET value = NULL": 0,
+    "UPDATE runs SET boots = -1": 4,
+    "UPDATE runs SET counts = '[]'": 4,
+}
+"""Command → scores that are left of the run's four."""
+
+
+@pytest.mark.parametrize("command", ODD_ROWS)
+def test_an_odd_row_keeps_no_other_run_from_being_shown(
+    tmp_path: Path,
+    shared: Shared,  # noqa: F811
+    command: str,
+) -> None:
+    odd, well = (small(tmp_path / "runs", day) for day in (0, 1))
+    for run in (odd, well):
+        shared.push(run)
+    with writing(shared._engine, shared.address) as connection:
+        connection.execute(text(f"{command} WHERE {_of(command)} = 1"))
+    rows = shared.rows(Wanted())
+    assert [it.name for it in rows.facts] == [well.name, odd.name]
+    kept = {it.name: len(rows.scores.get(it.identity, ())) for it in rows.facts}
+    assert kept == {well.name: 4, odd.name: ODD_ROWS[command]}
+    for it in rows.facts:
+        page = of_rows(it, rows.kernels[it.identity], rows.scores.get(it.identity, ()))
+        assert page.to_json()
+    assert (rows.facts[1].state == "damaged") == command.startswith("UPDATE runs")
+
+
+def _of(command: str) -> str:
+    return "id" if command.startswith("UPDATE runs") else "run"
+
+
+@pytest.mark.parametrize("value", ["'x'", "x'ff'", "NULL", "CAST(x'ff' AS TEXT)"])
+@pytest.mark.parametrize("column", ["counts", "boots", "answer", "name", "judged"])
+def test_a_file_of_sqlite_holds_anything_in_any_column(
+    tmp_path: Path, column: str, value: str
+) -> None:
+    own = Shared(f"sqlite:///{tmp_path / 'store'}")
     run = small(tmp_path / "runs")
-    whole = pack(run.path)
-    monkeypatch.setattr("kdyno.store.database.pack._PART_BYTES", 4000)
-    packed = pack(run.path)
-    assert len(packed.parts) >= 3 and packed.digest == whole.digest
-    into = tmp_path / "into"
-    written = [unpack(part, into) for part in packed.parts]
-    assert files(into) == files(run.path)
-    assert tuple(map(sum, zip(*written, strict=True))) == (packed.files, packed.size_bytes)
-
-
-@pytest.mark.parametrize(
-    "name", ["/etc/x", "../x", "a/../x", "a/b/c/d", ".lock", "boots/.tmp-1/x", ""]
-)
-def test_an_archive_of_others_writes_nowhere_else(tmp_path: Path, name: str) -> None:
-    from kdyno.store.database.pack import _Archive
-
-    archive = _Archive()
-    archive.add(name, b"1")
-    into = tmp_path / "into"
-    into.mkdir()
-    with pytest.raises(ToolError, match="an archive of a run holds"):
-        unpack(archive.compressed(), into)
-    assert list(into.iterdir()) == [] and list(tmp_path.iterdir()) == [into]
-
-
-@pytest.mark.slow
-def test_an_archive_that_is_none(tmp_path: Path) -> None:
-    import gzip
-
-    for data in (b"", b"x" * 100, gzip.compress(b"x" * 100)[:-5], gzip.compress(bytes(1 << 27))):
-        with pytest.raises(ToolError, match=r"archive of a run is (damaged|larger)"):
-            unpack(data, tmp_path / "into")
+    own.push(run)
+    with sqlite3.connect(tmp_path / "store") as base, suppress(sqlite3.IntegrityError):
+        base.execute(f"UPDATE runs SET {column} = {value}")
+    base.close()
+    with suppress(KdynoError):
+        for it in own.listed(Wanted()):
+            own.fetch(it, tmp_path / "cache")
 
 
 def test_a_question_is_bounded(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

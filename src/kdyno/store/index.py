@@ -160,9 +160,11 @@ def _read(run: Run, name: str, stamp: str) -> tuple[_Rows, _Rows, _Rows]:
 
 
 def _entry(run: Run, facts: Facts) -> Entry:
+    from kdyno.store.database.row import ODD
+
     answer = facts.answer if facts.judged else facts.reason
     texts = (facts.created, facts.experiment, facts.state, answer)
-    if not all(isinstance(it, str) for it in texts):
+    if facts.reason == ODD:
         raise _Odd
     return _alive(Entry(run.name, run.path, *texts))
 

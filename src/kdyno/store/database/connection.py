@@ -21,6 +21,8 @@ _SILENCE_MS = 60_000
 """For which a server that was reached may say nothing at all before it counts as gone."""
 _LOCKED_S = 30.0
 """For which somebody else may be writing an SQLite file."""
+_ODD = (ValueError, TypeError, OverflowError, RecursionError)
+"""Of values that are not what their column says: SQLite keeps anything in it."""
 _DENIED = ("InsufficientPrivilege", "ReadOnlySqlTransaction")
 
 
@@ -90,6 +92,10 @@ def _told(address: str, what: str) -> Iterator[None]:
         raise
     except (exc.DBAPIError, exc.SQLAlchemyError) as problem:
         raise problem_of(problem, address, what) from problem
+    except _ODD as problem:
+        raise ToolError(
+            f"the store {shown(address)} holds what no kdyno writes: {str(problem)[:200]}"
+        ) from problem
 
 
 def problem_of(problem: exc.SQLAlchemyError, address: str, what: str) -> KdynoError:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
 
+from kdyno.errors import ToolError
+from kdyno.store.database import row
 from kdyno.store.database.facts import Facts, Kernel
 from kdyno.store.database.schema import KERNELS, PARTS, RUNS, SCORES
 from kdyno.store.score import Score
@@ -67,17 +69,17 @@ def listed(connection: Connection, wanted: Wanted) -> list[Facts]:
     of = chosen(wanted).subquery()
     query = select(*_columns(Facts, RUNS)).join(of, of.c.id == RUNS.c.id)
     ordered = query.order_by(RUNS.c.created.desc(), RUNS.c.name.desc())
-    return [Facts(*row) for row in connection.execute(ordered)]
+    return _facts(connection.execute(ordered))
 
 
 def kernels(connection: Connection, wanted: Wanted) -> Mapping[str, Sequence[Kernel]]:
     """Identity of a run → its kernels, the baseline's first."""
-    return _of_runs(connection, wanted, KERNELS, Kernel)
+    return _of_runs(connection, wanted, KERNELS, Kernel, row.kernel)
 
 
 def scores(connection: Connection, wanted: Wanted) -> Mapping[str, Sequence[Score]]:
     """Identity of a run → its scores, in the run's order."""
-    return _of_runs(connection, wanted, SCORES, Score)
+    return _of_runs(connection, wanted, SCORES, Score, row.score)
 
 
 def named(connection: Connection, text: str, most: int) -> list[Facts]:
@@ -85,7 +87,7 @@ def named(connection: Connection, text: str, most: int) -> list[Facts]:
     name. ``last`` is the newest."""
     query = select(*_columns(Facts, RUNS)).order_by(RUNS.c.created.desc(), RUNS.c.name.desc())
     if text == "last":
-        return [Facts(*row) for row in connection.execute(query.limit(1))]
+        return _facts(connection.execute(query.limit(1)))
     part = _escaped(text)
     ways = (
         RUNS.c.name == text,
@@ -96,8 +98,7 @@ def named(connection: Connection, text: str, most: int) -> list[Facts]:
         RUNS.c.name.like(f"%{part}%", escape=_ESCAPE),
     )
     for way in ways:
-        found = [Facts(*row) for row in connection.execute(query.where(way).limit(most))]
-        if found:
+        if found := _facts(connection.execute(query.where(way).limit(most))):
             return found
     return []
 
@@ -105,7 +106,7 @@ def named(connection: Connection, text: str, most: int) -> list[Facts]:
 def names(connection: Connection, most: int) -> list[str]:
     """The newest runs'."""
     query = select(RUNS.c.name).order_by(RUNS.c.created.desc()).limit(most)
-    return list(connection.scalars(query))
+    return [it for it in connection.scalars(query) if isinstance(it, str)]
 
 
 def parts(connection: Connection, identity: str) -> tuple[int, int]:
@@ -122,10 +123,19 @@ def parts(connection: Connection, identity: str) -> tuple[int, int]:
 
 def part(connection: Connection, number: int, place: int) -> bytes:
     query = select(PARTS.c.content).where(PARTS.c.run == number, PARTS.c.number == place)
-    return bytes(connection.execute(query).scalar_one())
+    found = connection.execute(query).scalar_one()
+    if not isinstance(found, bytes):
+        raise ToolError("an archive of a run is none")
+    return found
 
 
-def _of_runs(connection: Connection, wanted: Wanted, table: Any, kind: Any) -> dict[str, list[Any]]:
+def _facts(found: Iterable[Any]) -> list[Facts]:
+    return [it for each in found if (it := row.facts(each)) is not None]
+
+
+def _of_runs(
+    connection: Connection, wanted: Wanted, table: Any, kind: Any, made: Callable[[Any], Any]
+) -> dict[str, list[Any]]:
     of = chosen(wanted).subquery()
     query = (
         select(RUNS.c.identity, *_columns(kind, table))
@@ -134,8 +144,9 @@ def _of_runs(connection: Connection, wanted: Wanted, table: Any, kind: Any) -> d
         .order_by(table.c.run, table.c.place)
     )
     found: dict[str, list[Any]] = {}
-    for identity, *row in connection.execute(query):
-        found.setdefault(identity, []).append(kind(*row))
+    for identity, *values in connection.execute(query):
+        if (it := made(values)) is not None:
+            found.setdefault(identity, []).append(it)
     return found
 
 
