@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from kdyno.report import figures, plain, strata
 from kdyno.report.groups import Group, geometric_mean, groups, moved_controls
@@ -27,6 +29,24 @@ _KINDS: tuple[tuple[str, Kind], ...] = (
 _AGAINST = {"faster": "than", "slower": "than", "equivalent": "to"}
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """The verdict, and what is asked of all of it for each case that is named."""
+
+    verdict: Verdict
+
+    @cached_property
+    def suites(self) -> Counter[str]:
+        """Case → how many suites have one of that name."""
+        return Counter(case for _, case in {(it.suite, it.case) for it in self.verdict.effects})
+
+    @cached_property
+    def is_of_one(self) -> bool:
+        """It has a single variant beside the baseline and its copy."""
+        variants = {it.variant for it in self.verdict.effects}
+        return len(variants - {self.verdict.copy_of_baseline}) == 1
+
+
 def answer(verdict: Verdict) -> str:
     """Who is faster or slower, where and by how much; what is equivalent, open or failed."""
     if verdict.values:  # nothing was compared: whoever measured says what was
@@ -35,15 +55,16 @@ def answer(verdict: Verdict) -> str:
     if verdict.baseline in verdict.failed:
         reason = _reason(verdict.failed[verdict.baseline])
         return f"No answer: the baseline {baseline} failed ({reason})."
+    whole = _Whole(verdict)
     all_groups = groups(verdict)
     tested = [group for group in all_groups if not group.is_copy and group.tested]
     parts = []
     known = [group for group in tested if not all(map(_is_open, group.tested))]
     if len(tested) > _SHOWN_VARIANTS and known:
-        parts.append(_overview(tested, baseline, verdict))
+        parts.append(_overview(tested, baseline, whole))
     else:
-        parts += _clauses(known, baseline, verdict)
-    parts += _open(tested, verdict) if known else _all_open(tested, baseline, verdict)
+        parts += _clauses(known, baseline, whole)
+    parts += _open(tested, whole) if known else _all_open(tested, baseline, whole)
     shown = {group.variant for group in tested}
     for variant, reason in verdict.failed.items():
         left = " before it was done" if variant in shown else ""
@@ -52,23 +73,23 @@ def answer(verdict: Verdict) -> str:
     parts += [_against_itself(group, baseline) for group in copies]
     if not tested and not copies:
         parts.insert(0, "No answer: no variant was measured")
-    parts += _caveats(verdict)
+    parts += _caveats(whole)
     parts += _boots(verdict, {*shown, verdict.baseline, *(it.variant for it in copies)})
     return "; ".join(parts) + "."
 
 
-def _clauses(tested: Sequence[Group], baseline: str, verdict: Verdict) -> list[str]:
+def _clauses(tested: Sequence[Group], baseline: str, whole: _Whole) -> list[str]:
     """One per variant; variants of which the same is to be said share one."""
     together: dict[str, list[str]] = {}
     for group in tested:
-        together.setdefault(_said(group, baseline, verdict), []).append(plain.short(group.variant))
+        together.setdefault(_said(group, baseline, whole), []).append(plain.short(group.variant))
     return [
         f"{_list(names)} {'is' if len(names) == 1 else 'are'} {said}"
         for said, names in together.items()
     ]
 
 
-def _said(group: Group, baseline: str, verdict: Verdict) -> str:
+def _said(group: Group, baseline: str, whole: _Whole) -> str:
     effects = group.tested
     parts: list[str] = []
     for word, belongs in _KINDS:
@@ -79,8 +100,8 @@ def _said(group: Group, baseline: str, verdict: Verdict) -> str:
         if not parts:
             text += f" {_AGAINST.get(word, 'against')} {baseline}"
         if word == "equivalent":
-            text += f" (within {figures.tolerance(verdict.equivalent)})"
-        parts.append(f"{text} {_where(word, members, effects, verdict)}")
+            text += f" (within {figures.tolerance(whole.verdict.equivalent)})"
+        parts.append(f"{text} {_where(word, members, effects, whole)}")
     moved = [sum(belongs(it) for it in effects) for _, belongs in _KINDS[:2]]
     mean = geometric_mean(effects)
     # One number for cases that went both ways, or of which one moved, would mislead.
@@ -94,7 +115,7 @@ def _is_open(it: Effect) -> bool:
     return it.verdict == "inconclusive"
 
 
-def _open(tested: Sequence[Group], verdict: Verdict) -> list[str]:
+def _open(tested: Sequence[Group], whole: _Whole) -> list[str]:
     """All that is undecided in one clause, if anything is; it stands behind what is known."""
     found = [it for group in tested for it in group.tested if _is_open(it)]
     if not found:
@@ -102,14 +123,14 @@ def _open(tested: Sequence[Group], verdict: Verdict) -> list[str]:
     settled = _settled(found)
     if len(found) == 1:
         who = f"{plain.short(found[0].variant)} in " if len(tested) > 1 else ""
-        return [f"{who}{_case(found[0], verdict)} is undecided{settled}"]
+        return [f"{who}{_case(found[0], whole)} is undecided{settled}"]
     number = sum(len(group.tested) for group in tested)
-    whole = [plain.short(group.variant) for group in tested if all(map(_is_open, group.tested))]
-    among = f", among them all of {_list(_short(whole))}" if whole else ""
+    entire = [plain.short(group.variant) for group in tested if all(map(_is_open, group.tested))]
+    among = f", among them all of {_list(_short(entire))}" if entire else ""
     return [f"{len(found)} of {number} effects are undecided{among}{settled}"]
 
 
-def _all_open(tested: Sequence[Group], baseline: str, verdict: Verdict) -> list[str]:
+def _all_open(tested: Sequence[Group], baseline: str, whole: _Whole) -> list[str]:
     """The same where nothing else is known."""
     found = [it for group in tested for it in group.tested]
     if not found:
@@ -124,7 +145,7 @@ def _all_open(tested: Sequence[Group], baseline: str, verdict: Verdict) -> list[
         few = f"{figures.count(blocks, 'block')} {'is' if blocks == 1 else 'are'} too few"
         return [f"{said}: {few}{least}"]
     cases = list({(it.suite, it.case): it for it in found}.values())
-    return [f"{said} {_place(cases, cases, verdict)}{_settled(found)}"]
+    return [f"{said} {_place(cases, cases, whole)}{_settled(found)}"]
 
 
 def _settled(found: Sequence[Effect]) -> str:
@@ -135,24 +156,22 @@ def _settled(found: Sequence[Effect]) -> str:
     return f" (about {max(needed)} blocks would settle {what})"
 
 
-def _where(
-    word: str, members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdict
-) -> str:
-    place = _place(members, effects, verdict)
+def _where(word: str, members: Sequence[Effect], effects: Sequence[Effect], whole: _Whole) -> str:
+    place = _place(members, effects, whole)
     if word in ("faster", "slower"):
-        return _sizes(members, effects, verdict)
+        return _sizes(members, effects, whole)
     if word == "equivalent":
         tiny = [it for it in members if it.verdict in ("faster", "slower")]
         if len(members) == len(tiny) == 1:
             return f"{place} ({figures.effect(tiny[0].ratio)}: real, but too small to matter)"
         if tiny:
-            shown = [f"{_case(it, verdict)} {figures.effect(it.ratio)}" for it in tiny]
+            shown = [f"{_case(it, whole)} {figures.effect(it.ratio)}" for it in tiny]
             return f"{place} ({_list(_short(shown))}: real, but too small to matter)"
     return place
 
 
-def _place(members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdict) -> str:
-    names = [_case(it, verdict) for it in members]
+def _place(members: Sequence[Effect], effects: Sequence[Effect], whole: _Whole) -> str:
+    names = [_case(it, whole) for it in members]
     if len(members) == len(effects) == 2:
         return "in both cases"
     if len(members) == len(effects) > 1:
@@ -162,24 +181,24 @@ def _place(members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdic
     return f"in {len(members)} of {len(effects)} cases"
 
 
-def _sizes(members: Sequence[Effect], effects: Sequence[Effect], verdict: Verdict) -> str:
+def _sizes(members: Sequence[Effect], effects: Sequence[Effect], whole: _Whole) -> str:
     ordered = sorted(members, key=_distance)
     inside = [it for it in members if it.inside_noise_floor]
     floor = ""
     if inside:
-        which = "" if len(inside) == len(members) else f"{_list(_short(_cases(inside, verdict)))} "
+        which = "" if len(inside) == len(members) else f"{_list(_short(_cases(inside, whole)))} "
         floor = f" ({which}inside the noise floor)"
     if len(members) == 1:
         (it,) = members
-        return f"in {_case(it, verdict)} {_by(it)}{_interval(it, verdict)}{floor}"
+        return f"in {_case(it, whole)} {_by(it)}{_interval(it, whole)}{floor}"
     if len(members) <= _SHOWN_CASES and len(members) < len(effects):
-        shown = [f"{_case(it, verdict)} {_by(it)}" for it in reversed(ordered)]
+        shown = [f"{_case(it, whole)} {_by(it)}" for it in reversed(ordered)]
         return f"in {_list(shown)}{floor}"
     low, high = ordered[0], ordered[-1]
-    place, most = _place(members, effects, verdict), _case(high, verdict)
+    place, most = _place(members, effects, whole), _case(high, whole)
     if len({(it.better, it.unit if it.better == "lower" else "") for it in members}) > 1:
         return f"{place}, most in {most} {_by(high)}{floor}"
-    least, tail = _case(low, verdict), _tail(high)
+    least, tail = _case(low, whole), _tail(high)
     by = "with" if tail else "by"
     return (
         f"{place}, {by} {figures.size(low.ratio)} ({least}) to "
@@ -205,21 +224,20 @@ def _tail(it: Effect) -> str:
     return f" {'fewer' if it.ratio < 1.0 else 'more'} {plain.short(it.unit)}"
 
 
-def _interval(it: Effect, verdict: Verdict) -> str:
+def _interval(it: Effect, whole: _Whole) -> str:
     """Only in the answer about a single variant: with several it would bury the answer."""
-    alone = len({each.variant for each in verdict.effects} - {verdict.copy_of_baseline}) == 1
-    if it.ci is None or it.exact or not alone or it.ci[1] >= 2.0:
+    if it.ci is None or it.exact or not whole.is_of_one or it.ci[1] >= 2.0:
         return ""
     low, high = sorted(abs(end - 1.0) for end in it.ci)
     span = f"{figures.percent(low, signed=False)[:-2]} to {figures.percent(high, signed=False)}"
-    return f" ({100 * verdict.confidence:g} % interval {span})"
+    return f" ({100 * whole.verdict.confidence:g} % interval {span})"
 
 
 def _distance(it: Effect) -> float:
     return abs(it.ratio - 1.0) if it.ratio is not None else 0.0
 
 
-def _overview(tested: Sequence[Group], baseline: str, verdict: Verdict) -> str:
+def _overview(tested: Sequence[Group], baseline: str, whole: _Whole) -> str:
     parts: list[str] = []
     rest = list(tested)
     for word, belongs in _KINDS[:2]:
@@ -233,7 +251,7 @@ def _overview(tested: Sequence[Group], baseline: str, verdict: Verdict) -> str:
             found.sort(key=lambda item: -item[0])
             shown = [plain.short(group.variant) for _, group, _ in found]
             most = found[0][2]
-            size = f"in {_case(most, verdict)} {_by(most)}"
+            size = f"in {_case(most, whole)} {_by(most)}"
             if len(found) == 1:
                 only = "most " if len(found[0][1].tested) > 1 else ""
                 parts.append(f"1 is {word} ({shown[0]}, {only}{size})")
@@ -246,7 +264,7 @@ def _overview(tested: Sequence[Group], baseline: str, verdict: Verdict) -> str:
     same = [group for group in rest if all(_KINDS[2][1](it) for it in group.tested)]
     if same:
         shown = [plain.short(group.variant) for group in same]
-        band = figures.tolerance(verdict.equivalent)
+        band = figures.tolerance(whole.verdict.equivalent)
         parts.append(
             f"{len(same)} {'is' if len(same) == 1 else 'are'} equivalent everywhere within {band} "
             f"({'; '.join(_short(shown))})"
@@ -270,13 +288,15 @@ def _against_itself(group: Group, baseline: str) -> str:
     return f"{baseline} against its own copy shows no difference but noise{size}"
 
 
-def _caveats(verdict: Verdict) -> list[str]:
-    found = _machines(verdict)
-    moved = [it for it in moved_controls(verdict) if it.variant != verdict.copy_of_baseline]
+def _caveats(whole: _Whole) -> list[str]:
+    found = _machines(whole)
+    moved = [
+        it for it in moved_controls(whole.verdict) if it.variant != whole.verdict.copy_of_baseline
+    ]
     if not moved:
         return found
     shown = [
-        f"{_case(it, verdict)} {figures.effect(it.ratio)} with {plain.short(it.variant)}"
+        f"{_case(it, whole)} {figures.effect(it.ratio)} with {plain.short(it.variant)}"
         for it in sorted(moved, key=_distance, reverse=True)
     ]
     return [
@@ -286,18 +306,18 @@ def _caveats(verdict: Verdict) -> list[str]:
     ]
 
 
-def _machines(verdict: Verdict) -> list[str]:
+def _machines(whole: _Whole) -> list[str]:
     """Effects that are not the same on all machines, with the machines at both ends."""
-    differ = [it for it in verdict.effects if it.strata is not None and it.strata.differs]
+    differ = [it for it in whole.verdict.effects if it.strata is not None and it.strata.differs]
     if not differ:
         return []
     most = max(differ, key=lambda it: strata.span(it)[2])
     low, high, _ = strata.span(most)
-    several = len({it.variant for it in verdict.effects}) > 1
+    several = len({it.variant for it in whole.verdict.effects}) > 1
     who = f" of {plain.short(most.variant)}" if several else ""
     rest = f", as do {figures.count(len(differ) - 1, 'more effect')}" if len(differ) > 1 else ""
     return [
-        f"{_case(most, verdict)}{who} differs by machine ({figures.effect(low.ratio or 1.0)} on "
+        f"{_case(most, whole)}{who} differs by machine ({figures.effect(low.ratio or 1.0)} on "
         f"{plain.short(low.stratum)}, {figures.effect(high.ratio or 1.0)} on "
         f"{plain.short(high.stratum)}){rest}"
     ]
@@ -312,15 +332,14 @@ def _boots(verdict: Verdict, shown: Collection[str]) -> list[str]:
     return [f"{boots} of each" if low == high else f"{low} to {boots} of each"]
 
 
-def _case(it: Effect, verdict: Verdict) -> str:
+def _case(it: Effect, whole: _Whole) -> str:
     """The case's name; with its suite where another suite has the same."""
-    suites = Counter(case for _, case in {(each.suite, each.case) for each in verdict.effects})
     case = plain.short(it.case)
-    return f"{plain.short(it.suite)}/{case}" if suites[it.case] > 1 else case
+    return f"{plain.short(it.suite)}/{case}" if whole.suites[it.case] > 1 else case
 
 
-def _cases(effects: Sequence[Effect], verdict: Verdict) -> list[str]:
-    return [_case(it, verdict) for it in effects]
+def _cases(effects: Sequence[Effect], whole: _Whole) -> list[str]:
+    return [_case(it, whole) for it in effects]
 
 
 def _reason(text: str) -> str:
