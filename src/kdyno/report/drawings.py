@@ -55,14 +55,15 @@ def effects_drawing(evidence: Evidence) -> Drawing | None:
 
 
 def boots_drawing(evidence: Evidence) -> Drawing | None:
-    panels = [
-        boots.boots_chart(evidence, case, variant, _PAIR_PX)
+    found = [
+        (case, variant)
         for case in evidence.cases
         for variant in evidence.variants
         if (variant != evidence.verdict.baseline or len(evidence.variants) == 1)
         and (case.suite, case.case, variant) in evidence.points
     ]
-    return _pairs(evidence, panels, "Every boot as a point in time order.")
+    panels = [boots.boots_chart(evidence, *each, _PAIR_PX) for each in found[:_MOST_PANELS]]
+    return _pairs(evidence, panels, len(found), "Every boot as a point in time order.")
 
 
 def spread_drawing(evidence: Evidence) -> Drawing | None:
@@ -83,15 +84,15 @@ def rounds_drawing(evidence: Evidence) -> Drawing | None:
 
 def factors_drawing(evidence: Evidence) -> Drawing | None:
     found = list(interaction.interaction_charts(evidence.verdict))
-    panels = [{**each.chart(_PAIR_PX + 90), "title": each.title} for each in found]
-    return _pairs(evidence, panels, " ".join(each.text for each in found))
+    panels = [{**each.chart(_PAIR_PX + 90), "title": each.title} for each in found[:_MOST_PANELS]]
+    return _pairs(evidence, panels, len(found), " ".join(each.text for each in found))
 
 
 def load_drawing(evidence: Evidence) -> Drawing | None:
     found = load.loads(evidence)
     top = load.highest(found)
-    panels = [load.load_chart(each, _PAIR_PX, each.title, top) for each in found]
-    return _pairs(evidence, panels, " ".join(each.text for each in found))
+    panels = [load.load_chart(each, _PAIR_PX, each.title, top) for each in found[:_MOST_PANELS]]
+    return _pairs(evidence, panels, len(found), " ".join(each.text for each in found))
 
 
 CHARTS: dict[str, Callable[[Evidence], Drawing | None]] = {
@@ -142,13 +143,14 @@ def standalone(chart: str, evidence: Evidence) -> str:
     return resolved(f"{head}>{ground}{rest}")
 
 
-def _pairs(evidence: Evidence, panels: list[Spec], text: str) -> Drawing | None:
+def _pairs(evidence: Evidence, panels: list[Spec], number: int, text: str) -> Drawing | None:
+    """The first of ``number`` panels."""
     if not panels:
         return None
-    left = len(panels) - _MOST_PANELS
+    left = number - _MOST_PANELS
     more = f" The first {_MOST_PANELS}; {left} more are in the HTML report." if left > 0 else ""
     heading = _heading(evidence.verdict, more)
-    return Drawing(grid(panels[:_MOST_PANELS], 2, heading), text + more)
+    return Drawing(grid(panels, 2, heading), text + more)
 
 
 def _heading(verdict: Verdict, more: str = "") -> Spec:

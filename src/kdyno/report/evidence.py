@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from kdyno.errors import ToolError
+from kdyno.report.groups import shown
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Damaged, Run
@@ -96,6 +97,25 @@ class Evidence:
                     control=it.control,
                 )
         return tuple(known.values())
+
+    def cut(self) -> Evidence:
+        """Of far too many effects what people are shown: the first, and the cases of these.
+
+        The verdict's remarks say so. Itself where there are not that many.
+        """
+        verdict = shown(self.verdict)
+        if verdict is self.verdict:
+            return self
+        rows = {(it.suite, it.case, it.variant) for it in verdict.effects}
+        named = {(suite, case) for suite, case, _ in rows}
+        named |= {(it.suite, it.case) for it in verdict.values}
+        rows |= {(suite, case, verdict.baseline) for suite, case in named}
+        manifest = self.manifest
+        if manifest is not None:
+            kept = tuple(it for it in manifest.cases if (it.suite, it.case) in named)
+            manifest = manifest.model_copy(update={"cases": kept})
+        points = {key: found for key, found in self.points.items() if key in rows}
+        return replace(self, verdict=verdict, manifest=manifest, points=points)
 
 
 def gather(run: Run, verdict: Verdict) -> Evidence:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -16,7 +15,6 @@ from kdyno import __version__
 from kdyno.report import plain
 from kdyno.report.charts.palette import css_rules
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import shown
 from kdyno.report.html import sections
 from kdyno.report.html.data import page_data
 from kdyno.report.html.head import head
@@ -31,7 +29,7 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
     """
     parts = []
     links = [tag("a", "← All runs", href=home)] if home else []
-    rows = replace(evidence, verdict=shown(evidence.verdict))
+    rows = evidence.cut()
     for module in sections.modules():
         if light and getattr(module, "SLOW", False):
             continue
@@ -49,7 +47,7 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
         body=body,
         skip=("verdicts", "To the verdicts"),
         scripts=file_text("tip.js") + file_text("page.js") + file_text("flame.js"),
-        data=data(page_data(evidence), "run-data"),
+        data=data(page_data(rows), "run-data"),
     )
 
 

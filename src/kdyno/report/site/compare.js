@@ -4,6 +4,7 @@
 
 const site = JSON.parse(document.getElementById("site-data").textContent);
 const memoryTolerance = 0.02;
+const mostShown = 2000;
 const minus = "\u2212";
 
 const chosenRun = (side) => site.runs[document.getElementById(`run-${side}`).selectedIndex];
@@ -103,14 +104,17 @@ const shown = () => {
   refused.hidden = !why;
   refused.textContent = why;
   result.hidden = Boolean(why);
-  body.replaceChildren(...(why ? [] : alike.map((at) => row(at, sa.get(at), sb.get(at)))));
+  body.replaceChildren(...(why ? [] : alike.slice(0, mostShown).map((at) => row(at, sa.get(at), sb.get(at)))));
   for (const head of document.querySelectorAll("#compare-table [aria-sort]")) head.removeAttribute("aria-sort");
   const said = [];
   if (!why) {
     said.push("Measured one after the other: drift between the runs is in these figures. A verdict needs one run of both kernels, or three alternating runs of each.");
     if (a.kernels[va][1] && a.kernels[va][1] === b.kernels[vb][1])
       said.push("Both are one and the same kernel: what differs is the machine or the time.");
-    const left = new Set([...sa.keys(), ...sb.keys()].filter((at) => !alike.includes(at)));
+    if (alike.length > mostShown)
+      said.push(`These are the first ${mostShown} of ${alike.length} cases; kdyno compare A B -f csv has all.`);
+    const both = new Set(alike);
+    const left = new Set([...sa.keys(), ...sb.keys()].filter((at) => !both.has(at)));
     if (left.size) {
       const names = [...left].slice(0, 6).map((at) => site.cases[at].slice(0, 2).join("/"));
       said.push(`Compared are the common cases only; left out: ${names.join(", ")}${left.size > 6 ? ` and ${left.size - 6} more` : ""}.`);

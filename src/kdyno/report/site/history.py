@@ -8,6 +8,7 @@ from typing import Any
 
 from kdyno.report import figures, plain
 from kdyno.report.charts import history as chart
+from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import FILTER_FROM_ROWS, badge, filters, table
 from kdyno.report.show.markup import Content, Html, short, tag
@@ -33,7 +34,8 @@ def overview(found: Sequence[Series], live: bool = False) -> str:
     """The table of all series, each with the way to its chart."""
     content: list[Content] = [_explained()]
     if found:
-        content.append(table(_grid(found)))
+        listed = [it for of in _by_experiment(found) for it in _shown(of)]
+        content += [_cut_short(len(found), len(listed)), table(_grid(listed))]
     else:
         content.append(tag("p", "No run has scores yet."))
     changes = sum(len(it.changes) for it in found)
@@ -44,7 +46,8 @@ def overview(found: Sequence[Series], live: bool = False) -> str:
 
 def history_page(found: Sequence[Series], live: bool = False) -> str:
     """The charts of one experiment's series."""
-    experiment = plain.name(found[0].experiment)
+    experiment, all_ = plain.name(found[0].experiment), len(found)
+    found = _shown(found)
     panels = [_panel(it, number) for number, it in enumerate(found)]
     choices: dict[str, list[str]] = {
         "variant": list(dict.fromkeys(plain.short(it.variant) for it in found)),
@@ -64,13 +67,42 @@ def history_page(found: Sequence[Series], live: bool = False) -> str:
     return shell(
         f"History of {experiment}",
         "history.html",
-        [_explained(), legend, controls, tag("div", panels, id="panels", class_="panels wide")],
+        [
+            _explained(),
+            _cut_short(all_, len(found)),
+            legend,
+            controls,
+            tag("div", panels, id="panels", class_="panels wide"),
+        ],
         intro=tag("p", tag("a", "All experiments", href="../history.html"), class_="facts"),
         scripts=["history.js"],
         values=_data(found),
         up="../",
         live=live,
     )
+
+
+def _by_experiment(found: Sequence[Series]) -> list[list[Series]]:
+    of: dict[str, list[Series]] = {}
+    for it in found:
+        of.setdefault(it.experiment, []).append(it)
+    return list(of.values())
+
+
+def _shown(found: Sequence[Series]) -> Sequence[Series]:
+    """The series of one experiment that people are shown: where they are too many, first of all
+    those that changed, in the order that they had."""
+    if len(found) <= MOST_SHOWN:
+        return found
+    kept = sorted(range(len(found)), key=lambda at: not found[at].changes)[:MOST_SHOWN]
+    return [found[at] for at in sorted(kept)]
+
+
+def _cut_short(number: int, shown: int) -> Html | None:
+    if shown == number:
+        return None
+    said = f"These are {shown} of {number} series: of an experiment the first {MOST_SHOWN}, "
+    return tag("p", said, "those that changed before the others.", class_="facts")
 
 
 def _explained() -> Html:

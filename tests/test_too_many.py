@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Far more cases than anybody reads: pages show the first and say so, files for programs have all,
+and the work grows no faster than their number."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from command_line import Kdyno, effect, kdyno, stored, verdict
+from site_runs import at_once, small
+
+from kdyno.report.evidence import gather
+from kdyno.report.exporters import exporters
+from kdyno.report.html.page import page
+from kdyno.report.site.build import build_site
+from kdyno.report.terminal import show
+from kdyno.store.manifest import CaseInfo
+from kdyno.store.run import Run
+from kdyno.store.verdict import CaseValue, Verdict
+
+__all__ = ["kdyno"]
+
+MOST, NUMBER = 6, 9
+TOLD = f"first {MOST} of {NUMBER} effects"
+LAST = f"case-{NUMBER - 1:05d}"
+
+
+def cases(number: int) -> list[CaseInfo]:
+    names = (f"case-{at:05d}" for at in range(number))
+    return [CaseInfo(suite="many", case=it, unit="loops/s", better="higher") for it in names]
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once(monkeypatch)
+    monkeypatch.setattr("kdyno.report.groups.MOST_SHOWN", MOST)
+    monkeypatch.setattr("kdyno.report.site.history.MOST_SHOWN", MOST)
+
+
+@pytest.fixture
+def run(few: None, tmp_path: Path) -> Run:
+    return small(tmp_path / "runs", cases=cases(NUMBER), blocks=4)
+
+
+@pytest.mark.parametrize("words", [(), ("-f", "markdown"), ("-f", "html")], ids=str)
+def test_people_are_shown_the_first_and_told_so(
+    kdyno: Kdyno, run: Run, words: tuple[str, ...]
+) -> None:
+    said = kdyno("report", run.name, *words)
+    assert (said.status, said.err) == (0, "")
+    assert TOLD in " ".join(said.out.split())
+    assert "case-00005" in said.out and LAST not in said.out
+
+
+def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
+    found = run.verdict()
+    assert found is not None
+    evidence = gather(run, found)
+    for light in (False, True):
+        text = page(evidence, light=light)
+        assert TOLD in text and LAST not in text
+        assert text.count('class="panel"') == MOST
+    cut = evidence.cut()
+    assert [it.case for it in cut.cases] == [f"case-{at:05d}" for at in range(MOST)]
+    assert len(cut.points) == 2 * MOST
+    assert evidence.cut() is not evidence and cut.cut() is not evidence
+
+
+def test_what_is_not_too_much_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once(monkeypatch)
+    run = small(tmp_path, cases=cases(2), blocks=2)
+    found = run.verdict()
+    assert found is not None
+    evidence = gather(run, found)
+    assert evidence.cut() is evidence
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "junit", "benchstat", "googlebench",
+                                    "hyperfine"])  # fmt: skip
+def test_a_program_gets_all(kdyno: Kdyno, run: Run, format: str) -> None:
+    said = kdyno("report", run.name, "-f", format)
+    assert said.status == 0
+    assert all(f"{at:05d}" in said.out for at in range(NUMBER))
+    if format == "junit":
+        suites = ElementTree.parse(io.StringIO(said.out)).getroot()
+        assert len(list(suites.iter("testcase"))) == NUMBER
+    elif format == "json":
+        assert len(json.loads(said.out)["effects"]) == NUMBER
+
+
+def test_parquet_has_all(kdyno: Kdyno, run: Run, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    file = tmp_path / "x.parquet"
+    assert kdyno("report", run.name, "-o", file).status == 0
+    assert len(set(pyarrow.parquet.read_table(file)["case"].to_pylist())) == NUMBER
+
+
+def test_a_comparison_is_shown_like_a_run(kdyno: Kdyno, run: Run, few: None) -> None:
+    other = small(run.path.parent, 1, cases=cases(NUMBER), blocks=4)
+    said = kdyno("compare", run.name, other.name)
+    assert said.status == 0 and TOLD in " ".join(said.out.split())
+    assert LAST not in said.out
+    said = kdyno("compare", run.name, other.name, "-f", "csv")
+    assert said.out.count(LAST) == 1
+
+
+def test_figures_that_compare_nothing(kdyno: Kdyno, few: None, tmp_path: Path) -> None:
+    given = {"unit": "loops/s", "better": "higher", "value": 1.0, "repetitions": 9}
+    values = [CaseValue(suite="many", case=it.case, **given) for it in cases(NUMBER)]
+    run = stored(tmp_path / "runs", verdict(values=values, boots={"stock": 1}))
+    for words in ((), ("-f", "markdown"), ("-f", "html")):
+        said = kdyno("report", run.name, *words)
+        assert said.status == 0 and TOLD in " ".join(said.out.split()), words
+        assert LAST not in said.out
+
+
+def test_a_site_shows_the_first_series_and_those_that_changed(
+    few: None, run: Run, tmp_path: Path
+) -> None:
+    runs = run.path.parent
+    for day in range(1, 3):
+        small(runs, day, cases=cases(NUMBER), blocks=4)
+    # An experiment that is not too large stays whole beside it.
+    small(runs, 9, cases=cases(1), blocks=4, experiment="other")
+    built = build_site(runs, tmp_path / "site")
+    assert set(built.pages) >= {"index.html", "compare.html", "history.html"}
+    number = 3 * NUMBER  # the scores of two variants and their effect
+    told = f"These are {MOST} of {number} series"
+    history = (tmp_path / "site" / "history" / "nightly.html").read_text()
+    assert told in history and history.count('class="panel"') == MOST
+    assert len(json.loads(history.split('id="site-data">')[1].split("<")[0])["series"]) == MOST
+    overview = (tmp_path / "site" / "history.html").read_text()
+    assert f"These are {MOST + 3} of {number + 3} series" in overview
+    assert f"{number + 3} series, 0 changes" in overview
+    # Every row leads to a chart that is there.
+    rows = [part.split('"')[0] for part in overview.split('href="history/')[1:]]
+    assert len(rows) == MOST + 3
+    for row in rows:
+        name, _, id_ = row.partition("#")
+        assert f'id="{id_}"' in (tmp_path / "site" / "history" / name).read_text()
+    other = (tmp_path / "site" / "history" / "other.html").read_text()
+    assert "These are" not in other
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """Lines of kdyno's own code that are run by it; a loop's line counts each time."""
+    count = 0
+    kdyno_ = str(Path(exporters.__code__.co_filename).parents[1])
+
+    def inside(_frame: FrameType, event: str, _arg: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return inside
+
+    def called(frame: FrameType, _event: str, _arg: Any) -> Any:
+        return inside if frame.f_code.co_filename.startswith(kdyno_) else None
+
+    before = sys.gettrace()
+    sys.settrace(called)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def many(number: int) -> Verdict:
+    words = (("faster", 1.05), ("slower", 0.95), ("equivalent", 1.0), ("inconclusive", 1.0))
+    effects = [effect(f"case-{at:05d}", *words[at % 4]) for at in range(number)]
+    return verdict(*effects)
+
+
+def shown(found: Verdict) -> object:
+    return show(found, io.StringIO())
+
+
+PICTURES = ("png", "svg", "speedscope")
+"""Of the same drawings as the page, or of no effects at all."""
+FORMATS: dict[str, Callable[[Verdict], object]] = {
+    "table": shown,
+    **{name: it.export for name, it in exporters().items() if name not in PICTURES},
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_work_grows_with_the_number_of_effects(few: None, format: str) -> None:
+    work = FORMATS[format]
+    work(many(MOST + 1))  # what is done once only is done
+    step = 100
+    counts = [lines_run(lambda n=n: work(many(n * step))) for n in (1, 2, 3)]
+    # One line for each pair of effects would make this 20,000.
+    bend = counts[2] - 2 * counts[1] + counts[0]
+    assert abs(bend) < 1000, counts
