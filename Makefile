@@ -64,7 +64,7 @@ test: forget-skips setup-tests check
 # A cluster and a database server, each started in a folder of its own and ended again.
 fleet-test: setup-tests
 	@$(BIN)/python -m pytest --complete tests/test_fleet*.py tests/test_slurm.py tests/uml/test_on_slurm.py \
-		tests/test_machines.py tests/test_shared_store.py tests/test_store_schema.py tests/test_store_server.py
+		tests/test_two_machines.py tests/test_machines.py tests/test_shared_store.py tests/test_store_*.py
 
 .PHONY: forget-skips fleet-test
 forget-skips:

@@ -23,6 +23,7 @@ PACKAGES: Mapping[str, str] = {
     "apache2": "apache2-bin",
     "bc": "bc",
     "benchstat": "",
+    "bindfs": "bindfs",
     "bison": "bison",
     "bzip2": "bzip2",
     "chromium": "chromium-headless-shell",
@@ -48,6 +49,7 @@ PACKAGES: Mapping[str, str] = {
     "slurmctld": "slurm-wlm",
     "slurmd": "slurm-wlm",
     "taskset": "util-linux",
+    "unshare": "util-linux",
     "Xvfb": "xvfb",
     "zstd": "zstd",
 }

@@ -145,9 +145,10 @@ def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
         (outer / "in").mkdir()
         yield outer / "in"
     finally:
-        _remove(outer)
+        _empty(outer)
         if lock is not None:
             os.close(lock)
+        _remove(outer)
 
 
 def sweep(parent: Path) -> None:
@@ -162,10 +163,13 @@ def sweep(parent: Path) -> None:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 words = os.read(descriptor, 64).decode("ascii", "replace").split()
-                if is_left(outer / _HELD, words[1] if len(words) > 1 else here()):
-                    _remove(outer)
+                left = is_left(outer / _HELD, words[1] if len(words) > 1 else here())
+                if left:
+                    _empty(outer)
             finally:
                 os.close(descriptor)
+            if left:
+                _remove(outer)
 
 
 @contextmanager
@@ -230,9 +234,14 @@ def _settle(parent: Path) -> None:
             os.close(descriptor)
 
 
-def _remove(outer: Path) -> None:
+def _empty(outer: Path) -> None:
     """The content first: while any of it is there, the lock's file tells whose it is."""
     shutil.rmtree(outer / "in", ignore_errors=True)
+
+
+def _remove(outer: Path) -> None:
+    """Without its lock open: on NFS an open file that is removed stays under another name until it
+    is closed, and its folder with it."""
     shutil.rmtree(outer, ignore_errors=True)
 
 

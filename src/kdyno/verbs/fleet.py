@@ -88,6 +88,7 @@ def _through(
             stopped = _measured(union, place, record, asked, listener)
         except BaseException as problem:
             if not union.blocks:  # as of every run that never began
+                writer.close()  # NFS keeps the folder of a file that is open
                 shutil.rmtree(run.path, ignore_errors=True)
                 place.remove()
             else:

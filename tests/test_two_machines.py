@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Two machines with a folder between them on which no lock of one is seen by the other.
+
+Each is a process with a host name and mounts of its own, which sees the folder through a file
+system of its own (bindfs, by FUSE). Locks end at such a mount as they do on NFS with ``nolock``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import needed
+import pytest
+from test_kernels_faults import CHILD
+from toy_kernel import Toy
+
+from kdyno import sandbox
+from kdyno.doctor.node import LOCK, TOKEN
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("gcc", "sandbox")]
+LIMIT_S = 120
+# Neither compiles before both have come as far: whoever waited for the other's lock never would.
+GATE = """\
+$(objects): | gate
+gate:
+	@mktemp $$CCACHE_DIR/arrived.XXXXXX >/dev/null; turns=0; \\
+	while [ $$(ls $$CCACHE_DIR | grep -c ^arrived) -lt 2 ]; do \\
+		turns=$$((turns + 1)); [ $$turns -lt 600 ] || exit 1; sleep 0.1; \\
+	done
+.PHONY: gate
+"""
+MACHINE = """\
+hostname "$1"
+bindfs "$2" "$3"
+shift 3
+"$@"
+"""
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    """Where each machine sees the folder ``real``."""
+    needed.need("bindfs", "unshare")
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("mounting takes root and /dev/fuse")
+    tmp_path.chmod(0o755)
+    (tmp_path / "seen").mkdir()
+    return tmp_path / "seen"
+
+
+def machine(name: str, seen: Path, *program: str) -> subprocess.Popen[str]:
+    """Nothing that it mounts or starts outlives it."""
+    own = ["unshare", "--mount", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    words = ["sh", "-ec", MACHINE, name, name, str(seen.parent / "real"), str(seen), *program]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*own, *words], text=True, **pipes)  # type: ignore[call-overload]
+
+
+def builder(name: str, seen: Path, toy: Toy) -> subprocess.Popen[str]:
+    tree = seen / toy.tree.path.relative_to(toy.folder)
+    here = str(Path(__file__).parent)
+    words = [here, str(seen / "cache"), str(tree), str(sandbox.unusable() is None)]
+    return machine(name, seen, sys.executable, "-c", CHILD, *words)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    out, problem = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, out + problem
+    return out
+
+
+def test_the_doctor_sees_that_no_lock_of_one_is_seen_by_the_other(
+    seen: Path, tmp_path: Path
+) -> None:
+    """What the tests below need of these mounts."""
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / TOKEN).write_text("sesame")
+    with (real / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        words = (sys.executable, "-m", "kdyno.doctor.node", str(seen), str(seen / "answer"))
+        said(machine("n1", seen, *words))
+    node = json.loads((real / "answer").read_text())
+    assert (node["node"], node["token"]) == ("n1", "sesame")
+    assert (node["locks"], node["writes"]) == (False, True)
+
+
+def test_two_machines_that_build_one_image_at_once_leave_one_whole_image(
+    seen: Path, tmp_path: Path
+) -> None:
+    toy = Toy(tmp_path / "real", {"scripts/extra.mk": GATE})
+    (toy.cache / "ccache" / "signed").mkdir(parents=True)
+    both = [builder(name, seen, toy) for name in ("n1", "n2")]
+    first, second = map(said, both)
+    assert first.startswith("done") and second.startswith("done")  # each built
+    assert first.splitlines()[-1] == second.splitlines()[-1]  # and has the same
+    (folder,) = (it for it in (toy.cache / "images").iterdir() if not it.name.startswith("."))
+    done = subprocess.run([folder / "linux"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "limit 10, hz 100, sort 1, place /tmp/kdyno/src/lib/string.c"
+    assert sorted(it.name for it in folder.iterdir()) == [
+        *("build.json", "build.log", "config", "linux")
+    ]
+    assert len(list((toy.cache / "trunks").iterdir())) == 1
+    assert toy.leftovers() == []
+    third = said(builder("n3", seen, toy))
+    assert third == first.splitlines(keepends=True)[-1]  # found, not built
+
+
+SCRATCH = """
+import os, signal, sys
+from pathlib import Path
+from kdyno import whole
+with whole.scratch("made", Path(sys.argv[1])) as folder:
+    (folder / "file").write_text("x")
+    if sys.argv[2] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+print(*sorted(it.name for it in Path(sys.argv[1]).iterdir()))
+"""
+
+
+def test_nothing_stays_of_a_folder_that_is_removed_with_its_lock(
+    seen: Path, tmp_path: Path
+) -> None:
+    """As on NFS, an open file that is removed is there under another name until it is closed."""
+    (tmp_path / "real").mkdir()
+    asked = (sys.executable, "-c", SCRATCH, str(seen))
+    dead = machine("n1", seen, *asked, "die")
+    dead.communicate(timeout=LIMIT_S)
+    assert len(list((tmp_path / "real").iterdir())) == 1
+    assert said(machine("n1", seen, *asked, "live")) == "\n"
+    assert list((tmp_path / "real").iterdir()) == []
