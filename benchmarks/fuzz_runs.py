@@ -96,7 +96,7 @@ def one_change(rng: random.Random, top: Path) -> list[list[str]]:
     """Of one of a run's files, or of all of its kind."""
     kinds = _kinds(top)
     (kind,) = rng.choices(list(kinds), [weight for weight, _files in kinds.values()])
-    return _changes(rng, kinds[kind][1], top)
+    return change_in(rng, kinds[kind][1], top)
 
 
 def kind_of(file: Path, top: Path) -> str:
@@ -124,7 +124,7 @@ def _first(file: Path) -> bytes:
     return data.split(b"\n")[0] if file.suffix == ".jsonl" else data
 
 
-def _changes(rng: random.Random, files: Sequence[Path], top: Path) -> list[list[str]]:
+def change_in(rng: random.Random, files: Sequence[Path], top: Path) -> list[list[str]]:
     """One file changed, or in all of its kind the same place; or a name."""
     file = rng.choice(files)
     name, how = str(file.relative_to(top)), rng.random()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is fuzzed: experiment files, run folders, stores and results channels.
+"""What is fuzzed: experiment files, run folders, runs in jobs, stores, channels.
 
 A case is data: what is fed, whole. To make one needs chance; to play one does not, so that what
 was found once is tried again for ever. Playing raises for whatever kdyno must not do.
@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import Callable
 
+from benchmarks.fuzz_fleets import fleet, play_fleet
 from benchmarks.fuzz_oracles import Finding
 from benchmarks.fuzz_place import Case, Place, packed, unpacked
 from benchmarks.fuzz_runs import play_run, run
@@ -91,11 +92,13 @@ MAKE: dict[str, Callable[[random.Random, Place], Case]] = {
     "channel": channel,
     "run": run,
     "store": store,
+    "fleet": fleet,
 }
 PLAY: dict[str, Callable[[Case, Place], None]] = {
     "experiment": play_experiment,
     "channel": play_channel,
     "run": play_run,
     "store": play_store,
+    "fleet": play_fleet,
 }
 """Both by the kind of target."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -197,7 +199,35 @@ def test_nodes_that_measure_something_else(fleet: Fleet) -> None:
             fleet.controller(writer).run()
 
 
-def test_the_record_of_a_run(fleet: Fleet) -> None:
+def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
+    """Of a run that somebody changed; an odd text is no job's number."""
+    run = killed(fleet, 2.0, KeyboardInterrupt)
+    for name, said in (("0000-stock", "x/0/0000-stock"), ("0001-mine", "²/0/0001-mine")):
+        job = run.path / "boots" / name / "job.json"
+        job.write_text(json.dumps({**json.loads(job.read_text()), "shard": said}))
+    with write_run(run.path) as writer:
+        own = fleet.controller(writer, Place.of(run.path).read())
+        assert own.run() == "max_boots = 20 reached"
+    assert {it.job.shard for it in boots(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
+
+
+def test_what_jobs_leave_is_not_read_through_links(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text('{"node": "sesame", "status": 1, "why": "sesame"}')
+    for name in ("outcome", "log"):
+        (tmp_path / name).symlink_to(secret)
+    job = Job("1", tmp_path / "outcome", tmp_path / "log", "COMPLETED")
+    assert job.failure() == "job 1: it ended without a result" and job.node == ""
+    for name in ("outcome", "log"):
+        (tmp_path / name).unlink()
+        os.mkfifo(tmp_path / name)
+    assert job.failure() == "job 1: it ended without a result"
+    (tmp_path / "log").unlink()
+    (tmp_path / "log").write_bytes(b"x" * (100 << 20) + b"\nthe disk is full\n")
+    assert job.failure().endswith("\n  the disk is full")
+
+
+def test_the_record_of_a_run(fleet: Fleet, tmp_path: Path) -> None:
     with fleet.new() as writer:
         place = Place.of(writer.run.path)
     assert place.path == fleet.runs / ".fleet" / writer.run.name and not place.there()
@@ -205,8 +235,13 @@ def test_the_record_of_a_run(fleet: Fleet) -> None:
     record = Record(settings=Settings(), words=["a"], building=["b"], given=[given])
     place.write(record)
     assert place.read() == record
-    (place.path / "fleet.json").write_text("{}")
-    with pytest.raises(UsageError, match="settings"):
-        place.read()
+    for text, says in (("{}", "settings"), ("[" * 100_000, "cannot be read"), ("\0", "cannot be")):
+        (place.path / "fleet.json").write_text(text)
+        with pytest.raises(UsageError, match=says):
+            place.read()
+    (place.path / "fleet.json").unlink()
+    (place.path / "fleet.json").symlink_to(tmp_path / "elsewhere")
+    place.write(record)
+    assert place.read() == record and not (tmp_path / "elsewhere").exists()
     place.remove()
     assert not place.there() and open_run(writer.run.path).manifest().state == "running"

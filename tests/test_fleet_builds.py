@@ -106,6 +106,33 @@ def test_a_building_node_that_dies(tmp_path: Path) -> None:
         built(builder).run()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"{}",
+        b"[" * 100_000,
+        b'{"images": {"mine": {"digest": 1}}, "failed": {}}',
+        b'{"images": {"mine": {"digest": "2", "built": true}}, "failed": []}',
+        b'{"images": {"other": {"seconds": 3}}, "failed": {}}',
+        b'{"images": {"mine": {"seconds": 1e999}}, "failed": {}}',
+    ],
+)
+def test_an_answer_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    builder = Builder(tmp_path / "jobs", DIGESTS)
+    say = builder.say
+
+    def odd(what: str, file: Path) -> None:
+        say(what, file)
+        if what == "mine":
+            file.write_bytes(answer)
+
+    monkeypatch.setattr(builder, "say", odd)
+    with pytest.raises(ToolError, match=r"\.json: damaged: "):
+        built(builder).run()
+
+
 def test_settings(tmp_path: Path) -> None:
     file = tmp_path / "fleet.toml"
     assert settings("local", file).nodes == 2

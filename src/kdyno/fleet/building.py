@@ -7,21 +7,37 @@ same image get one job.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from kdyno.errors import ToolError
 from kdyno.fleet.engine import Commands, Job
+from kdyno.store.folder import Folder
+from kdyno.store.reading import Name, Seconds, Text, parse
+from kdyno.store.reading import Record as Answer
 
 _TRIES = 3
 """Jobs for one image that may be lost."""
 _LOOK_S = 0.2
+_LIMIT_BYTES = 16 << 20
+
+
+class _Image(Answer):
+    """Of `kdyno build`: what it plans has ``digest`` and ``built``, what it built ``seconds``."""
+
+    digest: str = ""
+    built: bool = False
+    seconds: Seconds = 0.0
+
+
+class _Said(Answer):
+    images: dict[Name, _Image]
+    failed: dict[Name, Text]
 
 
 class AnEngine(Protocol):
@@ -53,9 +69,8 @@ class Building:
         """All images. ToolError, with the node's words, where the baseline has none, and where
         jobs are lost again and again."""
         plan = self._asked({"plan": ["--dry-run"]})["plan"]
-        images: dict[str, dict[str, Any]] = plan["images"]
-        built = Built(failed=dict(plan["failed"]))
-        missing = {name: it["digest"] for name, it in images.items() if not it["built"]}
+        built = Built(failed=dict(plan.failed))
+        missing = {name: it.digest for name, it in plan.images.items() if not it.built}
         if self.baseline in missing:
             self._make([self.baseline], built)
         first = {it: name for name, it in reversed(missing.items()) if name != self.baseline}
@@ -65,25 +80,26 @@ class Building:
         for name, digest in missing.items():
             if (why := built.failed.get(first.get(digest, ""))) is not None:
                 built.failed[name] = why
-        built.names = [name for name in images if name not in built.failed]
+        built.names = [name for name in plan.images if name not in built.failed]
         return built
 
     def _make(self, names: Sequence[str], built: Built) -> None:
         found = self._asked({name: ["--variant", name] for name in names})
         for name in names:
-            if (why := found[name]["failed"].get(name)) is not None:
+            if (why := found[name].failed.get(name)) is not None:
                 built.failed[name] = why
                 self.told(why)
+            elif (image := found[name].images.get(name)) is not None:
+                self.told(f"{name}: built in {image.seconds:.0f} s")
             else:
-                seconds = found[name]["images"][name].get("seconds", 0)
-                self.told(f"{name}: built in {seconds:.0f} s")
+                raise ToolError(f"{self._file(name)}: damaged: nothing is said of {name}")
 
-    def _asked(self, wanted: dict[str, list[str]]) -> dict[str, Any]:
+    def _asked(self, wanted: dict[str, list[str]]) -> dict[str, _Said]:
         """What `kdyno build` says of each, by a job each; one that is lost is done again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in wanted:
             self._file(name).unlink(missing_ok=True)
-        found: dict[str, Any] = {}
+        found: dict[str, _Said] = {}
         tries = dict.fromkeys(wanted, 0)
         alive: dict[str, Job] = {}
         try:
@@ -116,9 +132,9 @@ class Building:
     def _file(self, name: str) -> Path:
         return self.folder / f"{sha256(name.encode()).hexdigest()[:16]}.json"
 
-    def _said(self, name: str) -> dict[str, Any] | None:
-        try:
-            found = json.loads(self._file(name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+    def _said(self, name: str) -> _Said | None:
+        file = self._file(name)
+        if not file.exists():
             return None
-        return found if isinstance(found, dict) else None
+        with Folder.open(file.parent) as folder:
+            return parse(_Said, folder.read(file.name, _LIMIT_BYTES), file)

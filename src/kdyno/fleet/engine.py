@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import whole
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.fleet.settings import Settings
+from kdyno.store.folder import Folder
 
 _WORDS = 2000
 """Of what a job that failed said last, characters."""
 _LINES = 10
+_LIMIT_BYTES = 1 << 20
 _LOOKS = 4
 _PATIENCE_S = 30.0
 _END_S = 5.0
@@ -79,8 +81,9 @@ class Job:
 
     def _said(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.outcome.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            with Folder.open(self.outcome.parent) as folder:
+                found = json.loads(folder.read(self.outcome.name, _LIMIT_BYTES))
+        except (KdynoError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -231,7 +234,9 @@ def _own(text: str) -> list[str]:
 
 
 def _last(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")[-_WORDS:]
-    except OSError:
-        return ""
+    """The end of a log; "" where there is none that can be read."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with suppress(OSError, ValueError), os.fdopen(os.open(path, flags), "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _WORDS))
+        return file.read(_WORDS).decode("utf-8", "replace")
+    return ""

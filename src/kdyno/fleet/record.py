@@ -14,14 +14,15 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.fleet.settings import Settings
 from kdyno.reading.checked import FromTool, check
+from kdyno.store.folder import Folder
 
 FOLDER = ".fleet"
 """Of a folder of runs."""
 _FILE = "fleet.json"
+_LIMIT_BYTES = 64 << 20
 
 
 class Given(FromTool):
@@ -71,22 +72,25 @@ class Place:
     def numbers(self) -> list[int]:
         """Of the shards that there are."""
         found = (self.path / "shards").glob("[0-9]*")
-        return sorted(int(it.name) for it in found if it.name.isdigit())
+        return sorted(int(it.name) for it in found if it.name.isascii() and it.name.isdigit())
 
     def there(self) -> bool:
         return (self.path / _FILE).is_file()
 
     def read(self) -> Record:
         file = self.path / _FILE
+        with Folder.open(self.path) as folder:
+            text = folder.read(_FILE, _LIMIT_BYTES)
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as problem:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as problem:
             raise UsageError(f"{file}: cannot be read: {problem}") from problem
         return check(Record, data, str(file))
 
     def write(self, record: Record) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        whole.write(self.path / _FILE, record.model_dump_json(indent=1).encode())
+        with Folder.open(self.path) as folder:
+            folder.write(_FILE, record.model_dump_json(indent=1).encode())
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)

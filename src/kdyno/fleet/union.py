@@ -77,11 +77,16 @@ class Union:
         self._saved = True
         for boot in writer.run.boots():
             if isinstance(boot, BootRecord):
-                number, _, rest = boot.job.shard.partition("/")
-                place, _, name = rest.partition("/")
-                self._taken.setdefault(int(number or -1), set()).add(name)
-                self._places[f"{number}/{place}"] = boot.block
+                self._known(boot)
                 self._count(boot)
+
+    def _known(self, boot: BootRecord) -> None:
+        """That it was taken up, if it says of which job."""
+        number, _, rest = boot.job.shard.partition("/")
+        place, _, name = rest.partition("/")
+        if number.isascii() and number.isdigit():
+            self._taken.setdefault(int(number), set()).add(name)
+            self._places[f"{number}/{place}"] = boot.block
 
     @property
     def run(self) -> Run:

@@ -191,7 +191,9 @@ class RunWriter:
 
         text = json.dumps(dict(facts), indent=1, ensure_ascii=False)
         with self._folder.make_folder(IMAGES) as images:
-            images.write(f"{plain_name(variant)}.json", text.encode() + b"\n")
+            # A text that somebody else wrote may hold half of a pair: escaped it is JSON, too.
+            data = text.encode("utf-8", "backslashreplace")
+            images.write(f"{plain_name(variant)}.json", data + b"\n")
 
     def save_file(self, name: str, data: bytes, folder: str = "") -> None:
         """Any other file: ``report.html``, or ``stock.txt`` in the folder ``profile``."""

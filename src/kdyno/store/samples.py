@@ -107,7 +107,7 @@ class Gathering:
                     logs = array(
                         "d", [log(done) - log(ns) for done, ns in sample.reps if done and ns]
                     )
-                    if len(logs) == len(sample.reps):
+                    if 0 < len(logs) == len(sample.reps):
                         found.rounds.setdefault(key, {}).setdefault(boot.block, logs)
                         found.turn_s[key] = statistics.median(ns for _, ns in sample.reps) / 1e9
                         if len(sample.cpu_ns) == len(logs):
