@@ -48,7 +48,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
     text = "part 0\nffff0004 12\n401000 3\n@1 12\n@2 3\npart 1\npart 2\nffff0100 7\n"
-    trace = read_trace(written(tmp_path, text + "node 1 0 4\nnode 2 1 a\nend\n"))
+    trace = read_trace(written(tmp_path, text + "node 1 0 4\nnode 2 1 a\nend\n"), 11)
     assert [part.addresses for part in trace.parts] == [
         {0xFFFF0004: 12, 0x401000: 3},
         {},
@@ -69,11 +69,14 @@ def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
         "part 0\nffff 9999999999999999999\nend\n",
         "part 0\n@5 1\nend\n",
         "part 0\nnode 2 1 4\nend\n",
+        "part 0\nnode 1 0 5\nend\n",
+        "part 0\nnode 1 0 4\nnode 2 1 4\nnode 1 2 4\n@1 1\nend\n",
+        "part 0\nnode 1 1 4\n@1 1\nend\n",
     ],
 )
 def test_what_is_not_whole_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ToolError, match="QEMU's counts are not"):
-        read_trace(written(tmp_path, text))
+        read_trace(written(tmp_path, text), 5)
 
 
 def test_functions_are_the_kernels_or_the_programs() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from kdyno.errors import ToolError
 from kdyno.store.of_variants import read_each
@@ -18,7 +18,8 @@ from kdyno.store.run import Run
 FOLDER = "counts"
 """Of a run: one file for each variant."""
 _CASES_MOST, _FUNCTIONS_MOST, _ADDRESSES_MOST, _CHAINS_MOST = 10_000, 50_000, 1 << 20, 1 << 18
-_DEEPEST = 512
+DEEPEST = 512
+"""Functions in a chain, at most."""
 
 _Address = Annotated[int, Field(ge=0, lt=1 << 64)]
 Where = Literal["kernel", "user"]
@@ -65,7 +66,7 @@ class _Function(Record):
 
 
 class _Chain(Record):
-    frames: Annotated[tuple[Count, ...], Field(min_length=1, max_length=_DEEPEST)]
+    frames: Annotated[tuple[Count, ...], Field(min_length=1, max_length=DEEPEST)]
     """Places in the list of functions."""
     count: Count
 
@@ -88,14 +89,20 @@ class _Counted(Record):
 
 
 def to_json(counted: Counted) -> bytes:
-    """Whole numbers, of all operations of a part."""
-    made = _Counted(
-        schema=1,
-        variant=counted.variant,
-        image=counted.image,
-        emulator=counted.emulator,
-        cases=tuple(map(_record, counted.cases)),
-    )
+    """Whole numbers, of all operations of a part. ToolError for what nobody could read again."""
+    try:
+        made = _Counted(
+            schema=1,
+            variant=counted.variant,
+            image=counted.image,
+            emulator=counted.emulator,
+            cases=tuple(map(_record, counted.cases)),
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise ToolError(
+            f"{counted.variant}: the counts make no sense: {first['loc'][0]}: {first['msg']}"
+        ) from None
     return made.model_dump_json(by_alias=True).encode() + b"\n"
 
 
@@ -130,7 +137,7 @@ def _record(case: CaseCounts) -> _Case:
         for name in names
     )
     chains = (
-        _Chain(frames=tuple(places[name] for name in chain[-_DEEPEST:]), count=whole(each))
+        _Chain(frames=tuple(places[name] for name in chain[-DEEPEST:]), count=whole(each))
         for chain, each in case.chains.items()
     )
     return _Case(

@@ -218,7 +218,9 @@ def _within(name: str, tree: Path) -> str:
     """The file's path in the tree: a build names it by wherever it was built."""
     parts = Path(name).parts
     for at in range(len(parts)):
-        if parts[at] != "/" and (tree / Path(*parts[at:])).is_file():
+        file = tree / Path(*parts[at:])
+        # A source may claim by #line to be any file of the host's.
+        if parts[at] != "/" and file.is_file() and file.resolve().is_relative_to(tree.resolve()):
             return str(Path(*parts[at:]))
     return Path(name).name
 

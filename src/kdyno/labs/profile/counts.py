@@ -24,7 +24,7 @@ from kdyno.measure.benches import bench_of, check_machine, tree_of
 from kdyno.measure.builder import check
 from kdyno.measure.counted_work import with_counted_work, with_fixed_work
 from kdyno.measure.execution import Options, built_of
-from kdyno.store.counts import CaseCounts, Chain, Counted, Function, Where
+from kdyno.store.counts import DEEPEST, CaseCounts, Chain, Counted, Function, Where
 from kdyno.store.manifest import Manifest
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.record import Sample
@@ -61,9 +61,9 @@ class Trace:
     """Node → (its parent, number of its function); 0 is the root."""
 
     def chain(self, node: int) -> tuple[int, ...]:
-        """Numbers of the functions down to the node, the outermost first."""
+        """Numbers of the functions down to the node, the outermost of the last few first."""
         found: list[int] = []
-        while node:
+        while node and len(found) < DEEPEST:
             node, function = self.tree[node]
             found.append(function)
         return tuple(reversed(found))
@@ -142,7 +142,7 @@ def _of_variant(bench: Bench, name: str) -> Counted:
         outcome = run_to_end(bench.machine.open(plan), bench.machine.clock)
         if outcome.host.status != "ok":
             raise ToolError(f"{name}: {outcome.host.reason}: {outcome.host.text}")
-        trace = read_trace(file)
+        trace = read_trace(file, len(table.names))
     at = 0
     cases = []
     for number, job in enumerate(bench.runnable):
@@ -233,8 +233,12 @@ def _each(counts: Mapping[Key, int], operations: int) -> dict[Key, float]:
     return {key: total / operations for key, total in counts.items()}
 
 
-def read_trace(file: Path) -> Trace:
-    """What the plugin wrote; ToolError where that is not whole."""
+def read_trace(file: Path, functions: int) -> Trace:
+    """What the plugin wrote; ToolError where that is not whole.
+
+    functions: how many the plugin was told of. It is part of a process that a kernel under test
+    runs in, so nothing is taken for granted.
+    """
     data = file.read_bytes() if file.is_file() else b""
     if len(data) > _LARGEST_BYTES or not data.endswith(b"end\n"):
         raise ToolError("QEMU's counts are not whole: its plugin did not come to its end")
@@ -246,10 +250,18 @@ def read_trace(file: Path) -> Trace:
         elif (match := _COUNT.fullmatch(line)) and parts:
             into = parts[-1].nodes if match[1] else parts[-1].addresses
             into[int(match[2], 16)] = int(match[3])
-        elif (match := _NODE.fullmatch(line)) and int(match[2], 16) in tree:
-            tree[int(match[1], 16)] = int(match[2], 16), int(match[3], 16)
+        elif match := _NODE.fullmatch(line):
+            node, above, function = (int(it, 16) for it in match.groups())
+            # Each below one that is there: so no way up is a circle.
+            if node in tree or above not in tree or function >= functions:
+                raise _unread(line)
+            tree[node] = above, function
         else:
-            raise ToolError(f"QEMU's counts are not to be read: {line[:60]!r}")
+            raise _unread(line)
     if unknown := {node for part in parts for node in part.nodes} - tree.keys():
         raise ToolError(f"QEMU's counts are not to be read: {len(unknown)} calls of nobody")
     return Trace(tuple(parts), tree)
+
+
+def _unread(line: bytes) -> ToolError:
+    return ToolError(f"QEMU's counts are not to be read: {line[:60]!r}")

@@ -21,10 +21,12 @@ from kdyno.errors import ToolError
 RATE_HZ = 999
 """Not 1000: a sampler in step with the kernel's tick would see the tick's work or never see it."""
 SOFTWARE = "cpu-clock"
-_SAMPLE = re.compile(r"^(?P<comm>\S.*?)\s+(?P<pid>-?\d+)(?:/-?\d+)?\s+(?P<weight>\d+):?\s*$")
-_FRAME = re.compile(r"^\s+(?P<ip>[0-9a-f]{1,16})\s+(?P<symbol>.*?)\s+\((?P<file>[^()]*|.*)\)\s*$")
+# Names in these lines are a guest's to choose: what is matched is short, the rest is cut off.
+_PID = re.compile(r"(?P<pid>-?\d{1,10})(?:/-?\d{1,10})?")
+_WEIGHT = re.compile(r"(?P<weight>\d{1,20}):?")
+_ADDRESS = re.compile(r"[0-9a-f]{1,16}")
 _MAPPING = re.compile(
-    r"PERF_RECORD_MMAP2? (?P<pid>\d+)/-?\d+: \[(?P<start>0x[0-9a-f]{1,16})"
+    r"PERF_RECORD_MMAP2? (?P<pid>\d{1,10})/-?\d+: \[(?P<start>0x[0-9a-f]{1,16})"
     r"\((?P<length>0x[0-9a-f]{1,16})\) @ (?P<offset>0x[0-9a-f]{1,16}|0) .*\]: \S+ (?P<file>.+)$"
 )
 _NUMBERS = ("start", "length", "offset")
@@ -139,11 +141,11 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Mapping]:
             found: Sample | Mapping = Mapping(
                 int(match["pid"]), start, length, offset, match["file"]
             )
-        elif match := _SAMPLE.match(line):
-            found = Sample(match["comm"], int(match["pid"]), int(match["weight"]), ())
+        elif sample := _sample(line):
+            found = sample
         else:
-            if weight and (match := _FRAME.match(line)) and len(frames) < _FRAMES_MOST:
-                frames.append(Frame(int(match["ip"], 16), match["symbol"], match["file"]))
+            if weight and len(frames) < _FRAMES_MOST and (frame := _frame(line)):
+                frames.append(frame)
             continue
         if weight:
             yield Sample(comm, pid, weight, tuple(frames))
@@ -154,6 +156,27 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Mapping]:
             comm, pid, weight = found.comm, found.pid, found.weight
     if weight:
         yield Sample(comm, pid, weight, tuple(frames))
+
+
+def _sample(line: str) -> Sample | None:
+    """``linux  7/8  1001001:``"""
+    words = line.rsplit(None, 2)
+    if len(words) != 3 or line[0].isspace():
+        return None
+    pid, weight = _PID.fullmatch(words[1]), _WEIGHT.fullmatch(words[2])
+    if pid is None or weight is None:
+        return None
+    return Sample(words[0], int(pid["pid"]), int(weight["weight"]), ())
+
+
+def _frame(line: str) -> Frame | None:
+    """``  40010 futex (/tmp/linux)``; there may be brackets in the file's name, too."""
+    words = line.split(None, 1)
+    text = words[1].rstrip() if len(words) == 2 and line[0].isspace() else ""
+    if not text.endswith(")") or not _ADDRESS.fullmatch(words[0]):
+        return None
+    symbol, begin, file = text[:-1].partition("(" if text[0] == "(" else " (")
+    return Frame(int(words[0], 16), symbol.rstrip(), file) if begin else None
 
 
 def _counts(perf: str) -> bool:

@@ -10,12 +10,23 @@ from pathlib import Path
 from kdyno import whole
 from kdyno.errors import ToolError
 from kdyno.labs.profile import gmon, perf, sampled
-from kdyno.labs.profile.record import OUTSIDE, STACKS_MOST, Method, Profile, ProfiledBoot, Stack
+from kdyno.labs.profile.record import (
+    FUNCTIONS_MOST,
+    OUTSIDE,
+    STACKS_MOST,
+    FunctionTime,
+    Method,
+    Profile,
+    ProfiledBoot,
+    Stack,
+)
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Outcome, run_to_end
 from kdyno.suites.record import Done, Sample
 
+_BOOT_MOST_S = 1e7
+"""Of CPU time: no boot has as much, but a kernel may say so, or write it into its data."""
 GPROF_EVENT = "profil, 100 Hz"
 _GMON, _PERF_DATA = "gmon.out", "perf.data"
 _GPROF_NOTES = (
@@ -149,6 +160,7 @@ def _last_words(outcome: Outcome) -> str:
 
 def _added(so_far: Profile, boot_: ProfiledBoot, stacks: tuple[Stack, ...]) -> Profile:
     """Stacks are means over the boots; of very many the smallest are dropped."""
+    boot_ = dataclasses.replace(boot_, functions=_believable(boot_.functions))
     before, after = len(so_far.boots), len(so_far.boots) + 1
     total = {(it.where, it.frames): it.seconds * before for it in so_far.stacks}
     for it in stacks:
@@ -159,3 +171,15 @@ def _added(so_far: Profile, boot_: ProfiledBoot, stacks: tuple[Stack, ...]) -> P
         boots=tuple(sorted((*so_far.boots, boot_), key=lambda it: it.block)),
         stacks=tuple(Stack(where, frames, s / after) for (where, frames), s in kept),
     )
+
+
+def _believable(functions: tuple[FunctionTime, ...]) -> tuple[FunctionTime, ...]:
+    """As many as a profile has, the others as one. ToolError for more seconds than a boot has."""
+    total_s = sum(it.seconds for it in functions)
+    if total_s > _BOOT_MOST_S:
+        raise ToolError(f"the profile says {total_s:.3g} s of CPU for one boot: it is not believed")
+    kept, rest = functions[: FUNCTIONS_MOST - 1], functions[FUNCTIONS_MOST - 1 :]
+    if len(rest) < 2:
+        return functions
+    rest_s = sum(it.seconds for it in rest)
+    return (*kept, FunctionTime("kernel", f"[{len(rest)} other functions]", rest_s))

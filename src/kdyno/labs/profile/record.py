@@ -27,7 +27,7 @@ OUTSIDE = "booted without the sandbox (--no-sandbox), at least once"
 """The note of a profile that was made so."""
 
 _LIMIT_BYTES = 64 << 20
-_FUNCTIONS_MOST = 50_000
+FUNCTIONS_MOST = 50_000
 _BOOTS_MOST = 10_000
 STACKS_MOST = 20_000
 
@@ -54,7 +54,7 @@ class ProfiledBoot:
     block: Annotated[int, Field(ge=0, le=10_000_000)]
     cpu_s: Seconds | None
     """CPU seconds of the whole process tree by the host's accounting: the measured total."""
-    functions: Annotated[tuple[FunctionTime, ...], Field(max_length=_FUNCTIONS_MOST)]
+    functions: Annotated[tuple[FunctionTime, ...], Field(max_length=FUNCTIONS_MOST)]
     __pydantic_config__ = AS_WRITTEN
 
     @cached_property

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kdyno.labs.profile.record import OUTSIDE, Profile, Stack
+from kdyno.report import plain
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 """The name that the format goes by; nothing is ever fetched from there."""
@@ -73,14 +74,13 @@ def speedscope(profiles: Mapping[str, Profile]) -> str:
             "activeProfileIndex": 0,
             "shared": {"frames": [{"name": frame} for frame in frames]},
             "profiles": found,
-        },
-        ensure_ascii=False,
+        }
     )
 
 
 def _plain(frame: str) -> str:
     """Semicolons part frames and the last blank begins the count."""
-    return " ".join(frame.replace(";", ":").split()) or "?"
+    return " ".join(plain.name(frame).replace(";", ":").split())
 
 
 SMALLEST = 0.0005

@@ -24,13 +24,15 @@ _PLACE = re.compile(r"^([0-9a-f]{1,16}) [A-Za-z] (__binary_start|__syscall_stub_
 # Marks that linkers and assemblers leave in the text; no function begins there.
 _MARK = re.compile(r"^(?:\.L|\$|_?etext$|_?stext$|_?text$|__.*_(?:start|end|begin)$)")
 # What GCC puts elsewhere because it is seldom executed.
-_COLD = re.compile(r"\.cold(?:\.\d+)?$")
+_COLD = re.compile(r"(?<=.)\.cold(?:\.\d+)?$")
 # Parts of one routine: what a caller calls and what that jumps to.
 _ONE_ROUTINE = {
     **dict.fromkeys(("__memcpy", "memcpy_orig"), "memcpy"),
     **dict.fromkeys(("__memset", "memset_orig"), "memset"),
     "__memmove": "memmove",
 }
+_NAME_MOST = 200
+"""Letters: more are cut, for a kernel may call its functions as it likes."""
 _RANK = {"T": 0, "t": 1, "i": 2, "W": 3, "w": 3}
 
 
@@ -92,7 +94,7 @@ def parse(lines: Iterable[str]) -> Symbols:
         if match is None or _MARK.match(match[3]):
             continue
         address, kind = int(match[1], 16), match[2]
-        name = _COLD.sub("", match[3])
+        name = _COLD.sub("", match[3])[:_NAME_MOST]
         name = _ONE_ROUTINE.get(name, name)
         # Of several names for one place: a global one, the one with fewest underscores before it.
         rank = (_RANK[kind], len(name) - len(name.lstrip("_")), name)
