@@ -48,6 +48,8 @@ SELECT md5(n::text), 'run-' || n, md5(n::text),
 FROM runs, generate_series(1, %(count)s) n WHERE runs.id = %(run)s;
 INSERT INTO kernels SELECT copy.id, variant, place, '7.' || copy.id / 50, source, kernels.digest
 FROM kernels, runs copy WHERE kernels.run = %(run)s AND copy.id <> %(run)s;
+INSERT INTO machines SELECT copy.id, place, machines.name, machines.cpu_model
+FROM machines, runs copy WHERE machines.run = %(run)s AND copy.id <> %(run)s;
 INSERT INTO scores
 SELECT copy.id, place, suite, "case", variant, unit, better, work, scores.boots,
        value * level, low * level, high * level, ratio, ratio_low, ratio_high, verdict

@@ -23,8 +23,9 @@ from kdyno.store.database import query
 from kdyno.store.database.connection import reading, writing
 from kdyno.store.database.push import copy_of, put
 from kdyno.store.database.query import Wanted
-from kdyno.store.database.schema import KERNELS, PARTS, RUNS, SAMPLES, SCORES
+from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES
 from kdyno.store.database.shared import Shared
+from kdyno.store.index import entries
 from kdyno.store.resolve import NoSuchRun
 from kdyno.store.run import Run, write_run
 
@@ -39,7 +40,7 @@ def counts(shared: Shared) -> dict[str, int]:  # noqa: F811
     with reading(shared._engine, shared.address) as connection:
         return {
             table.name: connection.scalar(select(func.count()).select_from(table)) or 0
-            for table in (RUNS, KERNELS, SCORES, SAMPLES, PARTS)
+            for table in (RUNS, KERNELS, MACHINES, SCORES, SAMPLES, PARTS)
         }
 
 
@@ -51,7 +52,7 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-ONE = {"runs": 1, "kernels": 2, "scores": 4, "samples": 4, "parts": 1}
+ONE = {"runs": 1, "kernels": 2, "machines": 1, "scores": 4, "samples": 4, "parts": 1}
 
 
 def test_a_run_comes_out_as_it_went_in(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
@@ -192,6 +193,30 @@ def test_which_runs(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
         shared.find("nightly")
     with pytest.raises(NoSuchRun, match="no such run in the store"):
         shared.find("zzz")
+
+
+def test_a_run_on_several_machines_is_found_by_each(
+    tmp_path: Path,
+    shared: Shared,  # noqa: F811
+) -> None:
+    run = small(tmp_path / "runs", cpu="AMD EPYC + Intel Xeon")
+    manifest = run.manifest()
+    hosts = {
+        f"{model} {node}": {**manifest.host, "cpu_model": model}
+        for model, node in (("AMD EPYC", "n1"), ("Intel Xeon", "n2"), ("Intel Xeon", "n3"))
+    }
+    with write_run(run.path) as writer:
+        writer.save_manifest(manifest.model_copy(update={"machines": hosts}))
+    small(tmp_path / "runs", 1, cpu="ARM Neoverse")
+    shared.push(run)
+    with reading(shared._engine, shared.address) as connection:
+        found = connection.execute(select(MACHINES.c.name, MACHINES.c.cpu_model)).all()
+    assert [tuple(it) for it in found] == [
+        (name, host["cpu_model"]) for name, host in hosts.items()
+    ]
+    for cpu, names in (("intel xeon", [run.name]), ("AMD EPYC", [run.name]), ("AMD", [])):
+        assert [it.name for it in shared.listed(Wanted(cpu=cpu))] == names
+        assert [it.name for it in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
 
 
 def test_a_page_of_rows_is_that_of_the_folders(tmp_path: Path, shared: Shared) -> None:  # noqa: F811

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from base64 import b85decode
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -12,9 +16,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from shared_stores import address, server, shared  # noqa: F401  # fixtures
 from site_runs import at_once, small
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, MetaData, inspect, select, text
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.judge.again import Otherwise, judge_again
 from kdyno.store.database import upgrade
 from kdyno.store.database.address import checked, masked, shown
 from kdyno.store.database.connection import reading, writing
@@ -23,7 +28,7 @@ from kdyno.store.database.schema import HEAD, METADATA, VERSIONS
 from kdyno.store.database.shared import Shared
 from kdyno.store.index import INDEX, entries
 
-TABLES = {"runs", "kernels", "scores", "samples", "parts"}
+TABLES = {"runs", "kernels", "machines", "scores", "samples", "parts"}
 
 
 def difference(connection: Connection) -> list[object]:
@@ -51,6 +56,116 @@ def test_from_an_empty_database_and_back(shared: Shared) -> None:  # noqa: F811
         upgrade.migrate(connection, HEAD)
         assert difference(connection) == []
         assert set(inspect(connection).get_table_names()) == {VERSIONS, *TABLES}
+
+
+BEFORE = "0001"
+FILLED = Path(__file__).parent / "data" / f"store-{BEFORE}.json"
+"""What kdyno wrote into a store of that version: a run on one machine, and one on two."""
+
+
+def fill(shared: Shared) -> dict[str, list[dict[str, object]]]:  # noqa: F811
+    """A store of the version before; its rows by table."""
+    data: dict[str, list[dict[str, object]]] = json.loads(FILLED.read_text())
+    assert data.pop(VERSIONS) == [{"version_num": BEFORE}]
+    for part in data["parts"]:
+        part["content"] = b85decode(str(part["content"]))
+    with writing(shared._engine, shared.address) as connection:
+        upgrade.migrate(connection, BEFORE)
+        there = MetaData()
+        there.reflect(connection)
+        for table, own in data.items():
+            numbered = [{key: it[key] for key in it if key != "id"} for it in own]
+            connection.execute(there.tables[table].insert(), numbered)
+    found = rows(shared, BEFORE)
+    assert found == {table: in_order(own) for table, own in data.items()}
+    return found
+
+
+def rows(shared: Shared, version: str) -> dict[str, list[dict[str, object]]]:  # noqa: F811
+    """All that is in a store, which has to be of that version."""
+    there = MetaData()
+    with reading(shared._engine, shared.address) as connection:
+        assert upgrade.revision(connection) == version
+        there.reflect(connection)
+        return {
+            name: in_order([dict(it._mapping) for it in connection.execute(select(table))])
+            for name, table in there.tables.items()
+            if name != VERSIONS
+        }
+
+
+def in_order(found: list[dict[str, object]]) -> list[dict[str, object]]:
+    keys = ("id", "run", "place", "number", "suite", "case", "variant")
+    return sorted(found, key=lambda row: [str(row.get(key)) for key in keys])
+
+
+def test_from_the_version_before_with_all_that_is_in_it(
+    tmp_path: Path,
+    shared: Shared,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_once(monkeypatch)
+    before = fill(shared)
+    later = small(tmp_path / "runs", 5)
+    for ask in (lambda: shared.listed(Wanted()), shared.prepare, lambda: shared.push(later)):
+        with pytest.raises(UsageError, match=r"of an earlier kdyno \(0001, this one's are 0002\)"):
+            ask()
+    # One that is interrupted leaves it as it was.
+    with (
+        pytest.raises(KeyboardInterrupt),
+        writing(shared._engine, shared.address) as connection,
+    ):
+        upgrade.prepare(connection, shared.where, upgrade=True)
+        raise KeyboardInterrupt
+    assert rows(shared, BEFORE) == before
+
+    assert shared.prepare(upgrade_it=True) == BEFORE
+    after = rows(shared, HEAD)
+    machines = [(it["run"], it["name"], it["cpu_model"]) for it in after.pop("machines")]
+    assert machines == [
+        *((1, "AMD EPYC", "AMD EPYC"), (2, "AMD EPYC", "AMD EPYC")),
+        (2, "Intel Xeon", "Intel Xeon"),
+    ]
+    assert after == before
+    with writing(shared._engine, shared.address) as connection:
+        assert difference(connection) == []
+
+    # What was there is found, read and judged, and not pushed twice; what is new goes in.
+    names = [str(it["name"]) for it in before["runs"]]
+    assert [it.name for it in shared.listed(Wanted(cpu="amd epyc"))] == names[::-1]
+    assert [it.name for it in shared.listed(Wanted(cpu="intel*"))] == names[1:]
+    for name in names:
+        run = shared.fetch(shared.find(name), tmp_path / "cache")
+        assert judge_again(run, Otherwise())[0].boots == {"stock": 2, "mine": 2}
+        assert shared.push(run).word == "there"
+    assert shared.push(later).word == "pushed"
+    assert [it.name for it in shared.listed(Wanted(cpu="a cpu"))] == [later.name]
+
+    with writing(shared._engine, shared.address) as connection:
+        upgrade.migrate(connection, BEFORE)
+    back = rows(shared, BEFORE)
+    assert [it["name"] for it in back.pop("runs")] == [*names, later.name]
+    numbers = {it["id"] for it in before.pop("runs")}
+    kept = {table: [it for it in own if it["run"] in numbers] for table, own in back.items()}
+    assert kept == before
+
+
+@pytest.mark.slow
+def test_several_bring_a_store_up_to_date_at_once(shared: Shared) -> None:  # noqa: F811
+    before, ready = fill(shared), Barrier(3)
+
+    def prepare(_number: int) -> str | None:
+        own = Shared(shared.address)
+        ready.wait()
+        try:
+            return own.prepare(upgrade_it=True)
+        finally:
+            own.close()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sorted(map(str, pool.map(prepare, range(3)))) == [BEFORE, "None", "None"]
+    after = rows(shared, HEAD)
+    assert len(after.pop("machines")) == 3 and after == before
 
 
 @pytest.mark.slow

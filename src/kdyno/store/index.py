@@ -106,7 +106,7 @@ def _renew(connection: Connection, found: Mapping[str, Run]) -> None:
     """The tables say what the folders say."""
     from sqlalchemy import delete, func, insert, select
 
-    from kdyno.store.database.schema import KERNELS, RUNS, SCORES
+    from kdyno.store.database.schema import KERNELS, MACHINES, RUNS, SCORES
 
     stamps = {name: _stamp(run) for name, run in found.items()}
     rows = connection.execute(select(RUNS.c.id, RUNS.c.name, RUNS.c.digest))
@@ -119,12 +119,12 @@ def _renew(connection: Connection, found: Mapping[str, Run]) -> None:
     for number in stale:
         connection.execute(delete(RUNS).where(RUNS.c.id == number))
     first = (connection.scalar(select(func.max(RUNS.c.id))) or 0) + 1
-    tables: dict[Any, list[Mapping[str, Any]]] = {RUNS: [], KERNELS: [], SCORES: []}
+    tables: dict[Any, list[Mapping[str, Any]]] = {RUNS: [], KERNELS: [], MACHINES: [], SCORES: []}
     fresh = [name for name in found if name not in known]
     for number, name in enumerate(fresh, first):
-        facts, kernels, scores = _read(found[name], name, stamps[name])
+        facts, kernels, machines, scores = _read(found[name], name, stamps[name])
         tables[RUNS].append({**facts[0], "id": number})
-        for table, own in ((KERNELS, kernels), (SCORES, scores)):
+        for table, own in ((KERNELS, kernels), (MACHINES, machines), (SCORES, scores)):
             tables[table] += [{**it, "run": number, "place": at} for at, it in enumerate(own)]
     for table, own in tables.items():
         if own:
@@ -134,12 +134,13 @@ def _renew(connection: Connection, found: Mapping[str, Run]) -> None:
 _Rows = Sequence[Mapping[str, Any]]
 
 
-def _read(run: Run, name: str, stamp: str) -> tuple[_Rows, _Rows, _Rows]:
+def _read(run: Run, name: str, stamp: str) -> tuple[_Rows, _Rows, _Rows, _Rows]:
     """The rows of a run for each table."""
     from kdyno.store.database.facts import (
         damaged_run,
         facts_of,
         kernels_of,
+        machines_of,
         rows,
         scores_said,
     )
@@ -151,10 +152,11 @@ def _read(run: Run, name: str, stamp: str) -> tuple[_Rows, _Rows, _Rows]:
         created = ""
         with suppress(KdynoError):
             created = run.manifest().created
-        return rows([damaged_run(run, error, created=created, **own)]), (), ()
+        return rows([damaged_run(run, error, created=created, **own)]), (), (), ()
     return (
         rows([facts_of(manifest, verdict, **own)]),
         rows(kernels_of(run, manifest, verdict)),
+        rows(machines_of(run, manifest)),
         rows(scores_said(verdict)) if verdict else (),
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.store.comparable import label_of
+from kdyno.store.join import machine_of
 from kdyno.store.manifest import CaseInfo, MachineInfo, Manifest
 from kdyno.store.score import Score, scores_of
 
@@ -71,6 +72,14 @@ class Kernel:
     """Its release as far as it is known, else ""."""
     source: str
     digest: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A row of ``machines``."""
+
+    name: str
+    cpu_model: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +146,15 @@ def kernels_of(run: Run, manifest: Manifest, verdict: Verdict | None) -> list[Ke
         key = text(variant)
         found[key] = Kernel(key, text(version)[:80], text(source)[:500], text(digest)[:80])
     return list(found.values())
+
+
+def machines_of(run: Run, manifest: Manifest) -> list[Machine]:
+    """All on which it was measured."""
+    hosts = manifest.machines or {machine_of(run, manifest): manifest.host}
+    return [
+        Machine(text(name), text(host.get("cpu_model") or "")[:_INDEXED])
+        for name, host in hosts.items()
+    ]
 
 
 def scores_in(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Score]:

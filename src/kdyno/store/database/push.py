@@ -16,16 +16,18 @@ from kdyno.store.boot import plain_name
 from kdyno.store.database.facts import (
     Facts,
     Kernel,
+    Machine,
     Series,
     facts_of,
     identity_of,
     kernels_of,
+    machines_of,
     rows,
     scores_in,
     series_in,
 )
 from kdyno.store.database.pack import Packed, pack
-from kdyno.store.database.schema import KERNELS, PARTS, RUNS, SAMPLES, SCORES
+from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES
 from kdyno.store.earlier import whole_manifest
 from kdyno.store.run import MANIFEST, Damaged, Run
 from kdyno.store.samples import Gathering
@@ -42,6 +44,7 @@ class Copy:
 
     facts: Facts
     kernels: list[Kernel]
+    machines: list[Machine]
     scores: list[Score]
     series: list[Series]
     packed: Packed
@@ -82,6 +85,7 @@ def copy_of(run: Run) -> Copy:
     found = Copy(
         facts=facts,
         kernels=kernels_of(run, manifest, verdict),
+        machines=machines_of(run, manifest),
         scores=scores_in(verdict, manifest, samples) if verdict else [],
         series=series_in(samples),
         packed=packed,
@@ -119,24 +123,17 @@ def put(connection: Connection, copy: Copy, where: str) -> Pushed:
             )
         number, word, values["name"] = there.id, "replaced", there.name
         connection.execute(update(RUNS).where(RUNS.c.id == number).values(values))
-        for table in (KERNELS, SCORES, SAMPLES, PARTS):
+        for table in (KERNELS, MACHINES, SCORES, SAMPLES, PARTS):
             connection.execute(delete(table).where(table.c.run == number))
         break
     if number is None:
         raise ToolError(f"{where}: {facts.name} could not be put there; try again")
-    put_rows(connection, number, copy.kernels, copy.scores)
+    for table, found in ((KERNELS, copy.kernels), (MACHINES, copy.machines), (SCORES, copy.scores)):
+        _all(connection, table, number, _placed(rows(found)))
     _all(connection, SAMPLES, number, rows(copy.series))
     for place, content in enumerate(copy.packed.parts):  # one by one: each is some megabytes
         connection.execute(insert(PARTS), {"run": number, "number": place, "content": content})
     return _said(str(values["name"]), word, copy)  # type: ignore[arg-type]
-
-
-def put_rows(
-    connection: Connection, number: int, kernels: list[Kernel], scores: list[Score]
-) -> None:
-    """What lists and filters ask for."""
-    _all(connection, KERNELS, number, _placed(rows(kernels)))
-    _all(connection, SCORES, number, _placed(rows(scores)))
 
 
 def _placed(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

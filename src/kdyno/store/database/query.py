@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or
 from kdyno.errors import ToolError
 from kdyno.store.database import row
 from kdyno.store.database.facts import Facts, Kernel
-from kdyno.store.database.schema import KERNELS, PARTS, RUNS, SCORES
+from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SCORES
 from kdyno.store.score import Score
 
 NEWEST = 1000
@@ -31,7 +31,7 @@ class Wanted:
     kernel: str | None = None
     """A version, with or without v; or a word of the source, such as a git tag."""
     cpu: str | None = None
-    """The CPU's model."""
+    """The CPU's model, of any of its machines."""
     limit: int | None = None
     """The newest so many."""
 
@@ -46,7 +46,8 @@ def chosen(wanted: Wanted) -> Select[Any]:
     if wanted.experiment:
         query = query.where(_like(RUNS.c.experiment, wanted.experiment))
     if wanted.cpu:
-        query = query.where(_like(RUNS.c.cpu_model, wanted.cpu))
+        one = exists().where(MACHINES.c.run == RUNS.c.id, _like(MACHINES.c.cpu_model, wanted.cpu))
+        query = query.where(or_(_like(RUNS.c.cpu_model, wanted.cpu), one))
     if wanted.kernel:
         version = wanted.kernel.removeprefix("v")
         kernel = or_(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The tables, the same on SQLite and PostgreSQL.
 
-``runs``, ``kernels`` and ``scores`` are what lists, filters and histories ask for: a few rows a
-run, however many boots it has. ``samples`` are its figures, for SQL by hand. ``parts`` are its
-files, byte for byte: what judges, compares or reports a run reads these.
+``runs``, ``kernels``, ``machines`` and ``scores`` are what lists, filters and histories ask for: a
+few rows a run, however many boots it has. ``samples`` are its figures, for SQL by hand. ``parts``
+are its files, byte for byte: what judges, compares or reports a run reads these.
 
 A change here needs a migration: see migrations/.
 """
@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration. Here, too, so that nobody has to load Alembic to compare."""
 VERSIONS = "kdyno_version"
 """The table in which Alembic keeps the migration that a database is at."""
@@ -107,6 +107,17 @@ KERNELS = Table(
     Index(None, "version"),
 )
 """What was booted, the baseline at place 0."""
+
+MACHINES = Table(
+    "machines",
+    METADATA,
+    _of_run(primary_key=True),
+    Column("place", Integer, primary_key=True),
+    _text("name"),
+    _text("cpu_model"),
+    Index(None, "cpu_model"),
+)
+"""Where it was measured, as its verdict calls the machines; a run of one machine has one row."""
 
 SCORES = Table(
     "scores",
