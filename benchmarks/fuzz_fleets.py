@@ -157,7 +157,7 @@ class _Over:
 
     def look(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
-            job.state, job.missed = "COMPLETED", 99
+            job.state, job.lost = "COMPLETED", True
 
     def cancel(self, jobs: Iterable[Job]) -> None: ...
 

@@ -64,7 +64,7 @@ class FakeEngine:
     def look(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             if job.state != "RUNNING":
-                job.missed += 1
+                job.lost = True
                 continue
             number = int(job.name)
             command, done = self.commands[number], self.done.get(job.name, 0)

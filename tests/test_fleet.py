@@ -18,6 +18,7 @@ from kdyno.fleet import controller
 from kdyno.fleet.engine import Job
 from kdyno.fleet.record import Given, Place, Record
 from kdyno.fleet.settings import Settings
+from kdyno.fleet.union import Shard
 from kdyno.store.boot import BootRecord
 from kdyno.store.run import Run, open_run, write_run
 
@@ -86,6 +87,23 @@ def test_a_slow_node_holds_nobody_up(fleet: Fleet) -> None:
         assert own.run() == "max_boots = 20 reached"
     assert "1" not in {it.job.shard[0] for it in boots(writer.run)}
     assert len(boots(writer.run)) == 40 and fleet.engine.cancelled == ["1"]
+
+
+def test_what_is_seen_late_is_not_measured_again(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job has said that all went well, and its groups are not seen here yet."""
+    fresh, ended = Shard.fresh, Shard.ended
+
+    def hidden(it: Shard) -> bool:
+        return it.number == 0 and fleet.now_s < 20
+
+    monkeypatch.setattr(Shard, "fresh", lambda it: [] if hidden(it) else fresh(it))
+    monkeypatch.setattr(Shard, "ended", lambda it: None if hidden(it) else ended(it))
+    with fleet.new() as writer:
+        assert fleet.controller(writer).run() == "max_boots = 20 reached"
+    assert [option(it, "--max-boots") for it in fleet.engine.commands] == ["8", "8", "4"]
+    assert 20 <= fleet.now_s < 25 and fleet.said == []
 
 
 def test_jobs_that_only_fail_end_it_in_the_nodes_words(fleet: Fleet) -> None:

@@ -39,7 +39,7 @@ class Builder:
             self.asked.append(what)
             job = Job(str(number), self.folder / f"{number}.json", self.folder / "err")
             made.append(job)
-            job.state, job.missed = "NODE_FAIL", 9
+            job.state, job.lost = "NODE_FAIL", True
             if number in self.lost:
                 continue
             job.outcome.write_text('{"node": "n1", "status": 0}')
@@ -104,6 +104,28 @@ def test_a_building_node_that_dies(tmp_path: Path) -> None:
     builder = Builder(tmp_path / "more", DIGESTS, lost=frozenset({1, 2, 3}))
     with pytest.raises(ToolError, match=r"not built: job 3: it ended .* \(node_fail\)"):
         built(builder).run()
+
+
+@pytest.mark.parametrize("late_s", [30.0, 90.0])
+def test_an_answer_that_is_seen_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late_s: float
+) -> None:
+    builder, now_s = Builder(tmp_path / "jobs", DIGESTS), 0.0
+    building = built(builder)
+    said = building._said
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    building.sleep, building.clock = sleep, lambda: now_s
+    monkeypatch.setattr(building, "_said", lambda name: None if now_s < late_s else said(name))
+    if late_s < 60:
+        assert building.run().names == list(DIGESTS)
+    else:
+        with pytest.raises(ToolError, match=r"not built: .* is not seen here"):
+            building.run()
+    assert builder.asked[:2] == (["plan", "stock"] if late_s < 60 else ["plan"])
 
 
 @pytest.mark.parametrize(

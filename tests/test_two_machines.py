@@ -36,7 +36,7 @@ gate:
 """
 MACHINE = """\
 hostname "$1"
-bindfs "$2" "$3"
+bindfs ${OPTIONS:+-o "$OPTIONS"} "$2" "$3"
 shift 3
 "$@"
 """
@@ -109,6 +109,39 @@ def test_two_machines_that_build_one_image_at_once_leave_one_whole_image(
     assert toy.leftovers() == []
     third = said(builder("n3", seen, toy))
     assert third == first.splitlines(keepends=True)[-1]  # found, not built
+
+
+OUTCOME = """
+import sys
+import time
+from pathlib import Path
+from kdyno.fleet.engine import Engine, Job
+from kdyno.fleet.settings import Settings
+job = Job("1", Path(sys.argv[1]), Path(sys.argv[1] + ".log"))
+engine = Engine(Settings(engine="slurm"), Path(sys.argv[1]).parent)
+engine._states = lambda: {"1": "COMPLETED"}
+looks = 0
+while not job.done:
+    engine.look([job])
+    looks += 1
+    if looks == 1:
+        print("looked", flush=True)
+    time.sleep(0.1)
+print("late" if looks > 10 else "at once", job.failure())
+"""
+
+
+def test_a_job_is_not_lost_because_its_outcome_is_seen_late(
+    seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where what was not there a moment ago is not asked for again, as on NFS."""
+    (tmp_path / "real").mkdir()
+    monkeypatch.setenv("OPTIONS", "negative_timeout=3,entry_timeout=3,attr_timeout=3")
+    controller = machine("n1", seen, sys.executable, "-c", OUTCOME, str(seen / "outcome"))
+    assert controller.stdout is not None
+    assert controller.stdout.readline() == "looked\n"
+    (tmp_path / "real" / "outcome").write_text('{"node": "n2", "status": 0}')
+    assert said(controller) == "late \n"
 
 
 SCRATCH = """

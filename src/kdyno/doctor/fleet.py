@@ -84,7 +84,7 @@ def examine(
                 except ToolError as problem:  # another constraint, no rights
                     found[node] = Finding(node, None, (str(problem),))
             told(f"asking {len(jobs)} of {len(states)} nodes")
-            _wait(engine, jobs, sleep)
+            _wait(engine, jobs, folder, sleep)
         finally:
             engine.cancel(list(jobs.values()))
         token = (mark / TOKEN).read_text(encoding="utf-8")
@@ -93,11 +93,17 @@ def examine(
     return [found[node] for node, _state in states]
 
 
-def _wait(engine: Engine, jobs: dict[str, Job], sleep: Callable[[float], None]) -> None:
+def _wait(
+    engine: Engine, jobs: dict[str, Job], folder: Path, sleep: Callable[[float], None]
+) -> None:
     done, left_s = 0, _WAIT_S
     while left_s > 0:
         engine.look(list(jobs.values()))
-        now = sum(job.done for job in jobs.values())
+        # What a node has answered may take a while to be seen here.
+        now = sum(
+            job.done and (not job.well or _file(folder, node).exists())
+            for node, job in jobs.items()
+        )
         if now == len(jobs):
             return
         left_s = _WAIT_S if now > done else left_s - _LOOK_S
@@ -109,7 +115,9 @@ def _judged(
     node: str, job: Job, said: Node | None, token: str, settings: Settings, cache: Path
 ) -> Finding:
     if said is None:
-        why = job.failure() if job.done else "busy: it has not taken the job in time"
+        why = "busy: it has not taken the job in time"
+        if job.done:
+            why = job.failure() or "what it answered is not seen here"
         return Finding(node, None, (why,))
     problems, notes = list(said.missing), []
     if said.cache != str(cache):

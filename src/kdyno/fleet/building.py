@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kdyno.errors import ToolError
-from kdyno.fleet.engine import Commands, Job
+from kdyno.fleet.engine import LATE_S, Commands, Job
 from kdyno.store.folder import Folder
 from kdyno.store.reading import Name, Seconds, Text, parse
 from kdyno.store.reading import Record as Answer
@@ -64,6 +64,7 @@ class Building:
     folder: Path
     told: Callable[[str], None]
     sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
 
     def run(self) -> Built:
         """All images. ToolError, with the node's words, where the baseline has none, and where
@@ -102,6 +103,7 @@ class Building:
         found: dict[str, _Said] = {}
         tries = dict.fromkeys(wanted, 0)
         alive: dict[str, Job] = {}
+        over_s: dict[str, float] = {}
         try:
             while len(found) < len(wanted):
                 if idle := [it for it in wanted if it not in found and it not in alive]:
@@ -111,14 +113,19 @@ class Building:
                     self.told(f"kernels: {jobs}")
                 self.engine.look(list(alive.values()))
                 for name in [it for it, job in alive.items() if job.done]:
-                    job = alive.pop(name)
-                    if (said := self._said(name)) is not None:
+                    job, said = alive[name], self._said(name)
+                    began_s = over_s.setdefault(job.name, self.clock())
+                    if said is None and job.well and self.clock() - began_s < LATE_S:
+                        continue  # it has answered, which is not seen here yet
+                    del alive[name]
+                    if said is not None:
                         found[name] = said
                         continue
                     tries[name] += 1
                     # A node that answers would answer the same again.
                     if tries[name] == _TRIES or job.node:
-                        raise ToolError(f"the kernels were not built: {job.failure()}")
+                        why = job.failure() or f"{self._file(name)} is not seen here"
+                        raise ToolError(f"the kernels were not built: {why}")
                     self.told(job.failure())
                 self.sleep(_LOOK_S)
         finally:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment.model import Experiment
-from kdyno.fleet.engine import Commands, Job
+from kdyno.fleet.engine import LATE_S, Commands, Job
 from kdyno.fleet.record import Given, Place, Record
 from kdyno.fleet.union import Shard, Union
 from kdyno.judge.judging import raw_effects
@@ -37,9 +37,6 @@ _END_LOOKS = 40
 """At jobs that were cancelled, before they are left to end by themselves."""
 _SHARE = 0.1
 """Of its time that the controller works at most."""
-_LATE_S = 60.0
-"""For which boots of a job that is over may still come to be seen here: a file system of several
-machines may show a folder as it was that long ago."""
 _PATIENCE_S = 300.0
 """For which an engine may take no jobs, once it has taken some."""
 _MORE = 16
@@ -71,6 +68,14 @@ class Out:
     @property
     def left(self) -> int:
         return max(0, self.groups - self.taken)
+
+    @property
+    def coming(self) -> int:
+        """Groups that it has measured and that are not seen here yet, as far as it has said that
+        all went well and its own record does not say yet that it is over."""
+        manifest = self.shard.ended()
+        over = manifest is not None and manifest.state != "running"
+        return 0 if over or not self.job.well else self.left
 
     def group_s(self, now_s: float) -> float:
         """Seconds of a group, by what is known."""
@@ -166,7 +171,7 @@ class Controller:
             it.over_s = now_s
             self._late.append(it)
             self._ended(it)
-        self._late = [it for it in self._late if it.left and now_s - (it.over_s or 0) < _LATE_S]
+        self._late = [it for it in self._late if it.left and now_s - (it.over_s or 0) < LATE_S]
         if now_s - self._saved_s >= _SAVE_EVERY_S:
             self._saved_s = now_s
             self.union.settle()
@@ -190,7 +195,7 @@ class Controller:
         settings = self.record.settings
         free = settings.nodes - len(self._alive)
         left = self.experiment.measure.max_boots - len(self.union.blocks)
-        open_ = left - sum(it.left for it in self._alive)
+        open_ = left - sum(it.left for it in self._alive) - sum(it.coming for it in self._late)
         if free <= 0 or left <= 0:
             return
         if open_ <= 0:
@@ -213,7 +218,7 @@ class Controller:
 
     def _much_s(self) -> float:
         """For which nobody waits, when another node is free."""
-        return 4 * self._fastest_s + _LATE_S
+        return 4 * self._fastest_s + LATE_S
 
     def _submit(self, sizes: Sequence[int]) -> None:
         now_s, first = self.clock(), self.record.next

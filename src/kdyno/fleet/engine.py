@@ -8,12 +8,14 @@ absent; submitit's own results are pickles, and need the object that submitted t
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,12 @@ _WORDS = 2000
 """Of what a job that failed said last, characters."""
 _LINES = 10
 _LIMIT_BYTES = 1 << 20
-_LOOKS = 4
+_ASK_EVERY_S = 2.0
+"""Slurm's controller has others to answer, too."""
+_SOON_S = 2.0
+LATE_S = 60.0
+"""For which what a node has written may still come to be seen here: a file system of several
+machines may show a folder as it was that long ago."""
 _PATIENCE_S = 30.0
 _END_S = 5.0
 _AT_ONCE = 500
@@ -38,6 +45,8 @@ _OVER = {
     *("BOOT_FAIL", "DEADLINE", "REVOKED", "GONE"),
 }
 """States of a job that will not go on; GONE: Slurm does not know it any more."""
+_WELL = ("COMPLETED", "GONE")
+"""Those after which there should be an outcome."""
 Commands = Sequence[Sequence[str]]
 
 
@@ -50,9 +59,10 @@ class Job:
     log: Path
     state: str = ""
     """The engine's word."""
-    missed: int = 0
-    """Looks at which it was over for the engine and its outcome was not there: what a node wrote
-    last may take a moment to be seen here."""
+    over_s: float | None = None
+    """When the engine was first heard to say that it is over."""
+    lost: bool = False
+    """That was long ago, and there is no outcome."""
 
     @property
     def over(self) -> bool:
@@ -62,19 +72,24 @@ class Job:
     @property
     def done(self) -> bool:
         """Over, and what it left can be seen here."""
-        return self.outcome.exists() or self.missed >= _LOOKS
+        return self.outcome.exists() or self.lost
 
     @property
     def node(self) -> str:
         """Where it ran; empty while that is not known."""
         return str(self._said().get("node", ""))
 
+    @property
+    def well(self) -> bool:
+        """It said itself that all went well."""
+        return self._said().get("status") == 0
+
     def failure(self) -> str:
         """Of a job that is done: the node's own words; empty when all went well."""
-        said = self._said()
-        if said.get("status") == 0:
+        if self.well:
             return ""
-        state = f" ({self.state.lower()})" if self.state in _OVER - {"COMPLETED", "GONE"} else ""
+        said = self._said()
+        state = f" ({self.state.lower()})" if self.state in _OVER - {*_WELL} else ""
         why = str(said.get("why") or f"it ended without a result{state}")
         where = f" on {self.node}" if self.node else ""
         return f"job {self.name}{where}: " + "\n  ".join([why, *_own(_last(self.log))[-_LINES:]])
@@ -92,8 +107,15 @@ class Engine:
     """``folder``: where jobs leave their logs; the nodes see it too. ``label``: by which the engine
     tells the jobs of this run from others."""
 
-    def __init__(self, settings: Settings, folder: Path, label: str = "kdyno") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        folder: Path,
+        label: str = "kdyno",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.settings, self.label = settings, label
+        self._clock, self._asked_s = clock, -math.inf
         # Of its own: numbers of jobs begin anew when a cluster is set up again.
         self._folder = folder / secrets.token_hex(4)
         self._executor: Any = None
@@ -116,10 +138,15 @@ class Engine:
         ]
 
     def look(self, jobs: Iterable[Job]) -> None:
-        """What the engine says of them now, in one question."""
+        """What the engine says of them now, in one question; Slurm is not asked all the time."""
         open_ = [job for job in jobs if not job.done]
+        now_s = self._clock()
         if not open_:
             return
+        if self.settings.engine == "slurm":
+            if now_s - self._asked_s < _ASK_EVERY_S:
+                return
+            self._asked_s = now_s
         states = self._states() if self.settings.engine == "slurm" else None
         for job in open_:
             if self.settings.engine == "local":
@@ -128,7 +155,17 @@ class Engine:
                 continue  # who cannot be asked has not said that it is over
             else:
                 job.state = states.get(job.name, job.state if job.state in _OVER else "GONE")
-            job.missed = job.missed + 1 if job.state in _OVER else 0
+            self._settle(job, now_s)
+
+    def _settle(self, job: Job, now_s: float) -> None:
+        """Whether it is lost."""
+        if job.state not in _OVER:
+            job.over_s = None
+            return
+        if job.over_s is None:
+            job.over_s = now_s
+        elsewhere = self.settings.engine == "slurm" and job.state in _WELL
+        job.lost = now_s - job.over_s >= (LATE_S if elsewhere else _SOON_S)
 
     def cancel(self, jobs: Iterable[Job]) -> None:
         """These and no others; those that are over stay as they are."""
