@@ -85,7 +85,7 @@ def page(
         "# What became of the published results",
         INTRO.strip(),
         f"{len(every)} claims, {answered} of them with figures of today:",
-        _overview(found),
+        table(_overview(found)),
     ]
     for article in articles:
         parts += [f"## {escaped(article.title)}", *_article(article)]
@@ -127,24 +127,15 @@ def as_json(articles: Sequence[Published], evidence: Evidence) -> dict[str, Any]
     }
 
 
-def _overview(found: Mapping[str, Sequence[Claim]]) -> str:
-    """A line for each claim, with a link to what is said about it."""
-    lines = [
-        "| article | claim | carried by its own figures | today |",
-        "| --- | --- | --- | --- |",
+def _overview(found: Mapping[str, Sequence[Claim]]) -> Grid:
+    """A row for each claim, with a link to what is said about it."""
+    columns = [
+        Column("article", lambda of: "" if of[0] else of[1].article.title),
+        Column("claim", lambda of: Cell(of[1].check.text, link=f"#{anchor(_heading(of[1]))}")),
+        Column("carried by its own figures", lambda of: _WORDS[of[1].own.word].partition(":")[0]),
+        Column("today", lambda of: of[1].today),
     ]
-    for of_article in found.values():
-        for number, claim in enumerate(of_article):
-            head = escaped(claim.article.title) if number == 0 else ""
-            text = escaped(claim.check.text)
-            cells = (
-                head,
-                f"[{text}](#{anchor(_heading(claim))})",
-                _WORDS[claim.own.word].partition(":")[0],
-                escaped(claim.today),
-            )
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return Grid(columns, [each for of_article in found.values() for each in enumerate(of_article)])
 
 
 def _heading(claim: Claim) -> str:

@@ -40,6 +40,8 @@ class Cell:
     """How a terminal shows it, in the words of rich."""
     depth: int = 0
     """How far it stands below what it refines."""
+    link: str = ""
+    """Where the text leads to, as long as it is one."""
     markup: Content = None
     """For HTML in place of the text: links and pictures."""
 

@@ -31,6 +31,8 @@ def table(grid: Grid) -> str:
 
 def _cell(column: Column, cell: Cell) -> str:
     text = escaped(cell.text)
+    if cell.link:
+        text = f"[{text}]({cell.link})"
     if column.kind == "verdict" and cell.tone in _BOLD:
         text = f"**{text}**"
     notes = ", ".join(map(escaped, cell.notes))
