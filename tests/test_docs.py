@@ -75,6 +75,39 @@ def test_every_command_of_the_pages_parses(page: str, line: str) -> None:
     parsed(shlex.split(line, comments=True))
 
 
+def outlines() -> list[tuple[str, str]]:
+    """(page, words after ``kdyno``) where words such as RUN stand for something."""
+    found = []
+    for page in PAGES:
+        for line in blocks(page.read_text(encoding="utf-8")):
+            match = re.match(r"(?:[A-Z_]+=\S+ )*(?:\S*/)?kdyno (.+)", line.strip())
+            if match and re.search(r"\b[A-Z]{3,}\b", match[1]):
+                found.append((page.name, match[1]))
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), outlines())
+def test_every_option_of_an_outline_is_its_verbs(page: str, line: str) -> None:
+    words = re.split(r"[\s|\[\]…]+", line.split(" -- ")[0])
+    if words[0] == "VERB":
+        return
+    length = 2 if words[0] in GROUPS else 1
+    name = " ".join(words[:length])
+    assert name in VERBS, f"no such verb: {name}"
+    known = {opt for it in VERBS[name].params for opt in (*it.opts, *it.secondary_opts)}
+    assert {it.split("=")[0] for it in words if it.startswith("-")} <= {*known, "--help", "-"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_benchmark_that_is_named_is_there_with_its_options(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").replace("\\_", "_")
+    for name, rest in re.findall(r"python -m benchmarks\.(\w+)((?: [^\s`|)]+)*)", text):
+        file = ROOT / "benchmarks" / f"{name}.py"
+        assert file.is_file(), f"benchmarks.{name}"
+        for option in re.findall(r" (--[a-z-]+)", rest):
+            assert f'"{option}"' in file.read_text(encoding="utf-8"), f"{name} {option}"
+
+
 def test_commands_were_found() -> None:
     assert {"README.md", "verbs.md"} <= {page for page, _ in commands()}
     assert len(commands()) > 30
@@ -182,14 +215,14 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert [page.name for page in PAGES if page.resolve() not in seen] == []
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_files_and_targets_that_are_named_are_there(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_targets_that_are_named_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"\bmake ([a-z]+)\b(?=[`\s]*(?:#|$|`))", text, re.M):
+    for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)\b(?=[`\s]*(?:#|$|`))", text, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
     for name in re.findall(r"`((?:src|guest|kernel|tests|docs|experiments)/[^`\s]+)`", text):
-        assert "NAME" in name or (ROOT / name).exists(), name
+        assert "NAME" in name or list(ROOT.glob(name)), name
 
 
 def toml(page: str) -> list[str]:
