@@ -13,7 +13,7 @@ from kdyno.experiment.model import Variant
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.kernels import cpu
 from kdyno.kernels.cpu import Cpu
-from kdyno.kernels.routines.best import BENCHES, FILE, Figures, Row, best, read_rows, rows
+from kdyno.kernels.routines.best import BENCHES, FILE, BestFor, Figures, best, read_rows, rows
 from kdyno.kernels.routines.checking import check
 from kdyno.kernels.routines.routine import FUNCTIONS, find_routine, kernel_sources, routines_folder
 from kdyno.labs.memcpy.time.results import read_bench
@@ -31,7 +31,7 @@ TABLE = [(row, function) for row in rows() for function in row.routines]
 
 
 def called(value: object) -> str:
-    return value.name if isinstance(value, Row) else str(value)
+    return value.name if isinstance(value, BestFor) else str(value)
 
 
 def a_cpu(vendor: str, family: int, number: int, flags: tuple[str, ...]) -> Cpu:
@@ -39,7 +39,7 @@ def a_cpu(vendor: str, family: int, number: int, flags: tuple[str, ...]) -> Cpu:
 
 
 @pytest.mark.parametrize(("row", "function"), TABLE, ids=called)
-def test_what_a_row_names_goes_into_a_kernel_and_copies_right(row: Row, function: str) -> None:
+def test_what_a_row_names_goes_into_a_kernel_and_copies_right(row: BestFor, function: str) -> None:
     routine = find_routine(row.routines[function], function)
     assert row.arch in routine.archs
     assert kernel_sources([routine], row.arch)[FUNCTIONS[function]]
@@ -52,7 +52,7 @@ def test_what_a_row_names_goes_into_a_kernel_and_copies_right(row: Row, function
 
 
 @pytest.mark.parametrize("row", rows(), ids=called)
-def test_a_row_stands_on_what_was_measured(row: Row) -> None:
+def test_a_row_stands_on_what_was_measured(row: BestFor) -> None:
     """The figures of a row are those of its bench, to the digits that it prints."""
     seen = {it.routine: it for it in row.seen}
     if row.bench is None:

@@ -15,7 +15,7 @@ from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.matrix import at, read
 from kdyno.report.show.terminal import text
 from kdyno.store.run import list_runs
-from kdyno.verbs.matrix import Row, short, table
+from kdyno.verbs.matrix import CommitRun, short, table
 
 TEXT = """name = "nightly"
 question = "Is it faster at {ref}?"
@@ -178,7 +178,7 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small(tmp_path)
     verdict = run.verdict()
     assert verdict is not None
-    said = text([table([Row("v7.2", run, verdict), Row("v7.3", why="does not build")])])
+    said = text([table([CommitRun("v7.2", run, verdict), CommitRun("v7.3", why="does not build")])])
     values = [f"{100 * ((it.ratio or 1) - 1):+.2f}" for it in verdict.effects]
     assert said.split("commit")[1].splitlines()[1].split() == [
         *("v7.2", values[0], "%", values[1], "%", run.name)

@@ -149,7 +149,7 @@ def test_unknown_and_repeated_lines_are_refused() -> None:
 def test_a_file_without_description_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bare.S").write_text("ret\n")
     with pytest.raises(UsageError, match=r"bare\.S: no 'help'"):
-        list_routines(tmp_path)
+        find_routine(str(tmp_path / "bare.S"))
 
 
 def test_an_include_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -128,13 +128,12 @@ def stream(
     log: Path,
     line: Callable[[str], None] = lambda _line: None,
     env: Mapping[str, str] | None = None,
-    pass_fds: Sequence[int] = (),
 ) -> int:
     """Run ``argv``, append every output line to ``log``, call ``line`` on each; exit status."""
     with log.open("ab") as sink:
         sink.write(f"$ {shown(argv)}\n".encode())
         sink.flush()
-        with started(argv, together=True, env=env, pass_fds=pass_fds) as running:
+        with started(argv, together=True, env=env) as running:
             for raw in running.stdout:
                 sink.write(raw)
                 line(raw.decode("utf-8", "replace").rstrip("\n"))

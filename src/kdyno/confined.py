@@ -26,14 +26,13 @@ def confined(
     *,
     reads: Sequence[Path] = (),
     writes: Sequence[Path] = (),
-    folder: Path | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> list[str]:
     """The command line that runs ``command`` inside.
 
     reads, writes: files and folders that it needs, wherever they lie; all keep their paths.
-    folder: where it starts, one of those. settings: its environment, beside PATH; nothing of the
-    caller's, in which there may be passwords. Where the machine has no sandbox the command is given
+    settings: its environment, beside PATH; nothing of the caller's, in which there may be
+    passwords. Where the machine has no sandbox the command is given
     back as it is: every verb calls ``sandbox.require`` before anything else, so that this
     happens only to a person who said ``--no-sandbox``.
     """
@@ -46,7 +45,6 @@ def confined(
         TOOL,
         read_only=(*around(program), *_places(reads)),
         writable=tuple(_places(writes)),
-        chdir=str(folder.absolute()) if folder is not None else "/tmp",
     )
     line = box.argv(list(command))
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}

@@ -16,7 +16,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Row:
+class InBoth:
     """A function in two kernels: instructions of an operation."""
 
     where: Where
@@ -29,14 +29,14 @@ class Row:
         return self.after - self.before
 
 
-def differences(before: CaseCounts, after: CaseCounts) -> list[Row]:
+def differences(before: CaseCounts, after: CaseCounts) -> list[InBoth]:
     """Every function of either, the largest difference first."""
     return _rows(before.functions, after.functions)
 
 
-def _rows(before: Mapping[Function, float], after: Mapping[Function, float]) -> list[Row]:
+def _rows(before: Mapping[Function, float], after: Mapping[Function, float]) -> list[InBoth]:
     rows = [
-        Row(*name, before.get(name, 0.0), after.get(name, 0.0))
+        InBoth(*name, before.get(name, 0.0), after.get(name, 0.0))
         for name in dict.fromkeys((*before, *after))
     ]
     return sorted(rows, key=lambda it: (-abs(it.more), -it.before, it.function))
@@ -74,7 +74,7 @@ def functions_of(before: CaseCounts, after: CaseCounts) -> tuple[FunctionCounts,
     return tuple(found)
 
 
-def _others(rest: Sequence[Row]) -> FunctionCounts:
+def _others(rest: Sequence[InBoth]) -> FunctionCounts:
     return FunctionCounts(
         where="others",
         function="",

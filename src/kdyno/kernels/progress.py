@@ -60,7 +60,10 @@ def expected_objects(options_set: int) -> int:
     return round(3.2 * options_set)
 
 
-def error_lines(log: str, most: int = 12) -> list[str]:
+_ERROR_LINES = 12
+
+
+def error_lines(log: str) -> list[str]:
     """The compiler's and make's own lines about what failed, in order, without repeats.
 
     Where only make complains, the lines before its complaint are the failed program's.
@@ -74,4 +77,4 @@ def error_lines(log: str, most: int = 12) -> list[str]:
     own = [said[at] for at in found if not said[at].startswith(("make", "gmake"))]
     if not own and found:
         own = said[max(0, found[0] - 4) : found[0]] + [said[at] for at in found]
-    return list(dict.fromkeys(own or said[-4:]))[:most]
+    return list(dict.fromkeys(own or said[-4:]))[:_ERROR_LINES]

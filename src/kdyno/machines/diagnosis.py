@@ -42,6 +42,7 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 _SCHEDULER = "scheduler: "
 """How a guest begins when it tells that its scheduler is not, or no longer, in charge."""
+_SHOWN = 5
 _WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft lockup).*$", re.M)
 
 
@@ -76,9 +77,9 @@ def sign(text: str) -> Diagnosis | None:
     return None
 
 
-def warnings(text: str, most: int = 5) -> list[str]:
+def warnings(text: str) -> list[str]:
     """Kernel warnings on the console of a boot that went through all the same."""
-    return list(dict.fromkeys(line.strip()[:200] for line in _WARNING.findall(text)))[:most]
+    return list(dict.fromkeys(line.strip()[:200] for line in _WARNING.findall(text)))[:_SHOWN]
 
 
 def of_boot(console: str, ended: Ended, said: Transcript, sandboxed: bool) -> Diagnosis | None:

@@ -38,8 +38,6 @@ class Drift:
     boots: int
     lag1: float
     """Autocorrelation of neighbouring boots' log scores, −1 … 1."""
-    correlated: bool
-    """lag1 beyond what 95 % of independent series show (± 1.96/√boots around −1/boots)."""
     change: float
     """Change from the first boot to the last by the Theil-Sen line, as a fraction."""
     trend_p_value: float
@@ -69,7 +67,6 @@ def drift(scores: ArrayLike) -> Drift | None:
     return Drift(
         boots=n,
         lag1=lag1,
-        correlated=abs(lag1 + 1.0 / n) > 1.96 / math.sqrt(n),
         change=math.expm1(slope * (times[-1] - times[0])),
         trend_p_value=p_value,
     )
@@ -101,8 +98,6 @@ class Controls:
     """Controls called faster or slower: layout, frequency or the machine changed."""
     moved_and_matter: tuple[int, ...]
     """Of these, the ones whose interval is not inside ±equivalent."""
-    unsettled: tuple[int, ...]
-    """Controls that are inconclusive, so they vouch for nothing."""
 
 
 def read_controls(controls: Sequence[Judgement]) -> Controls:
@@ -115,7 +110,4 @@ def read_controls(controls: Sequence[Judgement]) -> Controls:
     return Controls(
         moved=tuple(moved),
         moved_and_matter=tuple(index for index in moved if not controls[index].equivalent_too),
-        unsettled=tuple(
-            index for index, each in enumerate(controls) if each.word == "inconclusive"
-        ),
     )

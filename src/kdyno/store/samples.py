@@ -57,7 +57,6 @@ class Samples:
     """Variant → reason word → boots that failed."""
     blocks: int = 0
     """One more than the highest block seen."""
-    last_index: int = -1
     damaged: tuple[Damaged, ...] = ()
 
 
@@ -72,7 +71,7 @@ class Gathering:
     def __init__(self) -> None:
         self._found = Samples()
         self._damaged: list[Damaged] = []
-        self._blocks, self._last_index = 0, -1
+        self._blocks = 0
 
     def add(self, boot: BootRecord | Damaged) -> None:
         """A block that booted a variant twice keeps the first good score."""
@@ -81,7 +80,6 @@ class Gathering:
             return
         found = self._found
         self._blocks = max(self._blocks, boot.block + 1)
-        self._last_index = max(self._last_index, boot.index)
         if boot.job.machine:
             found.machines[boot.block] = boot.job.machine
         if not boot.ok:
@@ -130,7 +128,6 @@ class Gathering:
             boots=self._found.boots,
             failures=self._found.failures,
             blocks=self._blocks,
-            last_index=self._last_index,
             damaged=tuple(self._damaged),
         )
 

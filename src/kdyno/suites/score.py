@@ -11,25 +11,19 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
-from kdyno.errors import UsageError
-from kdyno.reading.mistakes import among
 from kdyno.suites.catalogue import Case, CaseGroup, Suite
 
-Scoring = Literal["kdyno", "unixbench"]
-SCORINGS: tuple[Scoring, ...] = get_args(Scoring)
+SCORINGS = ("kdyno", "unixbench")
 """kdyno: the median. unixbench: as that program sums up its passes, for people who compare with
 published indices; verdicts are always by kdyno's own."""
 
 
-def score_of(
-    case: Case, reps: Sequence[tuple[int, int]], scoring: Scoring | str = "kdyno"
-) -> float:
-    """The score in the case's unit; by default the median over the repetitions.
+def score_of(case: Case, reps: Sequence[tuple[int, int]]) -> float:
+    """The score in the case's unit: the median over the repetitions.
 
     ``reps`` are (operations, ns) pairs, all above 0. A rate is operations × scale ÷ seconds, a
-    time is seconds × scale ÷ operations. UsageError for another way of scoring than SCORINGS.
+    time is seconds × scale ÷ operations.
     """
     if not reps:
         raise ValueError(f"{case.suite}/{case.name}: no repetitions")
@@ -40,11 +34,7 @@ def score_of(
         passes = [n * case.scale / (ns / 1e9) for n, ns in reps]
     else:
         passes = [ns / 1e9 * case.scale / n for n, ns in reps]
-    if scoring == "kdyno":
-        return statistics.median(passes)
-    if scoring == "unixbench":
-        return unixbench_mean(passes, higher_is_better=case.better == "higher")
-    raise UsageError(f"scoring is {scoring!r}{among(scoring, SCORINGS)}")
+    return statistics.median(passes)
 
 
 def steady(reps: Sequence[tuple[float, float]]) -> int:

@@ -25,7 +25,7 @@ _SHORT = 12
 
 
 @dataclass(frozen=True)
-class Row:
+class CommitRun:
     """What came of a commit: its run, or why there is none."""
 
     ref: str
@@ -86,16 +86,16 @@ def each(
         known = finished(runs, text_of(ref), overrides)
         if known is not None:
             say(f"{short(ref)}: was measured before, {known.name}")
-            rows.append(Row(ref, known, known.verdict()))
+            rows.append(CommitRun(ref, known, known.verdict()))
             continue
         try:
             status = max(status, measured(ref))
         except BuildError as problem:
             say(str(problem))
-            rows.append(Row(ref, why="does not build"))
+            rows.append(CommitRun(ref, why="does not build"))
             continue
         known = finished(runs, text_of(ref), overrides)
-        rows.append(Row(ref, known, known.verdict() if known else None, "not finished"))
+        rows.append(CommitRun(ref, known, known.verdict() if known else None, "not finished"))
     show(lambda _screen: [table(rows)])
     return status
 
@@ -115,7 +115,7 @@ def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | No
     return None
 
 
-def table(rows: Sequence[Row]) -> Grid:
+def table(rows: Sequence[CommitRun]) -> Grid:
     """A row a commit, a column an effect."""
     from kdyno.report import figures
     from kdyno.report.show.grid import Cell, Column, Grid
@@ -124,7 +124,7 @@ def table(rows: Sequence[Row]) -> Grid:
         (it.variant, it.case) for row in rows if row.verdict for it in row.verdict.effects
     )
 
-    def of(row: Row, key: tuple[str, str]) -> Cell:
+    def of(row: CommitRun, key: tuple[str, str]) -> Cell:
         effects = row.verdict.effects if row.verdict else ()
         it = next((it for it in effects if (it.variant, it.case) == key), None)
         if it is None or it.ratio is None:

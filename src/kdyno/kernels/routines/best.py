@@ -55,7 +55,7 @@ class Figures(FromFile):
     """Speed ÷ the faster rival's there."""
 
 
-class Row(FromFile):
+class BestFor(FromFile):
     """What is best for some CPUs."""
 
     name: Word
@@ -81,7 +81,7 @@ class Row(FromFile):
     seen: list[Figures] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _says_for_whom(self) -> Row:
+    def _says_for_whom(self) -> BestFor:
         if self.models and (self.vendor is None or self.family is None):
             raise wrong("models", "stand beside a vendor and a family")
         if any(first > last for first, last in self.models):
@@ -113,7 +113,7 @@ class Row(FromFile):
 
 
 class _File(FromFile):
-    row: Annotated[list[Row], Field(min_length=1)]
+    row: Annotated[list[BestFor], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _names_are_names(self) -> _File:
@@ -129,7 +129,7 @@ class Chosen:
 
     function: str
     routine: str
-    row: Row
+    row: BestFor
 
     @property
     def why(self) -> str:
@@ -138,7 +138,7 @@ class Chosen:
         return told if self.row.state == "measured" else f"{told}; `{COMMAND}` measures"
 
 
-def read_rows(path: Path) -> tuple[Row, ...]:
+def read_rows(path: Path) -> tuple[BestFor, ...]:
     """The rows of a table. UsageError with every mistake in it."""
     try:
         text = path.read_text("utf-8")
@@ -149,13 +149,13 @@ def read_rows(path: Path) -> tuple[Row, ...]:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[BestFor, ...]:
     """Those of the project."""
     return read_rows(routines_folder() / FILE)
 
 
 def best(
-    function: str, arch: str, cpu: Cpu | None = None, table: Sequence[Row] | None = None
+    function: str, arch: str, cpu: Cpu | None = None, table: Sequence[BestFor] | None = None
 ) -> Chosen:
     """The best routine of ``function`` for a kernel of ``arch`` on ``cpu`` (this one unless told).
 

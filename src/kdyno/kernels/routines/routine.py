@@ -134,10 +134,10 @@ def _described(text: str) -> list[tuple[str, str]]:
     return []
 
 
-def list_routines(folder: Path | None = None, function: str = "memcpy") -> tuple[Routine, ...]:
-    """Every routine for ``function`` in ``folder`` (the project's own unless told), by name."""
-    where = routines_folder() if folder is None else folder
-    found = (parse_routine(path, path.read_text("utf-8")) for path in where.glob("*.S"))
+def list_routines(function: str = "memcpy") -> tuple[Routine, ...]:
+    """Every routine of the project's for ``function``, by name."""
+    paths = routines_folder().glob("*.S")
+    found = (parse_routine(path, path.read_text("utf-8")) for path in paths)
     return tuple(
         sorted((it for it in found if it.function == function), key=lambda routine: routine.name)
     )

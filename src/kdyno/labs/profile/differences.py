@@ -54,24 +54,24 @@ class Difference:
         return None if self.measured is None else self.measured.delta.mean - self.sampled.delta.mean
 
 
-def rows(profile: Profile, confidence: float = 0.95) -> tuple[FunctionMean, ...]:
+def rows(profile: Profile) -> tuple[FunctionMean, ...]:
     """Every function of the profile, most seconds first."""
     totals = profile.totals()
     whole = sum(totals.values()) / len(totals) if totals else 0.0
     found = []
     for where, function in profile.names:
-        seconds = mean_of(list(profile.seconds(where, function).values()), confidence)
+        seconds = mean_of(list(profile.seconds(where, function).values()))
         share = seconds.mean / whole if whole else 0.0
         found.append(FunctionMean(where, function, seconds, share, profile.calls(where, function)))
     return tuple(found)
 
 
-def total(profile: Profile, confidence: float = 0.95) -> Estimate:
+def total(profile: Profile) -> Estimate:
     """Seconds a boot of all functions."""
-    return mean_of(list(profile.totals().values()), confidence)
+    return mean_of(list(profile.totals().values()))
 
 
-def difference(baseline: Profile, variant: Profile, confidence: float = 0.95) -> Difference:
+def difference(baseline: Profile, variant: Profile) -> Difference:
     """UsageError where the two did not do the same work by the same method."""
     _comparable(baseline, variant)
     names = dict.fromkeys((*baseline.names, *variant.names))
@@ -81,26 +81,25 @@ def difference(baseline: Profile, variant: Profile, confidence: float = 0.95) ->
             function,
             baseline.seconds(where, function),
             variant.seconds(where, function),
-            confidence,
         )
         for where, function in names
     ]
     changes.sort(key=lambda it: (-abs(it.delta.mean), it.where, it.function))
     by_where = [
-        _change(where, "", baseline.totals(where), variant.totals(where), confidence)
+        _change(where, "", baseline.totals(where), variant.totals(where))
         for where in WHERES
         if any(it.where == where for it in changes)
     ]
     measured = None
     if baseline.measured() and variant.measured():
-        measured = _change("kernel", "", baseline.measured(), variant.measured(), confidence)
+        measured = _change("kernel", "", baseline.measured(), variant.measured())
     return Difference(
         baseline=baseline.variant,
         variant=variant.variant,
         method=variant.method,
         changes=tuple(changes),
         by_where=tuple(by_where),
-        sampled=_change("kernel", "", baseline.totals(), variant.totals(), confidence),
+        sampled=_change("kernel", "", baseline.totals(), variant.totals()),
         measured=measured,
     )
 
@@ -110,15 +109,14 @@ def _change(
     function: str,
     before: dict[int, float],
     after: dict[int, float],
-    confidence: float,
 ) -> Change:
     return Change(
         where,
         function,
         sum(before.values()) / len(before) if before else 0.0,
         sum(after.values()) / len(after) if after else 0.0,
-        difference_of(before, after, confidence),
-        relative(before, after, confidence),
+        difference_of(before, after),
+        relative(before, after),
     )
 
 

@@ -98,12 +98,12 @@ def ability() -> Ability:
     return Ability(event, tuple(notes))
 
 
-def record(data: Path, event: str, *, perf: str = "perf", rate_hz: int = RATE_HZ) -> list[str]:
+def record(data: Path, event: str, *, perf: str = "perf") -> list[str]:
     """The words before a command line that have it profiled into ``data``."""
     return [
         # Nobody's settings: another kind of call graph, programs to be run.
         *("env", "PERF_CONFIG=/dev/null"),
-        *(perf, "record", "--quiet", "--freq", str(rate_hz), "--event", event),
+        *(perf, "record", "--quiet", "--freq", str(RATE_HZ), "--event", event),
         # No build-ids: perf would copy every file it met into a folder of the user's.
         *("--call-graph", "fp", "--no-buildid", "--no-buildid-cache"),
         *("--output", str(data), "--"),

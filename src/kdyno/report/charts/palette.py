@@ -37,6 +37,6 @@ def css_rules(dark: bool) -> str:
     return "".join(f"--{name}:{pair[dark]};" for name, pair in COLOURS.items())
 
 
-def resolved(svg: str, dark: bool = False) -> str:
-    """The chart with colours in place of the page's variables, to stand alone."""
-    return _USE.sub(lambda found: COLOURS[found[1]][dark], svg)
+def resolved(svg: str) -> str:
+    """The chart with the light colours in place of the page's variables, to stand alone."""
+    return _USE.sub(lambda found: COLOURS[found[1]][0], svg)

@@ -134,9 +134,9 @@ def drawn(spec: Spec, text: str) -> str:
     return root + svg[size.end() :]
 
 
-def png(svg: str, scale: float = 2.0) -> bytes:
+def png(svg: str) -> bytes:
     """A picture of a standalone SVG (see palette.resolved)."""
     import vl_convert
 
-    data: bytes = vl_convert.svg_to_png(svg, scale=scale)
+    data: bytes = vl_convert.svg_to_png(svg, scale=2.0)
     return data

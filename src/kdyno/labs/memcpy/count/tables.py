@@ -15,6 +15,7 @@ from kdyno.report.charts.palette import resolved
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.terminal import Part
 
+_BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -61,9 +62,9 @@ def sites_grid(sites: Iterable[Site], copies: Distribution, top: int) -> Grid:
     return Grid(columns, rows)
 
 
-def sizes_grid(copies: Distribution, width: int = 24, *, ascii_only: bool = False) -> Grid:
+def sizes_grid(copies: Distribution, *, ascii_only: bool = False) -> Grid:
     """Sizes in classes: share of calls and of bytes as bars."""
-    drawn = partial(bar, width=width, ascii_only=ascii_only)
+    drawn = partial(bar, width=_BAR, ascii_only=ascii_only)
     columns = [
         Column("bytes a copy", lambda it: it.label, "number"),
         Column("of all calls", lambda it: drawn(it.calls)),

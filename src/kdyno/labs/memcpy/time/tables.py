@@ -193,10 +193,10 @@ def _time(bench: Bench, load: Load, name: str) -> Cell:
     return Cell(said, value, style="bold green" if value == least else "")
 
 
-def few(names: Sequence[str], most: int = 3) -> str:
+def few(names: Sequence[str]) -> str:
     """``a, b, c and 4 more``."""
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(plain.short, names[:most])) + rest
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(map(plain.short, names[:3])) + rest
 
 
 def shown(loads: Sequence[Load]) -> list[Load]:
