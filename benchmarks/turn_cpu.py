@@ -24,7 +24,7 @@ from benchmarks.turns import KNOWN, bench, experiment_of
 from kdyno.judge.pairs import undisturbed
 from kdyno.machines.cpus import measuring
 from kdyno.measure import bench as booting
-from kdyno.measure import group, rounds
+from kdyno.measure import group, rounds, turn
 from kdyno.measure.bench import Bench
 from kdyno.measure.member import Member
 from kdyno.stats.effect import effect_of_differences
@@ -55,11 +55,11 @@ def one_group(made: Bench, number: int) -> dict[str, Turns]:
     return found
 
 
-def taken(members: Sequence[Member], size: group.Size, seed: str) -> Turns:
+def taken(members: Sequence[Member], size: turn.Size, seed: str) -> Turns:
     turns: dict[str, list[tuple[int, int]]] = {member.name: [] for member in members}
     by_name = {member.name: member for member in members}
     for order in islice(rounds.orders(seed, sorted(by_name)), ROUNDS):
-        for name, ns in group.turns([by_name[name] for name in order], size).items():
+        for name, ns in turn.turns([by_name[name] for name in order], size).items():
             turns[name].append((ns, by_name[name].cpu_ns))
     return {name: np.array(its[1:], dtype=np.float64) for name, its in turns.items()}
 

@@ -18,7 +18,8 @@ struct bench {
     void (*again)(void);                   // optional: before each part of fixed work, so that all
                                            // begin alike; not timed
     uint64_t (*took)(uint64_t iterations); // optional: what the last body() is said to have taken,
-                                           // in ns, where its figure is not the time that passed
+                                           // in ns, where its figure is not the time that passed;
+                                           // 0: it is
     void (*cleanup)(void);                 // optional: also the place to check results
     int (*helper)(int argc, char **argv);  // optional: `kdyno-guest helper NAME ARGS`, for execs
 };
@@ -39,6 +40,10 @@ void bench_untimed(void);
 // instructions are counted: they read the host's files, and how long the host takes for that is no
 // path of the kernel's. To the microsecond: a thousand instructions.
 void bench_waits(void);
+// Does this case take turns with others'? Known in setup().
+bool bench_takes_turns(void);
+// Of a turn, only what lies between these two is to be timed by who gives the turns.
+void bench_mark(bool begins);
 // Is this a booted guest, whose kernel may be crashed at will?
 bool bench_in_guest(void);
 // Folder for working files: $KDYNO_DIR, else /tmp.

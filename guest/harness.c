@@ -20,7 +20,7 @@ enum { REPS_LEAST = 5, REPS_MOST = 256, PARTS = 8 };
 enum { FIXED_PARTS = 9 };
 static const uint64_t rep_least_ns = 1000000; // below that the clock and its reading show
 
-static bool in_guest, untimed, counts, by_cpu;
+static bool in_guest, untimed, counts, by_cpu, by_turns;
 
 void harness_enter_guest(void) {
     in_guest = true;
@@ -32,6 +32,15 @@ void harness_count(void) {
 
 void bench_waits(void) {
     by_cpu = counts;
+}
+
+bool bench_takes_turns(void) {
+    return by_turns;
+}
+
+void bench_mark(bool begins) {
+    if (by_turns)
+        wire_send(WIRE_FD, WIRE_MARK, &(unsigned char){begins}, 1);
 }
 
 bool bench_in_guest(void) {
@@ -129,7 +138,8 @@ static uint64_t timed(const struct bench *bench, uint64_t iterations) {
 
 // Of what was timed last: the figure that is reported.
 static uint64_t figure_of(const struct bench *bench, uint64_t iterations, uint64_t ns) {
-    return bench->took ? bench->took(iterations) : ns;
+    uint64_t said_ns = bench->took && !by_cpu ? bench->took(iterations) : 0;
+    return said_ns ? said_ns : ns;
 }
 
 // Grows the iterations until one call takes about a sixteenth of the time, which is the warm-up
@@ -233,10 +243,9 @@ void harness_run(const struct bench *bench, int argc, char **argv, struct plan p
         bench_skip("%s", why_not);
     if (argc && !bench->usage)
         bench_fail("this benchmark takes no arguments, but was given %s", argv[0]);
+    by_turns = plan.turns;
     if (bench->setup)
         bench->setup(argc, argv);
-    if (bench->took)
-        bench_untimed();
 
     uint64_t start = clock_ns(), operations = 0;
     if (plan.operations)

@@ -67,6 +67,16 @@ static bool begin(size_t index) {
     return serving.open || say_end();
 }
 
+// Where what is timed of a turn begins or ends.
+static bool say_mark(bool *said, bool begins) {
+    if (!*said)
+        return true;
+    *said = false;
+    struct json *record = record_of("mark");
+    json_number(record, "begins", begins);
+    return channel_send();
+}
+
 // What the case said since: each turn is handed on and forgotten.
 static bool relay(void) {
     struct wire_reader *said = &serving.outcome.said;
@@ -77,6 +87,8 @@ static bool relay(void) {
         if (!channel_send())
             return false;
     }
+    if (!say_mark(&said->timed_from, true) || !say_mark(&said->timed_to, false))
+        return false;
     for (size_t i = 0; i < said->rep_count; i++) {
         struct json *record = record_of("turn");
         json_number(record, "operations", said->reps[i].operations);

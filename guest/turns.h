@@ -7,7 +7,8 @@
 
 // Takes orders from the channel until "bye", or until nobody is there to give any.
 //   begin INDEX            start that case of the job; answered by begin, then ready, error or skip
-//   turn LEAD OPERATIONS   of the case that is ready; answered by turn
+//   turn LEAD OPERATIONS   of the case that is ready; answered by turn, before which two marks may
+//                          say what of it is to be timed
 //   end                    the case is over; answered by done or error
 //   case INDEX             the whole case, as in a job without turns
 //   bye

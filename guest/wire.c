@@ -83,6 +83,11 @@ static void take(struct wire_reader *reader, uint32_t type, const unsigned char 
     case WIRE_READY:
         reader->ready = true;
         return;
+    case WIRE_MARK:
+        if (length != 1)
+            break;
+        *(*payload ? &reader->timed_from : &reader->timed_to) = true;
+        return;
     }
     reader->garbled = true;
 }

@@ -25,6 +25,7 @@ enum wire_type {
     WIRE_FAIL,
     WIRE_DONE,
     WIRE_READY, // set up, and waits for its first turn
+    WIRE_MARK,  // one byte: here begins (1) or ends (0) what is to be timed of a turn
 };
 
 struct wire_rep {
@@ -54,6 +55,7 @@ struct wire_reader {
     size_t note_used;
     char text[WIRE_TEXT_MAX]; // of WIRE_SKIP or WIRE_FAIL
     bool ready, skipped, failed, done, garbled;
+    bool timed_from, timed_to; // marks of the turn that is under way
     unsigned char buffer[WIRE_NOTE_BYTES_MAX + 256];
     size_t buffered;
 };

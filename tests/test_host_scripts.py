@@ -161,7 +161,9 @@ def test_the_web_test_gives_rate_and_request_times(tools: Path, tmp_path: Path) 
     fake_web(tools)
     done = script("apachebench.sh", tools, str(tmp_path), "1000", "20", "8123")
     assert done.returncode == 0, done.stderr
-    figures = {k: float(v) for k, v in (line.split(": ") for line in done.stdout.splitlines())}
+    begin, end, *lines = done.stdout.splitlines()
+    assert (begin, end) == ("kdyno: timed from here", "kdyno: timed to here")
+    figures = {k: float(v) for k, v in (line.split(": ") for line in lines)}
     assert figures["requests_per_s"] == 7170.69
     assert figures["mean_ms"] == pytest.approx(1.5, abs=1e-4)
     assert figures["sd_ms"] == pytest.approx(12**-0.5, rel=1e-3)

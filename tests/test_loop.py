@@ -143,6 +143,26 @@ def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(tmp_path: Path)
     assert verdict.effects[0].verdict == "faster"
 
 
+def test_of_a_command_that_marks_what_is_timed_nothing_else_is(tmp_path: Path) -> None:
+    made = bench(steady({"stock": 1.0, "mine": 1.25}), ("stock", "mine"), (LONG,), max_boots=3)
+    assert isinstance(made.machine, FakeMachine)
+    made.machine.around_s = 0.333
+    run, _ = measured(made, tmp_path)
+    scores = {boot.variant: boot.samples[0].score for boot in boots_of(run)}
+    assert scores == pytest.approx({"stock": 0.1, "mine": 0.08}, rel=1e-6)
+
+
+def test_the_figure_of_a_fixed_work_is_had_from_its_time(tmp_path: Path) -> None:
+    requests = dataclasses.replace(PRINTED, name="long", unit="requests/s", work="requests")
+    made = bench(steady({"stock": 1.0, "mine": 1.25}), ("stock", "mine"), (requests,), max_boots=3)
+    jobs = tuple(dataclasses.replace(job, work=500) for job in made.jobs)
+    run, _ = measured(dataclasses.replace(made, jobs=jobs), tmp_path)
+    samples = {boot.variant: boot.samples[0] for boot in boots_of(run)}
+    assert {it.interleave for it in samples.values()} == {"frozen"}
+    assert samples["stock"].score == pytest.approx(5000, rel=1e-6)
+    assert samples["mine"].score == pytest.approx(6250, rel=1e-6)
+
+
 def test_every_guest_has_done_a_frozen_command_once_before_it_is_measured(tmp_path: Path) -> None:
     """Else who finds its length has in memory what the others still read from the disk."""
     made = bench(steady(SPEEDS), cases=(LONG,), max_boots=3)

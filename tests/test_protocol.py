@@ -11,9 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdyno.suites.protocol import ANOMALIES_KEPT, LINE_BYTES_MAX, Reader, parse
-from kdyno.suites.record import Begin, Bye, CaseError, Hello, Sample, Skip
+from kdyno.suites.record import (
+    Begin,
+    Bye,
+    CaseError,
+    Done,
+    Hello,
+    Mark,
+    Ready,
+    Sample,
+    Skip,
+    Turn,
+)
 
 NONCE = "ab" * 16
+KINDS = [
+    *("hello", "begin", "ready", "mark", "turn", "done"),
+    *("sample", "error", "skip", "bye", "fatal"),
+]
 
 
 def record(seq: int, kind: str, **fields: Any) -> dict[str, Any]:
@@ -139,6 +154,8 @@ def test_garbage_between_records_is_counted_and_skipped() -> None:
         (sample(2, 0, extra={str(i): "" for i in range(99)}), "extra is not an object"),
         (record(2, "error", case=0, reason=7), "reason is not text"),
         (record(2, "what"), "no type of record"),
+        (record(2, "mark", case=1, begins=1), "case 1, which is not running"),
+        (record(2, "mark", case=0, begins=2), "begins is not a whole number from 0 to 1"),
         (record(2, "hello"), "protocol is not a whole number"),
         (hello(2), "a second hello"),
         ({**hello(2), "protocol": 2}, "protocol is 2"),
@@ -241,7 +258,7 @@ JSON = st.recursive(
             {
                 "n": st.just(NONCE) | JSON,
                 "seq": st.integers(-1, 12),
-                "t": st.sampled_from(["hello", "begin", "sample", "error", "skip", "bye", "fatal"]),
+                "t": st.sampled_from(KINDS),
                 "case": st.integers(-1, 3) | JSON,
                 "bench": st.just("pipe") | JSON,
                 "reason": st.text(max_size=5),
@@ -251,6 +268,9 @@ JSON = st.recursive(
                 "sys_ns": st.just(1),
                 "calibration_ns": st.just(1),
                 "inside_ns": st.just(1),
+                "operations": st.just(1) | JSON,
+                "ns": st.just(1) | JSON,
+                "begins": st.integers(-1, 2) | JSON,
             }
         ),
         max_size=12,
@@ -264,7 +284,9 @@ def test_no_record_lands_in_a_case_that_is_not_running(records: list[dict[str, A
         for event in reader.feed(json.dumps(one).encode() + b"\n"):
             if isinstance(event, Begin):
                 running = event.case
-            elif isinstance(event, Sample | CaseError | Skip):
+            elif isinstance(event, Ready | Mark | Turn):
+                assert event.case == running
+            elif isinstance(event, Sample | Done | CaseError | Skip):
                 assert event.case == running
                 running = None
     transcript = reader.finish()

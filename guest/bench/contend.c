@@ -88,6 +88,7 @@ static void start(uint64_t index) {
 }
 
 static void setup(int argc, char **argv) {
+    bench_untimed();
     static const char *const names[] = {"median", "p99", "max", "work"};
     if (argc < 2)
         bench_fail("contend wants %s", "median|p99|max|work BUSY");
@@ -179,7 +180,8 @@ static void body(uint64_t iterations) {
 }
 
 static uint64_t took(uint64_t iterations) {
-    return (uint64_t)(figure_ns * (double)iterations);
+    uint64_t ns = (uint64_t)(figure_ns * (double)iterations);
+    return ns ? ns : 1;
 }
 
 static uint64_t work_of(uint64_t index) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Any command line. Its output is kept, so that what it says can be read and a failure explained.
+//
+// A command may print two lines of its own to say what of it is to be timed; what it does before
+// and after is not.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,9 +15,11 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "clock.h"
 #include "load.h"
 
 enum { KEPT = 64 * 1024, SHOWN = 2048 };
+static const char timed_from[] = "kdyno: timed from here", timed_to[] = "kdyno: timed to here";
 
 // The last bytes of a stream; when it is full, the older half goes.
 struct tail {
@@ -28,27 +33,29 @@ static uint64_t warmups = 1, tasks; // tasks: watch the load, of which so many a
 static struct tail out, err;
 static struct rusage used;
 static struct load load;
+static size_t line;                  // where the line of out begins that is not whole yet
+static uint64_t from_ns, marked_ns;  // since the last mark; between all marks of a body()
+static bool warm, whole_body, noted; // warmed up; a body() without marks; the first was noted
 
-static void setup(int argc, char **argv) {
-    bench_waits();
-    for (; argc > 1 && !strncmp(argv[0], "--", 2) && argv[0][2]; argc -= 2, argv += 2) {
-        if (!strcmp(argv[0], "--figure") && !strcmp(argv[1], "printed"))
-            bench_untimed();
-        else if (!strcmp(argv[0], "--warmups"))
-            warmups = bench_number(argv[1], "--warmups", 0, 100);
-        else if (!strcmp(argv[0], "--load"))
-            tasks = bench_number(argv[1], "--load", 1, 100000);
-        else
-            bench_fail("run knows --warmups, --load and --figure printed, not %s %s", argv[0],
-                       argv[1]);
+static bool is(const char *wanted, size_t length) {
+    return length == strlen(wanted) && !memcmp(out.bytes + line, wanted, length);
+}
+
+static void look_for_marks(void) {
+    uint64_t now = clock_ns();
+    for (char *end; (end = memchr(out.bytes + line, '\n', out.used - line));) {
+        size_t length = (size_t)(end - (out.bytes + line));
+        if (is(timed_from, length)) {
+            from_ns = now;
+            bench_mark(true);
+        } else if (is(timed_to, length) && from_ns) {
+            marked_ns += now - from_ns;
+            from_ns = 0;
+            whole_body = false;
+            bench_mark(false);
+        }
+        line += length + 1;
     }
-    if (argc && !strcmp(argv[0], "--")) {
-        argc--;
-        argv++;
-    }
-    if (!argc)
-        bench_fail("run wants a command line");
-    command = argv;
 }
 
 // False at the end of the stream.
@@ -57,6 +64,8 @@ static bool drain(struct tail *tail) {
         if (tail->used == KEPT) {
             memmove(tail->bytes, tail->bytes + KEPT / 2, KEPT / 2);
             tail->used = KEPT / 2;
+            if (tail == &out)
+                line = line > KEPT / 2 ? line - KEPT / 2 : 0;
         }
         ssize_t got = read(tail->fd, tail->bytes + tail->used, KEPT - tail->used);
         if (got < 0)
@@ -64,6 +73,8 @@ static bool drain(struct tail *tail) {
         if (!got)
             return false;
         tail->used += (size_t)got;
+        if (tail == &out)
+            look_for_marks();
     }
     return true;
 }
@@ -106,7 +117,7 @@ static pid_t start(void) {
     close(news[0]);
     fcntl(out.fd = outs[0], F_SETFL, O_NONBLOCK);
     fcntl(err.fd = errs[0], F_SETFL, O_NONBLOCK);
-    out.used = err.used = 0;
+    out.used = err.used = line = 0;
     return child;
 }
 
@@ -145,15 +156,37 @@ static void run_once(void) {
     used = one;
 }
 
-static void body(uint64_t iterations) {
-    static bool warm;
-    if (!warm) { // the harness's first call, which it does not count
-        warm = true;
-        if (iterations == 1)
-            iterations = warmups;
-    }
-    for (uint64_t i = 0; i < iterations; i++)
+static void run_times(uint64_t times) {
+    marked_ns = 0;
+    whole_body = true;
+    for (uint64_t i = 0; i < times; i++)
         run_once();
+}
+
+static void setup(int argc, char **argv) {
+    bench_waits();
+    for (; argc > 1 && !strncmp(argv[0], "--", 2) && argv[0][2]; argc -= 2, argv += 2) {
+        if (!strcmp(argv[0], "--figure") && !strcmp(argv[1], "printed"))
+            bench_untimed();
+        else if (!strcmp(argv[0], "--warmups"))
+            warmups = bench_number(argv[1], "--warmups", 0, 100);
+        else if (!strcmp(argv[0], "--load"))
+            tasks = bench_number(argv[1], "--load", 1, 100000);
+        else
+            bench_fail("run knows --warmups, --load and --figure printed, not %s %s", argv[0],
+                       argv[1]);
+    }
+    if (argc && !strcmp(argv[0], "--")) {
+        argc--;
+        argv++;
+    }
+    if (!argc)
+        bench_fail("run wants a command line");
+    command = argv;
+    if (bench_takes_turns()) {
+        warm = true;
+        run_times(warmups);
+    }
 }
 
 static void note_us(const char *key, struct timeval time) {
@@ -163,7 +196,8 @@ static void note_us(const char *key, struct timeval time) {
     bench_note(key, text, (size_t)length);
 }
 
-static void cleanup(void) {
+// Of the last run.
+static void note(void) {
     note_us("last_user_us", used.ru_utime);
     note_us("last_sys_us", used.ru_stime);
     load_note(&load);
@@ -171,10 +205,36 @@ static void cleanup(void) {
     bench_note("stderr", err.bytes, err.used);
 }
 
+static void body(uint64_t iterations) {
+    if (!warm) { // the harness's first call, which it does not count
+        warm = true;
+        if (iterations == 1)
+            iterations = warmups;
+    }
+    run_times(iterations);
+    // Of those that take turns the first has the machine to itself: what it says is by a clock
+    // that stood still for nobody.
+    if (bench_takes_turns() && !noted) {
+        noted = true;
+        note();
+    }
+}
+
+static uint64_t took(uint64_t iterations) {
+    (void)iterations;
+    return whole_body ? 0 : marked_ns + 1; // 0 would be: all of it
+}
+
+static void cleanup(void) {
+    if (!noted)
+        note();
+}
+
 BENCH(run) = {
-    .help = "run a command line to its end",
+    .help = "run a command line to its end, or what it marks",
     .usage = "[--warmups N] [--load TASKS] [--figure printed] [--] COMMAND ARGS...",
     .setup = setup,
     .body = body,
+    .took = took,
     .cleanup = cleanup,
 };

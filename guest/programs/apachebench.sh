@@ -69,8 +69,10 @@ until grep -q 'resuming normal operations' "$dir/log" 2>/dev/null; do
     sleep 0.02
 done
 
+echo "kdyno: timed from here"
 ab -q -n "$requests" -c "$concurrency" -e "$dir/quantiles" "http://127.0.0.1:$port/" \
     >"$dir/ab" 2>&1 || fail "ab failed: $(tail -n 3 "$dir/ab")"
+echo "kdyno: timed to here"
 awk -v wanted="$requests" '
     /^Complete requests:/ { complete = $3 }
     /^Failed requests:/ { failed = $3 }

@@ -39,5 +39,7 @@ user_s: %3U
 sys_s: %3S
 cpu_percent: %P'
 if [ "$target" = all ]; then target=; fi
+echo "kdyno: timed from here"
 { time build -j"$jobs" $target; } 2>&1
+echo "kdyno: timed to here"
 echo "objects: $(find "$dir/o" -name '*.o' -newer "$dir/prepared" | wc -l)"

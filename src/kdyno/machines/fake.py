@@ -84,6 +84,8 @@ class FakeMachine:
     emulator: str = ""
     waits: Callable[[float], float] = lambda _now_s: 0.0
     """The clock → seconds in which somebody else has the CPU in the turn that begins."""
+    around_s: float = 0.0
+    """What a turn does before and after what it marks as timed; 0: it marks nothing."""
     awake: float = 1.0
     """Share of its working time in which a guest's processes have the CPU."""
     clock: FakeClock = field(default_factory=FakeClock)
@@ -260,10 +262,26 @@ class FakeSession:
         waits_s = self._machine.waits(self._clock.now_s())
         ns = max(1, round((each_s * operations + waits_s) * 1e9))
         self._cpu_ns += round((each_s * (lead + operations) + HAND_OVER_S) * 1e9)
-        self._busy(
-            each_s * (lead + operations) + waits_s,
-            lambda: self._say("turn", case=self._case, operations=operations, ns=ns),
-        )
+
+        def done() -> None:
+            self._say("turn", case=self._case, operations=operations, ns=ns)
+
+        self._marked(each_s * (lead + operations) + waits_s, done)
+
+    def _marked(self, seconds: float, then: Callable[[], None]) -> None:
+        around_s = self._machine.around_s
+        if not around_s:
+            return self._busy(seconds, then)
+
+        def begins() -> None:
+            self._say("mark", case=self._case, begins=1)
+            self._busy(seconds, ends)
+
+        def ends() -> None:
+            self._say("mark", case=self._case, begins=0)
+            self._busy(around_s, then)
+
+        return self._busy(around_s, begins)
 
     def _whole(self, then: Callable[[], None]) -> None:
         if self._misbehaves(then):

@@ -23,6 +23,7 @@ from kdyno.measure import rounds
 from kdyno.measure.bench import Bench, console_of, job_of, now, plan_of
 from kdyno.measure.member import WORD_S, Member
 from kdyno.measure.sampling import Rounds, load_flags, samples_of
+from kdyno.measure.turn import Size, frozen_turns, turns
 from kdyno.store.boot import BootFlag, BootRecord
 from kdyno.suites import record
 from kdyno.suites.catalogue import Case
@@ -163,27 +164,13 @@ def _case(
     if size is not None:
         if size.frozen:
             # One guest has done the command once, and has in memory what it read; so do the others.
-            frozen_turns([it for it in ready if it.ready and it.name != size.found_by], size)
+            # Each has the machine to itself, so what such a run says beside the figure holds.
+            for member in ready:
+                if member.ready and member.name != size.found_by:
+                    member.turn(0, size.operations, size.limit_s)
         _rounds(ready, index, seed, seconds, size)
     for member in alive:
         member.end(job.timeout_s)
-
-
-@dataclass(frozen=True)
-class Size:
-    """Of a turn, the same for all guests of a group."""
-
-    operations: int
-    lead: int
-    turn_s: float
-    limit_s: float
-    found_by: str = ""
-    """The guest whose turns found it."""
-
-    @property
-    def frozen(self) -> bool:
-        """It is too long to be waited for."""
-        return self.turn_s > rounds.LONGEST_S
 
 
 def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
@@ -216,7 +203,7 @@ def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
         turn_s = operations * best_ns / 1e9
         lead = 0 if turn_s > rounds.LONGEST_S else round(rounds.LEAD * operations)
         limit_s = max(job.timeout_s, 100 * turn_s)
-        return Size(operations, lead, turn_s, limit_s, member.name)
+        return Size(operations, lead, turn_s, limit_s, member.name, job.work)
     return None
 
 
@@ -235,7 +222,7 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
         took = frozen_turns(present, size) if size.frozen else turns(present, size)
         for name, ns in took.items():
             if number >= warm:
-                taken[name].append((size.operations, ns))
+                taken[name].append((size.operations * size.work, ns))
                 cpu_ns[name].append(by_name[name].cpu_ns)
                 by_name[name].ran_s += ns / 1e9 * (1 + size.lead / size.operations)
         if len([member for member in ready if member.ready and not member.lost]) < 1:
@@ -248,62 +235,6 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
                 member.asleep[index] = 1 - sum(cpu_ns[member.name]) / sum(ns for _, ns in done)
             else:
                 member.rounds[index] = Rounds("turns", done, tuple(cpu_ns[member.name]))
-
-
-def turns(present: Sequence[Member], size: Size) -> dict[str, int]:
-    """One turn of each, one after the other; name → ns.
-
-    What they answered is looked at when all had theirs. A guest finds its caches full of what ran
-    before it, and looking at an answer takes ten times longer there than it would elsewhere.
-    """
-    took = {}
-    for member in present:
-        member.take_turn(size.lead, size.operations, size.limit_s)
-    for member in present:
-        ns = member.took()
-        if ns is None:
-            member.ready = False
-        else:
-            took[member.name] = ns
-    return took
-
-
-def frozen_turns(present: Sequence[Member], size: Size) -> dict[str, int]:
-    """One long turn of each, all begun together; who is not at work is stopped. Name → ns.
-
-    By the host's clock: a frozen guest's own jumps over the gaps.
-    """
-    clock = present[0].clock if present else None
-    spent_s = {member.name: 0.0 for member in present}
-    used_s = {member.name: member.session.used_s() for member in present}
-    took = {}
-    working = list(present)
-    for member in working:
-        member.session.pause()
-        member.send(f"turn 0 {size.operations}", size.limit_s)
-    try:
-        while working and clock is not None:
-            for member in tuple(working):
-                began_s = clock.now_s()
-                member.session.resume()
-                said = member.hear(
-                    record.Turn, record.CaseError, record.Skip, until_s=began_s + rounds.SLICE_S
-                )
-                spent_s[member.name] += clock.now_s() - began_s
-                if isinstance(said, record.Turn):
-                    took[member.name] = max(1, round(spent_s[member.name] * 1e9))
-                    had_s = member.session.used_s() - used_s[member.name]
-                    member.cpu_ns = max(0, round(had_s * 1e9))
-                elif not member.lost and member.ready:
-                    member.session.pause()
-                    continue
-                else:
-                    member.ready = False
-                working.remove(member)
-    finally:
-        for member in present:
-            member.session.resume()
-    return took
 
 
 def _asleep(cases: Sequence[Case], member: Member) -> Iterator[BootFlag]:

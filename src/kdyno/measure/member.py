@@ -13,7 +13,7 @@ from kdyno.measure.sampling import Rounds
 from kdyno.suites import record
 from kdyno.suites.record import Record
 
-_ANSWERS = (record.Turn, record.CaseError, record.Skip)
+ANSWERS = (record.Turn, record.CaseError, record.Skip)
 """To a turn."""
 WORD_S = 15.0
 """For an answer that takes no work."""
@@ -97,14 +97,14 @@ class Member:
         self._heard.clear()
         before_ns = self.session.cpu_ns()
         if not self.session.ask(f"turn {lead} {operations}", limit_s):
-            said = self.hear(*_ANSWERS)
+            said = self.hear(*ANSWERS)
             if said is not None:
                 self._heard.appendleft(said)
         self.cpu_ns = max(0, self.session.cpu_ns() - before_ns)
 
     def took(self) -> int | None:
         """Nanoseconds of the turn that it took."""
-        said = self.hear(*_ANSWERS)
+        said = self.hear(*ANSWERS)
         return said.ns if isinstance(said, record.Turn) else None
 
     def end(self, limit_s: float) -> None:

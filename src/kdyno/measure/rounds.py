@@ -31,12 +31,10 @@ def why_whole(case: Case) -> str:
     A frozen guest's clock jumps, so what a program says of its own speed is not true there. What
     is written to a disk is still being written by the host when the next guest has its turn.
     """
-    if case.figure is not None:
+    if case.figure is not None and not case.work:
         return "its figure is what the program says, by a clock that jumps when a guest is frozen"
     if case.disk_bytes:
         return "its disk is the host's, which goes on writing in the others' turns"
-    if case.load:
-        return "it records the load over time"
     return ""
 
 

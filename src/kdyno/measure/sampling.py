@@ -89,7 +89,7 @@ def _sample(
         extra[name] = text[-OUTPUT_KEPT:] if name in _LOOSE else _number_or_text(text)
     output = said.extra.get("stdout", "")
     try:
-        if case.figure is None:
+        if case.figure is None or isinstance(said, record.Done):
             score = score_of(case, reps)
             extra.update(figure.also(case, output))
         else:

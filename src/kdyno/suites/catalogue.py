@@ -41,6 +41,11 @@ prepare  = ["sh", "{prepared}"] # optional: a command run once, outside of every
                                 #   that fills the folder {prepared}, which all boots then see
 uncounted = "why"               # optional: why fewer instructions would not mean that it is faster;
                                 #   also beside the suite's name, for all its cases
+work     = 1                    # optional: how much of a fixed work it does, or the setting that
+                                #   says so. Its figure is work / time or time / work, so it can
+                                #   take turns, in which its own clock is not believed. The time is
+                                #   that of the command, or from its line "kdyno: timed from here"
+                                #   to its line "kdyno: timed to here"
 load     = "groups"             # optional: record the runnable tasks while it runs, against
                                 #   this setting, which says how many there should be
 """
@@ -101,6 +106,8 @@ class Case:
     disk_bytes: int = 0
     tree: bool = False
     prepare: tuple[str, ...] = ()
+    work: str = ""
+    """How much of it a run does, or the setting that says so; empty: not known, or not fixed."""
     load: str = ""
     """Record the runnable tasks while it runs, of which this setting asks for so many."""
     of: str = ""
@@ -191,6 +198,7 @@ def case_job(
     timeout_s = case.timeout_s + 4 * (seconds or 0.0)
     args = case.args + command
     options: list[str] = []
+    work = 1
     warmups = str(case.warmups)
     if case.program:
         values = {**dict(case.settings), **(dict(case.quick) if quick else {})}
@@ -198,6 +206,8 @@ def case_job(
         args = filled_in(case.program, values, seconds or 1.0, cpus)
         if case.load:
             options += ["--load", values[case.load]]
+        if case.work:
+            work = _work(where, case.work, values)
     if case.program or case.figure is not None:
         # A figure is of one run of the program: repeated it would be somebody else's figure.
         options = ["--warmups", warmups, *options]
@@ -215,5 +225,13 @@ def case_job(
         seconds=seconds,
         operations=operations,
         timeout_s=timeout_s,
+        work=work,
         placed=bool(case.program) or any("{programs}" in arg for arg in case.args),
     )
+
+
+def _work(where: str, work: str, settings: Mapping[str, str]) -> int:
+    text = settings.get(work, work)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 40):
+        raise UsageError(f"{where}: {work} is {text!r}, and must be a whole number from 1")
+    return int(text)

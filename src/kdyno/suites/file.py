@@ -19,6 +19,7 @@ from kdyno.suites.wrapping import BUILTIN, placeholders
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _SETTING = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_COUNT = re.compile(r"[1-9][0-9]{0,11}")
 _SIZE = re.compile(r"([1-9][0-9]{0,5})([MG])")
 
 
@@ -92,6 +93,7 @@ class CaseFile(FromFile):
     disk: Annotated[str, AfterValidator(_bytes)] | None = None
     tree: bool = False
     prepare: Words = Field(default_factory=list)
+    work: Annotated[str, BeforeValidator(_value)] = ""
     load: Said = ""
     uncounted: Said = ""
 
@@ -129,6 +131,11 @@ class CaseFile(FromFile):
         for name in self.quick:
             if name not in (*known, "warmups"):
                 raise wrong(f"quick.{name}", "is not a setting", name, known)
+        if self.work and self.figure is None:
+            raise wrong("work", "belongs to a case with a figure; else the time is it")
+        if self.work and self.work not in known and not _COUNT.fullmatch(self.work):
+            text = f"{quoted(self.work)} is neither a whole number from 1 nor a setting"
+            raise wrong("work", text, self.work, known)
         if self.load and self.load not in known:
             raise wrong("load", f"{quoted(self.load)} is not a setting", self.load, known)
         for key, words in (("command", self.program), ("prepare", self.prepare)):
@@ -169,6 +176,7 @@ class CaseFile(FromFile):
             disk_bytes=int(self.disk or 0),
             tree=self.tree,
             prepare=tuple(self.prepare),
+            work=self.work,
             load=self.load,
             uncounted=self.uncounted or suite.uncounted,
         )
@@ -176,7 +184,7 @@ class CaseFile(FromFile):
 
 _WRAPPING = {
     *("figure", "also", "settings", "quick", "needs", "install", "warmups", "disk", "tree"),
-    *("load", "prepare"),
+    *("load", "prepare", "work"),
 }
 
 

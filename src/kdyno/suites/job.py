@@ -33,6 +33,8 @@ class CaseJob:
     seconds: float | None = 0.5
     operations: int | None = None
     timeout_s: float = 60.0
+    work: int = 1
+    """Of what the case's figure counts, in one operation."""
     placed: bool = False
     """The machine puts its own places into the arguments: {dir}, {disk}, {tree}, {programs}."""
 

@@ -20,6 +20,7 @@ from kdyno.suites.record import (
     Done,
     Fatal,
     Hello,
+    Mark,
     Nonsense,
     Ready,
     Record,
@@ -189,7 +190,7 @@ class Reader:
             self._begun.append(record)
         elif record.case != open_case:
             raise Nonsense(f"a result of case {record.case}, which is not running")
-        elif not isinstance(record, Ready | Turn):
+        elif not isinstance(record, Ready | Mark | Turn):
             self._results.append(record)
 
     def _ended(self, case: int) -> bool:

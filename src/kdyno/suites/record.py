@@ -68,6 +68,15 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """Where what is to be timed of a turn begins or ends; without marks it is all of it."""
+
+    kind: ClassVar[Literal["mark"]] = "mark"
+    case: int
+    begins: bool
+
+
+@dataclass(frozen=True)
 class Turn:
     """One turn of the case that is running."""
 
@@ -119,7 +128,7 @@ class Bye:
     """Time inside cases, of the whole boot."""
 
 
-Record = Hello | Begin | Ready | Turn | Done | Sample | CaseError | Skip | Fatal | Bye
+Record = Hello | Begin | Ready | Mark | Turn | Done | Sample | CaseError | Skip | Fatal | Bye
 
 
 def clean(text: str, limit: int = TEXT_MAX) -> str:
@@ -240,6 +249,8 @@ def read(data: dict[str, Any], cases: int) -> Record:
         )
     if kind == "ready":
         return Ready(case())
+    if kind == "mark":
+        return Mark(case(), bool(fields.whole("begins", 0, 1)))
     if kind == "turn":
         operations = fields.whole("operations", 0, OPERATIONS_MAX)
         return Turn(case(), operations, fields.whole("ns", 1 if operations else 0))

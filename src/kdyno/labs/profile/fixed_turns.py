@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Outcome
 from kdyno.measure import rounds
-from kdyno.measure.group import Size, begun, frozen_turns, together, turns
+from kdyno.measure.group import begun, together
 from kdyno.measure.member import Member
+from kdyno.measure.turn import Size, frozen_turns, turns
 from kdyno.suites.job import CaseJob
 
 _FEW = 10
