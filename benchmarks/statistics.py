@@ -293,7 +293,7 @@ class TurnRow:
 
 
 def turn_rows(experiments: int, seed: int) -> Iterator[TurnRow]:
-    """Three variants in 24 groups of 25 rounds, one case; the width wanted is never reached."""
+    """Three variants in 24 groups of 24 rounds, one case; the width wanted is never reached."""
     plan = simulate.Plan(variants=3, precision=1e-9, max_blocks=24)
     shifts = [math.log1p(effect) for effect in TURN_EFFECTS]
     for noise in NOISES:
@@ -302,7 +302,7 @@ def turn_rows(experiments: int, seed: int) -> Iterator[TurnRow]:
             made = []
             for start in range(0, experiments, CHUNK):
                 size = min(CHUNK, experiments - start)
-                ratios = np.stack([values(rng, noise, 24, 4, 25) for _ in range(size)])
+                ratios = np.stack([values(rng, noise, 24, 4, 24) for _ in range(size)])
                 made.append(simulate.measure(ratios, plan, shifts))
             covered = np.concatenate([each.covered() for each in made])
             alarms = np.concatenate([each.false_alarms() for each in made])

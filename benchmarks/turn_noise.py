@@ -37,6 +37,8 @@ class Noise:
     """Share of guests that come up 5 % slower."""
     disturbs: float = 0.0
     """One guest of each group, drawn anew, makes the next turn slower by so much."""
+    disturber: float = 0.0
+    """The same, but always the first variant's guest: it is its kernel that does so."""
 
 
 NOISES = (
@@ -45,6 +47,7 @@ NOISES = (
     Noise("bursts of 5 ms to 10 s", bursts_per_s=0.5, walk=0.01),
     Noise("two boot states", slow_boots=0.25),
     Noise("a guest that disturbs the next", disturbs=0.02),
+    Noise("a kernel that disturbs the next", disturber=0.02),
     Noise("all of it", walk=0.05, bursts_per_s=0.5, slow_boots=0.25, disturbs=0.02),
 )
 
@@ -58,19 +61,20 @@ def group_values(
     """
     turns = rounds * guests
     speed = _machine(rng, noise, groups, turns)
-    places = _places(rng, guests, rounds)
+    places = np.stack([_places(rng, guests, rounds) for _ in range(groups)])
     boots = noise.boot * rng.standard_normal((groups, guests))
     boots = boots - 0.05 * (rng.random((groups, guests)) < noise.slow_boots)
     boots[:, 1:] += effect
     seen = speed + noise.turn * rng.standard_t(3, (groups, turns)) / np.sqrt(3)
     if noise.disturbs:
         who = rng.integers(guests, size=groups)
-        after = np.roll(places, 1)[None, :] == who[:, None]
-        seen = seen - noise.disturbs * after
-    seen = seen + boots[:, places]
+        seen = seen - noise.disturbs * (np.roll(places, 1, axis=1) == who[:, None])
+    if noise.disturber:
+        seen = seen - noise.disturber * (np.roll(places, 1, axis=1) == 1)
+    seen = seen + np.take_along_axis(boots, places, axis=1)
     # (groups, rounds, guests): every guest's turn of every round.
     by_guest = np.empty((groups, rounds, guests))
-    by_guest[:, np.arange(turns) // guests, places] = seen
+    by_guest[np.arange(groups)[:, None], np.arange(turns) // guests, places] = seen
     ratios = by_guest[:, :, 1:] - by_guest[:, :, :1]
     return locations(np.moveaxis(ratios, 0, 2).transpose(1, 2, 0))
 

@@ -9,6 +9,7 @@ import random
 import shutil
 from array import array
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -193,8 +194,11 @@ def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
     question = Question.of(run.manifest())
     found = log_ratios(data, question, question.cases[0], "mine")
     assert [math.exp(each) for each in found] == pytest.approx([1.02] * 2, 1e-4)
-    counts = {len(boot.samples[0].reps) for boot in boots_of(run)}
-    assert len(counts) == 1 and counts.pop() >= 8
+    for block in (0, 1):
+        counts = {len(boot.samples[0].reps) for boot in boots_of(run) if boot.block == block}
+        # As often at every position.
+        (count,) = counts
+        assert count >= 8 and count % 3 == 0
 
 
 @pytest.mark.parametrize("kind", ["boot", "die", "silent"])
@@ -340,6 +344,18 @@ def test_positions_in_rounds_are_balanced_and_follow_from_the_seed() -> None:
     for position in range(4):
         assert Counter(order[position] for order in first) == dict.fromkeys(names, 10)
     assert len(set(first)) > 8
+
+
+@pytest.mark.parametrize("names", ["ab", "abc", "abcd", "abcdefg"])
+def test_each_follows_on_each_and_on_itself_as_often(names: str) -> None:
+    """So who makes the next one slower does so to all alike."""
+    made = orders("1", list(names))
+    rounds_of = 4000 * len(names)
+    turns = [name for _ in range(rounds_of) for name in next(made)]
+    pairs = Counter(pairwise(turns))
+    for before in names:
+        for after in names:
+            assert pairs[before, after] == pytest.approx(rounds_of / len(names), rel=0.1)
 
 
 def test_auto_takes_turns_wherever_it_can() -> None:

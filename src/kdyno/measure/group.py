@@ -209,6 +209,7 @@ def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
 
 def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size) -> None:
     count = min(rounds.MOST, max(rounds.LEAST, round(seconds / size.turn_s)))
+    count += -count % max(1, len(ready))  # each as often at every position
     if size.frozen:
         count = max(rounds.LEAST_LONG, round(seconds / size.turn_s))
     warm = 0 if size.frozen else _WARM

@@ -39,14 +39,18 @@ def why_whole(case: Case) -> str:
 
 
 def orders(seed: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Endless rounds. After every len(names) of them each name was once at every position.
+    """Endless rounds, balanced; they depend on nothing but the seed.
 
-    All rotations of a shuffled order, shuffled, again and again: depends on nothing but the seed.
+    After every len(names) of them each name was once at every position. Who is last in a round is
+    first in the next one, so each follows on itself as often as on any other: a guest that makes
+    the next one slower does so to all alike, itself included, and no ratio moves. Such orders are
+    called serially balanced (Finney & Outhwaite, 1956).
     """
     generator = random.Random(seed)
+    first, *others = generator.sample(list(names), len(names))
     while True:
-        order = list(names)
-        generator.shuffle(order)
-        rotations = [tuple(order[at:] + order[:at]) for at in range(len(order))]
-        generator.shuffle(rotations)
-        yield from rotations
+        generator.shuffle(others)
+        order = [first, *others]
+        # From A B C D on: D A B C, C D A B, B C D A, and then A again.
+        for at in range(len(order), 0, -1):
+            yield tuple(order[at % len(order) :] + order[: at % len(order)])
