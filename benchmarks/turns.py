@@ -275,7 +275,13 @@ def copies(runs: int, minutes: float) -> Figure:
         verdict = verdict_of(asked, minutes, seed=number)
         wrong = [it.case for it in verdict.effects if it.verdict in ("faster", "slower")]
         false += bool(wrong)
-        print(f"  run {number + 1} of {runs}: {', '.join(wrong) or 'nothing'}", flush=True)
+        widest = max(widths_of(verdict))
+        blocks = min((it.blocks for it in verdict.effects), default=0)
+        print(
+            f"  run {number + 1} of {runs}: {', '.join(wrong) or 'nothing'}; {blocks} groups, "
+            f"half-widths to {widest:.2f} %",
+            flush=True,
+        )
     return Figure(f"A/A, {runs} runs: with a false verdict", false, "", most=1)
 
 
@@ -363,7 +369,7 @@ def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure
         "five": lambda: five("five minutes, two kernels: half-width", 0.25),
         "five-load": five_load,
         "same": same,
-        "copies": lambda: [copies(runs, 1.0)],
+        "copies": lambda: [copies(runs, 0.75)],
         "known": lambda: [known(both_ways(bench(experiment_of(KNOWN)), minutes))],
         "places": lambda: [places(minutes)],
     }
