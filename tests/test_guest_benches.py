@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,14 @@ def test_operations_are_shared_among_threads(program: Path, tmp_path: Path) -> N
     # 7 is not a multiple of 4, and the benchmark itself counts the locks that were taken.
     found = record(program, tmp_path, "threads-lock", "--operations", "7000007")
     assert sum(operations for operations, _ in found["reps"]) == 7000007
+
+
+def test_of_a_command_only_what_it_marks_is_timed(program: Path, tmp_path: Path) -> None:
+    marks = "sleep 0.2; echo kdyno: timed from here; echo; echo kdyno: timed to here; sleep 0.2"
+    options = ("run", "--operations", "1", "--", "--warmups", "0", "--figure", "printed", "--")
+    began = time.monotonic_ns()
+    record = json.loads(call(program, tmp_path, *options, "sh", "-c", marks).stdout)
+    took_ns = time.monotonic_ns() - began
+    ((operations, ns),) = record["reps"]
+    assert operations == 1
+    assert 0 < ns < took_ns - 400_000_000

@@ -9,7 +9,6 @@ import random
 import shutil
 from array import array
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,6 @@ from kdyno.measure.bench import plan_of
 from kdyno.measure.interleaving import choose, effort
 from kdyno.measure.member import Member
 from kdyno.measure.plan import block_order, draw_of
-from kdyno.measure.rounds import orders
 from kdyno.stats.groups import spread
 from kdyno.store.boot import BootHost
 from kdyno.store.run import Run, create_run
@@ -332,30 +330,6 @@ def test_of_a_group_that_was_cut_off_while_it_was_written_the_rest_counts(
     boots = {(boot.block, boot.variant) for boot in boots_of(run)}
     every = {(at, name) for at, order in enumerate(run.manifest().blocks) for name in order}
     assert every - boots == {(1, lost.variant)}
-
-
-def test_positions_in_rounds_are_balanced_and_follow_from_the_seed() -> None:
-    names = ("a", "b", "c", "d")
-    made = orders("7:0:s/pipe", names)
-    first = [next(made) for _ in range(40)]
-    again = orders("7:0:s/pipe", names)
-    assert first == [next(again) for _ in range(40)]
-    assert first != [next(orders("8:0:s/pipe", names)) for _ in range(40)]
-    for position in range(4):
-        assert Counter(order[position] for order in first) == dict.fromkeys(names, 10)
-    assert len(set(first)) > 8
-
-
-@pytest.mark.parametrize("names", ["ab", "abc", "abcd", "abcdefg"])
-def test_each_follows_on_each_and_on_itself_as_often(names: str) -> None:
-    """So who makes the next one slower does so to all alike."""
-    made = orders("1", list(names))
-    rounds_of = 4000 * len(names)
-    turns = [name for _ in range(rounds_of) for name in next(made)]
-    pairs = Counter(pairwise(turns))
-    for before in names:
-        for after in names:
-            assert pairs[before, after] == pytest.approx(rounds_of / len(names), rel=0.1)
 
 
 def test_auto_takes_turns_wherever_it_can() -> None:
