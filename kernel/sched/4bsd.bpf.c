@@ -6,10 +6,6 @@
 // constant with its source, and what is different here.
 #include "scheduler.h"
 
-#include <bpf/bpf_core_read.h>
-
-#define SECOND 1000000000ULL
-
 enum {
     QUEUE = 0,
     PRIORITY_KERNEL = 80, // of the kernel's own threads
@@ -38,12 +34,7 @@ struct thread {
     bool arrived; // it has become runnable, and was not queued since
 };
 
-struct {
-    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct thread);
-} threads SEC(".maps");
+#include "threads.h"
 
 static s32 cpus = 1;
 static u64 next_order = 1ULL << (ORDER_BITS - 1);
@@ -56,10 +47,6 @@ static u32 all_running[CPUS_MAX];
 // Priority of what a CPU runs.
 static __always_inline u32 *running(s32 cpu) {
     return &all_running[(u32)cpu % CPUS_MAX];
-}
-
-static struct thread *of(struct task_struct *p) {
-    return bpf_task_storage_get(&threads, p, NULL, 0);
 }
 
 static void sample_load(u64 now) {
@@ -272,25 +259,21 @@ void OP(bsd_stopping, struct task_struct *p, bool runnable) {
 
 // A child begins with what its parent used, and a parent is charged with what its child used.
 s32 OP(bsd_init_task, struct task_struct *p, struct scx_init_task_args *args) {
-    struct thread *t = bpf_task_storage_get(&threads, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    struct thread *t = made(p), *parent = forking(args);
     if (!t)
         return -12; // ENOMEM
     t->second = scx_bpf_now() / SECOND;
-    struct thread *parent = args->fork ? of(bpf_get_current_task_btf()) : NULL;
     if (parent)
         t->use_ns = parent->use_ns;
     return 0;
 }
 
 void OP(bsd_exit_task, struct task_struct *p, struct scx_exit_task_args *args) {
-    struct thread *t = of(p);
-    if (!t || p->pid != p->tgid)
-        return;
-    struct task_struct *parent = bpf_task_from_pid(BPF_CORE_READ(p, real_parent, tgid));
+    struct task_struct *parent = parent_of(p);
     if (!parent)
         return;
-    struct thread *other = of(parent);
-    if (other) {
+    struct thread *t = of(p), *other = of(parent);
+    if (t && other) {
         reckon(parent, other, scx_bpf_now());
         use(other, t->use_ns);
     }

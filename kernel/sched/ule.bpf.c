@@ -7,10 +7,6 @@
 // what is different here.
 #include "scheduler.h"
 
-#include <bpf/bpf_core_read.h>
-
-#define SECOND 1000000000ULL
-
 enum {
     PRIORITY_KERNEL = 80, // of the kernel's own threads
     INTERACTIVE_BEST = 120,
@@ -33,15 +29,15 @@ enum {
 #define HISTORY_NS (5 * SECOND)        // of sleeping and running
 #define HISTORY_FORKED_NS (SECOND / 2) // what a child is given of it
 #define USE_NS (10 * SECOND)           // over which CPU use is looked at
+#define FORK_NS (SECOND / 127)         // a tick of the statistics clock: what a fork costs
 #define BALANCE_NS SECOND
 
 struct thread {
     u64 ran_ns, slept_ns; // history
     u64 used_ns,
         seen_ns;   // CPU time of the last ten seconds, and how many there were
-    u64 since_ns;  // it runs since then, or what it ran before is counted
+    u64 looked_ns; // when these were right
     u64 sleeps_ns; // it sleeps since then, 0 otherwise
-    u64 looked_ns; // when seen_ns was right
     u64 order;     // among those of its band
     u64 key;       // in its queue
     u32 ticks;     // of its slice that are over
@@ -50,12 +46,7 @@ struct thread {
     bool arrived; // it has become runnable, and was not queued since
 };
 
-struct {
-    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct thread);
-} threads SEC(".maps");
+#include "threads.h"
 
 // What a CPU has. Buckets of its calendar have numbers that only grow.
 struct lane {
@@ -70,10 +61,6 @@ static struct lane lanes[CPUS_MAX];
 static s32 cpus = 1;
 static u64 next_order = 1ULL << (ORDER_BITS - 1);
 static u64 balanced_ns = 0;
-
-static struct thread *of(struct task_struct *p) {
-    return bpf_task_storage_get(&threads, p, NULL, 0);
-}
 
 static __always_inline struct lane *at(s32 cpu) {
     return &lanes[(u32)cpu % CPUS_MAX];
@@ -117,14 +104,27 @@ static s64 score(const struct thread *t) {
     return t->slept_ns ? t->ran_ns * SCORE_HALF / t->slept_ns : 0;
 }
 
-static void reckon(struct task_struct *p, struct thread *t, u64 now) {
-    if (now > t->looked_ns)
-        t->seen_ns += now - t->looked_ns;
+// How long it ran, or did not, since this was asked last; the ten seconds go on with it.
+static u64 look(struct thread *t, u64 now, bool ran) {
+    if (now <= t->looked_ns) // the CPUs' clocks differ a little
+        return 0;
+    u64 passed = now - t->looked_ns;
     t->looked_ns = now;
-    if (t->seen_ns > USE_NS + SECOND) { // one second of grace, then ten again
-        t->used_ns = t->used_ns / (t->seen_ns >> 20) * (USE_NS >> 20);
+    t->seen_ns += passed;
+    if (passed >= USE_NS) {
+        t->used_ns = 0;
+        t->seen_ns = USE_NS;
+    } else if (t->seen_ns >= USE_NS + SECOND) { // one second of grace, then ten again
+        t->used_ns = t->used_ns / ((t->seen_ns - passed) >> 20) * ((USE_NS - passed) >> 20);
         t->seen_ns = USE_NS;
     }
+    if (ran)
+        t->used_ns += passed;
+    return passed;
+}
+
+static void reckon(struct task_struct *p, struct thread *t, u64 now) {
+    look(t, now, false);
     if (is_kernels(p)) {
         t->priority = PRIORITY_KERNEL;
         return;
@@ -142,12 +142,8 @@ static void reckon(struct task_struct *p, struct thread *t, u64 now) {
 
 // Counts what it ran until now.
 static void charge(struct thread *t, u64 now) {
-    if (now > t->since_ns) {
-        t->ran_ns += now - t->since_ns;
-        t->used_ns += now - t->since_ns;
-        forget(t);
-    }
-    t->since_ns = now;
+    t->ran_ns += look(t, now, true);
+    forget(t);
 }
 
 static void woken(struct thread *t, u64 now) {
@@ -394,7 +390,7 @@ void OP(ule_running, struct task_struct *p) {
     if (!t)
         return;
     belongs(t, cpu); // it may have been stolen
-    t->since_ns = scx_bpf_now();
+    look(t, scx_bpf_now(), false);
     c->running = t->priority;
 }
 
@@ -405,15 +401,15 @@ void OP(ule_stopping, struct task_struct *p, bool runnable) {
     at(scx_bpf_task_cpu(p))->running = PRIORITY_NONE;
 }
 
-// A child begins with its parent's proportion of sleeping and running, and soon has its own; what
-// it ran is its parent's at its end, without what it slept.
+// A child begins with its parent's proportion of sleeping and running, and soon has its own; its
+// parent is taken to have run for a tick. What the child ran is its parent's at its end, without
+// what it slept.
 s32 OP(ule_init_task, struct task_struct *p, struct scx_init_task_args *args) {
-    struct thread *t = bpf_task_storage_get(&threads, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    struct thread *t = made(p), *parent = forking(args);
     if (!t)
         return -12; // ENOMEM
     t->cpu = -1;
     t->looked_ns = scx_bpf_now();
-    struct thread *parent = args->fork ? of(bpf_get_current_task_btf()) : NULL;
     if (!parent)
         return 0;
     t->ran_ns = parent->ran_ns;
@@ -426,18 +422,17 @@ s32 OP(ule_init_task, struct task_struct *p, struct scx_init_task_args *args) {
         t->ran_ns /= times;
         t->slept_ns /= times;
     }
+    parent->ran_ns += FORK_NS;
+    forget(parent);
     return 0;
 }
 
 void OP(ule_exit_task, struct task_struct *p, struct scx_exit_task_args *args) {
-    struct thread *t = of(p);
-    if (!t || p->pid != p->tgid)
-        return;
-    struct task_struct *parent = bpf_task_from_pid(BPF_CORE_READ(p, real_parent, tgid));
+    struct task_struct *parent = parent_of(p);
     if (!parent)
         return;
-    struct thread *other = of(parent);
-    if (other) {
+    struct thread *t = of(p), *other = of(parent);
+    if (t && other) {
         other->ran_ns += t->ran_ns;
         forget(other);
     }

@@ -30,7 +30,7 @@ from kdyno.views import BUILD, around
 NEEDED = "CONFIG_SCHED_CLASS_EXT"
 FRAGMENT = "sched-ext"
 """The fragment that brings it, with what it needs."""
-LOADER, HEADER = "loader.c", "scheduler.h"
+LOADER = "loader.c"
 _LIBBPF, _HEADERS = "tools/lib/bpf", "root/include/bpf"
 _HELP = re.compile(r"^// help: (.+)$", re.MULTILINE)
 _CC = ("gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-s")
@@ -58,6 +58,11 @@ class Scheduler:
 def folder() -> Path:
     """Where the project's own are."""
     return data_root() / "kernel" / "sched"
+
+
+def _headers() -> tuple[Path, ...]:
+    """What a scheduler may include beside the kernel's types and the library."""
+    return tuple(sorted(folder().glob("*.h")))
 
 
 def list_schedulers() -> dict[str, str]:
@@ -96,7 +101,7 @@ def build(
     parts = (
         *(loader.name.encode(), image.encode(), clang.version.encode()),
         *(repr(_CLANG).encode(), name.encode(), source.read_bytes()),
-        (folder() / HEADER).read_bytes(),
+        *(header.read_bytes() for header in _headers()),
     )
     made = cache / "schedulers" / f"{name}-{_digest(parts)}"
     if not made.is_dir():
@@ -202,8 +207,8 @@ def _compile(
     sandboxed: bool,
 ) -> None:
     with whole.scratch("build", made.parent.parent / "work") as work:
-        (work / source.name).write_bytes(source.read_bytes())
-        (work / HEADER).write_bytes((folder() / HEADER).read_bytes())
+        for file in (source, *_headers()):
+            (work / file.name).write_bytes(file.read_bytes())
         shown = ((kernel, "vmlinux"), (loader, "loader"))
         shop = _Shop(f"scheduler {name!r}", work, shown, sandboxed, Path(clang.path))
         types = shop.run(f"{shop.place('loader')}/loader", "header", shop.place("vmlinux"))
