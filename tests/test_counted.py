@@ -14,9 +14,10 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.machines.fake import FakeMachine, Fault, Rule
-from kdyno.measure.bench import Bench
+from kdyno.measure.bench import Bench, at_once
 from kdyno.measure.counted_work import with_fixed_work
 from kdyno.measure.execution import _probed
+from kdyno.measure.interleaving import Choice, choose
 from kdyno.measure.loop import Loop
 from kdyno.measure.plan import draw_of
 from kdyno.report.terminal import text
@@ -80,6 +81,17 @@ def test_the_score_is_what_most_parts_agree_in() -> None:
 def test_where_no_parts_agree_the_score_is_the_cheapest_for_a_tick_only_adds() -> None:
     case = counted(dataclasses.replace(PIPE, scale=3.0))
     assert score_of(case, [(10, 1200), (10, 1005), (20, 2000), (10, 1001)]) == 100.0
+
+
+def test_a_clock_that_counts_needs_neither_turns_nor_a_quiet_machine() -> None:
+    timed = made(lengths(0), metric="time")
+    machine = dataclasses.replace(timed.experiment.machine, accel="icount")
+    slow = dataclasses.replace(
+        timed, experiment=dataclasses.replace(timed.experiment, machine=machine)
+    )
+    assert choose(timed, "auto").way == "turns" and choose(slow, "auto") == Choice("boots")
+    assert (timed.undisturbed, slow.undisturbed, slow.counts) == (False, True, False)
+    assert at_once(timed) == 1 and at_once(slow) == at_once(made(lengths(0)))
 
 
 def test_work_is_fixed_by_the_baseline_and_written_down(tmp_path: Path) -> None:

@@ -58,6 +58,17 @@ def test_a_count_fixes_whatever_chance_could_reach() -> None:
     assert "kdyno.machine=qemu" in kernel
 
 
+def test_a_slow_cpu_has_seconds_and_is_as_exact() -> None:
+    count, slow = words(request()), words(request("icount"))
+    assert after(slow, "-icount") == ["shift=4,sleep=off"]
+    for option in ("-accel", "-cpu", "-seed", "-rtc", "-m", "-smp"):
+        assert after(slow, option) == after(count, option)
+    # Programs are timed by the clock there, and not by what they execute.
+    kernel = set(after(count, "-append")[0].split()) - set(after(slow, "-append")[0].split())
+    assert kernel == {"kdyno.counts=yes"}
+    assert EMULATOR.described("icount") == "QEMU 7.2.22, qemu64, icount of 16 ns"
+
+
 def test_under_kvm_the_clock_is_the_hosts() -> None:
     line = words(request("kvm"))
     assert after(line, "-accel") == ["kvm"] and after(line, "-cpu") == ["host"]
@@ -231,14 +242,19 @@ def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
     (flag,) = Qemu(setup).caveats()
     assert flag.kind == "emulated-time"
     assert flag.text.startswith("seconds of an emulated CPU (QEMU 7.2.22, qemu64, tcg), as was ")
+    slow = Qemu(dataclasses.replace(setup, asked=Asked("time", "icount")))
+    (flag,) = slow.caveats()
+    assert flag.kind == "emulated-time" and "what a scheduler decides" in flag.text
+    assert slow.can.turns == "a count is the same whatever else the machine does"
     (flag,) = Qemu(dataclasses.replace(setup, asked=Asked("instructions"))).caveats()
     assert flag.kind == "machine" and "the length of the path, not time" in flag.text
 
 
 def test_a_guest_that_is_counted_is_not_under_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
-    with pytest.raises(UsageError, match=r'accel = "kvm" and .*instructions'):
-        KINDS["qemu"].check(Asked("instructions", "kvm"))
+    for accel in ("kvm", "icount"):
+        with pytest.raises(UsageError, match=rf'accel = "{accel}" and .*instructions'):
+            KINDS["qemu"].check(Asked("instructions", accel))
 
 
 def test_a_qemu_in_an_odd_place_is_seen_with_what_it_was_installed_with(tmp_path: Path) -> None:

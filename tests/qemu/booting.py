@@ -8,6 +8,7 @@ from pathlib import Path
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
 from kdyno.machines.cpus import place
+from kdyno.machines.emulator import Way
 from kdyno.machines.events import Events
 from kdyno.machines.program import guest_program
 from kdyno.machines.qemu import QemuBoot, Tallying, start
@@ -38,11 +39,11 @@ def booted(
     tally: Tallying | None = None,
     shared: tuple[tuple[Path, str], ...] = (),
     cpus: int = 1,
-    shift: int = 0,
+    way: Way = "count",
 ) -> Outcome:
     request = QemuBoot(
         emulator=emulator.find(),
-        way="count",
+        way=way,
         kernel=image.kernel,
         program=guest_program(cache_root(), image.word_bits),
         job=Job(cases),
@@ -58,7 +59,6 @@ def booted(
         shared=shared,
         scheduler=image.scheduler,
         cpus=cpus,
-        shift=shift,
     )
     with Events() as events:
         return run_to_end(start(request, events, listener), events)

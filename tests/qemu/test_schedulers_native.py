@@ -33,8 +33,6 @@ pytestmark = [
     *(pytest.mark.qemu, pytest.mark.uml),
     pytest.mark.needs("qemu-system-x86_64", "pahole", "clang-19"),
 ]
-SHIFT = 4
-"""16 ns an instruction."""
 WORK_MS = 2.0
 """Of the kernel between a timer and the process that waits for it, on a CPU this slow."""
 
@@ -61,7 +59,7 @@ def contended(
 ) -> dict[str, list[float]]:
     """The notes of the benchmark: of the second half of its time."""
     job = case("contend", *words, operations=operations, timeout_s=200.0)
-    outcome = booted(image, job, cpus=cpus, shift=SHIFT, limit_s=300)
+    outcome = booted(image, job, cpus=cpus, way="icount", limit_s=300)
     assert outcome.host.status == "ok", outcome.host
     result = outcome.transcript.result(0)
     assert isinstance(result, Sample), result
@@ -184,7 +182,7 @@ def test_a_cpu_with_nothing_to_do_takes_over_work(built: Built) -> None:
 @pytest.mark.parametrize("name", ["fifo", "4bsd", "ule"])
 def test_a_thousand_short_processes(built: Built, name: str, cpus: int) -> None:
     job = case("spawn", operations=1000)
-    outcome = booted(built.images[name], job, cpus=cpus, shift=SHIFT)
+    outcome = booted(built.images[name], job, cpus=cpus, way="icount")
     assert outcome.host.status == "ok", outcome.host
     result = outcome.transcript.result(0)
     assert isinstance(result, Sample) and sum(done for done, _ns in result.reps) == 1000
@@ -205,4 +203,4 @@ def thrown_out(built: Built) -> Outcome:
     made = scheduler.build(str(FORGETS), tree, fair.kernel, fair.digest, cache_root(), True)
     words = ("median", "1", "--nice", "10", "--period-us", "3000000")
     job = (case("pipe"), case("contend", *words, operations=1))
-    return booted(replace(fair, scheduler=made), *job, shift=SHIFT, limit_s=120)
+    return booted(replace(fair, scheduler=made), *job, way="icount", limit_s=120)

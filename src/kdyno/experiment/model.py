@@ -106,8 +106,13 @@ class Machine:
     accel: str = "auto"
     """How a machine that emulates runs its guests: one of ACCELS."""
 
+    @property
+    def own_clock(self) -> bool:
+        """Time goes on with what is executed, whatever else the host does."""
+        return self.accel == "icount"
 
-ACCELS = ("auto", "kvm", "tcg")
+
+ACCELS = ("auto", "kvm", "tcg", "icount")
 METRICS = ("time", "instructions", "cycles-estimated")
 INTERLEAVES = ("auto", "turns", "boots")
 

@@ -23,9 +23,13 @@ CPU = "qemu64"
 path is 62 % longer with it."""
 KVM = Path("/dev/kvm")
 
-Way = Literal["count", "kvm", "tcg"]
-"""count: emulated, and the guest's clock counts instructions. kvm: on the host's CPU. tcg:
-emulated, by the host's clock, which says nothing of the kernel."""
+Way = Literal["count", "icount", "kvm", "tcg"]
+"""count: emulated, and the guest's clock counts instructions. icount: so does it, as that of a slow
+CPU, whose seconds are looked at. kvm: on the host's CPU. tcg: emulated, by the host's clock, which
+says nothing of the kernel."""
+SHIFTS = {"count": 0, "icount": 4}
+"""Ways by which a clock counts → an instruction takes ``2**shift`` ns. What a scheduler decides it
+decides in time, and a slow CPU shows it in fewer instructions."""
 
 _VERSION = re.compile(r"version (\d+)\.(\d+)\.(\d+)")
 
@@ -39,7 +43,9 @@ class Emulator:
 
     def described(self, way: Way) -> str:
         """What figures depend on beside the kernel; part of what makes runs comparable."""
-        return f"QEMU {self.version}, {'host CPU' if way == 'kvm' else CPU}, {way}"
+        return f"QEMU {self.version}, {'host CPU' if way == 'kvm' else CPU}, {way}" + (
+            f" of {1 << SHIFTS[way]} ns" if SHIFTS.get(way) else ""
+        )
 
 
 @functools.cache
@@ -78,13 +84,12 @@ def why_no_kvm() -> str:
     return ""
 
 
-def accelerator(way: Way, seed: int, waits: bool = False, shift: int = 0) -> list[str]:
+def accelerator(way: Way, seed: int, waits: bool = False) -> list[str]:
     """QEMU's words for the way, the clock and the CPU.
 
-    Counting, the guest's clock goes on by ``2**shift`` ns with every instruction, and ``sleep=off``
-    lets it jump over idle time to the next timer. Everything that chance could reach has a fixed
-    seed. waits: for the host's files, while the only timer may be a case's time limit; there the
-    clock is not to jump.
+    Counting, the guest's clock goes on with every instruction, and ``sleep=off`` lets it jump over
+    idle time to the next timer. Everything that chance could reach has a fixed seed. waits: for the
+    host's files, while the only timer may be a case's time limit; there the clock is not to jump.
     """
     if way == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
@@ -93,7 +98,7 @@ def accelerator(way: Way, seed: int, waits: bool = False, shift: int = 0) -> lis
     return [
         *("-accel", "tcg,thread=single", "-cpu", CPU),
         *("-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", str(seed)),
-        *("-icount", f"shift={shift},sleep={'on' if waits else 'off'}"),
+        *("-icount", f"shift={SHIFTS[way]},sleep={'on' if waits else 'off'}"),
     ]
 
 
@@ -112,6 +117,6 @@ def clock_words(way: Way, cpus: int = 1) -> list[str]:
             *("no_timer_check", "nokaslr", "norandmaps"),
             *(["nolapic_timer"] if cpus == 1 else []),
         ]
-        if way == "count"
+        if way in SHIFTS
         else ["no_timer_check"]
     )

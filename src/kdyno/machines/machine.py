@@ -43,7 +43,8 @@ class Asked:
     """What is compared: "time"; "instructions" and "cycles-estimated" where the machine counts what
     it executes."""
     accel: str = "auto"
-    """Of a machine that emulates: "kvm", "tcg", or "auto", which never times an emulated CPU."""
+    """Of a machine that emulates: "kvm", "tcg", "icount", or "auto", which never times an emulated
+    CPU."""
     cpus: int = 1
     apart: bool = False
     """Instructions of programs and of the kernel apart."""

@@ -69,9 +69,6 @@ class QemuBoot(Boot):
     """A guest has this or another plugin."""
     scheduler: Scheduler | None = None
     """What the guest loads before its first case, and holds to be in charge at each."""
-    shift: int = 0
-    """Counting, an instruction takes ``2**shift`` ns. What a scheduler decides is decided in time:
-    a slow CPU shows it in fewer instructions."""
     draw: int = 0
     """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
 
@@ -108,7 +105,9 @@ def start(
 ) -> ProcessSession:
     """A guest that boots. ToolError and UsageError for what is not the guest's fault."""
     # A count's clock counts instructions, and is not to be held against the host's.
-    kind = Kind(first_word_s=FIRST_WORD_S, failure=_failure, clock=request.way != "count")
+    kind = Kind(
+        first_word_s=FIRST_WORD_S, failure=_failure, clock=request.way not in emulator.SHIFTS
+    )
     parts = None
     if request.tally is not None:
         parts = os.fdopen(os.memfd_create("tally"), "w+b")
@@ -261,7 +260,7 @@ def qemu_command(
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         ),
         *("-machine", "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"),
-        *emulator.accelerator(request.way, chance.seed, _waits(request), request.shift),
+        *emulator.accelerator(request.way, chance.seed, _waits(request)),
         *("-smp", str(request.cpus)),
         *("-m", f"{(request.memory_bytes - chance.memory_less_bytes) >> 10}k"),
         *("-add-fd", f"fd={console},set={_CONSOLE_SET}"),

@@ -39,12 +39,19 @@ _ESTIMATE = (
     "each miss of a model of caches ({sizes}) and of branch prediction; an estimate that "
     "tells a direction, and not time"
 )
+_SAME = "a count is the same whatever else the machine does"
 _CAVEATS: Mapping[Way, tuple[str, str]] = {
     "count": (
         "machine",
         "instructions of an emulated CPU ({described}), kernel and program together: the length of "
         "the path, not time; a string instruction counts once for each piece it moves, and caches, "
         "branch prediction, vectors and contention are not seen",
+    ),
+    "icount": (
+        "emulated-time",
+        "seconds of an emulated CPU ({described}), each instruction the same time: they say what a "
+        "scheduler decides and how long paths are, alike in every boot, and not what a processor "
+        "takes; several CPUs run one after the other by one clock",
     ),
     "kvm": ("machine", "measured in a virtual machine under KVM ({described})"),
     "tcg": (
@@ -70,8 +77,8 @@ class Qemu(Built):
 
     @property
     def can(self) -> Can:
-        if self._way == "count":
-            return replace(CAN, turns="a count is the same whatever else the machine does")
+        if self._way in emulator.SHIFTS:
+            return replace(CAN, turns=_SAME)
         return CAN
 
     @property
@@ -138,7 +145,7 @@ class Qemu(Built):
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
         cpus = self._cpus(plan.variant)
         placement = first(setup.placement, cpus)
-        if self._way == "count":
+        if self._way in emulator.SHIFTS:
             placement = apart(placement, self._opened)
             self._opened += 1
         request = QemuBoot(
@@ -161,8 +168,8 @@ class Qemu(Built):
             tally=self._tallying(plan),
             scheduler=image.scheduler,
             # What is counted is perturbed by other means; the pages' places cost no instructions.
-            draw=plan.draw if self._way == "count" else 0,
-            scatter=0 if self._way == "count" else plan.draw,
+            draw=plan.draw if self._way in emulator.SHIFTS else 0,
+            scatter=0 if self._way in emulator.SHIFTS else plan.draw,
         )
         return start(request, self.clock, listener)
 
@@ -196,16 +203,18 @@ def check(asked: Asked) -> None:
 def way_of(asked: Asked) -> Way:
     """How guests run. ToolError for a time that nobody asked to be emulated."""
     if asked.metric != "time":
-        if asked.accel == "kvm":
+        if asked.accel in ("kvm", "icount"):
             raise UsageError(
-                f'[machine] accel = "kvm" and [measure] metric = "{asked.metric}": QEMU counts '
-                "what it emulates; leave accel out"
+                f'[machine] accel = "{asked.accel}" and [measure] metric = "{asked.metric}": QEMU '
+                "counts what it emulates; leave accel out"
             )
         return "count"
     if asked.apart:
         raise UsageError('[measure] apart = true goes with metric = "instructions"')
     if asked.accel == "tcg":
         return "tcg"
+    if asked.accel == "icount":
+        return "icount"
     if why := emulator.why_no_kvm():
         raise ToolError(_no_kvm(why))
     return "kvm"

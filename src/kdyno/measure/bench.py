@@ -43,8 +43,13 @@ class Bench:
 
     @property
     def counts(self) -> bool:
-        """What is executed is counted, and what else the host does changes nothing."""
+        """What is executed is counted."""
         return self.experiment.measure.metric != "time"
+
+    @property
+    def undisturbed(self) -> bool:
+        """What else the host does changes nothing."""
+        return self.counts or self.experiment.machine.own_clock
 
     def caveats(self) -> tuple[Flag, ...]:
         """What its figures do not say. After the machine was probed."""
@@ -110,7 +115,7 @@ def plan_of(
 
 def at_once(bench: Bench) -> int:
     """How many guests may run at the same time: what is counted is the same beside others."""
-    if not bench.counts:
+    if not bench.undisturbed:
         return 1
     memory = bench.machine.footprint()
     cpus = len(bench.placement.guest | bench.placement.own)
@@ -151,7 +156,7 @@ def _record(
 ) -> tuple[BootRecord, bytes]:
     host = outcome.host
     samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
-    disturbed = () if bench.counts else disturbance.flags_of(host)
+    disturbed = () if bench.undisturbed else disturbance.flags_of(host)
     flags = (*host.flags, *disturbed, *load_flags(samples))
     host = host.model_copy(update={"flags": flags})
     made = BootRecord(

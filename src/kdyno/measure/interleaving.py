@@ -33,7 +33,7 @@ class Choice:
 
 def choose(bench: Bench, asked: str) -> Choice:
     """For ``interleave = asked``. UsageError where turns are asked for and cannot be had."""
-    if asked == "boots" or (bench.counts and asked == "auto"):
+    if asked == "boots" or (bench.undisturbed and asked == "auto"):
         return Choice("boots")
     why = _why_not(bench)
     if not why:
