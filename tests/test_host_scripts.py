@@ -140,6 +140,26 @@ def test_fio_that_fails_is_told(tools: Path, tmp_path: Path) -> None:
     assert "fio failed: fio: no space left" in done.stderr
 
 
+def test_a_make_of_equal_jobs_does_each_once_and_fails_with_make(
+    tools: Path, tmp_path: Path
+) -> None:
+    words = ["bash", str(SCRIPTS / "make-jobs.sh"), str(tmp_path), "3", "5", "10"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    begin, *figures, end = (line.split(": ") for line in done.stdout.splitlines())
+    assert [begin, end] == [["kdyno", "timed from here"], ["kdyno", "timed to here"]]
+    assert [it[0] for it in figures] == ["real_s", "user_s", "sys_s", "cpu_percent"]
+    assert not (tmp_path / "make-jobs").exists()
+    tool(tools, "make", f'cp "$3/Makefile" {tmp_path}/seen; echo "$*" >{tmp_path}/asked; exit 2')
+    path = {"PATH": f"{tools}:{os.defpath}:/usr/bin:/bin"}
+    failed = subprocess.run(words, env=path, capture_output=True, text=True, timeout=30)
+    assert failed.returncode == 2
+    assert (tmp_path / "asked").read_text().endswith("-j3\n")
+    lines = (tmp_path / "seen").read_text().splitlines()
+    assert [it for it in lines if it.startswith("all:")] == [f"all: job{i}" for i in range(1, 6)]
+    assert "$$i -lt 10" in lines[-1]
+
+
 def fake_web(tools: Path, *, complete: int = 1000, failed: int = 0, other: int = 0) -> None:
     tool(
         tools,

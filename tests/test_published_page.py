@@ -381,7 +381,7 @@ def test_the_pictures_say_in_words_what_they_show() -> None:
     svg, text = found["jobs"]
     assert svg.startswith("<svg") and "var(--" not in svg
     assert "down to 0.53 with smp ule and 4 jobs" in text
-    assert "today: smp-preemption, a machine: up to 1.50 with mine and 2 jobs" in text
+    assert "kernel-compile/lib, a machine: up to 1.50 with mine and 2 jobs" in text
     assert found["groups"][1].endswith("today's as far as −1.00 % (cpu).")
     assert not charts.pictures([], Evidence())
 

@@ -67,9 +67,9 @@ def jobs(articles: Sequence[Published], evidence: Evidence) -> Drawn | None:
         said.append(f"{title}: down to {_told(least)}")
     runs = [it for name in _CROSSED for it in evidence.runs.get(name, ())]
     for run in runs:
-        rows = _times_today(run.verdict)
-        if rows:
-            title = f"today: {run.source.name}, {run.source.machine.partition(',')[0]}"
+        for of, rows in _times_today(run.verdict).items():
+            where = run.source.machine.partition(",")[0]
+            title = f"today: {run.source.name}, {plain.short(of)}, {where}"
             panels.append(_lines(rows, title))
             most = max(rows, key=lambda row: float(row["at"]))
             said.append(f"{title}: up to {_told(most)}")
@@ -83,6 +83,7 @@ def jobs(articles: Sequence[Published], evidence: Evidence) -> Drawn | None:
 
 _CROSSED = ("smp-schedulers", "smp-preemption")
 """Experiments that compile with several numbers of jobs."""
+_BUILDS = ("kernel-compile", "make")
 
 
 def _told(row: dict[str, Any]) -> str:
@@ -103,26 +104,26 @@ def _published_times(table: Table) -> Rows:
     ]
 
 
-def _times_today(verdict: Verdict | None) -> Rows:
-    """Of the compile's cases with a number of jobs; the baseline's with one job is 1."""
-    effects = [
-        it
-        for it in (verdict.effects if verdict else ())
-        if it.suite == "kernel-compile" and it.case.rpartition("@")[2].isdigit()
-    ]
-    times: dict[tuple[str, int], float] = {}
-    for it in effects:
-        jobs = int(it.case.rpartition("@")[2])
-        if verdict is not None and it.baseline_value and it.ratio:
-            times[verdict.baseline, jobs] = it.baseline_value
-            times[it.variant, jobs] = it.baseline_value * it.ratio
-    base = times.get((verdict.baseline, 1)) if verdict else None
-    if not base:
-        return []
-    return [
-        {"line": plain.short(line), "jobs": jobs, "at": value / base}
-        for (line, jobs), value in times.items()
-    ]
+def _times_today(verdict: Verdict | None) -> dict[str, Rows]:
+    """suite/case → its times by jobs, of cases with a number of jobs; the baseline's with one job
+    is 1."""
+    if verdict is None:
+        return {}
+    times: dict[str, dict[tuple[str, int], float]] = {}
+    for it in verdict.effects:
+        case, _, jobs = it.case.rpartition("@")
+        if it.suite in _BUILDS and jobs.isdigit() and it.baseline_value and it.ratio:
+            of = times.setdefault(f"{it.suite}/{case}", {})
+            of[verdict.baseline, int(jobs)] = it.baseline_value
+            of[it.variant, int(jobs)] = it.baseline_value * it.ratio
+    return {
+        name: [
+            {"line": plain.short(line), "jobs": jobs, "at": value / base}
+            for (line, jobs), value in of.items()
+        ]
+        for name, of in times.items()
+        if (base := of.get((verdict.baseline, 1)))
+    }
 
 
 def _lines(rows: Rows, title: str) -> Spec:
