@@ -11,7 +11,6 @@ enum {
     PRIORITY_KERNEL = 80, // of the kernel's own threads
     PRIORITY_USER = 160,  // the best of a user's thread
     PRIORITY_WORST = 223,
-    PRIORITY_NONE = 255,   // of a CPU that runs nothing
     PRIORITIES_A_BAND = 4, // threads of a band take turns
     NICE_LEAST = -20,
     NICE_MOST = 20,
@@ -201,7 +200,9 @@ void OP(bsd_dispatch, s32 cpu, struct task_struct *prev) {
             }
         }
     }
-    scx_bpf_dsq_move_to_local(QUEUE);
+    bool idle = !scx_bpf_dsq_move_to_local(QUEUE) && !(prev && prev->scx.flags & SCX_TASK_QUEUED);
+    if (idle)
+        *running(cpu) = PRIORITY_NONE;
 }
 
 void OP(bsd_tick, struct task_struct *p) {
@@ -254,7 +255,7 @@ void OP(bsd_stopping, struct task_struct *p, bool runnable) {
     struct thread *t = of(p);
     if (t)
         charge(t, scx_bpf_now());
-    *running(scx_bpf_task_cpu(p)) = PRIORITY_NONE;
+    *running(scx_bpf_task_cpu(p)) = PRIORITY_BETWEEN;
 }
 
 // A child begins with what its parent used, and a parent is charged with what its child used.

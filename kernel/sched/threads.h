@@ -7,6 +7,9 @@
 
 #define SECOND 1000000000ULL
 
+// In the place of the priority of what a CPU runs: all that there are stop it, or nothing has to.
+enum { PRIORITY_BETWEEN = 254, PRIORITY_NONE = 255 };
+
 struct {
     __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
     __uint(map_flags, BPF_F_NO_PREALLOC);

@@ -12,10 +12,9 @@ enum {
     INTERACTIVE_BEST = 120,
     INTERACTIVE_WORST = 151,
     BATCH_BEST = 152,
-    BATCH_RANGE = 72,    // 152 to 223
-    BATCH_MIDDLE = 172,  // of a batch thread that used nothing, at nice 0
-    USE_RANGE = 32,      // what CPU use adds at most, and one more
-    PRIORITY_NONE = 255, // of a CPU that runs nothing
+    BATCH_RANGE = 72,   // 152 to 223
+    BATCH_MIDDLE = 172, // of a batch thread that used nothing, at nice 0
+    USE_RANGE = 32,     // what CPU use adds at most, and one more
     PRIORITIES_A_BAND = 4,
     SCORE_HALF = 50,        // of who sleeps as long as it runs; 100 is the worst
     SCORE_INTERACTIVE = 30, // below that
@@ -262,7 +261,7 @@ static bool take(s32 cpu) {
 }
 
 // From the most loaded CPU that has one which may run here.
-static void steal(s32 own) {
+static bool steal(s32 own) {
     u64 tried = 0;
     s32 turn, cpu, count = cpus < CPUS_MAX ? cpus : CPUS_MAX;
     bpf_for(turn, 0, count) {
@@ -276,9 +275,10 @@ static void steal(s32 own) {
             }
         }
         if (from < 0 || take(from))
-            return;
+            return from >= 0;
         tried |= 1ULL << from;
     }
+    return false;
 }
 
 // Whether who ran goes on: it would be the first of all that wait here.
@@ -307,8 +307,8 @@ void OP(ule_dispatch, s32 cpu, struct task_struct *prev) {
             return;
         }
         take(cpu);
-    } else if (!take(cpu)) {
-        steal(cpu);
+    } else if (!take(cpu) && !steal(cpu)) {
+        c->running = PRIORITY_NONE;
     }
     turn_page(c, cpu);
 }
@@ -398,7 +398,7 @@ void OP(ule_stopping, struct task_struct *p, bool runnable) {
     struct thread *t = of(p);
     if (t)
         charge(t, scx_bpf_now());
-    at(scx_bpf_task_cpu(p))->running = PRIORITY_NONE;
+    at(scx_bpf_task_cpu(p))->running = PRIORITY_BETWEEN;
 }
 
 // A child begins with its parent's proportion of sleeping and running, and soon has its own; its
