@@ -32,7 +32,16 @@ from kdyno.machines.session import Outcome
 from kdyno.suites.job import Job
 
 TIMED = Asked("time")
-GREETING = {"QMP": {"version": {"qemu": {"major": 7}}, "capabilities": []}}
+GREETING = {
+    "QMP": {
+        "version": {
+            "qemu": {"micro": 22, "minor": 2, "major": 7},
+            "package": "Debian 1:7.2+dfsg-7+deb12u18+b3",
+        },
+        "capabilities": ["oob"],
+    }
+}
+"""As Debian 12's says it."""
 
 
 @pytest.fixture
@@ -162,8 +171,10 @@ def fake(made: ExitStack, greeting: bytes | None = None, **answers: list[object]
 
 
 def test_a_guest_is_stopped_and_goes_on_by_the_monitor(made: ExitStack) -> None:
-    event = {"event": "STOP", "timestamp": {"seconds": 1, "microseconds": 2}}
-    one = fake(made, stop=[event, {"return": {}}])
+    # In the order in which QEMU 7.2.22 wrote them.
+    stop = {"timestamp": {"seconds": 1795372208, "microseconds": 596482}, "event": "STOP"}
+    go_on = {"timestamp": {"seconds": 1795372208, "microseconds": 288943}, "event": "RESUME"}
+    one = fake(made, stop=[stop, {"return": {}}], cont=[go_on, {"return": {}}])
     one.monitor.stop()
     one.monitor.go_on()
     one.monitor.stop()

@@ -20,6 +20,8 @@ from kdyno.experiment.loader import parse as read_experiment
 from kdyno.kernels.foreign import compile_cache
 from kdyno.kernels.view import BUILD_SOURCE
 from kdyno.labs.profile import perf
+from kdyno.machines import plugin, program
+from kdyno.machines.emulator import Emulator
 from kdyno.machines.listening import ENVIRONMENT
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
@@ -76,6 +78,36 @@ def test_a_build_is_told_nothing_of_the_callers_environment(
     assert not any(str(evil) in line for line in told.values())
     assert not (tmp_path / "mark").exists()
     assert says(image) == "limit 10, hz 100, sort 1, place " + says(image).rpartition(" ")[2]
+
+
+def test_the_guest_program_is_built_as_its_makefile_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by `make CFLAGS=-O0 test`, whose flags reach every make below it."""
+    evil = tmp_path / "evil.mk"
+    evil.write_text("CFLAGS := -O0\n")
+    hostile = {"MAKEFLAGS": " -- CFLAGS=-O0", "MAKEFILES": str(evil), "MAKEOVERRIDES": "CFLAGS=-O0",
+               "CFLAGS": "-O0", "CC": "false", "CPATH": str(tmp_path), "LD_PRELOAD": "",
+               "LIBRARY_PATH": str(tmp_path), "C_INCLUDE_PATH": str(tmp_path)}  # fmt: skip
+    for name, value in hostile.items():
+        monkeypatch.setenv(name, value)
+    source = tmp_path / "guest"
+    source.mkdir()
+    lines = "CFLAGS := -O2\nall:\n\t@mkdir -p $(OUT) && env > $(OUT)/told\n"
+    (source / "Makefile").write_text(f"{lines}\t@echo flags $(CFLAGS) >> $(OUT)/told\n")
+    program._compile(source, tmp_path / "made")
+    told = (tmp_path / "made" / "told").read_text().splitlines()
+    assert "flags -O2" in told
+    names = {line.split("=")[0] for line in told if "=" in line}
+    assert not names & (hostile.keys() - {"MAKEFLAGS", "MAKEOVERRIDES"})
+
+
+def test_a_plugin_is_built_from_its_own_headers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("C_INCLUDE_PATH", str(tmp_path))
+    (tmp_path / "stdlib.h").write_text("#error hostile\n")
+    assert plugin.library.__wrapped__(plugin.TALLY, tmp_path, Emulator("qemu", "7.2.22")).is_file()
 
 
 HEAD = 'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "debian:linux-source-7.3"\n'

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from kdyno import whole
-from kdyno.command import capture, require
+from kdyno.command import capture, for_tools, require
 from kdyno.errors import ToolError
 from kdyno.kernels.compiler import identify
 from kdyno.paths import data_root
@@ -85,6 +85,6 @@ def _compile(source: Path, folder: Path) -> None:
             return
         make = require("make", "to build the guest program")
         with whole.folder(folder) as aside:
-            done = capture([make, "-C", str(source), f"OUT={aside}", "-j2"])
+            done = capture([make, "-C", str(source), f"OUT={aside}", "-j2"], env=for_tools())
             if done.status != 0:
                 raise ToolError(f"the guest program did not build:\n{done.output.strip()[-2000:]}")

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from kdyno import whole
-from kdyno.command import capture, require
+from kdyno.command import capture, for_tools, require
 from kdyno.errors import ToolError
 from kdyno.kernels.compiler import identify
 from kdyno.machines.emulator import Emulator
@@ -65,7 +65,8 @@ def library(name: str, cache_root: Path, emulator: Emulator) -> Path:
     if not folder.is_dir():
         with whole.locked(folder.parent / ".lock"), whole.folder(folder) as aside:
             made = aside / f"{name}.so"
-            done = capture([compiler, *flags, "-o", str(made), *map(str, sources)])
+            argv = [compiler, *flags, "-o", str(made), *map(str, sources)]
+            done = capture(argv, env=for_tools())
             if done.status != 0:
                 raise ToolError(f"the plugin did not build: {done.output.strip()[-500:]}")
     return folder / f"{name}.so"
