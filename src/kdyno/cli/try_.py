@@ -16,8 +16,8 @@ EXAMPLES = (
     "Examples: kdyno try --machine qemu --metric instructions -k patch=mine.patch -- ls -l | "
     "kdyno try -k memcpy=avx2 -- sort -n numbers.txt | "
     "kdyno try -k stock -k cflags=-O3 -k config=preempt -- tar cf /dev/null /usr/include | "
-    "kdyno try -k patch=mine.patch --figure 'Time: ([0-9.]+)' --unit s "
-    "-- hackbench -g 2"
+    "kdyno try -k patch=mine.patch -- hackbench -g 2 | "
+    "kdyno try -k cflags=-O3 --figure 'avg: +([0-9.]+)' --unit ms -- sysbench cpu run"
 )
 
 
