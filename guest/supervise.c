@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,22 @@ static volatile sig_atomic_t group; // of the command, for the signal handler
 static void forward(int signal) {
     if (group > 0)
         kill(-(pid_t)group, signal);
+}
+
+static void end(int signal) {
+    (void)signal;
+    if (group > 0)
+        kill(-(pid_t)group, SIGKILL); // the others are adopted, and end with it
+}
+
+// A sandbox ends with kdyno by itself. Without one this process does, also when kdyno is killed,
+// and takes the command with it. False: it is gone already, and so is who would read the report.
+static bool die_with_parent(int report_fd) {
+    struct sigaction action = {.sa_handler = end, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGUSR1);
+    struct pollfd reader = {.fd = report_fd};
+    return poll(&reader, 1, 0) <= 0 || !(reader.revents & POLLERR);
 }
 
 static bool whole(const char *text, unsigned long long most, unsigned long long *value) {
@@ -180,11 +197,14 @@ int verb_supervise(int argc, char **argv) {
     sigaddset(&both, SIGTERM);
     sigaddset(&both, SIGINT);
     sigaddset(&both, SIGHUP);
+    sigaddset(&both, SIGUSR1);
     sigprocmask(SIG_BLOCK, &both, &before); // until the command has a group to forward to
     struct sigaction action = {.sa_handler = forward, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    if (!order.alone && !die_with_parent(order.report_fd))
+        return 1;
     uint64_t start_ns = clock_ns();
     pid_t pid = fork();
     if (pid < 0) {

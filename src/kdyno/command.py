@@ -65,6 +65,16 @@ def require(program: str, why: str) -> str:
     return found
 
 
+def dying_with_us(argv: Sequence[str]) -> list[str]:
+    """``argv`` such that the kernel kills it when kdyno dies, even of SIGKILL."""
+    if argv[0] == "bwrap":
+        # It sees to that itself, once its child waits for it no more: who kills it before leaves
+        # the child waiting for ever.
+        return list(argv)
+    setpriv = shutil.which("setpriv")
+    return [*([setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []), *argv]
+
+
 @dataclass(frozen=True)
 class Running:
     """A command that runs; ``stdin`` and ``stdout`` are there where they are pipes."""

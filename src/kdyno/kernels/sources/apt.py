@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kdyno.command import started
+from kdyno.command import dying_with_us, started
 from kdyno.errors import ToolError
 from kdyno.kernels.source import Progress
 from kdyno.kernels.sources import tool
@@ -182,7 +182,7 @@ class PrivateApt:
         """Run an apt command; its status channel feeds ``progress``."""
         progress(doing, None)
         read_fd, write_fd = os.pipe()
-        told = tool.dying_with_us([*argv, "-o", f"APT::Status-Fd={write_fd}"])
+        told = dying_with_us([*argv, "-o", f"APT::Status-Fd={write_fd}"])
         env = tool.environment(self._env)
         with (
             os.fdopen(read_fd, "rb") as channel,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from kdyno import space
-from kdyno.command import started
+from kdyno.command import dying_with_us, started
 from kdyno.confined import confined
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Progress
@@ -71,7 +71,7 @@ def feed(
     argv += ["--no-same-owner", "--no-same-permissions", "--delay-directory-restore"]
     argv += [f"--{packed_by}"] if packed_by else []
     summer = hashlib.sha256()
-    line = tool.dying_with_us(confined(argv, writes=[into]))
+    line = dying_with_us(confined(argv, writes=[into]))
     env = tool.environment()
     with started(line, stdin=subprocess.PIPE, stdout=None, env=env, umask=0o022) as tar:
         sink: IO[bytes] | None = tar.stdin

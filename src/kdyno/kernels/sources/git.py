@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kdyno import space
-from kdyno.command import started
+from kdyno.command import dying_with_us, started
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree, is_url
 from kdyno.kernels.sources import archive, repository, shelf, tool
@@ -136,7 +136,7 @@ def _unpacked(spec: SourceSpec, own: Path, tree: str, scratch: Path, progress: P
     into.mkdir()
     # Of the tree, not of the commit, whose hash and message export-subst would write into files.
     argv = [*git, "archive", "--format=tar", tree]
-    with started(tool.dying_with_us(argv), env=tool.environment(CLEAN)) as git_:
+    with started(dying_with_us(argv), env=tool.environment(CLEAN)) as git_:
         archive.feed(
             git_.stdout, into, progress, ToolError, packed_by=None, size_bytes=0, name=str(spec)
         )

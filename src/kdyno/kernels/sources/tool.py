@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kdyno.command import capture, shown
+from kdyno.command import capture, dying_with_us, shown
 from kdyno.confined import plain_status
 from kdyno.errors import ToolError
 
@@ -39,16 +38,6 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         "DEBIAN_FRONTEND": "noninteractive",
         **(extra or {}),
     }
-
-
-def dying_with_us(argv: Sequence[str]) -> list[str]:
-    """``argv`` such that the kernel kills it when kdyno dies, even of SIGKILL."""
-    if argv[0] == "bwrap":
-        # It sees to that itself, once its child waits for it no more: who kills it before leaves
-        # the child waiting for ever.
-        return list(argv)
-    setpriv = shutil.which("setpriv")
-    return [*([setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []), *argv]
 
 
 def raise_failure(argv: Sequence[str], status: int, stderr: str) -> None:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from kdyno import whole
-from kdyno.command import capture, require, shown
+from kdyno.command import capture, dying_with_us, require, shown
 from kdyno.confined import confined
 from kdyno.errors import ToolError
 
@@ -100,7 +100,7 @@ def ability() -> Ability:
 
 def record(data: Path, event: str, *, perf: str = "perf") -> list[str]:
     """The words before a command line that have it profiled into ``data``."""
-    return [
+    words = [
         # Nobody's settings: another kind of call graph, programs to be run.
         *("env", "PERF_CONFIG=/dev/null"),
         *(perf, "record", "--quiet", "--freq", str(RATE_HZ), "--event", event),
@@ -108,6 +108,8 @@ def record(data: Path, event: str, *, perf: str = "perf") -> list[str]:
         *("--call-graph", "fp", "--no-buildid", "--no-buildid-cache"),
         *("--output", str(data), "--"),
     ]
+    # And with it what it watches, whose parent it is.
+    return dying_with_us(words)
 
 
 def script(data: Path) -> list[Sample | Mapping]:
