@@ -40,7 +40,7 @@ ANYWHERE = r"\]\(([^)#\s]*)(#[^)]*)?\)"
 
 def blocks(text: str) -> Iterator[str]:
     """Lines of fenced shell blocks, and `commands` within sentences."""
-    for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S):
+    for block in re.findall(r"^```(?:sh)?\n(.*?)^```", text, re.M | re.S):
         yield from block.splitlines()
     yield from re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from synthetic_run import HOSTILE, Shape, case, make
 
 from kdyno.report.charts.palette import COLOURS
 from kdyno.report.site.build import build_site
+from kdyno.report.site.comparison import comparison
 from kdyno.report.site.series import Series, series_of
 from kdyno.report.site.server import SiteServer
 from kdyno.report.site.summary import Summary, summarize
@@ -141,6 +143,20 @@ def test_from_the_list_to_a_report_and_back(shown: Shown) -> None:
     assert page.locator("h1").inner_text() == "Is it faster?"
     page.locator("nav a", has_text="All runs").click()
     page.wait_for_url("**/index.html")
+
+
+def test_of_very_many_cases_a_comparison_shows_the_first(
+    shown: Shown, folder: Path, summaries: list[Summary]
+) -> None:
+    run = next(it for it in summaries if it.experiment == "nightly" and it.scores)
+    one = run.scores[0]
+    scores = tuple(replace(one, case=f"case-{at}") for at in range(2050))
+    both = [replace(run, page=name, name=name, scores=scores) for name in "ab"]
+    (folder / "site" / "many.html").write_text(comparison(both), encoding="utf-8")
+    page = shown("many.html")
+    assert page.locator("#compare-table tbody tr").count() == 2000
+    assert "These are the first 2000 of 2050 cases" in page.locator("#notes").inner_text()
+    assert "left out" not in page.locator("#notes").inner_text()
 
 
 def test_two_runs_are_compared_and_never_judged(shown: Shown, summaries: list[Summary]) -> None:
