@@ -11,18 +11,21 @@ import json
 import math
 import re
 import struct
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from synthetic_run import DEMO, make
 
 from kdyno.errors import ToolError
 from kdyno.labs.profile import annotate, perf, profiler, sampled
 from kdyno.labs.profile import gmon as gmons
 from kdyno.labs.profile import tables as shown
-from kdyno.labs.profile.counts import Part, Table, Trace, by_chain, by_function
+from kdyno.labs.profile.counts import Part, Table, Trace, by_chain, by_function, read_trace
 from kdyno.labs.profile.record import (
     FUNCTIONS_MOST,
     FunctionTime,
@@ -218,6 +221,37 @@ def test_counts_that_nobody_could_read_again_are_refused() -> None:
 def test_a_tree_of_calls_is_followed_so_far_only() -> None:
     deep = {0: (0, 0), **{at: (at - 1, 1) for at in range(1, 5000)}}
     assert len(Trace((), deep).chain(4999)) == 512
+
+
+NUMBER = st.integers(0, 6).map("{:x}".format) | st.sampled_from(["f" * 16, "f" * 17, "-1", ""])
+LINE = st.one_of(
+    st.builds("node {} {} {}".format, NUMBER, NUMBER, NUMBER),
+    st.builds("{}{} {}".format, st.sampled_from(["", "@"]), NUMBER, NUMBER),
+    st.builds("part {}".format, NUMBER),
+    st.text(max_size=20),
+)
+
+
+@given(st.lists(LINE, max_size=30))
+def test_any_counts_are_read_or_refused(lines: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "counts")
+        file.write_text("\n".join(["part 0", *lines, "end", ""]), errors="replace")
+        try:
+            trace = read_trace(file, 5)
+        except ToolError as problem:
+            assert "QEMU's counts are not" in str(problem)
+            return
+    for part in trace.parts:
+        for node in part.nodes:
+            assert all(0 <= function < 5 for function in trace.chain(node))
+
+
+@given(st.lists(st.builds("{} {} {}".format, NUMBER, st.sampled_from("tTwWix"), st.text()) | LINE))
+def test_any_symbols_are_read(lines: list[str]) -> None:
+    found = parse_symbols(lines)
+    assert len(found.starts) == len(found.names) and sorted(found.starts) == list(found.starts)
+    assert all(0 < len(name) <= 200 for name in found.names)
 
 
 # Lines of source, which `#line` in a kernel's source chooses.
