@@ -14,7 +14,7 @@ from pathlib import Path
 import attacker
 import pytest
 from attacker import assert_honest, assert_rights, said
-from real_kernels import EXPERIMENT, built_kernels
+from real_kernels import EXPERIMENT, built_kernels, built_or_skipped
 
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import place
@@ -115,10 +115,6 @@ def test_not_even_the_first_process_reaches_the_kernels_own_memory(
     assert "/proc: mounted" in lines
 
 
-@pytest.mark.skipif(
-    not os.environ.get("KDYNO_TEST_NAMESPACES"),
-    reason="a kernel with other headers, minutes to build: set KDYNO_TEST_NAMESPACES=1",
-)
 def test_namespaces_and_cores_give_no_rights_back(attack: Path, tmp_path: Path) -> None:
     """In a user namespace a case is root again, and a core's program starts with all rights."""
     experiment = tmp_path / "open.toml"
@@ -128,7 +124,9 @@ def test_namespaces_and_cores_give_no_rights_back(attack: Path, tmp_path: Path) 
         f'{shared}config = {list(names)}\n[[suite]]\nname = "unixbench"\n'
         "[measure]\ncalibrate = true\n"
     )
-    outcome = attacked(built_kernels(experiment).images["stock"], attack)
+    what = "a kernel with other headers, five minutes to build"
+    built = built_or_skipped(experiment, "KDYNO_TEST_NAMESPACES", what)
+    outcome = attacked(built.images["stock"], attack)
     assert_honest(outcome)
     found = said(outcome)
     done = {way for way, came in found.items() if came == "done"}

@@ -8,7 +8,6 @@ measures), below 2 %, and where in a second or a turn a case begins, one turn of
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,16 +15,15 @@ import models
 import pytest
 from booting import booted, case
 from descendants import adopt
-from real_kernels import built_kernels
+from real_kernels import built_or_skipped
 
 from kdyno.kernels import scheduler
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import fetch, parse
 from kdyno.machines.session import Outcome
-from kdyno.measure.builder import Built, check
+from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.suites.record import Sample
-from kdyno.verbs.options import load
 
 EXPERIMENT = Path(__file__).with_name("schedulers.toml")
 FORGETS = Path(__file__).with_name("forgets.bpf.c")
@@ -40,13 +38,9 @@ WORK_MS = 2.0
 @pytest.fixture(scope="module")
 def built() -> Built:
     """The tests of this file take five minutes, and their kernel has types of everything: some ten
-    minutes of two cores more. Together that is too much for the hour that all tests have."""
-    experiment, _ = load(EXPERIMENT)
-    recipes = check(experiment, cache_root(), lambda _text, _part: None).of.values()
-    there = all((cache_root() / "images" / recipe.digest).is_dir() for recipe in recipes)
-    if not there and not os.environ.get("KDYNO_TEST_SCHEDULERS"):
-        pytest.skip("a kernel for sched_ext, ten minutes to build: set KDYNO_TEST_SCHEDULERS=1")
-    return built_kernels(EXPERIMENT)
+    minutes of two cores more."""
+    what = "a kernel for sched_ext, ten minutes to build"
+    return built_or_skipped(EXPERIMENT, "KDYNO_TEST_SCHEDULERS", what)
 
 
 @pytest.fixture(scope="module", autouse=True)
