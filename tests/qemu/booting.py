@@ -40,12 +40,14 @@ def booted(
     shared: tuple[tuple[Path, str], ...] = (),
     cpus: int = 1,
     way: Way = "count",
+    word_bits: int = 0,
 ) -> Outcome:
+    """word_bits: of the guest program, where they are not the kernel's."""
     request = QemuBoot(
         emulator=emulator.find(),
         way=way,
         kernel=image.kernel,
-        program=guest_program(cache_root(), image.word_bits),
+        program=guest_program(cache_root(), word_bits or image.word_bits),
         job=Job(cases),
         placement=place(1),
         memory_bytes=memory,
