@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kdyno.store.run import Damaged, Run
 
 if TYPE_CHECKING:
-    from kdyno.store.boot import BootRecord
+    from kdyno.store.boot import BootRecord, Sample
 
 Key = tuple[str, str, str]
 """(suite, case, variant)"""
@@ -94,24 +94,29 @@ class Gathering:
                 found.missing.setdefault(key, Counter())[reason[:500]] += 1
             else:
                 found.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
-                if _even(sample.reps):
-                    found.even.setdefault(key, set()).add(boot.block)
-                for name, value in sample.extra.items():
-                    if name.startswith(APART) and isinstance(value, float):
-                        own = found.apart.setdefault(key, {})
-                        own.setdefault(name.removeprefix(APART), []).append(value)
-                if sample.interleave:
-                    # Of two logarithms: the quotient of odd figures may be beyond a float.
-                    logs = array(
-                        "d", [log(done) - log(ns) for done, ns in sample.reps if done and ns]
-                    )
-                    if 0 < len(logs) == len(sample.reps):
-                        found.rounds.setdefault(key, {}).setdefault(boot.block, logs)
-                        found.turn_s[key] = statistics.median(ns for _, ns in sample.reps) / 1e9
-                        if len(sample.cpu_ns) == len(logs):
-                            pairs = zip(sample.cpu_ns, sample.reps, strict=True)
-                            waited = bytes([cpu_ns < ns for cpu_ns, (_, ns) in pairs])
-                            found.waited.setdefault(key, {}).setdefault(boot.block, waited)
+                self._add_parts(key, boot.block, sample)
+
+    def _add_parts(self, key: Key, block: int, sample: Sample) -> None:
+        """What of a sample with a score is more than its score."""
+        found = self._found
+        if _even(sample.reps):
+            found.even.setdefault(key, set()).add(block)
+        for name, value in sample.extra.items():
+            if name.startswith(APART) and isinstance(value, float):
+                own = found.apart.setdefault(key, {})
+                own.setdefault(name.removeprefix(APART), []).append(value)
+        if not sample.interleave:
+            return
+        # Of two logarithms: the quotient of odd figures may be beyond a float.
+        logs = array("d", [log(done) - log(ns) for done, ns in sample.reps if done and ns])
+        if not 0 < len(logs) == len(sample.reps):
+            return
+        found.rounds.setdefault(key, {}).setdefault(block, logs)
+        found.turn_s[key] = statistics.median(ns for _, ns in sample.reps) / 1e9
+        if len(sample.cpu_ns) == len(logs):
+            pairs = zip(sample.cpu_ns, sample.reps, strict=True)
+            waited = bytes([cpu_ns < ns for cpu_ns, (_, ns) in pairs])
+            found.waited.setdefault(key, {}).setdefault(block, waited)
 
     def samples(self) -> Samples:
         """So far; it shares its tables with what is gathered later."""
