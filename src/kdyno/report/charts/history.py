@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Protocol
 
 from kdyno.stats.changepoints import Segment
 
@@ -13,15 +14,15 @@ WIDTH, HEIGHT = 1000, 240
 _EDGE = 14
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Protocol):
     """One run's figure. ``low``, ``high``: its interval, or None."""
 
-    value: float
-    low: float | None
-    high: float | None
-    new_kernel: bool
-    """Another kernel than that of the point before."""
+    @property
+    def value(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,13 @@ def axes(marks: Sequence[Mark]) -> Axes:
     )
 
 
-def drawn(on: Axes, marks: Sequence[Mark], levels: Sequence[Segment], text: str) -> str:
-    """The panel as ``<svg>``. Classes: spans, level, change, kernel, dots variant."""
+def drawn(
+    on: Axes, marks: Sequence[Mark], levels: Sequence[Segment], text: str, new: Iterable[int] = ()
+) -> str:
+    """The panel as ``<svg>``. ``new``: points with another kernel than the one before.
+
+    Classes: spans, level, change, kernel, dots variant.
+    """
     parts = [
         f'<svg class="strip" role="img" aria-label="{escape(text)}" tabindex="0" '
         f'viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none">'
@@ -61,9 +67,7 @@ def drawn(on: Axes, marks: Sequence[Mark], levels: Sequence[Segment], text: str)
     changes = "".join(f"M{on.x(it.start - 0.5)} 0V{HEIGHT}" for it in levels[1:])
     if changes:
         parts.append(f'<path class="change" d="{changes}"/>')
-    kernels = "".join(
-        f"M{on.x(position)} {HEIGHT}v-{_EDGE}" for position, it in enumerate(marks) if it.new_kernel
-    )
+    kernels = "".join(f"M{on.x(position)} {HEIGHT}v-{_EDGE}" for position in new)
     if kernels:
         parts.append(f'<path class="kernel" d="{kernels}"/>')
     spans = "".join(

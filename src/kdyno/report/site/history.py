@@ -189,17 +189,10 @@ def _last_change(it: Series) -> Cell:
 
 
 def _panel(it: Series, number: int) -> Html:
-    marks = [
-        chart.Mark(
-            mark.value,
-            mark.low,
-            mark.high,
-            bool(at and mark.kernel.digest != it.marks[at - 1].kernel.digest),
-        )
-        for at, mark in enumerate(it.marks)
-    ]
-    on = chart.axes(marks)
-    drawing = chart.drawn(on, marks, it.levels, _read_aloud(it))
+    digests = [mark.kernel.digest for mark in it.marks]
+    new = [at for at in range(1, len(digests)) if digests[at] != digests[at - 1]]
+    on = chart.axes(it.marks)
+    drawing = chart.drawn(on, it.marks, it.levels, _read_aloud(it), new)
     last = it.changes[-1] if it.changes else None
     what = "÷ baseline" if it.measure == "effect" else ""
     title = [short(it.case), " · ", short(it.variant), f" {what}" if what else None]
@@ -294,7 +287,7 @@ def _data(found: Sequence[Series]) -> dict[str, Any]:
             version = plain.short(mark.kernel.version) if mark.kernel.version else ""
             kernel = versions.setdefault(version, len(versions))
             points.append([runs[mark.run.page], mark.value, mark.low, mark.high, kernel])
-        on = chart.axes([chart.Mark(m.value, m.low, m.high, False) for m in it.marks])
+        on = chart.axes(it.marks)
         series.append(
             {
                 "unit": plain.short(it.unit) if it.measure == "score" else "",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kdyno.report.site.summary import Kernel, Summary
 from kdyno.stats.changepoints import Segment, segments
@@ -17,9 +17,8 @@ TOO_LITTLE = 0.01
 """A change of level below this is shown, and called too little to matter."""
 
 
-@dataclass(frozen=True)
-class Mark:
-    """One run's point."""
+class Mark(NamedTuple):
+    """One run's point. There are very many of them."""
 
     run: Summary
     kernel: Kernel

@@ -145,7 +145,7 @@ def _of_runs(
         .order_by(table.c.run, table.c.place)
     )
     found: dict[str, list[Any]] = {}
-    for identity, *values in connection.execute(query):
+    for identity, *values in connection.execute(query).all():
         if (it := made(values)) is not None:
             found.setdefault(identity, []).append(it)
     return found
