@@ -17,14 +17,15 @@ import pytest
 from command_line import Kdyno, effect, kdyno, stored, verdict
 from site_runs import at_once, small
 
-from kdyno.report.evidence import gather
+from kdyno.report.drawings import effects_drawing
+from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporters
 from kdyno.report.html.page import page
 from kdyno.report.site.build import build_site
 from kdyno.report.terminal import show
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
-from kdyno.store.verdict import CaseValue, Verdict
+from kdyno.store.verdict import CaseValue, Flag, Kinds, Verdict
 
 __all__ = ["kdyno"]
 
@@ -151,6 +152,35 @@ def test_a_site_shows_the_first_series_and_those_that_changed(
     assert "These are" not in other
 
 
+def test_of_very_many_variants_the_first_have_charts(
+    few: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("kdyno.report.groups.MOST_CHARTS", 2)
+    text = page(Evidence(scattered(4)))
+    assert text.count('<figure class="effects">') == 2
+    assert "Charts of the first 2 of 4 variants." in text
+    (drawing,) = filter(None, [effects_drawing(Evidence(scattered(4)))])
+    assert str(drawing.spec).count("÷ stock") == 2
+    assert "Charts of the first 2 of 4 variants." in str(drawing.spec)
+    assert "Charts of the first" not in page(Evidence(scattered(2)))
+
+
+def test_a_row_has_the_flags_about_it_and_about_all() -> None:
+    flags = (
+        Flag(kind="steal", text="", variant="mine"),
+        Flag(kind="machine", text=""),
+        Flag(kind="drift", text="", variant="mine", suite="s", case="c"),
+        Flag(kind="machine", text="again", case="c"),
+        Flag(kind="other", text="", variant="other"),
+    )
+    kinds = Kinds(flags)
+    assert kinds.about("mine", "s", "c") == ("steal", "machine", "drift")
+    assert kinds.about("mine", "s", "d") == ("steal", "machine")
+    assert kinds.about("stock") == ("machine",)
+    assert Kinds(Flag(kind=f"k{at}", text="") for at in range(1000)).about("x")[:2] == ("k0", "k1")
+    assert len(Kinds(Flag(kind=f"k{at}", text="") for at in range(1000)).about("x")) == 100
+
+
 def lines_run(work: Callable[[], object]) -> int:
     """Lines of kdyno's own code that are run by it; a loop's line counts each time."""
     count = 0
@@ -173,6 +203,17 @@ def lines_run(work: Callable[[], object]) -> int:
     return count
 
 
+def scattered(number: int) -> Verdict:
+    """As many variants as cases, each with one of its own, all flagged; as many that failed."""
+    names = [f"v{at:05d}" for at in range(number)]
+    return verdict(
+        *(effect(f"case-{name}", "faster", 1.05, variant=name) for name in names),
+        boots={"stock": 3} | dict.fromkeys(names, 3),
+        failed={f"failed-{name}": "did not boot" for name in names},
+        flags=tuple(Flag(kind="drift", text=name, variant=name) for name in names),
+    )
+
+
 def many(number: int) -> Verdict:
     words = (("faster", 1.05), ("slower", 0.95), ("equivalent", 1.0), ("inconclusive", 1.0))
     effects = [effect(f"case-{at:05d}", *words[at % 4]) for at in range(number)]
@@ -191,12 +232,17 @@ FORMATS: dict[str, Callable[[Verdict], object]] = {
 }
 
 
+@pytest.mark.parametrize("made", [many, scattered])
 @pytest.mark.parametrize("format", FORMATS)
-def test_the_work_grows_with_the_number_of_effects(few: None, format: str) -> None:
+def test_the_work_grows_with_the_number_of_effects(
+    few: None, format: str, made: Callable[[int], Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdyno.report.groups.MOST_CHARTS", 1)
     work = FORMATS[format]
-    work(many(MOST + 1))  # what is done once only is done
+    work(made(MOST + 1))  # what is done once only is done
     step = 100
-    counts = [lines_run(lambda n=n: work(many(n * step))) for n in (1, 2, 3)]
+    found = [made(n * step) for n in (1, 2, 3)]
+    counts = [lines_run(lambda it=it: work(it)) for it in found]  # type: ignore[misc]
     # One line for each pair of effects would make this 20,000.
     bend = counts[2] - 2 * counts[1] + counts[0]
     assert abs(bend) < 1000, counts

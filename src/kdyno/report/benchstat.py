@@ -31,14 +31,15 @@ def export_run(evidence: Evidence) -> str:
     for case in evidence.cases:
         units.setdefault(_unit(case.unit), case.better)
     lines += [f"Unit {unit} better={better}" for unit, better in units.items()]
-    for variant in evidence.variants:
-        lines += ["", f"variant: {plain.name(variant)}"]
-        for case in evidence.cases:
-            suite = _word(case.suite)
-            name = f"Benchmark{suite[:1].upper()}{suite[1:]}/{_word(case.case)}"
-            for point in evidence.points.get((case.suite, case.case, variant), ()):
-                count = max(1, round(point.operations))
-                lines.append(f"{name} {count} {point.score:.17g} {_unit(case.unit)}")
+    of: dict[str, list[str]] = {variant: [] for variant in evidence.variants}
+    for case, variant, points in evidence.cells:
+        suite = _word(case.suite)
+        name = f"Benchmark{suite[:1].upper()}{suite[1:]}/{_word(case.case)}"
+        for point in points:
+            count = max(1, round(point.operations))
+            of[variant].append(f"{name} {count} {point.score:.17g} {_unit(case.unit)}")
+    for variant, measured in of.items():
+        lines += ["", f"variant: {plain.name(variant)}", *measured]
     return "\n".join(lines) + "\n"
 
 

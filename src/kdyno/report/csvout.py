@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Value, of_rows
-from kdyno.store.verdict import CaseValue, Effect, Verdict
+from kdyno.store.verdict import CaseValue, Effect, Kinds, Verdict
 
 NAME = "csv"
 HELP = "one line per effect (or figure), full precision, for spreadsheets"
@@ -59,9 +59,10 @@ def export(verdict: Verdict) -> str:
     ]
     items += [_value(it, verdict.baseline) for it in verdict.values]
     common = {"experiment": verdict.experiment, "baseline": verdict.baseline}
+    kinds = Kinds(verdict.flags)
     for item in items:
         about = (str(item.get(key) or "") for key in ("variant", "suite", "case"))
-        item["remarks"] = " ".join(verdict.kinds(*about))
+        item["remarks"] = " ".join(kinds.about(*about))
     rows = [[(item | common).get(column) for column in COLUMNS] for item in items]
     return spreadsheet.text(of_rows(COLUMNS, rows))
 

@@ -16,7 +16,7 @@ from kdyno.report.charts import boots, effects, interaction, load, rounds, sprea
 from kdyno.report.charts.palette import resolved
 from kdyno.report.charts.vega import Spec, drawn, grid, layer, panel, png, stack, unchecked
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import cut_short, groups, shown
+from kdyno.report.groups import cut_short, drawn_first, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.store.verdict import Verdict
 
@@ -38,7 +38,7 @@ class Drawing:
 
 def effects_drawing(evidence: Evidence) -> Drawing | None:
     verdict = shown(evidence.verdict)
-    found = groups(verdict)
+    found, left = drawn_first(groups(verdict))
     panels = []
     for group in found:
         title = f"{plain.short(group.variant)} ÷ {plain.short(verdict.baseline)}"
@@ -50,17 +50,16 @@ def effects_drawing(evidence: Evidence) -> Drawing | None:
         return None
     text = " ".join(effects.told(verdict, group) for group in found)
     told = cut_short(evidence.verdict)
-    heading = _heading(verdict, f" {told[0].upper()}{told[1:]}." if told else "")
+    more = [f" {told[0].upper()}{told[1:]}."] if told else []
+    heading = _heading(verdict, "".join([*more, *([f" {left}"] if left else [])]))
     return Drawing(stack(panels, heading, spacing_px=20), text)
 
 
 def boots_drawing(evidence: Evidence) -> Drawing | None:
     found = [
         (case, variant)
-        for case in evidence.cases
-        for variant in evidence.variants
-        if (variant != evidence.verdict.baseline or len(evidence.variants) == 1)
-        and (case.suite, case.case, variant) in evidence.points
+        for case, variant, _ in evidence.cells
+        if variant != evidence.verdict.baseline or len(evidence.variants) == 1
     ]
     panels = [boots.boots_chart(evidence, *each, _PAIR_PX) for each in found[:_MOST_PANELS]]
     return _pairs(evidence, panels, len(found), "Every boot as a point in time order.")

@@ -74,7 +74,7 @@ class Evidence:
     def name(self) -> str:
         return self.run.name if self.run else self.verdict.experiment
 
-    @property
+    @cached_property
     def variants(self) -> tuple[str, ...]:
         """The baseline first, its copy last; between them in the order of the verdict."""
         names = [self.verdict.baseline, *self.verdict.boots, *(it.variant for it in self.boots)]
@@ -97,6 +97,25 @@ class Evidence:
                     control=it.control,
                 )
         return tuple(known.values())
+
+    @cached_property
+    def cells(self) -> tuple[tuple[CaseInfo, str, tuple[Point, ...]], ...]:
+        """(case, variant, its scores) by case and then by variant; only what has scores.
+
+        Found from the scores: a verdict may name any number of cases and of variants.
+        """
+        found: dict[tuple[str, str], dict[str, tuple[Point, ...]]] = {}
+        for (suite, case, variant), points in self.points.items():
+            if points:
+                found.setdefault((suite, case), {})[variant] = points
+        places = {name: at for at, name in enumerate(self.variants)}
+        return tuple(
+            (case, variant, points)
+            for case in self.cases
+            for variant, points in sorted(
+                found.get((case.suite, case.case), {}).items(), key=lambda it: places[it[0]]
+            )
+        )
 
     def cut(self) -> Evidence:
         """Of far too many effects what people are shown: the first, and the cases of these.

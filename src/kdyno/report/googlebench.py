@@ -41,15 +41,11 @@ def export_run(evidence: Evidence) -> str:
         **({"sandbox": "none"} if evidence.verdict.outside else {}),
     }
     benchmarks: list[dict[str, Any]] = []
-    family = 0
-    for variant in evidence.variants:
-        for case in evidence.cases:
-            points = evidence.points.get((case.suite, case.case, variant), ())
-            if not points:
-                continue
-            name = "/".join(map(_part, (variant, case.suite, case.case)))
-            benchmarks += _runs(name, family, case, points)
-            family += 1
+    places = {name: at for at, name in enumerate(evidence.variants)}
+    by_variant = sorted(evidence.cells, key=lambda cell: places[cell[1]])
+    for family, (case, variant, points) in enumerate(by_variant):
+        name = "/".join(map(_part, (variant, case.suite, case.case)))
+        benchmarks += _runs(name, family, case, points)
     return json.dumps({"context": context, "benchmarks": benchmarks}, indent=1) + "\n"
 
 

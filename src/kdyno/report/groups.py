@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kdyno.store.verdict import Effect, Flag, Verdict
 
 MOST_SHOWN = 2000
 """Rows that people are shown. Drawing takes some milliseconds each, and nobody reads more."""
+
+
+MOST_CHARTS = 60
+"""Variants whose effects are drawn: a tenth of a second each."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,13 @@ def cut_short(verdict: Verdict) -> str:
     if most <= MOST_SHOWN:
         return ""
     return f"these are the first {MOST_SHOWN} of {most} effects; `kdyno report RUN -f csv` has all"
+
+
+def drawn_first(found: Sequence[Group]) -> tuple[Sequence[Group], str]:
+    """The variants that have a chart, and what is said where that is not all of them."""
+    if len(found) <= MOST_CHARTS:
+        return found, ""
+    return found[:MOST_CHARTS], f"Charts of the first {MOST_CHARTS} of {len(found)} variants."
 
 
 def shown(verdict: Verdict) -> Verdict:

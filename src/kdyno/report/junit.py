@@ -33,9 +33,10 @@ def export(verdict: Verdict) -> str:
     root = xml.Element("testsuites", name=plain.name(verdict.experiment))
     totals: dict[str, int] = {}
     found = {group.variant: group.effects for group in groups(verdict)}
+    remarks = _Remarks(verdict)
     for variant in dict.fromkeys([*found, *verdict.failed]):
         suite = xml.SubElement(root, "testsuite", name=plain.name(variant))
-        _remarks(suite, verdict, variant)
+        remarks.write(suite, variant)
         for it in found.get(variant, ()):
             _test(suite, it, verdict)
         if variant in verdict.failed:
@@ -50,7 +51,7 @@ def export(verdict: Verdict) -> str:
         _counted(suite, totals)
     if verdict.values:
         suite = xml.SubElement(root, "testsuite", name=plain.name(verdict.baseline))
-        _remarks(suite, verdict, verdict.baseline)
+        remarks.write(suite, verdict.baseline)
         for value in verdict.values:
             _value(suite, value, verdict.baseline)
         _counted(suite, totals)
@@ -60,14 +61,23 @@ def export(verdict: Verdict) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + xml.tostring(root, "unicode") + "\n"
 
 
-def _remarks(suite: xml.Element, verdict: Verdict, variant: str) -> None:
-    """The question, the answer, and what to beware of."""
-    properties = xml.SubElement(suite, "properties")
-    told = [("question", verdict.question), ("answer", answer(verdict))]
-    mine = [flag for flag in verdict.flags if flag.variant in (None, variant)]
-    told += [("remark", f"{flag.kind}: {flag.text}") for flag in mine[:_MOST_REMARKS]]
-    for key, text in told:
-        xml.SubElement(properties, "property", name=key, value=plain.sentence(text))
+class _Remarks:
+    """The question, the answer, and what to beware of: at the head of each test suite."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        told = {"question": verdict.question, "answer": answer(verdict)}
+        self._told = [(key, plain.sentence(text)) for key, text in told.items()]
+        self._about: dict[str | None, list[tuple[int, str]]] = {}
+        for place, flag in enumerate(verdict.flags):
+            of = self._about.setdefault(flag.variant, [])
+            if len(of) < _MOST_REMARKS:
+                of.append((place, plain.sentence(f"{flag.kind}: {flag.text}")))
+
+    def write(self, suite: xml.Element, variant: str) -> None:
+        properties = xml.SubElement(suite, "properties")
+        mine = sorted([*self._about.get(None, ()), *self._about.get(variant, ())])[:_MOST_REMARKS]
+        for key, text in (*self._told, *(("remark", text) for _, text in mine)):
+            xml.SubElement(properties, "property", name=key, value=text)
 
 
 def _counted(suite: xml.Element, totals: dict[str, int]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kdyno.errors import ToolError
 from kdyno.report.evidence import Evidence
+from kdyno.store.verdict import Kinds
 
 NAME = "parquet"
 HELP = "one row per boot and case with its score, for pandas, polars, DuckDB, R"
@@ -55,16 +56,15 @@ def _rows(evidence: Evidence) -> list[tuple[Any, ...]]:
     """In the order of the schema. Names are given as they are: a column is not a terminal."""
     experiment = _utf8(evidence.verdict.experiment)
     rows = []
-    for case in evidence.cases:
+    kinds = Kinds(evidence.verdict.flags)
+    for case, variant, points in evidence.cells:
         suite, name, unit = map(_utf8, (case.suite, case.case, case.unit))
-        for variant in evidence.variants:
-            kinds = evidence.verdict.kinds(variant, case.suite, case.case)
-            remarks = [_utf8(kind) for kind in kinds]
-            for point in evidence.points.get((case.suite, case.case, variant), ()):
-                boot = point.boot
-                asked = (experiment, suite, name, _utf8(variant), unit, case.better, case.control)
-                place = (boot.index, boot.block, boot.started_at, list(boot.disturbed))
-                rows.append((*asked, *place, point.operations, point.score, remarks))
+        remarks = [_utf8(kind) for kind in kinds.about(variant, case.suite, case.case)]
+        for point in points:
+            boot = point.boot
+            asked = (experiment, suite, name, _utf8(variant), unit, case.better, case.control)
+            place = (boot.index, boot.block, boot.started_at, list(boot.disturbed))
+            rows.append((*asked, *place, point.operations, point.score, remarks))
     return rows
 
 

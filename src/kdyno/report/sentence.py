@@ -260,7 +260,8 @@ def _overview(tested: Sequence[Group], baseline: str, whole: _Whole) -> str:
                     f"{len(found)} are {word} somewhere ({'; '.join(_short(shown))}), "
                     f"most of all {shown[0]} {size}"
                 )
-            rest = [group for group in rest if all(group is not it for _, it, _ in found)]
+            told = {group.variant for _, group, _ in found}
+            rest = [group for group in rest if group.variant not in told]
     same = [group for group in rest if all(_KINDS[2][1](it) for it in group.tested)]
     if same:
         shown = [plain.short(group.variant) for group in same]

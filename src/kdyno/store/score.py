@@ -52,11 +52,15 @@ def scores_of(
     """A row for each case and variant with values (all above 0); the baseline's copy has none."""
     effects = {(it.suite, it.case, it.variant): it for it in verdict.effects}
     work = {(case.suite, case.case): case.work for case in manifest.cases}
-    shown = [name for name in variants if name != verdict.copy_of_baseline]
+    places = {name: at for at, name in enumerate(variants)}
+    measured: dict[tuple[str, str], list[str]] = {}
+    for suite, name, variant in values:
+        if variant in places and variant != verdict.copy_of_baseline:
+            measured.setdefault((suite, name), []).append(variant)
     found = []
     for case in cases:
-        for variant in shown:
-            own = values.get((case.suite, case.case, variant), ())
+        for variant in sorted(measured.get((case.suite, case.case), ()), key=places.__getitem__):
+            own = values[case.suite, case.case, variant]
             if not own:
                 continue
             it = effects.get((case.suite, case.case, variant))

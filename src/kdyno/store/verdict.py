@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -286,20 +288,6 @@ class Verdict(BaseModel):
         """Whether a boot of it was outside the sandbox."""
         return any(flag.kind == NO_SANDBOX for flag in self.flags)
 
-    def kinds(self, variant: str, suite: str = "", case: str = "") -> tuple[str, ...]:
-        """The flags that are about a row, or about all: their short words, each once."""
-        about = (variant, suite, case)
-        return tuple(
-            dict.fromkeys(
-                flag.kind
-                for flag in self.flags
-                if all(
-                    own is None or own == asked
-                    for own, asked in zip((flag.variant, flag.suite, flag.case), about, strict=True)
-                )
-            )
-        )
-
     def to_data(self) -> dict[str, Any]:
         """As JSON values; ``schema_`` is called ``schema``."""
         data = self.model_dump(mode="json")
@@ -351,3 +339,25 @@ class Verdict(BaseModel):
             return cls.from_bytes(path.read_bytes(), path)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
+
+
+_KINDS_MOST = 100
+
+
+class Kinds:
+    """Flags by what they are about, so that very many rows can be asked for theirs."""
+
+    def __init__(self, flags: Iterable[Flag]) -> None:
+        self._of: dict[tuple[str | None, ...], dict[str, int]] = {}
+        for place, flag in enumerate(flags):
+            own = self._of.setdefault((flag.variant, flag.suite, flag.case), {})
+            if len(own) < _KINDS_MOST:
+                own.setdefault(flag.kind, place)
+
+    def about(self, variant: str, suite: str = "", case: str = "") -> tuple[str, ...]:
+        """The short words of the flags about a row, or about all, each once, in their order."""
+        found: dict[str, int] = {}
+        for key in product((variant, None), (suite, None), (case, None)):
+            for kind, place in self._of.get(key, {}).items():
+                found[kind] = min(place, found.get(kind, place))
+        return tuple(sorted(found, key=lambda kind: found[kind]))

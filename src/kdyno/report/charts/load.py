@@ -75,17 +75,15 @@ def looks(text: str) -> tuple[Look, ...]:
 def loads(evidence: Evidence) -> tuple[Load, ...]:
     """By case, then by variant; only what a load meter looked at."""
     found: list[Load] = []
-    for case in evidence.cases:
-        for variant in evidence.variants:
-            points = evidence.points.get((case.suite, case.case, variant), ())
-            seen = [point for point in points if point.load]
-            if not seen or len(found) >= MOST:
-                continue
-            middle = median(point.score for point in seen)
-            typical = min(seen, key=lambda point: abs(point.score - middle))
-            if line := looks(typical.load):
-                asked = _asked(case, typical)
-                found.append(Load(case, variant, typical.boot.index, asked, line))
+    for case, variant, points in evidence.cells:
+        seen = [point for point in points if point.load]
+        if not seen or len(found) >= MOST:
+            continue
+        middle = median(point.score for point in seen)
+        typical = min(seen, key=lambda point: abs(point.score - middle))
+        if line := looks(typical.load):
+            asked = _asked(case, typical)
+            found.append(Load(case, variant, typical.boot.index, asked, line))
     return tuple(found)
 
 

@@ -85,10 +85,14 @@ def _all(evidence: Evidence) -> Iterator[Turns]:
     import numpy as np
 
     data, baseline = evidence.samples, evidence.verdict.baseline
-    others = [name for name in evidence.variants if name != baseline]
+    others: dict[tuple[str, str], list[str]] = {}
+    for suite, name, variant in data.rounds:
+        if variant != baseline:
+            others.setdefault((suite, name), []).append(variant)
+    places = {name: at for at, name in enumerate(evidence.variants)}
     for case in evidence.cases:
         ratios: dict[int, dict[str, NDArray[Any]]] = {}
-        for variant in others:
+        for variant in sorted(others.get((case.suite, case.case), ()), key=places.__getitem__):
             for block, logs in pairs.all_rounds(data, case, baseline, variant):
                 ratios.setdefault(block, {})[variant] = logs
         for block, found in ratios.items():

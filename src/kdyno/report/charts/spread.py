@@ -50,12 +50,7 @@ class Spread:
 
 def spreads(evidence: Evidence) -> tuple[Spread, ...]:
     """By case, then by variant; only what has scores."""
-    return tuple(
-        _spread(case, variant, points)
-        for case in evidence.cases
-        for variant in evidence.variants
-        if (points := evidence.points.get((case.suite, case.case, variant)))
-    )
+    return tuple(_spread(case, variant, points) for case, variant, points in evidence.cells)
 
 
 def _spread(case: CaseInfo, variant: str, points: tuple[Point, ...]) -> Spread:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
+from kdyno.store.manifest import CaseInfo
 
 
 def page_data(evidence: Evidence) -> dict[str, Any]:
@@ -14,26 +15,25 @@ def page_data(evidence: Evidence) -> dict[str, Any]:
 
     Nine significant digits: a clock that ticks in nanoseconds has no more to say about a case.
     """
-    variants = list(evidence.variants)
+    variants = {name: at for at, name in enumerate(evidence.variants)}
     kinds = list(dict.fromkeys(kind for boot in evidence.boots for kind in boot.disturbed))
     boots = [
         [
             boot.index,
             boot.block,
-            variants.index(boot.variant),
+            variants[boot.variant],
             boot.started_at,
             [kinds.index(kind) for kind in boot.disturbed],
         ]
         for boot in evidence.boots
     ]
-    cases = [case for case in evidence.cases if _has_points(evidence, case.suite, case.case)]
-    scores: list[list[float | None]] = []
-    for case in cases:
-        row: list[float | None] = [None] * len(boots)
-        for variant in variants:
-            for point in evidence.points.get((case.suite, case.case, variant), ()):
-                row[point.boot.position] = float(f"{point.score:.9g}")
-        scores.append(row)
+    cases = measured_cases(evidence)
+    rows: dict[tuple[str, str], list[float | None]] = {
+        (case.suite, case.case): [None] * len(boots) for case in cases
+    }
+    for case, _, points in evidence.cells:
+        for point in points:
+            rows[case.suite, case.case][point.boot.position] = float(f"{point.score:.9g}")
     return {
         "run": plain.name(evidence.name),
         "variants": [plain.name(variant) for variant in variants],
@@ -42,9 +42,10 @@ def page_data(evidence: Evidence) -> dict[str, Any]:
         "cases": [
             [*map(plain.name, (case.suite, case.case, case.unit)), case.better] for case in cases
         ],
-        "scores": scores,
+        "scores": list(rows.values()),
     }
 
 
-def _has_points(evidence: Evidence, suite: str, case: str) -> bool:
-    return any((suite, case, variant) in evidence.points for variant in evidence.variants)
+def measured_cases(evidence: Evidence) -> list[CaseInfo]:
+    """Those that have scores, in their order; the page's script knows them by their place."""
+    return list({(case.suite, case.case): case for case, _, _ in evidence.cells}.values())

@@ -8,6 +8,7 @@ from statistics import median
 from kdyno.report import figures, plain
 from kdyno.report.charts.boots import drawn, strip
 from kdyno.report.evidence import Evidence, Point
+from kdyno.report.html.data import measured_cases
 from kdyno.report.show.html import FILTER_FROM_ROWS, filters
 from kdyno.report.show.markup import Html, join, name, short, tag
 from kdyno.store.manifest import CaseInfo
@@ -30,21 +31,16 @@ def section(evidence: Evidence) -> Html | None:
             lost.setdefault(boot.variant, []).append(boot.position)
     panels = []
     others = [variant for variant in evidence.variants if variant != baseline] or [baseline]
-    cases = [
-        case
-        for case in evidence.cases
-        if any((case.suite, case.case, variant) in evidence.points for variant in evidence.variants)
-    ]
-    for number, case in enumerate(cases):
-        for variant in others:
+    alone = others == [baseline]
+    numbers = {(it.suite, it.case): at for at, it in enumerate(measured_cases(evidence))}
+    for case, variant, points in evidence.cells:
+        if variant != baseline or alone:
             before = evidence.points.get((case.suite, case.case, baseline), ())
-            after = evidence.points.get((case.suite, case.case, variant), ())
-            alone = variant == baseline
-            if after and (before or not alone):
-                failed = sorted({*lost.get(baseline, ()), *lost.get(variant, ())})
-                it = effects.get((case.suite, case.case, variant))
-                arms = (before, () if alone else after)
-                panels.append(_panel(evidence, case, number, variant, arms, failed, it))
+            failed = sorted({*lost.get(baseline, ()), *lost.get(variant, ())})
+            it = effects.get((case.suite, case.case, variant))
+            arms = (before, () if alone else points)
+            number = numbers[case.suite, case.case]
+            panels.append(_panel(evidence, case, number, variant, arms, failed, it))
     if not panels:
         return None
     choices = {"variant": [plain.short(it) for it in others]} if len(others) > 1 else {}

@@ -7,7 +7,7 @@ from kdyno.report import figures
 from kdyno.report.charts.effects import effects_chart, told
 from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import Group, groups
+from kdyno.report.groups import Group, drawn_first, groups
 from kdyno.report.show.markup import Html, join, name, tag
 from kdyno.store.verdict import Verdict
 
@@ -21,8 +21,10 @@ WIDTHS_PX = {"wide": (1000, 150), "narrow": (356, 0)}
 
 def section(evidence: Evidence) -> Html | None:
     verdict = evidence.verdict
-    found = [chart for group in groups(verdict) if (chart := _figure(verdict, group)) is not None]
-    return join([_legend(verdict), found]) if found else None
+    first, left = drawn_first(groups(verdict))
+    found = [chart for group in first if (chart := _figure(verdict, group)) is not None]
+    note = tag("p", left, class_="legend") if left else None
+    return join([_legend(verdict), note, found]) if found else None
 
 
 def _figure(verdict: Verdict, group: Group) -> Html | None:
