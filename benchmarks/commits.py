@@ -49,8 +49,9 @@ name = "unixbench"
 cases = ["syscall", "pipe"]
 seconds = 0.1
 [measure]
-precision = "2%"
-max_boots = 12
+precision = "1%"
+min_boots = 12
+max_boots = 24
 """
 
 
