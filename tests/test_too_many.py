@@ -232,6 +232,7 @@ FORMATS: dict[str, Callable[[Verdict], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [many, scattered])
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_work_grows_with_the_number_of_effects(

@@ -165,6 +165,7 @@ def test_settings_and_attributes_do_not_change_what_a_tree_holds(hostile: Hostil
     assert b"\r" not in (tree.path / "Makefile").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["git:", "git:file://"])
 @pytest.mark.parametrize("way", ["home", "settings", "named", "told", "counted"])
 @pytest.mark.parametrize("line", ["* eol=crlf", "lib/sort.c export-ignore", "* filter=evil"])
@@ -201,6 +202,7 @@ def test_the_callers_attributes_do_not_change_what_a_tree_holds(
     assert not hostile.mark.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["git:", "git:file://", "path:"])
 @pytest.mark.parametrize("url", ["ext::{program}", "file://{other}", "{other}", "--upload-pack=x"])
 def test_a_submodule_is_an_empty_folder(

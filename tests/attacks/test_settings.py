@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from toy_kernel import FILES, Toy, says, variant
@@ -27,7 +29,21 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
-inside_or_not = pytest.mark.parametrize("sandboxed", [True, False], ids=["inside", "plainly"])
+inside_or_not = pytest.mark.parametrize(
+    "sandboxed",
+    [
+        pytest.param(True, id="inside"),
+        pytest.param(False, id="plainly", marks=pytest.mark.slow),
+    ],
+)
+
+
+def first_fast(ways: Iterable[str]) -> list[Any]:
+    """A build each: `make check` tries the first of them."""
+    return [
+        pytest.param(way, marks=[pytest.mark.slow] if at else []) for at, way in enumerate(ways)
+    ]
+
 
 TELLS = "linux: tells\ntells:\n\t@env -0 | tr '\\n\\0' '\\1\\n' | sed 's/^/told /'\n"
 OURS = {"PATH", "LC_ALL", "HOME", "CCACHE_DIR", "CCACHE_MAXSIZE", "CCACHE_CONFIGPATH",
@@ -144,7 +160,7 @@ WRAPPER = '#!/bin/sh\nexec "$@" -DEVIL=\\"evil\\"\n'
 
 
 @inside_or_not
-@pytest.mark.parametrize("place", ["cache", "home", "settings", "source"])
+@pytest.mark.parametrize("place", first_fast(["cache", "home", "settings", "source"]))
 def test_a_compile_cache_obeys_no_settings_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, sandboxed: bool
 ) -> None:
@@ -189,7 +205,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", first_fast(WAYS))
 @inside_or_not
 def test_a_makefile_includes_nothing_from_outside(
     tmp_path: Path, way: str, sandboxed: bool
