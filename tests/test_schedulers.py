@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_qemu import request, words
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.kernels import scheduler
 from kdyno.kernels.config import Wish
@@ -24,6 +25,7 @@ from kdyno.machines.cpus import Placement
 from kdyno.machines.machine import Setup
 from kdyno.machines.pipes import Ended
 from kdyno.machines.qemu import Chance
+from kdyno.measure.builder import Recipes, changed
 from kdyno.suites.protocol import Transcript
 
 MACHINES = {"uml": ("um", "um32"), "qemu": ("x86_64", "i386"), "host": ()}
@@ -124,6 +126,17 @@ def test_a_guest_is_given_the_loader_the_program_and_its_name(tmp_path: Path) ->
     files = qemu.first_files(b"p", b"job", Chance.of(0), scheduler=made)
     assert b"scheduler/loader" in files and b"ule.bpf.o" in files
     assert b"scheduler/" not in qemu.first_files(b"p", b"job", Chance.of(0))
+
+
+def test_a_run_goes_on_though_a_scheduler_is_part_of_what_its_variants_are() -> None:
+    """It was refused: the kernel's digest alone is not what such a variant's identity is."""
+    experiment = Experiment(
+        "x", "?", "fair", (Variant("fair", ""), Variant("ule", "", scheduler="ule")), ()
+    )
+    recipes = Recipes({name: SimpleNamespace(digest="k") for name in ("fair", "ule")}, {})  # type: ignore[dict-item]
+    assert changed(experiment, recipes, {"fair": "k", "ule": "k and ule"}) is None
+    assert changed(experiment, recipes, {"fair": "another", "ule": "k and ule"}) == "fair"
+    assert changed(experiment, recipes, {}) is None
 
 
 def test_one_image_with_two_schedulers_has_two_identities(

@@ -68,6 +68,18 @@ def check(
     return Recipes(recipes, skipped)
 
 
+def changed(experiment: Experiment, recipes: Recipes, before: Mapping[str, str]) -> str | None:
+    """A variant that is not what it was, before anything is built; None: none is known to be.
+
+    before: variant → identity. That of a variant with a scheduler is known when this is built too.
+    """
+    loaded = {variant.name for variant in experiment.variants if variant.scheduler is not None}
+    for name, recipe in recipes.of.items():
+        if name not in loaded and before.get(name, recipe.digest) != recipe.digest:
+            return name
+    return None
+
+
 def build_all(
     experiment: Experiment,
     recipes: Recipes,

@@ -22,7 +22,7 @@ from kdyno.machines.kinds import KINDS
 from kdyno.measure.asking import asked_of, manifest_of
 from kdyno.measure.bench import Bench, info
 from kdyno.measure.benches import bench_of, check_machine, digests, tree_for_cases, tree_of
-from kdyno.measure.builder import Built, Recipes, build_all, check
+from kdyno.measure.builder import Built, Recipes, build_all, changed, check
 from kdyno.measure.counted_work import with_fixed_work
 from kdyno.measure.interleaving import choose, whole_cases
 from kdyno.measure.loop import Loop, Past, Status
@@ -156,20 +156,25 @@ def resume(
             )
         return _go_on(path, bench, manifest, options)
     recipes = check(experiment, options.cache, options.listener.fetching)
-    for name, recipe in recipes.of.items():
-        before = manifest.images.get(name)
-        if before is not None and before != recipe.digest:
-            raise UsageError(
-                f"{path}: variant {name!r} is not what it was when the run began (its source, "
-                "patches, configuration or compiler changed); start a new run"
-            )
+    _refuse_changed(path, changed(experiment, recipes, manifest.images))
     wanted = Recipes(
         {name: recipe for name, recipe in recipes.of.items() if name in manifest.images},
         recipes.skipped,
     )
     built = built_of(experiment, wanted, options)
     bench = _bench(experiment, suites, built.images, tree_of(experiment, recipes), options)
+    now = digests(bench)
+    other = (name for name, it in now.items() if manifest.images.get(name, it) != it)
+    _refuse_changed(path, next(other, None))
     return _go_on(path, bench, manifest, options)
+
+
+def _refuse_changed(path: Path, name: str | None) -> None:
+    if name is not None:
+        raise UsageError(
+            f"{path}: variant {name!r} is not what it was when the run began (its source, "
+            "patches, configuration, compiler or scheduler changed); start a new run"
+        )
 
 
 def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tuple[Run, Verdict]:

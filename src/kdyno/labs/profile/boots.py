@@ -22,7 +22,7 @@ from kdyno.measure import fixed_work
 from kdyno.measure.asking import manifest_of
 from kdyno.measure.bench import Bench, info, plan_of
 from kdyno.measure.benches import bench_of, tree_of
-from kdyno.measure.builder import Recipes, check
+from kdyno.measure.builder import Recipes, changed, check
 from kdyno.measure.execution import Options, built_of
 from kdyno.measure.interleaving import choose, whole_cases
 from kdyno.measure.plan import block_order, draw_of
@@ -149,14 +149,12 @@ def _images(
 ) -> tuple[dict[str, Image], Recipes, Experiment]:
     """Images to profile: the run's own, or siblings of them that gprof or stacks need."""
     plain = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
-    for name, recipe in plain.of.items():
-        before = manifest.images.get(name)
-        if before is not None and before != recipe.digest:
-            raise UsageError(
-                f"variant {name!r} is not what it was when the run began (its source, patches, "
-                "configuration or compiler changed); profile it in a new run: "
-                "`kdyno profile EXPERIMENT`"
-            )
+    if (name := changed(experiment, plain, manifest.images)) is not None:
+        raise UsageError(
+            f"variant {name!r} is not what it was when the run began (its source, patches, "
+            "configuration or compiler changed); profile it in a new run: "
+            "`kdyno profile EXPERIMENT`"
+        )
     fragment = siblings.GPROF if asked.method == "gprof" else siblings.FRAMES
     chosen, recipes = experiment, plain
     if asked.method == "gprof" or asked.stacks:
