@@ -161,14 +161,13 @@ def test_what_is_kept_names_no_place_of_the_machine() -> None:
 @pytest.mark.parametrize("name", names())
 def test_every_claim_is_asked_about_or_says_why_not(name: str) -> None:
     shipped = {path.stem for path in (ROOT / "experiments").glob("*.toml")}
-    coming = {"freebsd-schedulers", "smp-schedulers"}
     suites = {*load_catalogue(), "*"}
     for claim in load(name).checks:
         assert bool(claim.unasked) != bool(claim.today), claim.text
         # Figures of today come from runs, never from the words.
         assert not re.search(r"\d ?%", claim.carries), claim.text
         for ask in claim.today:
-            assert not ask.run or ask.run in shipped | coming, ask.run
+            assert not ask.run or ask.run in shipped, ask.run
             assert not ask.suite or ask.suite in suites, ask.suite
 
 
