@@ -172,6 +172,38 @@ def test_a_cpu_with_nothing_to_do_takes_over_work(built: Built) -> None:
         assert sum(found["moves"]) > 0, name
 
 
+@pytest.mark.parametrize("name", ["fifo", "4bsd", "ule"])
+def test_on_four_cpus_who_is_pinned_has_its_own_and_two_share_the_last(
+    built: Built, name: str
+) -> None:
+    words = ("median", "5", "--cpu", "0,1,2,3,3", "--period-us", "2000000")
+    found = contended(built.images[name], *words, cpus=4)
+    assert found["moves"] == [0] * 5
+    # Two seconds are 20 turns of 100 ms for the two that share.
+    assert shares(found)[:3] == pytest.approx([1 / 4] * 3, abs=0.01)
+    assert shares(found)[3:] == pytest.approx([1 / 8] * 2, abs=0.03)
+
+
+def test_five_on_four_cpus_are_equal_under_4bsd_and_keep_their_cpus_under_ule(
+    built: Built,
+) -> None:
+    words = ("median", "5", *FIVE_SECONDS)
+    ule, bsd = (contended(built.images[it], *words, cpus=4) for it in ("ule", "4bsd"))
+    assert shares(bsd) == pytest.approx([1 / 5] * 5, abs=0.02)
+    assert all(it > 10 for it in bsd["moves"])
+    # Balancing moves one a second; who is alone has a CPU, who shares one has half of it.
+    assert 3 <= sum(ule["moves"]) <= 7
+    assert all(1 / 8 - 0.02 <= it <= 1 / 4 + 0.02 for it in shares(ule))
+
+
+def test_three_cpus_with_nothing_to_do_take_one_each(built: Built) -> None:
+    # All four are on CPU 0 for two seconds, then any CPU will do.
+    for name in ("4bsd", "ule"):
+        words = ("median", "4", "--cpu", "0,0,0,0", "--free", "2", "--period-us", "2000000")
+        found = contended(built.images[name], *words, cpus=4)
+        assert sorted(found["moves"]) == [0, 1, 1, 1], name
+
+
 @pytest.mark.parametrize("cpus", [1, 2])
 @pytest.mark.parametrize("name", ["fifo", "4bsd", "ule"])
 def test_a_thousand_short_processes(built: Built, name: str, cpus: int) -> None:
