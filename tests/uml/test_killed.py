@@ -64,3 +64,36 @@ def test_without_a_sandbox_the_guest_ends_and_the_next_run_removes_its_folder(
     file.write_text(MACHINES["host"] + SUITE.format(seconds=0.05))
     kdyno("run", file, *OUTSIDE, runs=tmp_path / "runs", TMPDIR=str(temporary))
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.needs("perf")
+@pytest.mark.parametrize("outside", [(), ("--no-sandbox",)], ids=["inside", "outside"])
+def test_a_killed_profile_leaves_no_profiler_and_no_guest(
+    built: Built, tmp_path: Path, temporary: Path, outside: tuple[str, ...]
+) -> None:
+    file = tmp_path / "profiled.toml"
+    file.write_text(MACHINES["uml"] + SUITE.format(seconds=1))
+    process = subprocess.Popen(
+        [
+            *KDYNO,
+            "profile",
+            str(file),
+            "--variant",
+            "stock",
+            "--boots",
+            "1",
+            "--seconds",
+            "3",
+            *outside,
+        ],
+        env={**os.environ, "KDYNO_RUNS": str(tmp_path / "runs"), "TMPDIR": str(temporary)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not (descendants(b"perf.data") and guests()):
+        os.sched_yield()
+    assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    while descendants(b"perf.data") or guests():
+        os.sched_yield()
