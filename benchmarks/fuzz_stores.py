@@ -209,6 +209,8 @@ def _change(file: Path, changes: list[list[object]]) -> None:
                     base.execute(str(value))
                     continue
                 found = base.execute(f"SELECT rowid FROM {table}").fetchall()
+                if not found:
+                    continue  # a command has emptied it
                 to = "CAST(? AS TEXT)" if kind == "text" else "?"
                 given = value if kind == "value" else unpacked(str(value))
                 (chosen,) = found[int(str(row)) % len(found)]
