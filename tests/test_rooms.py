@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -148,6 +149,12 @@ def test_every_file_names_its_licence() -> None:
         if not re.search(rf"SPDX-License-Identifier: {wanted}", head):
             wrong.append(str(path.relative_to(ROOT)))
     assert [name for name in wrong if not (ROOT / name).is_relative_to(data)] == []
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest imports them by name alone, and refuses the second when both are collected."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_no_file_is_longer_than_400_lines() -> None:
