@@ -124,6 +124,18 @@ def test_operations_are_shared_among_threads(program: Path, tmp_path: Path) -> N
     assert sum(operations for operations, _ in found["reps"]) == 7000007
 
 
+def test_a_mark_that_no_mark_ends_is_none(program: Path, tmp_path: Path) -> None:
+    """The first run begins, the second ends: neither has marked anything."""
+    half = "if mkdir first 2>/dev/null; then echo kdyno: timed from here; "
+    half += "else echo kdyno: timed to here; sleep 0.3; fi"
+    options = ("run", "--operations", "2", "--", "--warmups", "0", "--figure", "printed", "--")
+    script = f"cd {tmp_path}; {half}"
+    record = json.loads(call(program, tmp_path, *options, "sh", "-c", script).stdout)
+    (_, (operations, ns)) = record["reps"]
+    assert operations == 1
+    assert ns > 300_000_000
+
+
 def test_of_a_command_only_what_it_marks_is_timed(program: Path, tmp_path: Path) -> None:
     marks = "sleep 0.2; echo kdyno: timed from here; echo; echo kdyno: timed to here; sleep 0.2"
     options = ("run", "--operations", "1", "--", "--warmups", "0", "--figure", "printed", "--")

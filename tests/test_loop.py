@@ -151,6 +151,14 @@ def test_of_a_command_that_marks_what_is_timed_nothing_else_is(tmp_path: Path) -
     assert scores == pytest.approx({"stock": 0.1, "mine": 0.08}, rel=1e-6)
 
 
+def test_a_command_that_marks_no_end_is_timed_whole(tmp_path: Path) -> None:
+    made = bench(steady({}), ("stock", "mine"), (LONG,), max_boots=3)
+    made.machine.around_s, made.machine.ends_marks = 0.333, False  # type: ignore[attr-defined]
+    run, _ = measured(made, tmp_path)
+    scores = [boot.samples[0].score for boot in boots_of(run)]
+    assert scores == pytest.approx([0.766] * 6, rel=1e-6)
+
+
 def test_the_figure_of_a_fixed_work_is_had_from_its_time(tmp_path: Path) -> None:
     requests = dataclasses.replace(PRINTED, name="long", unit="requests/s", work="requests")
     made = bench(steady({"stock": 1.0, "mine": 1.25}), ("stock", "mine"), (requests,), max_boots=3)

@@ -118,6 +118,7 @@ static pid_t start(void) {
     fcntl(out.fd = outs[0], F_SETFL, O_NONBLOCK);
     fcntl(err.fd = errs[0], F_SETFL, O_NONBLOCK);
     out.used = err.used = line = 0;
+    from_ns = 0; // what the run before began and did not end is over
     return child;
 }
 

@@ -86,6 +86,8 @@ class FakeMachine:
     """The clock → seconds in which somebody else has the CPU in the turn that begins."""
     around_s: float = 0.0
     """What a turn does before and after what it marks as timed; 0: it marks nothing."""
+    ends_marks: bool = True
+    """It says where what is timed ends, and not only where it begins."""
     awake: float = 1.0
     """Share of its working time in which a guest's processes have the CPU."""
     clock: FakeClock = field(default_factory=FakeClock)
@@ -278,7 +280,8 @@ class FakeSession:
             self._busy(seconds, ends)
 
         def ends() -> None:
-            self._say("mark", case=self._case, begins=0)
+            if self._machine.ends_marks:
+                self._say("mark", case=self._case, begins=0)
             self._busy(around_s, then)
 
         return self._busy(around_s, begins)

@@ -86,6 +86,7 @@ class _Long:
     def __init__(self, member: Member) -> None:
         self.member = member
         self._ran_s, self._used_s = 0.0, member.session.used_s()
+        self._from_s, self._from_cpu_s = 0.0, self._used_s
         self._marked_s, self._marked_cpu_s = 0.0, 0.0
         self._marked = False
 
@@ -117,8 +118,9 @@ class _Long:
 
     def _mark(self, mark: record.Mark) -> None:
         used_s = self.member.session.used_s()
-        if not mark.begins:
+        if mark.begins:
+            self._from_s, self._from_cpu_s = self._ran_s, used_s
+        else:
             self._marked = True
-            self._marked_s += self._ran_s
-            self._marked_cpu_s += used_s - self._used_s
-        self._ran_s, self._used_s = 0.0, used_s
+            self._marked_s += self._ran_s - self._from_s
+            self._marked_cpu_s += used_s - self._from_cpu_s
