@@ -45,7 +45,7 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     file = config.getoption("--skips")
-    if file:
+    if file and not hasattr(config, "workerinput"):  # each worker has a summary of its own, too
         with Path(file).open("a", encoding="utf-8") as skips:
             for report in terminalreporter.stats.get("skipped", []):
                 reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "?"
