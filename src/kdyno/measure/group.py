@@ -208,11 +208,10 @@ def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
 
 
 def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size) -> None:
-    count = min(rounds.MOST, max(rounds.LEAST, round(seconds / size.turn_s)))
-    count += -count % max(1, len(ready))  # each as often at every position
-    if size.frozen:
-        count = max(rounds.LEAST_LONG, round(seconds / size.turn_s))
-    warm = 0 if size.frozen else _WARM
+    count, warm = max(rounds.LEAST_LONG, round(seconds / size.turn_s)), 0
+    if not size.frozen:
+        count, warm = min(rounds.MOST, max(rounds.LEAST, count)), _WARM
+        count += -count % len(ready)  # each as often at every position
     by_name = {member.name: member for member in ready}
     taken: dict[str, list[tuple[int, int]]] = {name: [] for name in by_name}
     cpu_ns: dict[str, list[int]] = {name: [] for name in by_name}

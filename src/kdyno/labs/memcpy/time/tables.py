@@ -193,10 +193,13 @@ def _time(bench: Bench, load: Load, name: str) -> Cell:
     return Cell(said, value, style="bold green" if value == least else "")
 
 
+_FEW = 3
+
+
 def few(names: Sequence[str]) -> str:
     """``a, b, c and 4 more``."""
-    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(map(plain.short, names[:3])) + rest
+    rest = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return ", ".join(map(plain.short, names[:_FEW])) + rest
 
 
 def shown(loads: Sequence[Load]) -> list[Load]:
