@@ -22,6 +22,7 @@ static const char help[] =
     "                        [--output NAME:FD]... -- COMMAND\n"
     "                                       run a command, leave nothing of it behind, and\n"
     "                                       report its status and CPU time\n"
+    "  kdyno-guest ticks                    how fast the time-stamp counter goes here, in kHz\n"
     "\n"
     "  kdyno-guest bench pipe --seconds 0.5\n"
     "  kdyno-guest bench run -- sort -n numbers.txt\n";
@@ -55,7 +56,8 @@ int main(int argc, char **argv) {
     } verbs[] = {
         {"helper", verb_helper}, {"bench", verb_bench}, {"init", verb_init},
         {"job", verb_job},       {"list", verb_list},   {"supervise", verb_supervise},
-        {"--help", verb_help},   {"-h", verb_help},     {"help", verb_help},
+        {"ticks", verb_ticks},   {"--help", verb_help}, {"-h", verb_help},
+        {"help", verb_help},
     };
     // A verb first: the first process of a sandbox is a supervisor, not a guest's init.
     if (argc > 1)

@@ -11,5 +11,6 @@ int verb_init(int argc, char **argv);
 int verb_job(int argc, char **argv);
 int verb_list(int argc, char **argv);
 int verb_supervise(int argc, char **argv);
+int verb_ticks(int argc, char **argv);
 
 #endif

@@ -76,6 +76,28 @@ def test_under_kvm_the_clock_is_the_hosts() -> None:
     assert "tsc=reliable" not in after(line, "-append")[0]
 
 
+def test_emulated_time_is_told_how_fast_the_hosts_counter_goes() -> None:
+    kernel = after(words(request("tcg", ticks_khz=2_595_124)), "-append")[0].split()
+    assert {"tsc=reliable", "tsc_early_khz=2595124", "no_timer_check"} < set(kernel)
+    assert "nokaslr" not in kernel
+    unknown = after(words(request("tcg")), "-append")[0].split()
+    assert not [word for word in unknown if word.startswith("tsc")]
+
+
+def test_a_counter_that_does_not_always_go_alike_is_no_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, cpuinfo = tmp_path / "guest", tmp_path / "cpuinfo"
+    program.write_text("#!/bin/sh\n[ $1 = ticks ] && echo 2595124\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(emulator, "CPUINFO", cpuinfo)
+    for flags, khz in (("tsc constant_tsc nonstop_tsc", 2_595_124), ("tsc constant_tsc", 0)):
+        cpuinfo.write_text(f"processor\t: 0\nflags\t\t: fpu {flags}\n", encoding="utf-8")
+        assert emulator.ticks_khz(program) == khz
+    cpuinfo.write_text("flags: constant_tsc nonstop_tsc\n", encoding="utf-8")
+    assert emulator.ticks_khz(Path("/bin/false")) == 0
+
+
 def test_only_a_guest_that_takes_turns_has_a_monitor() -> None:
     assert "-mon" not in words(request("kvm"))
     places = qemu._Places("/k", "/p", "/i", "/s", "/d", "/so")

@@ -41,6 +41,7 @@ def booted(
     cpus: int = 1,
     way: Way = "count",
     word_bits: int = 0,
+    ticks_khz: int = 0,
 ) -> Outcome:
     """word_bits: of the guest program, where they are not the kernel's."""
     request = QemuBoot(
@@ -61,6 +62,7 @@ def booted(
         shared=shared,
         scheduler=image.scheduler,
         cpus=cpus,
+        ticks_khz=ticks_khz,
     )
     with Events() as events:
         return run_to_end(start(request, events, listener), events)

@@ -14,6 +14,8 @@ from descendants import adopt
 from real_kernels import built_kernels
 
 from kdyno.kernels.image import Image
+from kdyno.machines import emulator
+from kdyno.machines.program import guest_program
 from kdyno.paths import cache_root
 from kdyno.suites.record import Sample
 
@@ -109,3 +111,16 @@ cases = ["write-4k"]
     assert all(1e6 < it["value"] < 1e10 for it in effects.values())
     first, second = [it["text"] for it in verdict["flags"] if it["kind"] == "not-decided"]
     assert "hackbench/pipes: how often" in first and "fio/write-4k: it waits" in second
+
+
+def test_emulated_seconds_are_those_of_a_fine_clock_in_every_boot(stock: Image) -> None:
+    khz = emulator.ticks_khz(guest_program(cache_root(), 64))
+    if khz == 0:
+        pytest.skip("this CPU's time-stamp counter does not always go alike")
+    source = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    for _ in range(6):
+        outcome = booted(stock, command("cat", source), way="tcg", ticks_khz=khz)
+        assert outcome.host.status == "ok", outcome.host
+        assert said(outcome.transcript.result(0)) in ("tsc-early\n", "tsc\n")
+        told, own = outcome.host.host_clock_s, outcome.host.guest_clock_s
+        assert told is not None and own is not None and abs(own - told) < 0.05 + told * 0.001

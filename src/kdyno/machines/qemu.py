@@ -69,6 +69,9 @@ class QemuBoot(Boot):
     """A guest has this or another plugin."""
     scheduler: Scheduler | None = None
     """What the guest loads before its first case, and holds to be in charge at each."""
+    ticks_khz: int = 0
+    """How fast the host's time-stamp counter goes, where the guest's clock is that; 0: it finds out
+    itself."""
     draw: int = 0
     """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
 
@@ -312,7 +315,7 @@ def kernel_words(request: QemuBoot, chance: Chance) -> str:
     return " ".join(
         (
             *("console=ttyS0", "quiet", "loglevel=3", "reboot=t", "panic=-1"),
-            *emulator.clock_words(request.way, request.cpus),
+            *emulator.clock_words(request.way, request.cpus, request.ticks_khz),
             *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
             *(["kdyno.counts=yes"] if request.way == "count" else []),
             *scatter_words(request),

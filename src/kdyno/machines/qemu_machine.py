@@ -17,7 +17,7 @@ from kdyno.machines.emulator import Way
 from kdyno.machines.machine import Asked, Can, Plan, Setup, Told
 from kdyno.machines.plugin import COUNTS, FUNCTIONS, TALLY, Plugin, library
 from kdyno.machines.process import ProcessSession
-from kdyno.machines.program import GUEST_PLACES
+from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.machines.qemu import QemuBoot, Tallying, start
 from kdyno.machines.session import Listener, Outcome, run_to_end
 from kdyno.store.verdict import Flag
@@ -73,6 +73,7 @@ class Qemu(Built):
         self._way: Way = way_of(setup.asked)
         self._copies: dict[str, str] = {}
         self._opened = 0
+        self._ticks_khz: int | None = None if self._way == "tcg" else 0
         super().__init__(setup)
 
     @property
@@ -167,11 +168,17 @@ class Qemu(Built):
             plugin=self._plugin(plan),
             tally=self._tallying(plan),
             scheduler=image.scheduler,
+            ticks_khz=self._ticks(),
             # What is counted is perturbed by other means; the pages' places cost no instructions.
             draw=plan.draw if self._way in emulator.SHIFTS else 0,
             scatter=0 if self._way in emulator.SHIFTS else plan.draw,
         )
         return start(request, self.clock, listener)
+
+    def _ticks(self) -> int:
+        if self._ticks_khz is None:
+            self._ticks_khz = emulator.ticks_khz(guest_program(self._setup.cache, 64))
+        return self._ticks_khz
 
     def _plugin(self, plan: Plan) -> Plugin | None:
         if (counts := dict(plan.left).get(COUNTS)) is None:
