@@ -35,11 +35,18 @@ static double figure_ns;
 static const char *nices = "", *cpus = "";
 static enum { MEDIAN, P99, MOST, WORK } figure;
 
-static volatile uint64_t total;
-
+// Additions in registers alone. With one that wrote to memory, how that address lay to others of an
+// emulator decided between 4.0, 4.4 and 11 us a unit, from boot to boot and within one.
 static void unit(void) {
-    for (int i = 0; i < UNIT; i++)
-        total++;
+    uint64_t one = 1, other = 1;
+    for (int i = 0; i < UNIT; i++) {
+        one += other;
+        __asm__ volatile("" : "+r"(one), "+r"(other));
+        other += one;
+        __asm__ volatile("" : "+r"(one), "+r"(other));
+        one += other;
+        __asm__ volatile("" : "+r"(one), "+r"(other));
+    }
 }
 
 // The number at `index` of a list "0,5,-3"; the last one stands for all after it. Empty: `none`.
