@@ -34,7 +34,7 @@ def scores(blocks: int = 16, spread: float = 0.004, seed: int = 1) -> dict[Cell,
 
 
 def outcome(cells: dict[Cell, np.ndarray]) -> CellScores:
-    return CellScores((SMP, JOBS), cells, "lower", frozenset({0}))
+    return CellScores((SMP, JOBS), cells, "lower")
 
 
 def test_every_contrast_of_a_cross_of_two_by_three() -> None:
@@ -46,7 +46,11 @@ def test_every_contrast_of_a_cross_of_two_by_three() -> None:
         Contrast("interaction", 0, 1, 1, 1),
         Contrast("interaction", 0, 1, 1, 2),
         Contrast("main", 1, 1),
+        Contrast("conditional", 1, 1, 0, 0),
+        Contrast("conditional", 1, 1, 0, 1),
         Contrast("main", 1, 2),
+        Contrast("conditional", 1, 2, 0, 0),
+        Contrast("conditional", 1, 2, 0, 1),
     ]
 
 
@@ -61,6 +65,8 @@ def test_contrasts_by_hand_in_one_block() -> None:
         Contrast("conditional", 0, 1, 1, 2): 2.0,
         Contrast("interaction", 0, 1, 1, 2): 2.0,
         Contrast("main", 1, 1): 1.5,
+        Contrast("conditional", 1, 2, 0, 0): 2.0,
+        Contrast("conditional", 1, 2, 0, 1): 4.0,
     }
     for contrast, doublings in by_hand.items():
         found, _used, lost = differences(made, contrast)

@@ -174,8 +174,8 @@ def test_the_table_says_what_was_planted() -> None:
     assert factors.summary(table, 0.01) == (
         "build/whole: smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1",
         "build/whole: preempt full: nothing (±1 %)",
-        "build/whole: jobs 2: −27.2 % time on average (it depends on smp)",
-        "build/whole: jobs 8: −27.2 % time on average (it depends on smp)",
+        "build/whole: jobs 2: −47.0 % time at smp on, nothing at smp off",
+        "build/whole: jobs 8: −47.0 % time at smp on, nothing at smp off",
     )
     at = {it.at: it for it in table.effects if it.kind == "conditional" and it.other == "jobs"
           and it.factor == "smp"}  # fmt: skip

@@ -80,8 +80,7 @@ def _crossed(data: Samples, question: Question) -> list[_Crossed]:
             levels = {**mine[variant], **case.levels}
             cell = tuple(factors[factor].index(levels[factor]) for factor in factors)
             cells[cell] = scores(data, question, case, variant)
-        kernels = frozenset(i for i, factor in enumerate(factors) if factor not in cases[0].levels)
-        outcome = CellScores(tuple(map(len, factors.values())), cells, cases[0].better, kernels)
+        outcome = CellScores(tuple(map(len, factors.values())), cells, cases[0].better)
         found.append(_Crossed(cases[0], name, factors, outcome))
     return found
 

@@ -127,10 +127,6 @@ def _by_level(
     most = max(changing, key=lambda it: abs((it.ratio or 1.0) - 1.0))
     other = most.other if most.factor == main.factor else most.factor
     there = [it for it in own if it.kind == "conditional" and it.other == other]
-    if not there:
-        return (
-            f"{_phrase([main], equivalent)} on average (it depends on {plain.short(other or '')})"
-        )
     groups: dict[str, list[FactorEffect]] = {}
     for it in there:
         groups.setdefault(it.verdict if _matters(it) else _nothing(it), []).append(it)

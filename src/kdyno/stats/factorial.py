@@ -40,8 +40,6 @@ class CellScores:
     scores: Mapping[Cell, ArrayLike]
     """Cell → one score per block, NaN for a failed boot; a cell that never ran may be absent."""
     better: Better
-    conditional: frozenset[int] = frozenset()
-    """Factors whose effect is also wanted at each level of every other factor."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +76,10 @@ def contrasts(outcome: CellScores) -> list[Contrast]:
         for other in factors:
             if other == factor:
                 continue
-            if factor in outcome.conditional:
-                found += [
-                    Contrast("conditional", factor, level, other, at)
-                    for at in range(outcome.levels[other])
-                ]
+            found += [
+                Contrast("conditional", factor, level, other, at)
+                for at in range(outcome.levels[other])
+            ]
             if other > factor:
                 found += [
                     Contrast("interaction", factor, level, other, at)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -63,16 +64,14 @@ def jobs(articles: Sequence[Published], evidence: Evidence) -> Drawn | None:
         system = plain.short(article.title.partition(":")[0])
         title = f"{plain.short(table.name).replace('_', ' ')}, {system}"
         panels.append(_lines(rows, title))
-        least = min(rows, key=lambda row: float(row["at"]))
-        said.append(f"{title}: down to {_told(least)}")
+        said.append(f"{title}: {_furthest(rows)}")
     runs = [it for name in _CROSSED for it in evidence.runs.get(name, ())]
     for run in runs:
         for of, rows in _times_today(run.verdict).items():
             where = run.source.machine.partition(",")[0]
             title = f"today: {run.source.name}, {plain.short(of)}, {where}"
             panels.append(_lines(rows, title))
-            most = max(rows, key=lambda row: float(row["at"]))
-            said.append(f"{title}: up to {_told(most)}")
+            said.append(f"{title}: {_furthest(rows)}")
     text = "Time of a compile by jobs, one CPU with one job is 1. " + "; ".join(said) + "."
     more = "one CPU with one job is 1; means of three as published, medians of today"
     heading = _heading("Time of a compile by the number of jobs", more)
@@ -86,8 +85,12 @@ _CROSSED = ("smp-schedulers", "smp-preemption")
 _BUILDS = ("kernel-compile", "make")
 
 
-def _told(row: dict[str, Any]) -> str:
-    return f"{row['at']:.2f} with {row['line']} and {figures.count(int(row['jobs']), 'job')}"
+def _furthest(rows: Rows) -> str:
+    """The row that is furthest from 1, in words."""
+    row = max(rows, key=lambda row: abs(math.log(row["at"])))
+    way = "down" if row["at"] < 1.0 else "up"
+    at = f"{row['line']} and {figures.count(int(row['jobs']), 'job')}"
+    return f"{way} to {row['at']:.2f} with {at}"
 
 
 def _published_times(table: Table) -> Rows:
