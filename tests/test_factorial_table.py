@@ -16,7 +16,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.vocabulary import Vocabulary
-from kdyno.judge.factoring import factor_table
+from kdyno.judge.factoring import factor_table, fewest_blocks
 from kdyno.judge.question import Question
 from kdyno.report import factors
 from kdyno.report.exporters import exporter
@@ -181,6 +181,18 @@ def test_the_table_says_what_was_planted() -> None:
           and it.factor == "smp"}  # fmt: skip
     assert at["2"].ratio == pytest.approx(0.53, rel=0.01) and at["2"].averaged == 2
     assert (at["1"].verdict, at["2"].verdict, at["8"].verdict) == ("equivalent", "faster", "faster")
+
+
+def test_a_run_measures_as_long_as_the_rows_of_its_table_need() -> None:
+    _data, question = planted()
+    least = fewest_blocks(question)
+    for blocks, decided in ((least - 1, False), (least, True)):
+        table = factor_table(*planted(blocks))
+        assert table is not None
+        assert any(it.ci is not None for it in table.effects) == decided
+    # Two kernels and no factor of cases: their own effects say everything.
+    alone = dataclasses.replace(question, variants=question.variants[:1], cases=question.cases[:1])
+    assert fewest_blocks(alone) == 0
 
 
 def test_what_is_said_of_several_cases_is_said_once() -> None:

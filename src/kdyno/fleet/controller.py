@@ -23,6 +23,7 @@ from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import LATE_S, Commands, Job
 from kdyno.fleet.record import Given, Place, Record
 from kdyno.fleet.union import Shard, Union
+from kdyno.judge import factoring
 from kdyno.judge.judging import raw_effects
 from kdyno.judge.question import Question
 from kdyno.measure.loop import Key, Status
@@ -304,10 +305,11 @@ class Controller:
         if self._effects and not open_:
             self._progress = stopping.settled(blocks)
             return
-        least = stopping.minimum_blocks(len(open_), question.confidence, measure.min_boots)
+        asked = max(measure.min_boots, factoring.fewest_blocks(question))
+        least = stopping.minimum_blocks(len(open_), question.confidence, asked)
         # Blocks come several at once: the look is that of the last one that was due.
         due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
-        self._progress = stopping.enough(open_, due, measure.precision, measure.min_boots)
+        self._progress = stopping.enough(open_, due, measure.precision, asked)
 
     def _spent_s(self) -> float:
         """Seconds of measuring, those of earlier controllers included."""

@@ -10,8 +10,17 @@ from kdyno.experiment.cross import VARIANT
 from kdyno.judge.pairs import scores
 from kdyno.judge.question import Question
 from kdyno.stats.effect import interval
-from kdyno.stats.factorial import Cell, CellScores, FactorJudgement, analyse, blocks, missing
-from kdyno.stats.signedrank import Floats
+from kdyno.stats.factorial import (
+    Cell,
+    CellScores,
+    FactorJudgement,
+    analyse,
+    blocks,
+    contrasts,
+    missing,
+)
+from kdyno.stats.holm import strictest_confidence
+from kdyno.stats.signedrank import Floats, fewest_pairs
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorEffect, FactorTable
@@ -55,6 +64,13 @@ def factor_table(data: Samples, question: Question) -> FactorTable | None:
         ),
         missing=_warnings(crossed),
     )  # fmt: skip
+
+
+def fewest_blocks(question: Question) -> int:
+    """Blocks at which the rows of the table have intervals at all; 0 where there is no table."""
+    rows = sum(len(contrasts(each.outcome)) for each in _crossed(Samples(), question))
+    alpha = 1.0 - question.confidence
+    return fewest_pairs(strictest_confidence(rows, alpha)) if rows else 0
 
 
 def _crossed(data: Samples, question: Question) -> list[_Crossed]:

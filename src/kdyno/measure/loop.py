@@ -7,7 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from kdyno.judge import factoring
 from kdyno.judge.judging import raw_effects
 from kdyno.judge.pairs import effect_of
 from kdyno.judge.question import Question
@@ -170,7 +172,13 @@ class Loop:
 
     def _precise(self, effect: PairedEffect, effects: int) -> bool:
         measure = self.bench.experiment.measure
-        return stopping.precise(effect, effects, measure.precision, measure.min_boots)
+        return stopping.precise(effect, effects, measure.precision, self._least_blocks)
+
+    @cached_property
+    def _least_blocks(self) -> int:
+        """Precision ends nothing before: as many as asked for, and as rows of factors need."""
+        asked = self.bench.experiment.measure.min_boots
+        return max(asked, factoring.fewest_blocks(self.question))
 
     def _draw(self, block: int) -> int:
         """What perturbs a block, by `plan.draw_of`; 0: nothing does.
@@ -229,7 +237,7 @@ class Loop:
         if self._effects and not open_:
             self._progress = stopping.settled(block)
             return
-        self._progress = stopping.enough(open_, block, measure.precision, measure.min_boots)
+        self._progress = stopping.enough(open_, block, measure.precision, self._least_blocks)
 
     def samples(self) -> Samples:
         """What was measured so far."""

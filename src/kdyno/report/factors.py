@@ -132,8 +132,8 @@ def _by_level(
         groups.setdefault(it.verdict if _matters(it) else _nothing(it), []).append(it)
     levels = table.factors.get(other or "", ())
     said = [
-        f"{_phrase(group, equivalent, bare=True)} at {plain.short(other or '')} "
-        f"{_levels([it.at or '' for it in group], levels)}"
+        f"{_phrase(group, equivalent, bare=True)} at "
+        f"{_levels(plain.short(other or ''), [it.at or '' for it in group], levels)}"
         for group in sorted(groups.values(), key=lambda group: not _matters(group[0]))
     ]
     return ", ".join(said)
@@ -158,8 +158,8 @@ def _phrase(group: Sequence[FactorEffect], equivalent: float, bare: bool = False
     return f"{text} ({first.verdict})" if first.better == "lower" else text
 
 
-def _levels(wanted: Sequence[str], levels: Sequence[str]) -> str:
-    """``≥ 2`` for an upper end of numbers, ``≤ 2`` for a lower one, else the names."""
+def _levels(factor: str, wanted: Sequence[str], levels: Sequence[str]) -> str:
+    """``jobs ≥ 2`` for an upper end of numbers, ``≤ 2`` for a lower one, else the names."""
     try:
         numbers = sorted(levels, key=float)
         mine = sorted(wanted, key=float)
@@ -168,12 +168,12 @@ def _levels(wanted: Sequence[str], levels: Sequence[str]) -> str:
     else:
         if 1 < len(mine) < len(numbers):
             if mine == numbers[-len(mine) :]:
-                return f"≥ {mine[0]}"
+                return f"{factor} ≥ {mine[0]}"
             if mine == numbers[: len(mine)]:
-                return f"≤ {mine[-1]}"
+                return f"{factor} ≤ {mine[-1]}"
     if len(mine) == len(numbers):
-        return "all levels"
-    return _and([plain.short(name) for name in mine])
+        return f"every level of {factor}"
+    return f"{factor} {_and([plain.short(name) for name in mine])}"
 
 
 def _and(names: Sequence[str]) -> str:
