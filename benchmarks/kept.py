@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Keep of runs what docs/published.md is made of: verdict, manifest and the largest of a profile.
 
-    python -m benchmarks.kept RUN… [--runs DIR]
+    python -m benchmarks.kept RUN… [--runs DIR] [--part NAME]
 
 Each becomes published/runs/EXPERIMENT, one that was only profiled EXPERIMENT-profile, in place of
-the one that was there. A FILE.json of memcpy bench, vectorize or simd_candidates becomes
+the one that was there. A part of an experiment that was run by itself becomes EXPERIMENT-NAME, and
+the page has both. A FILE.json of memcpy bench, vectorize or simd_candidates becomes
 published/runs/KIND.json; of a survey, the totals.
 `kdyno published -o docs/published.md` then makes the page again.
 """
@@ -47,11 +48,12 @@ def shortened(profile: Profile, keep: Sequence[tuple[str, str]]) -> Profile:
     return replace(profile, boots=tuple(boots), stacks=())
 
 
-def keep_run(run: Run, place: Path = PLACE) -> Path:
+def keep_run(run: Run, place: Path = PLACE, part: str = "") -> Path:
     """The run's folder there."""
     manifest = run.manifest()
     only_profiled = not (run.path / VERDICT).is_file()
-    folder = place / (plain_name(manifest.experiment) + "-profile" * only_profiled)
+    words = [manifest.experiment, part, "profile" if only_profiled else ""]
+    folder = place / plain_name("-".join(filter(None, words)))
     if folder.is_dir():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
@@ -89,13 +91,14 @@ def main() -> int:
     )
     arguments.add_argument("what", nargs="+", metavar="RUN")
     arguments.add_argument("--runs", type=Path, default=None)
+    arguments.add_argument("--part", metavar="NAME", default="")
     given = arguments.parse_args()
     for word in given.what:
         path = Path(word)
         if path.suffix == ".json":
             print(keep_file(path))
         else:
-            print(keep_run(open_run(resolve(word, given.runs or runs_root()))))
+            print(keep_run(open_run(resolve(word, given.runs or runs_root())), part=given.part))
     return 0
 
 

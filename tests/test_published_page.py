@@ -132,6 +132,8 @@ def test_what_is_kept_of_a_run_makes_the_same_page_and_does_not_say_whose_machin
     assert page(articles, collect([small])) == page(articles, collect([run.path]))
     assert set(Run(small).manifest().host) <= set(keeping.HOST)
     assert keeping.keep_run(run, tmp_path / "kept") == small
+    part = keeping.keep_run(run, tmp_path / "kept", "compile")
+    assert part.name == f"{small.name}-compile" and small.is_dir()
 
 
 @pytest.mark.slow
