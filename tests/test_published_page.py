@@ -288,7 +288,7 @@ def survey() -> dict[str, object]:
     side = {
         "flags": "avx2", "cflags": "-O3", "records": {"long": True},
         "vectorized": {"places": 63, "loops": 83},
-        "missed": {"places": 100, "reasons": {"a branch inside": 72, "linked data": 8}},
+        "missed": {"places": 100, "reasons": {"branches": 72, "pointers": 8}},
     }  # fmt: skip
     return {
         "schema": 1, "kind": "vectorization", "source": "s", "version": "7.3", "compiler": "gcc",
@@ -326,7 +326,7 @@ def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
     assert shown(Ask("forms", job="crc*", bytes=(64,))) == [("crc32c, 64 bytes", "−80.0 %")]
     assert shown(Ask("places", flags="*")) == [("loops in vectors", "63")]
     assert shown(Ask("reasons", flags="*", reason="*linked*")) == [
-        ("linked data", "8 of 100 (8.00 %)")
+        ("the next address comes out of memory: linked, not flat data", "8 of 100 (8.00 %)")
     ]
     assert shown(Ask("copies", bytes=(64, 64))) == [
         ("copies of 64 bytes", "75.0 %"), ("copies of 64 bytes", "50.0 %"),

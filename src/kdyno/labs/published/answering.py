@@ -12,6 +12,7 @@ from kdyno.labs.memcpy.time.loads import Load
 from kdyno.labs.profile.differences import Change, difference, rows
 from kdyno.labs.published.article import Ask
 from kdyno.labs.published.evidence import OTHERS, Evidence, OfFile, Side, Source
+from kdyno.labs.vectorize.reasons import REASONS
 from kdyno.paths import data_root
 from kdyno.report import figures, plain
 from kdyno.stats.additive import mean_of
@@ -247,10 +248,10 @@ def _reasons(ask: Ask, evidence: Evidence) -> Found:
         yield (
             it.source,
             [
-                Row(reason, side.flags, "of the places that are not", _part(count, side.missed))
+                Row(words, side.flags, "of the places that are not", _part(count, side.missed))
                 for side in sides
                 for reason, count in side.reasons.items()
-                if fnmatchcase(reason, ask.reason)
+                if fnmatchcase(words := REASONS.get(reason, reason), ask.reason)
             ],
         )
 
