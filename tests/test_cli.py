@@ -218,3 +218,16 @@ def test_what_is_offered(
     assert offered("run tiny.toml --case s") == ["syscall"]
     assert offered("report -f m") == ["markdown"]
     assert offered("run absent.toml --variant ") == []
+
+
+def test_an_interrupt_while_a_module_is_imported_ends_with_130_too(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(
+        "import sys\n"
+        "from kdyno.cli import main\n"
+        "main.command = lambda: lambda **_: exec('raise KeyboardInterrupt')\n"
+        "sys.exit(main.main())\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "interrupted"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"kdyno: interrupted\n")

@@ -175,6 +175,9 @@ def main() -> int:
         return 2
     except (KeyboardInterrupt, typer.Abort, Interrupted):
         say("kdyno: interrupted")
+        # One that came while exec() ran, as for a dataclass of a module that was being imported, is
+        # still unhandled to `python -m`, which would end by the signal, until code is run again.
+        exec("")
         return INTERRUPTED
     except SystemExit as end:
         # typer ends with 1 when the reader of our output is gone.
