@@ -305,7 +305,7 @@ class Controller:
         if self._effects and not open_:
             self._progress = stopping.settled(blocks)
             return
-        asked = max(measure.min_boots, factoring.fewest_blocks(question))
+        asked = factoring.fewest_blocks(question, measure.min_boots)
         least = stopping.minimum_blocks(len(open_), question.confidence, asked)
         # Blocks come several at once: the look is that of the last one that was due.
         due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY

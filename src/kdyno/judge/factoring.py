@@ -66,11 +66,12 @@ def factor_table(data: Samples, question: Question) -> FactorTable | None:
     )  # fmt: skip
 
 
-def fewest_blocks(question: Question) -> int:
-    """Blocks at which the rows of the table have intervals at all; 0 where there is no table."""
+def fewest_blocks(question: Question, asked: int = 0) -> int:
+    """Blocks before which precision ends no run: as many as asked for, and where there is a table
+    as its rows need to have intervals at all."""
     rows = sum(len(contrasts(each.outcome)) for each in _crossed(Samples(), question))
     alpha = 1.0 - question.confidence
-    return fewest_pairs(strictest_confidence(rows, alpha)) if rows else 0
+    return max(asked, fewest_pairs(strictest_confidence(rows, alpha))) if rows else asked
 
 
 def _crossed(data: Samples, question: Question) -> list[_Crossed]:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from kdyno.command import capture
 from kdyno.errors import ToolError
+from kdyno.kernels import cpu
 
 PROGRAM = "qemu-system-x86_64"
 OLDEST = (7, 2)
@@ -22,7 +23,6 @@ CPU = "qemu64"
 """The CPU model of every count. "max" has more, and the kernel then takes other ways: a pipe's
 path is 62 % longer with it."""
 KVM = Path("/dev/kvm")
-CPUINFO = Path("/proc/cpuinfo")
 
 Way = Literal["count", "icount", "kvm", "tcg"]
 """count: emulated, and the guest's clock counts instructions. icount: so does it, as that of a slow
@@ -126,9 +126,7 @@ def clock_words(way: Way, cpus: int = 1, ticks_khz: int = 0) -> list[str]:
 def ticks_khz(program: Path) -> int:
     """How fast the time-stamp counter of this machine goes, by the guest program; 0 where it does
     not always go alike."""
-    seen = CPUINFO.read_text(encoding="utf-8", errors="replace")
-    flags = next((line.split() for line in seen.splitlines() if line.startswith("flags")), [])
-    if not {"constant_tsc", "nonstop_tsc"} <= set(flags):
+    if not {"constant_tsc", "nonstop_tsc"} <= cpu.flags():
         return 0
     said = capture([str(program), "ticks"])
     return int(said.output) if said.status == 0 and said.output.strip().isdigit() else 0

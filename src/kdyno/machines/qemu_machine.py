@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,6 @@ class Qemu(Built):
         self._way: Way = way_of(setup.asked)
         self._copies: dict[str, str] = {}
         self._opened = 0
-        self._ticks_khz: int | None = None if self._way == "tcg" else 0
         super().__init__(setup)
 
     @property
@@ -168,17 +168,18 @@ class Qemu(Built):
             plugin=self._plugin(plan),
             tally=self._tallying(plan),
             scheduler=image.scheduler,
-            ticks_khz=self._ticks(),
+            ticks_khz=self._ticks_khz,
             # What is counted is perturbed by other means; the pages' places cost no instructions.
             draw=plan.draw if self._way in emulator.SHIFTS else 0,
             scatter=0 if self._way in emulator.SHIFTS else plan.draw,
         )
         return start(request, self.clock, listener)
 
-    def _ticks(self) -> int:
-        if self._ticks_khz is None:
-            self._ticks_khz = emulator.ticks_khz(guest_program(self._setup.cache, 64))
-        return self._ticks_khz
+    @cached_property
+    def _ticks_khz(self) -> int:
+        if self._way != "tcg":
+            return 0
+        return emulator.ticks_khz(guest_program(self._setup.cache, 64))
 
     def _plugin(self, plan: Plan) -> Plugin | None:
         if (counts := dict(plan.left).get(COUNTS)) is None:

@@ -176,9 +176,7 @@ class Loop:
 
     @cached_property
     def _least_blocks(self) -> int:
-        """Precision ends nothing before: as many as asked for, and as rows of factors need."""
-        asked = self.bench.experiment.measure.min_boots
-        return max(asked, factoring.fewest_blocks(self.question))
+        return factoring.fewest_blocks(self.question, self.bench.experiment.measure.min_boots)
 
     def _draw(self, block: int) -> int:
         """What perturbs a block, by `plan.draw_of`; 0: nothing does.
