@@ -34,9 +34,12 @@ gate:
 	done
 .PHONY: gate
 """
+# bindfs makes a folder as root, then gives it to whoever asked for it: in between, the other
+# machine may see it as root's (20 of 40,000 times) and be refused. A cluster's file system makes
+# it at once.
 MACHINE = """\
 hostname "$1"
-bindfs ${OPTIONS:+-o "$OPTIONS"} "$2" "$3"
+bindfs --perms=a+rwX ${OPTIONS:+-o "$OPTIONS"} "$2" "$3"
 shift 3
 "$@"
 """
