@@ -50,23 +50,29 @@ check: $(BIN)/kdyno
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not uml and not browser and not tools and not slow" $(WHOLE)
 
 # With everything installed, a test that lacks something fails. A skip is for what no installing
-# brings, such as another CPU; the last lines say which tests were skipped, and why.
-test: WHOLE = --complete --skips=build/skips
-test: forget-skips setup-tests check
+# brings, such as another CPU; the last lines say which tests were skipped, and why. A part that
+# fails ends nothing: the others are run, so that one look shows all that is wrong.
+test: forget-skips setup-tests
+	@status=0; $(MAKE) -k --no-print-directory check tests-slow tests-browser tests-uml \
+		WHOLE="--complete --skips=build/skips" || status=1; \
+	echo; echo "$$(wc -l <build/skips) tests skipped:"; sort build/skips; exit $$status
+
+tests-slow:
 	@$(BIN)/python -m pytest -n 2 -m "slow and not uml and not browser and not tools" $(WHOLE)
+
 # Apart, so that no browser is alive beside a guest that is being timed.
+tests-browser:
 	@$(BIN)/python -m pytest -m "(browser or tools) and not uml" $(WHOLE)
+
+tests-uml:
 	@$(BIN)/python -m pytest -m uml $(WHOLE)
-	@echo
-	@echo "$$(wc -l <build/skips) tests skipped:"
-	@sort build/skips
 
 # A cluster and a database server, each started in a folder of its own and ended again.
 fleet-test: setup-tests
 	@$(BIN)/python -m pytest --complete tests/test_fleet*.py tests/test_slurm.py tests/uml/test_on_slurm.py \
 		tests/test_two_machines.py tests/test_machines.py tests/test_shared_store.py tests/test_store_*.py
 
-.PHONY: forget-skips fleet-test
+.PHONY: forget-skips fleet-test tests-slow tests-browser tests-uml
 forget-skips:
 	@mkdir -p build
 	@: >build/skips
