@@ -140,6 +140,39 @@ def test_fio_that_fails_is_told(tools: Path, tmp_path: Path) -> None:
     assert "fio failed: fio: no space left" in done.stderr
 
 
+FIO_WITH_MOMENTS = """\
+echo "$*" >asked
+for word; do
+    case $word in
+    --exec_prerun=*) before=${word#*=} ;;
+    --exec_postrun=*) after=${word#*=} ;;
+    esac
+done
+sh -c "$before > xbench.prerun.txt 2>&1" # as fio runs it
+echo '"write" : { "bw_bytes" : 5'
+sh -c "$after > xbench.postrun.txt 2>&1"
+"""
+
+
+def test_a_disk_item_is_timed_from_where_fio_begins_to_where_it_ends(
+    tools: Path, tmp_path: Path
+) -> None:
+    tool(tools, "fio", FIO_WITH_MOMENTS)
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = script("disk.sh", tools, "randwrite", "256k", str(folder), "1048576")
+    assert done.returncode == 0, done.stderr
+    begin, figure, end = done.stdout.splitlines()
+    assert (begin, end) == ("kdyno: timed from here", "kdyno: timed to here")
+    assert figure == '"write" : { "bw_bytes" : 5'
+    asked = (folder / "asked").read_text().split()
+    assert {"--rw=randwrite", "--bs=256k", "--io_size=1048576", "--direct=1"} <= set(asked)
+    assert [it.name for it in folder.iterdir()] == ["asked"]
+    tool(tools, "fio", "echo 'fio: no space left' >&2; exit 1")
+    failed = script("disk.sh", tools, "write", "4k", str(folder), "4096")
+    assert (failed.returncode, failed.stderr) == (1, "fio: no space left\n")
+
+
 def test_a_make_of_equal_jobs_does_each_once_and_fails_with_make(
     tools: Path, tmp_path: Path
 ) -> None:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from kdyno.measure.rounds import orders
+from kdyno.measure.rounds import orders, why_whole
+from kdyno.suites.catalogue import load
 
 
 def test_positions_in_rounds_are_balanced_and_follow_from_the_seed() -> None:
@@ -33,3 +35,33 @@ def test_each_follows_on_each_and_on_itself_as_often(names: str) -> None:
     for before in names:
         for after in names:
             assert pairs[before, after] == pytest.approx(rounds_of / len(names), rel=0.1)
+
+
+def test_what_of_each_suite_is_measured_whole() -> None:
+    """As the table of docs/turns.md says."""
+    whole = {
+        name: sorted(case.name for case in suite.cases if why_whole(case))
+        for name, suite in load().items()
+    }
+    cases = {name: sorted(case.name for case in suite.cases) for name, suite in load().items()}
+    for name in (
+        "unixbench",
+        "xbench",
+        "run",
+        "kernel-compile",
+        "make",
+        "apachebench",
+        "hackbench",
+    ):
+        assert whole[name] == [], name
+    for name in ("fio", "tiobench", "sysbench", "stress-ng"):
+        assert whole[name] == cases[name], name
+    assert set(cases["perf-bench"]) - set(whole["perf-bench"]) == {"sched-messaging"}
+
+
+def test_a_disk_that_nothing_is_known_of_takes_no_turns() -> None:
+    item = load()["xbench"].case("disk.random.write_4k")
+    unknown = replace(item, work="")
+    assert why_whole(item) == ""
+    assert "what the program says" in why_whole(unknown)
+    assert "goes on writing" in why_whole(replace(unknown, figure=None))

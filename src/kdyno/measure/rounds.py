@@ -29,11 +29,12 @@ def why_whole(case: Case) -> str:
     """Why a case is not measured by turns but whole, one guest after the other; empty: it is.
 
     A frozen guest's clock jumps, so what a program says of its own speed is not true there. What
-    is written to a disk is still being written by the host when the next guest has its turn.
+    is written to a disk may still be being written by the host when the next guest has its turn;
+    whoever gives such a case's ``work`` says that it does not wait for that.
     """
     if case.figure is not None and not case.work:
         return "its figure is what the program says, by a clock that jumps when a guest is frozen"
-    if case.disk_bytes:
+    if case.disk_bytes and not case.work:
         return "its disk is the host's, which goes on writing in the others' turns"
     return ""
 

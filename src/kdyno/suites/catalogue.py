@@ -45,7 +45,8 @@ work     = 1                    # optional: how much of a fixed work it does, or
                                 #   says so. Its figure is work / time or time / work, so it can
                                 #   take turns, in which its own clock is not believed. The time is
                                 #   that of the command, or from its line "kdyno: timed from here"
-                                #   to its line "kdyno: timed to here"
+                                #   to its line "kdyno: timed to here". With a disk: give it only
+                                #   where nothing waits until the host has written (no fsync)
 load     = "groups"             # optional: record the runnable tasks while it runs, against
                                 #   this setting, which says how many there should be
 """
