@@ -83,6 +83,19 @@ def test_web_server_and_client_in_one_guest(built: Built, tmp_path: Path) -> Non
     assert extra["sd_ms"] > 0
 
 
+def test_a_disk_takes_turns_where_nothing_waits_for_the_host(built: Built, tmp_path: Path) -> None:
+    need("fio", "mkfs.ext4")
+    found = measured(tmp_path, suites("xbench"), "--case", "disk.random.*")
+    assert {it.status for it in found.values()} == {"ok"}, found
+    assert {it.interleave for it in found.values()} == {"frozen"}
+    rates = {name.rpartition(".")[2]: it.score or 0 for name, it in found.items()}
+    assert rates["read_256k"] > 2 * rates["read_4k"] > 0
+    assert rates["write_256k"] > 2 * rates["write_4k"] > 0
+    for name, it in found.items():  # the time of its work alone, which is fixed
+        assert {done for done, _ in it.reps} == {(16 if name.endswith("_4k") else 256) << 20}
+    assert disks() == []
+
+
 def test_a_kernel_is_compiled_by_the_kernel_under_test(built: Built, tmp_path: Path) -> None:
     need("bc", "flex", "bison")
     found = measured(tmp_path, suites("kernel-compile"), "--case", "lib")
