@@ -307,7 +307,9 @@ void OP(ule_dispatch, s32 cpu, struct task_struct *prev) {
             return;
         }
         take(cpu);
-    } else if (!take(cpu) && !steal(cpu)) {
+    } else if (!take(cpu) && !steal(cpu) && !take(cpu)) {
+        // Asked again: to take from another CPU this one's lock is let go, and whoever is woken to
+        // this one meanwhile finds it busy with asking, and would wait until more happens.
         c->running = PRIORITY_NONE;
     }
     turn_page(c, cpu);
