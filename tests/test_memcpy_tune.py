@@ -165,7 +165,7 @@ def test_the_share_of_a_profile() -> None:
 
 def test_the_experiment_of_verify_is_one(tmp_path: Path) -> None:
     from kdyno.experiment.loader import parse
-    from kdyno.labs.memcpy.make.generator import generate
+    from kdyno.labs.memcpy.make.shape import generate
     from kdyno.measure.vocabulary import vocabulary
     from kdyno.suites.catalogue import load
 

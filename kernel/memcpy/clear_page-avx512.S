@@ -5,24 +5,10 @@
  * source: generated: kdyno memcpy generate clear_page-avx512-256 --name avx512 -o clear_page-avx512.S
  * arch: um
  * function: clear_page
- *
- * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
+#include "shape.h"
 
 PAGE_ROUTINE_START(clear_page, avx512)
-	xorl	%esi, %esi
-	vpbroadcastq	%rsi, %xmm16
-	vpbroadcastq	%rsi, %zmm16
-	movl	$16, %r9d
-	.p2align	6
-.Lloop:
-	vmovdqu64	%zmm16, (%rdi)
-	vmovdqu64	%zmm16, 64(%rdi)
-	vmovdqu64	%zmm16, 128(%rdi)
-	vmovdqu64	%zmm16, 192(%rdi)
-	addq	$256, %rdi
-	decl	%r9d
-	jnz	.Lloop
-	RET
+	shape	clear_page, avx512, 256
 PAGE_ROUTINE_END(clear_page, avx512)

@@ -5,14 +5,10 @@
  * source: generated: kdyno memcpy generate clear_page-general-32-rep --name rep -o clear_page-rep.S
  * arch: um
  * function: clear_page
- *
- * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
+#include "shape.h"
 
 PAGE_ROUTINE_START(clear_page, rep)
-	xorl	%eax, %eax
-	movl	$4096, %ecx
-	rep stosb
-	RET
+	shape	clear_page, general, 32, large=rep
 PAGE_ROUTINE_END(clear_page, rep)

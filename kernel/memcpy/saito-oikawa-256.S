@@ -4,63 +4,10 @@
  * requires: sse2
  * source: generated: kdyno memcpy generate sse-256-string --name saito-oikawa-256 -o saito-oikawa-256.S
  * arch: um
- *
- * Change the shape or the generator (kdyno memcpy generate), not this file.
  */
 #include "routine.h"
+#include "shape.h"
 
 ROUTINE_START(saito_oikawa_256)
-	movq	%rdi, %rax
-	movq	%rdx, %r9
-	shrq	$8, %r9
-	jz	.Lrest
-	movq	%rdx, %r10
-	.p2align	4
-.Lloop:
-	movdqu	(%rsi), %xmm0
-	movdqu	16(%rsi), %xmm1
-	movdqu	32(%rsi), %xmm2
-	movdqu	48(%rsi), %xmm3
-	movdqu	64(%rsi), %xmm4
-	movdqu	80(%rsi), %xmm5
-	movdqu	96(%rsi), %xmm6
-	movdqu	112(%rsi), %xmm7
-	movdqu	%xmm0, (%rdi)
-	movdqu	%xmm1, 16(%rdi)
-	movdqu	%xmm2, 32(%rdi)
-	movdqu	%xmm3, 48(%rdi)
-	movdqu	%xmm4, 64(%rdi)
-	movdqu	%xmm5, 80(%rdi)
-	movdqu	%xmm6, 96(%rdi)
-	movdqu	%xmm7, 112(%rdi)
-	movdqu	128(%rsi), %xmm0
-	movdqu	144(%rsi), %xmm1
-	movdqu	160(%rsi), %xmm2
-	movdqu	176(%rsi), %xmm3
-	movdqu	192(%rsi), %xmm4
-	movdqu	208(%rsi), %xmm5
-	movdqu	224(%rsi), %xmm6
-	movdqu	240(%rsi), %xmm7
-	movdqu	%xmm0, 128(%rdi)
-	movdqu	%xmm1, 144(%rdi)
-	movdqu	%xmm2, 160(%rdi)
-	movdqu	%xmm3, 176(%rdi)
-	movdqu	%xmm4, 192(%rdi)
-	movdqu	%xmm5, 208(%rdi)
-	movdqu	%xmm6, 224(%rdi)
-	movdqu	%xmm7, 240(%rdi)
-	addq	$256, %rsi
-	addq	$256, %rdi
-	decq	%r9
-	jnz	.Lloop
-	movq	%r10, %rdx
-.Lrest:
-	movl	%edx, %ecx
-	andl	$255, %ecx
-	shrl	$3, %ecx
-	rep movsq
-	movl	%edx, %ecx
-	andl	$7, %ecx
-	rep movsb
-	RET
+	shape	memcpy, sse, 256, string
 ROUTINE_END(saito_oikawa_256)

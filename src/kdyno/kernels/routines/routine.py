@@ -21,7 +21,7 @@ from kdyno.experiment.routines import is_file_name
 from kdyno.paths import data_root
 from kdyno.reading.mistakes import meant
 
-HEADER = "routine.h"
+HEADERS = ("routine.h", "shape.h")
 PLACE = "arch/x86/lib/memcpy_64.S"
 """The file of the kernel tree that a routine replaces: UML and x86-64 both link it."""
 
@@ -226,8 +226,8 @@ def flatten(path: Path) -> str:
 
     def inlined(match: re.Match[str]) -> str:
         included = path.parent / match[1]
-        if not included.is_file() and match[1] == HEADER:
-            included = routines_folder() / HEADER
+        if not included.is_file() and match[1] in HEADERS:
+            included = routines_folder() / match[1]
         if not included.is_file():
             raise UsageError(f"{path}: includes {match[1]!r}, which is not in {path.parent}")
         return flatten(included)

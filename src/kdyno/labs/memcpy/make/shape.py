@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parameters by which memory routines differ, and how a shape is written as a name.
+"""The parameters by which memory routines differ, how a shape is written as a name, and as a file.
 
 ``avx512-256-overlap-mask64-rep-8192`` reads: 64-byte registers, 256 bytes a turn of the loop, what
 is left over by accesses that overlap, up to 64 bytes by one masked register, rep movsb from 8192
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kdyno.errors import UsageError
-from kdyno.kernels.routines.routine import FUNCTIONS, PAGES
+from kdyno.kernels.routines.routine import FUNCTIONS, PAGES, label
 
 WIDTHS = MappingProxyType({"general": 8, "sse": 16, "avx2": 32, "avx512vl": 32, "avx512": 64})
 """Registers → bytes of one. ``avx512vl``: the registers that AVX cannot name, half of each."""
@@ -158,6 +158,95 @@ def parse_shape(text: str) -> Shape:
         short_to=int(match["upto"] or 0),
         stores=match["stores"] or "",
     )
+
+
+_WORDS = {
+    "general": "8-byte general",
+    "sse": "16-byte SSE",
+    "avx2": "32-byte AVX",
+    "avx512vl": "32-byte AVX-512",
+}
+_TAILS = {
+    "overlap": "the ends by accesses that overlap",
+    "string": "the rest by string instructions",
+    "mask": "the rest by a masked register",
+}
+
+
+def generate(shape: Shape, name: str | None = None) -> str:
+    """The text of ``NAME.S``, a file as in ``kernel/memcpy/``: its description and one line, which
+    the macros of ``shape.h`` there make the routine of.
+
+    name: without the function in front (``avx2-128-overlap`` of ``memset-avx2-128-overlap.S``);
+    None: the shape's.
+    """
+    own = shape.name.removeprefix(f"{shape.function}-")
+    name = name or own
+    function = "" if shape.function == "memcpy" else f"{shape.function}-"
+    command = f"kdyno memcpy generate {shape.name}" + f" --name {name}" * (name != own)
+    native = shape.registers == "general" and not shape.is_page
+    macro = "PAGE_ROUTINE" if shape.is_page else "ROUTINE"
+    of = "" if shape.is_page else "_OF"
+    arguments = f"({label(name)})"
+    if shape.function != "memcpy":
+        arguments = f"{of}({shape.function}, {label(name)})"
+    parameters = [shape.function, shape.registers, str(shape.loop_bytes)]
+    parameters += [] if shape.is_page else [shape.tail]
+    if shape.short:
+        parameters += [f"short={shape.short}", f"up_to={shape.short_to}"]
+    if shape.small_bytes:
+        parameters.append(f"small={shape.small_bytes}")
+    if shape.stores:
+        parameters.append(f"stores={shape.stores}")
+    if shape.large != "plain":
+        parameters.append(f"large={_SHORT[shape.large]}")
+        parameters += [] if shape.is_page else [f"from={shape.large_from}"]
+    lines = (
+        "/* SPDX-License-Identifier: GPL-2.0-only */",
+        "/*",
+        f" * help: {describe(shape)}",
+        f" * requires: {' '.join(shape.requires)}",
+        f" * source: generated: {command} -o {function}{name}.S",
+        f" * arch: um{' x86_64' if native else ''}",
+        *([f" * function: {shape.function}"] if shape.function != "memcpy" else []),
+        " */",
+        '#include "routine.h"',
+        '#include "shape.h"',
+        "",
+        f"{macro}_START{arguments}",
+        f"\tshape\t{', '.join(parameters)}",
+        f"{macro}_END{arguments}",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def describe(shape: Shape) -> str:
+    """The shape in a line."""
+    words = f"{_WORDS.get(shape.registers, '64-byte AVX-512')} registers"
+    if not shape.is_page:
+        words += f", {shape.loop_bytes} bytes a turn, {_TAILS[shape.tail]}"
+        if shape.small_bytes and shape.tail == "mask":
+            words += f", a loop of {shape.small_bytes}-byte registers at the target's boundaries"
+        elif shape.small_bytes:
+            words += f", {shape.small_bytes}-byte registers below the loop"
+        words += f", {shape.stores} stores" * bool(shape.stores)
+        words += _of_short(shape)
+    elif shape.large != "rep-movsb":
+        words += f", {shape.loop_bytes} bytes a turn"
+    size = "" if shape.is_page else f" from {shape.large_from} bytes"
+    string = "rep movsb" if shape.function not in ("memset", "clear_page") else "rep stosb"
+    if shape.large == "rep-movsb":
+        words = string if shape.is_page else f"{words}, {string}{size}"
+    elif shape.large == "non-temporal":
+        words += f", past the caches{size}"
+    return words
+
+
+def _of_short(shape: Shape) -> str:
+    if not shape.short:
+        return ""
+    way = "a masked register" if shape.short == "mask" else "a string instruction"
+    return f", up to {shape.short_to} bytes by {way}"
 
 
 def _problem(shape: Shape) -> str:

@@ -18,8 +18,7 @@ from kdyno.kernels import cpu as cpus
 from kdyno.kernels.routines.rack import Contender, routine_contender
 from kdyno.kernels.routines.routine import FUNCTIONS, PAGES, list_routines, parse_routine
 from kdyno.labs.memcpy.count.distribution import Distribution
-from kdyno.labs.memcpy.make.generator import generate
-from kdyno.labs.memcpy.make.shape import WIDTHS, Shape, parse_shape
+from kdyno.labs.memcpy.make.shape import WIDTHS, Shape, generate, parse_shape
 from kdyno.labs.memcpy.time import ratios
 from kdyno.labs.memcpy.time.bench import Material, measure, with_copies
 from kdyno.labs.memcpy.time.field import checked, gather

@@ -21,8 +21,7 @@ from kdyno.kernels import cpu
 from kdyno.kernels.routines.checking import check
 from kdyno.kernels.routines.rack import Contender, routine_contender
 from kdyno.kernels.routines.routine import Routine, label, parse_routine
-from kdyno.labs.memcpy.make.generator import generate
-from kdyno.labs.memcpy.make.shape import LARGE, TAILS, WIDTHS, Shape
+from kdyno.labs.memcpy.make.shape import LARGE, TAILS, WIDTHS, Shape, generate
 from kdyno.labs.memcpy.time.bench import Material, measure
 from kdyno.labs.memcpy.time.results import Bench
 from kdyno.stats.effect import paired_effect
