@@ -177,6 +177,17 @@ def test_bench_is_the_same_under_uml_as_when_it_was_one_file() -> None:
     held(Path(__file__).parent / "golden" / "bench-uml.config.txt", lines)
 
 
+def test_small_is_bench_without_some_options() -> None:
+    """But for 9P's own needs, which bench has anyway."""
+    folder = data_root() / "kernel" / "config"
+    for machine in ("", ".uml", ".qemu"):
+        bench, small = (
+            {line for line in (folder / f"{name}{machine}.config").read_text().splitlines()
+             if line.startswith("CONFIG_")} for name in ("bench", "small")
+        )  # fmt: skip
+        assert small < bench | {"CONFIG_BLOCK=y", "CONFIG_NET=y"} and len(small) > 2, machine
+
+
 def test_a_fragment_brings_what_its_machine_needs_besides(tmp_path: Path) -> None:
     (tmp_path / "mine.config").write_text("CONFIG_EXPERT=y\n")
     (tmp_path / "mine.uml.config").write_text("CONFIG_HOSTFS=y\n")

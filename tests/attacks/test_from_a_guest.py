@@ -14,7 +14,7 @@ from pathlib import Path
 import attacker
 import pytest
 from attacker import assert_honest, assert_rights, said
-from real_kernels import EXPERIMENT, built_kernels, built_or_skipped
+from real_kernels import EVERYTHING, built_kernels
 
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import place
@@ -115,18 +115,9 @@ def test_not_even_the_first_process_reaches_the_kernels_own_memory(
     assert "/proc: mounted" in lines
 
 
-def test_namespaces_and_cores_give_no_rights_back(attack: Path, tmp_path: Path) -> None:
+def test_namespaces_and_cores_give_no_rights_back(attack: Path) -> None:
     """In a user namespace a case is root again, and a core's program starts with all rights."""
-    experiment = tmp_path / "open.toml"
-    shared = EXPERIMENT.read_text().split("[[suite]]")[0].split("[variant.slow-umask]")[0]
-    names = ("CONFIG_NAMESPACES=y", "CONFIG_USER_NS=y", "CONFIG_COREDUMP=y")
-    experiment.write_text(
-        f'{shared}config = {list(names)}\n[[suite]]\nname = "unixbench"\n'
-        "[measure]\ncalibrate = true\n"
-    )
-    what = "a kernel with other headers, five minutes to build"
-    built = built_or_skipped(experiment, "KDYNO_TEST_NAMESPACES", what)
-    outcome = attacked(built.images["stock"], attack)
+    outcome = attacked(built_kernels(EVERYTHING).images["all"], attack)
     assert_honest(outcome)
     found = said(outcome)
     done = {way for way, came in found.items() if came == "done"}

@@ -7,10 +7,9 @@ import os
 import subprocess
 from pathlib import Path
 
-import needed
 import pytest
+from real_kernels import EVERYTHING
 
-from kdyno.experiment.loader import parse
 from kdyno.kernels.image import Image
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.labs.memcpy.check.kernel_tests import kernel_tests
@@ -18,38 +17,17 @@ from kdyno.machines.cpus import first, place
 from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot, boot
 from kdyno.measure.builder import build_all, check
-from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
-from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
 from kdyno.suites.record import Sample
+from kdyno.verbs.options import load
 
 pytestmark = pytest.mark.uml
 
-SOURCE = "debian:linux-source-7.3"
-TEXT = f"""\
-name = "routines"
-question = "Does a kernel with all of these work?"
-baseline = "all"
-[kernel]
-source = "{SOURCE}"
-config = ["bench"]
-[variant.all]
-memcpy = ["overlap-avx2", "overlap-sse"]
-routines = {{ memmove = ["avx2", "sse"], memset = ["avx2", "sse"] }}
-patches = ["fused-user-copy.patch", "lazy-registers.patch"]
-[[suite]]
-name = "unixbench"
-cases = ["pipe", "fscopy-1024", "execl", "spawn"]
-[measure]
-calibrate = true
-"""
-
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
-    folder = tmp_path_factory.mktemp("routines")
-    experiment = parse(TEXT, "routines.toml", folder, vocabulary(load()))
+def image() -> Image:
+    experiment, _ = load(EVERYTHING)
     recipes = check(experiment, cache_root(), lambda _text, _part: None)
     assert set(recipes.of["all"].changes.files) == {
         "arch/um/kernel/skas/uaccess.c",
@@ -117,15 +95,17 @@ def test_vector_registers_stay_what_a_process_made_them(image: Image, tmp_path: 
     assert isinstance(found, Sample), found
 
 
-def test_the_kernels_own_tests_pass() -> None:
-    if not needed.complete:
-        pytest.skip("a whole kernel build, 5 minutes: `make test`, or pytest --complete")
+def test_the_kernels_own_tests_pass(image: Image) -> None:
+    experiment, _ = load(EVERYTHING)
+    (variant,) = experiment.variants
+    # The options of `all`, which is built by now: only its routine is compiled again.
     report = kernel_tests(
         find_routine("overlap-sse"),
-        SOURCE,
+        variant.source,
         cache_root(),
         lambda _text, _part: None,
-        patches=("fused-user-copy.patch",),
+        config=("CONFIG_NAMESPACES=y", "CONFIG_USER_NS=y"),
+        patches=("fused-user-copy.patch", "lazy-registers.patch"),
     )
     assert report.problems == ()
     assert {suite.name for suite in report.suites} >= {"memcpy", "string", "usercopy"}

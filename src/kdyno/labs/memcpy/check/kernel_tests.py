@@ -33,12 +33,13 @@ def kernel_tests(
     progress: Progress,
     report: Report = silent,
     *,
+    config: tuple[str, ...] = (),
     patches: tuple[str, ...] = (),
     sandboxed: bool = True,
 ) -> KunitReport:
     """What the memcpy, string and usercopy tests of a kernel say that has ``routine``.
 
-    patches: further ones, as an experiment file names them. UsageError, BuildError and
+    config, patches: further ones, as an experiment file names them. UsageError, BuildError and
     ToolError as the builder and the machine raise them; a guest that dies is a problem in
     the report.
     """
@@ -46,7 +47,7 @@ def kernel_tests(
         sandbox.require()
     keys: dict[str, object] = {
         "source": source,
-        "config": ["bench", "kunit"],
+        "config": ["bench", "kunit", *config],
         "patches": list(patches),
         **({} if routine is None else _asked(routine)),
     }
