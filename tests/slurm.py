@@ -22,7 +22,8 @@ import needed
 
 NODES = ("n1", "n2")
 PARTITION = "lab"
-LIMIT_S = 240.0
+LIMIT_S = 1800.0
+"""Of what hangs. A job waits until nobody else on this machine measures, however long that is."""
 _CONFIGURATION = """\
 ClusterName=kdyno
 SlurmctldHost={host}(127.0.0.1)
@@ -47,7 +48,9 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 ReturnToService=2
 MailProg=/bin/true
-SlurmdTimeout=10
+SlurmdTimeout=300
+MessageTimeout=100
+TCPTimeout=60
 KillWait=1
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
@@ -101,7 +104,11 @@ class Cluster:
         self.wait(f"node {name}", lambda: "idle" in self.do("sinfo", "-hN", "-n", name, "-o", "%T"))
 
     def kill(self, name: str) -> None:
-        """``controller`` or a node, as if its machine had lost its power."""
+        """``controller`` or a node, as if its machine had lost its power.
+
+        That a node is lost the controller is told here: where it had to find out by itself, after
+        ten seconds of silence, it lost nodes that a busy machine had not let answer.
+        """
         process = self._processes.pop(name)
         process.kill()
         process.wait()
@@ -109,6 +116,7 @@ class Cluster:
             for pid in self._of_jobs(name):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            self.do("scontrol", "update", f"nodename={name}", "state=down", "reason=lost")
 
     def _of_jobs(self, node: str) -> list[int]:
         """Processes of its jobs, and before them what looks after these."""
