@@ -3,9 +3,9 @@
 
     python -m benchmarks.counting [FIGURE ...] [--json FILE]
 
-Figures: boot, same, known, layout, suite, profile; and by name only, because it takes two clean
-builds: clean. Only `boot`, `suite`, `profile` and `clean` are times: the counts come out the same
-whatever else the machine does, and `same` loads all of its CPUs on purpose.
+Figures: boot, same, known, layout, suite, profile, clock; and by name only, because it takes two
+clean builds: clean. Only `boot`, `suite`, `profile`, `clock` and `clean` are times: the counts come
+out the same whatever else the machine does, and `same` loads all of its CPUs on purpose.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.kernels import told
 from benchmarks.load import busy, on_every_cpu
-from benchmarks.speed import Figure, finish, timed
+from benchmarks.speed import Figure, finish, quiet, timed
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import build
 from kdyno.labs.profile.counts import count
@@ -33,6 +33,8 @@ from kdyno.measure.benches import bench_of
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root, data_root
+from kdyno.store.boot import BootRecord
+from kdyno.store.run import list_runs
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.record import Sample
 from kdyno.verbs.options import load
@@ -176,6 +178,22 @@ def profile() -> list[Figure]:
     ]
 
 
+def clock() -> list[Figure]:
+    """The guest's seconds and the host's between its first and its last word, CPUs emulated."""
+    text = KNOWN.read_text(encoding="utf-8").replace("metric", "# metric")
+    text = text.replace('kind   = "qemu"', 'kind   = "qemu"\naccel  = "tcg"')
+    with tempfile.TemporaryDirectory(prefix="kdyno-clock-") as folder:
+        file = Path(folder) / "clock.toml"
+        file.write_text(text, encoding="utf-8")
+        words = ("--variant", "pipe-41", "--case", "pipe", "--interleave", "boots")
+        quiet("run", str(file), *words, "--max-boots", "3", "--seconds", "0.2", "--runs", folder)
+        (run,) = list_runs(Path(folder))
+        hosts = [it.host for it in run.boots() if isinstance(it, BootRecord)]
+    apart = [abs((it.guest_clock_s or 0) - (it.host_clock_s or 0)) for it in hosts]
+    how = f"of {len(hosts)} boots"
+    return [Figure("emulated seconds, apart from the host's", max(apart), "s", 0.05, how=how)]
+
+
 def _boot_s(made: Bench, with_plugin: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         left = ((COUNTS, Path(folder) / COUNTS),) if with_plugin else ()
@@ -198,7 +216,7 @@ def clean() -> list[Figure]:
 
 
 FIGURES: dict[str, Callable[[], list[Figure]]] = {
-    it.__name__: it for it in (boot, same, known, layout, suite, profile, clean)
+    it.__name__: it for it in (boot, same, known, layout, suite, profile, clock, clean)
 }
 
 

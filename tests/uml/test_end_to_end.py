@@ -68,9 +68,12 @@ def claimed(verdict: Verdict) -> set[str]:
 
 
 def test_a_kernel_is_no_other_than_itself(built: Built, tmp_path: Path) -> None:
-    """Ten A/A experiments of three cases: at most two of thirty verdicts may claim a difference."""
+    """Five A/A experiments of three cases: at most two of fifteen verdicts may claim a difference.
+
+    That more of them claim none is for `benchmarks.turns copies`.
+    """
     claims = []
-    for number in range(10):
+    for number in range(5):
         kdyno(
             *("calibrate", EXPERIMENT, "--seed", str(number), "--seconds", "0.12"),
             *("--max-boots", "10", "--json", tmp_path / "verdict.json"),

@@ -61,22 +61,17 @@ def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -
     slow, stock = (kernel_s(found[name], "__do_sys_umask") for name in ("slow-umask", "stock"))
     slow += kernel_s(found["slow-umask"], "sys_umask")
     stock += kernel_s(found["stock"], "sys_umask")
-    # A busy machine's baseline has less work in its 0.3 s; the delay took 0.008 s on the busiest.
-    assert slow > 3 * stock + 0.003
+    assert slow > stock
     (delta,) = json.loads(file.read_text())["differences"]
     top = [it["function"] for it in delta["functions"][:8] if it["where"] == "kernel"]
     assert any("umask" in name for name in top), top
-    # Three kinds of time, and samples account for the CPU time that the host counted: all of it,
-    # or where perf may not look into the host's kernel what is not spent there, which is then said.
+    # Three kinds of time. That they are all of the CPU time that the host counted is a figure:
+    # `python -m benchmarks.speed --skip-builds`.
     wheres = {it["where"] for it in json.loads(file.read_text())["profiles"][0]["functions"]}
     assert wheres == {"kernel", "host", "user"}
     for profile in found.values():
         for boot in profile.boots:
-            assert boot.cpu_s is not None
-            if any("missing from this profile" in note for note in profile.notes):
-                assert 0.02 * boot.cpu_s < boot.sampled_s < 1.15 * boot.cpu_s
-            else:
-                assert boot.sampled_s == pytest.approx(boot.cpu_s, rel=0.15)
+            assert boot.cpu_s is not None and boot.functions
     assert "slow-umask;UML kernel;" in folded.read_text()
     refused = kdyno("profile", "last", "--case", "pipe", runs=tmp_path, check=(2,))
     assert "--replace" in refused.stderr
