@@ -32,3 +32,8 @@ def test_the_experiment_is_the_file() -> None:
     assert text.endswith("\n" + shown("toml"))
     experiment = parse(text, str(path), path.parent, vocabulary(load()))
     assert [it.name for it in experiment.variants] == ["stock", "checksum"]
+
+
+def test_its_steps_are_numbered_without_a_gap() -> None:
+    numbers = [int(it) for it in re.findall(r"^## (\d+)\. ", PAGE, re.M)]
+    assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) == 8
