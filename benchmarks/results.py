@@ -5,7 +5,8 @@
 
 Between the page's two marks, ``<!-- results: begin … -->`` and ``<!-- results: end -->``, comes
 what ``kdyno report RUN -f markdown`` says, with the machine and the day. RUN is a path, a name, a
-part of one, or last.
+part of one, or last. In a page with ``<!-- demo table -->``, which is the README, the block after
+that mark becomes what ``kdyno report RUN`` prints.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import sys
 from pathlib import Path
 
+from kdyno.command import capture
 from kdyno.paths import runs_root
 from kdyno.report.markdown import export
 from kdyno.store.manifest import Manifest
@@ -24,6 +26,7 @@ from kdyno.store.verdict import Verdict
 
 BEGIN = "<!-- results: begin. Written from a run: kdyno report RUN -f markdown -->"
 END = "<!-- results: end -->"
+DEMO = re.compile(r"(<!-- demo table -->\n```text\n).*?(\n```\n)", re.DOTALL)
 
 
 def block(manifest: Manifest, verdict: Verdict, remark: str) -> str:
@@ -74,6 +77,11 @@ def main() -> int:
         print(f"{run.name} has no verdict", file=sys.stderr)
         return 1
     text = given.page.read_text(encoding="utf-8")
+    if DEMO.search(text):
+        said = capture([sys.executable, "-m", "kdyno", "report", str(run.path)])
+        table = said.output.rstrip("\n")
+        given.page.write_text(DEMO.sub(lambda mark: mark[1] + table + mark[2], text), "utf-8")
+        return said.status
     content = block(manifest, verdict, given.remark)
     given.page.write_text(filled(text, content), encoding="utf-8")
     print(f"{given.page}: {run.name}")
