@@ -15,7 +15,7 @@ from kdyno.measure.builder import Built
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 FILES = {"diff": "checksum.patch", "toml": "checksum.toml"}
-SHORT = {"run": ("--max-boots", "4", "--seconds", "0.1")}
+SHORT = {"run": ("--max-boots", "6", "--seconds", "0.05")}
 
 pytestmark = pytest.mark.uml
 
@@ -43,7 +43,7 @@ def shape(text: str) -> list[str]:
     if built := re.search(r"^\w+: built in (?:\d+ min )?\d+ s \(\d+ objects\)$", text, re.M):
         return re.sub(r"(\d+ min )?\d+", "N", built[0]).split()
     question = text.lstrip().splitlines()[0]
-    (table,) = [part for part in text.split("\n\n") if "95 % interval" in part]
+    (table,) = [part for part in text.split("\n\n") if re.search(r"effect +95 % interval", part)]
     header, *rows = table.strip("\n").splitlines()
     return [question, " ".join(header.split()), *(re.split(r" {2,}", it)[0] for it in rows)]
 
