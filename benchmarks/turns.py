@@ -3,10 +3,10 @@
 
     python -m benchmarks.turns [FIGURE ...] [--minutes M] [--runs-of-copies N] [--json FILE]
 
-Figures: cost, quiet, load, frozen, demo, five, five-load, same, copies, known, places. Boots and
-turns are measured in the same minutes on the same images: whichever has had less time is next.
-Half-widths are raw ones on the log scale, at the same seconds of measuring. Nothing else should run
-on the machine; the load of `load` and `five-load` is made here.
+Figures: cost, quiet, load, frozen, demo, demo-load, five, five-load, same, copies, known, places.
+Boots and turns are measured in the same minutes on the same images: whichever has had less time is
+next. Half-widths are raw ones on the log scale, at the same seconds of measuring. Nothing else
+should run on the machine; the loads of `load`, `demo-load` and `five-load` are made here.
 """
 
 from __future__ import annotations
@@ -352,9 +352,17 @@ def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure
         alike = sum(it.verdict == "equivalent" or it.equivalent_too for it in verdict.effects)
         return [Figure("A/A of five minutes: equivalent within ±0.5 %", alike, "of 6", least=6)]
 
-    def demos() -> list[Figure]:
-        middle = statistics.median(widths_of(verdict_of(demo, 2.3)))
-        return [Figure("`make demo`: median half-width, corrected", middle, "%", most=0.6)]
+    def demos(where: str = "", most: int = 2) -> list[Figure]:
+        experiment = load(EXPERIMENT.with_name("simd-demo.toml"))[0]
+        verdict = verdict_of(experiment, experiment.measure.max_minutes or math.inf)
+        undecided = sum(it.verdict == "inconclusive" for it in verdict.effects)
+        middle = statistics.median(widths_of(verdict))
+        how = f"of {len(verdict.effects)}; median half-width, corrected, {middle:.2f} %"
+        return [Figure(f"`make demo`{where}: effects undecided", undecided, "", most, how=how)]
+
+    def demos_load() -> list[Figure]:
+        with on_every_cpu(restless):
+            return demos(", beside a load", 4)
 
     def frozen() -> list[Figure]:
         both = both_ways(bench(experiment_of(FROZEN)), minutes)
@@ -366,6 +374,7 @@ def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure
         "load": loaded,
         "frozen": frozen,
         "demo": demos,
+        "demo-load": demos_load,
         "five": lambda: five("five minutes, two kernels: half-width", 0.25),
         "five-load": five_load,
         "same": same,
