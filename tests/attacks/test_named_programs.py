@@ -6,6 +6,9 @@ Each tries to leave a mark beside itself, where the sandbox lets nothing be writ
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -20,7 +23,7 @@ from kdyno.kernels.changes import of_variant
 from kdyno.kernels.compiler import identify
 from kdyno.kernels.routines.checking import check
 from kdyno.kernels.routines.rack import assembled, rack, routine_contender, standing, timing_program
-from kdyno.kernels.routines.routine import find_routine
+from kdyno.kernels.routines.routine import find_routine, flatten, kernel_source
 from kdyno.labs.memcpy.time.timer import Line, Task, time_all
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.labs.vectorize.builds import check as check_flags
@@ -246,3 +249,140 @@ def test_the_compiler_of_a_recipe_runs_in_the_builds_sandbox(tmp_path: Path, mar
     with pytest.raises(KdynoError):
         toy.build_recipe(recipe)
     assert not mark.exists()
+
+
+def including(folder: Path, line: str) -> Path:
+    path = folder / "mine.S"
+    path.write_text(ROUTINE.replace('#include "routine.h"\n', f'#include "routine.h"\n{line}\n'))
+    return path
+
+
+@pytest.mark.parametrize("way", ["absolute", "upwards", "below", "link", "pipe", "folder", "large"])
+def test_a_routine_includes_plain_files_beside_it_and_nothing_else(
+    tmp_path: Path, way: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("# a secret\n")
+    place = tmp_path / "sent"
+    (place / "below").mkdir(parents=True)
+    (place / "below" / "secret").write_text("# a secret\n")
+    (place / "link").symlink_to(secret)
+    os.mkfifo(place / "pipe")
+    with (place / "large").open("wb") as file:
+        file.truncate(100 << 30)
+    names = {"absolute": str(secret), "upwards": "../secret", "below": "below/secret"}
+    path = including(place, f'#include "{names.get(way, way)}"')
+    with pytest.raises(UsageError) as caught:
+        flatten(path)
+    said = {
+        "link": "is a link|a link, which is not followed",
+        "pipe": "which is not in",
+        "folder": "which is not in",
+        "large": "not a regular file of at most",
+    }
+    assert re.search(said.get(way, "a routine includes files beside it"), str(caught.value))
+    assert "a secret" not in str(caught.value)
+    with pytest.raises(UsageError):
+        find_routine(str(place / "link")) if way == "link" else kernel_source(
+            find_routine(str(path))
+        )
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_routines_that_include_each_other_are_a_mistake(tmp_path: Path, length: int) -> None:
+    for number in range(length):
+        (tmp_path / f"{number}.h").write_text(f'#include "{(number + 1) % length}.h"\n')
+    with pytest.raises(UsageError, match="is included 5 deep; 4 is the most"):
+        flatten(including(tmp_path, '#include "0.h"'))
+
+
+def test_includes_that_multiply_have_a_size(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.h").write_text(f'#include "{number + 1}.h"\n' * 1000)
+    (tmp_path / "3.h").write_text("nop\n" * 100)
+    with pytest.raises(UsageError, match="with its includes it has more than 1048576 bytes"):
+        flatten(including(tmp_path, '#include "0.h"'))
+
+
+def test_what_lies_beside_a_routine_is_included(tmp_path: Path) -> None:
+    (tmp_path / "a.h").write_text('nop\n#include "b.h"\n')
+    (tmp_path / "b.h").write_text("ud2\n")
+    assert "nop\nud2\n" in flatten(including(tmp_path, '#include "a.h"'))
+
+
+INCLUDES = {
+    "by a macro": "#define PLACE {secret}\n#include PLACE",
+    "in angles": "#include <{path}>",
+    "in two lines": "#inc\\\nlude {secret}",
+    "behind a comment": "/**/ # /**/ include {secret}",
+    "the next": "#include_next {secret}",
+    "once": "#import {secret}",
+    "the assembler's": ".include {secret}",
+    "as it is": '.section .rodata.x, "a", @progbits\n.incbin {secret}',
+    "the assembler's macro": ".macro own word, of\n.\\word\\of {secret}\n.endm\nown inc, bin",
+}
+
+
+@pytest.mark.parametrize("way", INCLUDES)
+def test_no_other_include_of_a_routine_reads_the_host(tmp_path: Path, way: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(".error A-SECRET\n")
+    line = INCLUDES[way].format(secret=f'"{secret}"', path=secret)
+    path = including(tmp_path, line)
+    with pytest.raises(UsageError) as caught:
+        assembled(flatten(path), str(path), tmp_path / "cache", routine=True)
+    assert "A-SECRET" not in str(caught.value)
+    assert re.search("No such file|can.t open|file not found", str(caught.value)), caught.value
+    assert b"A-SECRET" not in b"".join(it.read_bytes() for it in tmp_path.rglob("*.o"))
+
+
+def test_a_plugin_of_the_compiler_is_not_loaded(tmp_path: Path, mark: Path) -> None:
+    source = tmp_path / "plugin.c"
+    source.write_text(
+        "#include <fcntl.h>\nint plugin_is_GPL_compatible;\n"
+        "__attribute__((constructor)) static void leave(void)\n"
+        f'{{ open("{mark}", O_CREAT, 0600); }}\n'
+        "int plugin_init(void *a, void *b) { return a == b; }\n"
+    )
+    plugin = tmp_path / "plugin.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(plugin), str(source)], check=True)
+    command = ["gcc", f"-fplugin={plugin}", "-x", "c", "-E", "/dev/null"]
+    subprocess.run(command, check=False, capture_output=True)
+    assert mark.exists()  # outside it would be
+    mark.unlink()
+    toy = Toy(tmp_path / "x")
+    with contextlib.suppress(KdynoError):
+        check_flags(variant(), (FlagSet("own", f"-O2 -fplugin={plugin}"),), toy.tree)
+    assert not mark.exists()
+
+
+LINK = """diff --git a/{name} b/{name}
+new file mode 120000
+--- /dev/null
++++ b/{name}
+@@ -0,0 +1 @@
++{to}
+\\ No newline at end of file
+"""
+FILE = "--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+written through it\n"
+
+
+@pytest.mark.parametrize("way", ["a file", "a folder", "through it", "one after the other"])
+def test_a_patch_reads_and_writes_through_no_link(tmp_path: Path, way: str) -> None:
+    toy = Toy(tmp_path / "x")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("as it was\n")
+    to = precious / "file" if way == "a file" else precious
+    texts = [LINK.format(name="lib/out", to=to)]
+    if way in ("through it", "one after the other"):
+        texts.append(FILE.format(name="lib/out/file"))
+    texts = ["".join(texts)] if way == "through it" else texts
+    patches = []
+    for number, text in enumerate(texts):
+        patches.append(tmp_path / f"{number}.patch")
+        patches[-1].write_text(text)
+    with pytest.raises(UsageError, match=r"symbolic link|does not apply"):
+        of_variant(toy.tree.path, patches, {}, [])
+    assert [it.name for it in precious.iterdir()] == ["file"]
+    assert (precious / "file").read_text() == "as it was\n"

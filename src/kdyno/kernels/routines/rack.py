@@ -20,7 +20,7 @@ from kdyno.command import capture, require
 from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.compiler import identify
-from kdyno.kernels.routines.routine import PLACE, Routine, flatten
+from kdyno.kernels.routines.routine import PLACE, Routine, flatten, read_text
 from kdyno.kernels.routines.sections import refuse_unasked
 
 NATIVE = Path(__file__).parent / "native"
@@ -65,9 +65,9 @@ def kernels_own(tree: Path, cache_root: Path) -> Contender:
     """
     path = tree / PLACE
     try:
-        text = path.read_text("utf-8")
-    except OSError as problem:
-        raise UsageError(f"{path}: {problem.strerror}; --tree must be a kernel source") from None
+        text = read_text(path)
+    except UsageError as problem:
+        raise UsageError(f"{problem}; --tree must be a kernel source") from None
     if "memcpy_orig" not in text:
         raise UsageError(f"{path}: has no memcpy_orig; --tree must be a source of 3.x to 7.x")
     shim = ("-D__ASSEMBLY__", "-I", str(NATIVE / "shim"))

@@ -9,7 +9,10 @@ A person's own file may lie anywhere; it is named by its path.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +49,9 @@ _NOT_NATIVE = (
     "between kernel_fpu_begin() and kernel_fpu_end(), which take longer than most copies and are "
     "not allowed everywhere that memcpy is"
 )
+MOST_BYTES = 1 << 20
+"""Of a routine, and of it with all that it includes."""
+DEEPEST = 4
 _KEYS = ("help", "requires", "source", "arch")
 _OPTIONAL = ("function",)
 _LINE = re.compile(r"^[ \t]*\*[ \t]*([a-z]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
@@ -148,11 +154,7 @@ def find_routine(name: str, function: str = "memcpy") -> Routine:
     said = f"{function} = {name!r}"
     if is_file_name(name):
         path = Path(name)
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, ValueError) as problem:
-            why = problem.strerror if isinstance(problem, OSError) else "not text in UTF-8"
-            raise UsageError(f"{said}: {why}") from problem
+        text = read_text(path)
         routine = parse_routine(path, text)
         if routine.function != function:
             raise UsageError(f"{said}: this file says that it is a {routine.function}")
@@ -221,15 +223,48 @@ def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
 def flatten(path: Path) -> str:
     """The text of ``path`` with each include in quotes replaced by that file's text.
 
-    A file of a person's own includes routine.h too, which lies beside the project's routines.
+    Those files have plain names and lie beside ``path``; routine.h and shape.h of the project's are there
+    for all. UsageError for any other, for a link, and for more than DEEPEST or MOST_BYTES of them.
+    What a macro or the assembler includes is looked for in the sandbox alone.
     """
+    left = MOST_BYTES
 
-    def inlined(match: re.Match[str]) -> str:
-        included = path.parent / match[1]
-        if not included.is_file() and match[1] in HEADERS:
-            included = routines_folder() / match[1]
-        if not included.is_file():
-            raise UsageError(f"{path}: includes {match[1]!r}, which is not in {path.parent}")
-        return flatten(included)
+    def text_of(file: Path, depth: int) -> str:
+        nonlocal left
+        if depth > DEEPEST:
+            raise UsageError(f"{path}: {file.name} is included {depth} deep; {DEEPEST} is the most")
+        text = read_text(file)
+        left -= len(text)
+        if left < 0:
+            raise UsageError(f"{path}: with its includes it has more than {MOST_BYTES} bytes")
 
-    return _INCLUDE.sub(inlined, path.read_text("utf-8"))
+        def inlined(match: re.Match[str]) -> str:
+            name = match[1]
+            if name in (".", "..") or "/" in name or "\0" in name:
+                raise UsageError(f"{path}: includes {name!r}; a routine includes files beside it")
+            included = path.parent / name
+            if name in HEADERS and not included.is_file():
+                included = routines_folder() / name
+            if not included.is_file():
+                raise UsageError(f"{path}: includes {name!r}, which is not in {path.parent}")
+            return text_of(included, depth + 1)
+
+        return _INCLUDE.sub(inlined, text)
+
+    return text_of(path, 0)
+
+
+def read_text(file: Path) -> str:
+    """What a regular file of at most MOST_BYTES holds; UsageError for all else, links too."""
+    try:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(file, flags), "rb") as stream:
+            seen = os.fstat(stream.fileno())
+            if not stat.S_ISREG(seen.st_mode) or seen.st_size > MOST_BYTES:
+                raise UsageError(f"{file}: not a regular file of at most {MOST_BYTES} bytes")
+            return stream.read(MOST_BYTES).decode("utf-8")
+    except OSError as problem:
+        link = "a link, which is not followed" if problem.errno == errno.ELOOP else None
+        raise UsageError(f"{file}: {link or problem.strerror}") from problem
+    except ValueError as problem:
+        raise UsageError(f"{file}: not text in UTF-8") from problem
