@@ -32,6 +32,7 @@ _ASIDE = ".kdyno-"
 _SCRATCH = "kdyno-"
 _HELD = ".held"
 _NAME_LIMIT = 100
+_MOST_LINKS = 40
 _LONG_S = 86400.0
 """After which what another machine left is nobody's."""
 
@@ -57,12 +58,13 @@ def is_left(path: Path, by: str) -> bool:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Replaces the file in one step, through a link; a pipe or a device is written to.
+    """Replaces the file in one step, through a link of this user's or root's; a pipe or a device is
+    written to.
 
     ToolError for a full disk, with how much is free; any other OSError as the system gives it. A
     file in a folder that takes no new ones is written where it is: there is no other way.
     """
-    target = path.resolve()
+    target = _target(path)
     with space.told(target, len(data)):
         try:
             seen = target.stat() if target.exists() else None
@@ -93,7 +95,7 @@ def write(path: Path, data: bytes) -> None:
 
 def check(path: Path) -> None:
     """Raises now the OSError that ``write`` would: nothing is changed."""
-    target = path.resolve()
+    target = _target(path)
     if target.exists() and not target.is_file():
         return  # opening and closing a pipe would tell its reader that all is said
     try:
@@ -176,7 +178,8 @@ def sweep(parent: Path) -> None:
 def locked(file: Path, waiting: Callable[[str], None] = lambda _holder: None) -> Iterator[None]:
     """Hold the lock ``file``. While another has it, say once who (``process 12``) and wait."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a+b") as lock:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(file, flags, 0o666), "a+b") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -189,6 +192,27 @@ def locked(file: Path, waiting: Callable[[str], None] = lambda _holder: None) ->
             lock.write(b"%d\n" % os.getpid())
             lock.flush()
         yield
+
+
+def _target(path: Path) -> Path:
+    """Where links on the way lead. PermissionError for one that another user put there: through it
+    that one would have this user write anywhere."""
+    way, waiting, left = Path("/"), [*reversed(path.absolute().parts[1:])], _MOST_LINKS
+    while waiting:
+        step = way / waiting.pop()
+        if step.name == "..":
+            way = way.parent
+        elif not step.is_symlink():
+            way = step
+        elif step.lstat().st_uid not in (0, os.geteuid()):
+            raise PermissionError(errno.EACCES, f"{step} is a link of another user's", str(path))
+        elif not (left := left - 1):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        else:
+            to = step.readlink()
+            way = Path("/") if to.is_absolute() else way
+            waiting += reversed(to.parts[to.is_absolute() :])
+    return way
 
 
 def _aside(target: Path) -> tuple[Path, int]:
