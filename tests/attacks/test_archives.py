@@ -71,6 +71,28 @@ def test_a_file_behind_a_link_of_the_same_archive_is_not_written(
     assert precious.read_text() == "as it was\n"
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        member("linux/lib/pipe", tarfile.FIFOTYPE),
+        member("linux/lib/null", tarfile.CHRTYPE),
+        member("linux/lib/disk", tarfile.BLKTYPE),
+        member("linux/lib/out", tarfile.SYMTYPE, "/etc/passwd"),
+        member("linux/lib/out", tarfile.SYMTYPE, "../../../outside"),
+        member("linux/lib/../../../outside"),
+        member("/linux/outside"),
+        member("linux/Makefile", tarfile.SYMTYPE, "/dev/zero"),
+        member("linux/lib/line\nend"),
+    ],
+    ids=lambda it: f"{it.type!r}-{it.name!r}",
+)
+def test_what_has_no_place_in_a_source_is_refused(tmp_path: Path, odd: tarfile.TarInfo) -> None:
+    with pytest.raises(KdynoError):
+        unpacked(tmp_path, (odd, b""))
+    assert not list((tmp_path / "cache").glob("trees/*"))
+    assert not [it for it in tmp_path.rglob("outside") if "cache" not in it.parts]
+
+
 def test_no_file_of_an_archive_runs_as_its_owner(tmp_path: Path) -> None:
     tree = unpacked(tmp_path, (member("linux/scripts/tool", mode=0o6755), b"#!/bin/sh\n"))
     kept = [tree.path / "scripts/tool", *(it for it in tree.path.rglob("*") if it.is_file())]

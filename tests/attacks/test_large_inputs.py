@@ -3,7 +3,13 @@
 
 from __future__ import annotations
 
+import gzip
+import resource
 import subprocess
+import sys
+import tarfile
+from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +17,13 @@ from fake_tree import make_tree
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse as read_experiment
+from kdyno.kernels.routines.routine import find_routine
 from kdyno.kernels.source import fetch, parse
-from kdyno.kernels.sources import manifest
+from kdyno.kernels.sources import archive, manifest
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.suites.catalogue import load
+from kdyno.suites import figure
+from kdyno.suites.catalogue import Case, load
+from kdyno.suites.file import load_file
 
 HEAD = 'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
 LONG = "K" * 100_000
@@ -49,7 +58,7 @@ def test_a_sparse_file_of_200_gb_is_refused_by_its_size(
             ["tar", "--sparse", "-C", str(tmp_path), "-cf", str(place), tree.name], check=True
         )
         assert place.stat().st_size < 1 << 20
-    with pytest.raises(UsageError, match=r"'lib/hole.c' has 214\.7 GB; .* has 4 GB at most"):
+    with pytest.raises(UsageError, match=r"'lib/hole.c' has 214,748 MB; .* has 256 MB at most"):
         fetch(parse(f"{kind}:{place}"), tmp_path / "cache", lambda _text, _part: None)
     assert not list((tmp_path / "cache").glob("trees/*"))
 
@@ -61,6 +70,99 @@ def test_many_files_are_refused_by_their_sum(
     tree = make_tree(tmp_path / "linux")
     with pytest.raises(UsageError, match=r"its files have 0\.0 GB together"):
         fetch(parse(f"path:{tree}"), tmp_path / "cache", lambda _text, _part: None)
+
+
+def small_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+
+@pytest.mark.parametrize("kind", ["tar", "path"])
+def test_a_makefile_of_60_gb_without_a_line_end_is_not_read(tmp_path: Path, kind: str) -> None:
+    place = tree = make_tree(tmp_path / "linux")
+    with (tree / "Makefile").open("r+b") as file:
+        file.truncate(60 << 30)
+    if kind == "tar":
+        place = tmp_path / "linux.tar"
+        words = ["tar", "--sparse", "-C", str(tmp_path), "-cf", str(place), tree.name]
+        subprocess.run(words, check=True)
+    program = (
+        "import sys; from pathlib import Path; from kdyno.kernels.source import fetch, parse\n"
+        "try: fetch(parse(sys.argv[1]), Path(sys.argv[2]), lambda *_: None)\n"
+        "except Exception as problem: print(type(problem).__name__, problem)"
+    )
+    argv = [sys.executable, "-c", program, f"{kind}:{place}", str(tmp_path / "cache")]
+    said = subprocess.run(argv, capture_output=True, text=True, preexec_fn=small_memory)
+    assert "UsageError" in said.stdout and "'Makefile' has 64,425 MB" in said.stdout, said
+    assert not list((tmp_path / "cache").glob("trees/*"))
+
+
+def test_a_version_is_read_from_the_beginning_of_a_makefile(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "linux")
+    (tree / "Makefile").write_text("#" * (1 << 16) + "\n" + (tree / "Makefile").read_text())
+    with pytest.raises(UsageError, match="lacks VERSION and PATCHLEVEL in Makefile"):
+        fetch(parse(f"path:{tree}"), tmp_path / "cache", lambda _text, _part: None)
+
+
+@pytest.mark.parametrize("name", ["mine.S", "mine.toml"])
+def test_a_file_of_100_gb_is_no_routine_and_no_suite(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(100 << 30)
+    with pytest.raises(UsageError, match=r"at most 1048576 bytes|larger than 1 MB"):
+        find_routine(str(path)) if name == "mine.S" else load_file(path)
+
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_an_archive_that_fills_the_disk_is_stopped_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    tree = make_tree(tmp_path / "linux")
+    (tree / "zeros").write_bytes(bytes(300 << 20))
+    place = tmp_path / "linux.tar"
+    with tarfile.open(place, "w") as made:
+        made.add(tree, "linux")
+    if packed:
+        place.write_bytes(gzip.compress(place.read_bytes(), 1))
+        assert place.stat().st_size < 2 << 20
+    most_seen = 0
+
+    def progress(_text: str, _part: float | None) -> None:
+        nonlocal most_seen
+        found = [it for it in (tmp_path / "cache").rglob("zeros") if it.is_file()]
+        most_seen = max([most_seen, *(it.stat().st_size for it in found)])
+
+    # Of a disk with 30 MB left; the check of the room before, which guesses, is taken in.
+    monkeypatch.setattr(archive.space, "require", lambda *_: None)
+    monkeypatch.setattr(archive.shutil, "disk_usage", lambda _: Usage(1 << 40, 0, 30 << 20))
+    with pytest.raises(UsageError, match=r"is refused: more than 0\.0 GB come out of it"):
+        fetch(parse(f"tar:{place}"), tmp_path / "cache", progress)
+    assert most_seen <= 30 << 20
+    assert not [it for it in (tmp_path / "cache").rglob("*") if it.name == "zeros"]
+
+
+def case_with(pattern: str) -> Case:
+    (case,) = [it for it in load()["hackbench"].cases if it.name == "sockets"]
+    return replace(case, figure=pattern, also=(("more", pattern),))
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "((?:a|aa)+)$", "(?:a*)*(b)"])
+def test_an_expression_without_an_end_is_ended(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figure, "_SEARCH_S", 0.05)
+    case = case_with(pattern)
+    text = "a" * 60 + "c\n"
+    for search in (figure.read, figure.also):
+        with pytest.raises(figure.NoFigure, match=r"0\.05 s of CPU time without an end"):
+            search(case, text)
+
+
+@pytest.mark.parametrize("pattern", ["(" * 600 + ")" * 600, "(a)" + "b" * 1000, "(?:" * 330 + "x"])
+def test_an_expression_that_cannot_be_read_is_a_mistake(pattern: str) -> None:
+    assert figure.pattern_problem(pattern) is not None
 
 
 @pytest.mark.parametrize(

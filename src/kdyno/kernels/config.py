@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from kdyno.experiment.model import ConfigFragment
@@ -62,14 +63,13 @@ def unmet(asked: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
 def known_options(tree: Path, changes: Changes) -> set[str]:
     """Every option that the changed tree's Kconfig files declare (slow: reads them all)."""
     declared = re.compile(r"^\s*(?:menu)?config\s+(\w+)", re.MULTILINE)
-    texts = [
+    changed = (
         (content or b"").decode("utf-8", "replace")
         for path, content in changes.files.items()
         if PurePosixPath(path).name.startswith("Kconfig")
-    ]
-    texts += [
-        file.read_text("utf-8", "replace") for file in tree.rglob("Kconfig*") if file.is_file()
-    ]
+    )
+    files = (it for it in tree.rglob("Kconfig*") if it.is_file())
+    texts = chain(changed, (file.read_text("utf-8", "replace") for file in files))
     return {f"CONFIG_{name}" for text in texts for name in declared.findall(text)}
 
 

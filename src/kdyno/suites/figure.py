@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 import re
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kdyno.suites.record import clean
 
@@ -19,6 +20,9 @@ SHOWN = 300
 MOST = 1e90
 """Of a figure; its reciprocal is the least. What is computed from it is still a number."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_PATTERN_CHARACTERS = 1000
+_SEARCH_S = 2.0
+"""CPU time of one search; an honest one takes microseconds."""
 LOW_PARALLELISM = "low_parallelism_percent"
 """In extra: share of the time in which fewer than half of the asked-for tasks were runnable."""
 LOW_PARALLELISM_PERCENT = 10.0
@@ -41,9 +45,11 @@ def pattern_problem(pattern: object) -> str | None:
     """Why this is not a regular expression with one group; None when it is."""
     if not isinstance(pattern, str) or not pattern:
         return f"is {pattern!r}, but must be a regular expression with one group"
+    if len(pattern) > _PATTERN_CHARACTERS:
+        return f"has {len(pattern)} characters; a regular expression has {_PATTERN_CHARACTERS}"
     try:
         groups = re.compile(pattern, re.MULTILINE).groups
-    except re.error as problem:
+    except (re.error, RecursionError, OverflowError) as problem:
         return f"is {pattern!r}, which is not a regular expression: {problem}"
     if groups != 1:
         return f"is {pattern!r}, which has {groups} groups; the figure is what ONE group matches"
@@ -70,7 +76,7 @@ def number(text: str) -> float:
 def read(case: Case, output: str) -> Reading:
     """The figures in what a program printed to stdout. NoFigure when the main one is not there."""
     assert case.figure is not None
-    found = re.findall(case.figure, output, re.MULTILINE)
+    found = _matches(case.figure, output)
     if len(found) != 1:
         how = "no figure" if not found else f"{len(found)} figures ({', '.join(found[:3])})"
         raise NoFigure(
@@ -89,12 +95,34 @@ def also(case: Case, output: str) -> dict[str, float]:
     """The further figures; zero and below are as good as any here."""
     values = {}
     for name, pattern in case.also:
-        found = re.findall(pattern, output, re.MULTILINE)
+        found = _matches(pattern, output)
         if len(found) == 1 and _NUMBER.fullmatch(found[0].strip()):
             value = float(found[0])
             if math.isfinite(value):
                 values[name] = value
     return values
+
+
+def _matches(pattern: str, output: str) -> list[str]:
+    """What the group matches, in order. NoFigure where the search takes too long.
+
+    "(a+)+b" would go on for years. Python's engine looks for signals while it searches, and this
+    timer counts kdyno's own CPU time, so that a busy machine changes no answer.
+    """
+
+    def stop(*_: object) -> NoReturn:
+        raise NoFigure(
+            f"{pattern!r} was looked for during {_SEARCH_S:g} s of CPU time without an end; write "
+            "it without a repetition inside a repetition"
+        )
+
+    former = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _SEARCH_S)
+    try:
+        return re.findall(pattern, output, re.MULTILINE)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, former)
 
 
 def program_of(case: Case) -> str:

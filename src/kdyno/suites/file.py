@@ -182,6 +182,7 @@ class CaseFile(FromFile):
         )
 
 
+_LARGEST_BYTES = 1_000_000
 _WRAPPING = {
     *("figure", "also", "settings", "quick", "needs", "install", "warmups", "disk", "tree"),
     *("load", "prepare", "work"),
@@ -219,7 +220,11 @@ class SuiteFile(FromFile):
 def load_file(path: Path) -> Suite:
     """One suite. UsageError names file, line, key, what was found and what is allowed."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_BYTES + 1)
+        if len(content) > _LARGEST_BYTES:
+            raise UsageError(f"{path}: is larger than 1 MB, so it is not a suite")
+        text = content.decode("utf-8")
         data = tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"{path}: cannot read the suite: {error.strerror}") from None

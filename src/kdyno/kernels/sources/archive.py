@@ -15,7 +15,7 @@ from kdyno.command import dying_with_us, started
 from kdyno.confined import confined
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Progress
-from kdyno.kernels.sources import tool
+from kdyno.kernels.sources import manifest, tool
 
 _COMPRESSIONS = (
     (b"\xfd7zXZ\0", "xz"),
@@ -24,6 +24,7 @@ _COMPRESSIONS = (
     (b"\x28\xb5\x2f\xfd", "zstd"),
 )
 _FEED_BYTES = 1 << 18
+_TOO_LARGE = "kdyno: too large"
 _OUTSIDE = ("Member name contains '..'", "Removing leading")
 _END_BYTES = 1024
 _USUAL_RATIO = 11
@@ -70,6 +71,10 @@ def feed(
     argv = ["tar", "--extract", "--file=-", f"--directory={into}"]
     argv += ["--no-same-owner", "--no-same-permissions", "--delay-directory-restore"]
     argv += [f"--{packed_by}"] if packed_by else []
+    # tar counts what it has read, unpacked, in records of 10 KiB; it is stopped at its first mark.
+    most_bytes = min(manifest.MOST_BYTES, shutil.disk_usage(into).free * 9 // 10)
+    argv += [f"--checkpoint={max(1, most_bytes // 10240)}"]
+    argv += [f"--checkpoint-action=exec=echo {_TOO_LARGE} >&2; kill -KILL $PPID"]
     summer = hashlib.sha256()
     line = dying_with_us(confined(argv, writes=[into]))
     env = tool.environment()
@@ -93,6 +98,11 @@ def feed(
         stderr = tar.complaint()
     if any(word in stderr for word in _OUTSIDE):
         raise blame(f"{name} is refused: it holds names outside its own folder:\n  {stderr[:500]}")
+    if _TOO_LARGE in stderr:
+        raise blame(
+            f"{name} is refused: more than {most_bytes / 1e9:,.1f} GB come out of it: more than "
+            "kernel source has, or nine tenths of what is free on the disk"
+        )
     if status:
         try:
             tool.raise_failure(argv, status, stderr)

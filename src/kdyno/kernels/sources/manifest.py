@@ -20,7 +20,7 @@ CANONICAL_MTIME_S = 1_577_836_800
 """2020-01-01 00:00 UTC, the modification time of every file of every tree: make and ccache see
 the same time whichever way a source was fetched, and objects are always newer."""
 
-MOST_FILE_BYTES = 4_000_000_000
+MOST_FILE_BYTES = 256_000_000
 MOST_BYTES = 20_000_000_000
 """7.3 has 1.4 GB in 96,000 files, the largest of 24 MB."""
 _CHUNK_BYTES = 1 << 20
@@ -103,8 +103,8 @@ def refuse_large(files: Iterable[tuple[str, os.stat_result]], asked: str) -> Non
         total_bytes += found.st_size
         if found.st_size > MOST_FILE_BYTES:
             raise UsageError(
-                f"source {asked}: {path!r} has {found.st_size / 1e9:,.1f} GB; a file of kernel "
-                f"source has {MOST_FILE_BYTES / 1e9:.0f} GB at most"
+                f"source {asked}: {path!r} has {found.st_size / 1e6:,.0f} MB; a file of kernel "
+                f"source has {MOST_FILE_BYTES / 1e6:.0f} MB at most"
             )
     if total_bytes > MOST_BYTES:
         raise UsageError(

@@ -24,6 +24,7 @@ from kdyno.kernels.sources import manifest
 from kdyno.space import PARTIAL
 
 _MAKEFILE_LINES = 40
+_MAKEFILE_BYTES = 1 << 16
 
 
 @contextmanager
@@ -129,11 +130,12 @@ def kernel_version(root: Path, asked: str) -> str:
     missing += [] if (root / "arch").is_dir() else ["arch/"]
     fields: dict[str, str] = {}
     if "Makefile" not in missing:
-        with (root / "Makefile").open(encoding="utf-8", errors="replace") as makefile:
-            for _number, line in zip(range(_MAKEFILE_LINES), makefile, strict=False):
-                name, equals, value = line.partition("=")
-                if equals:
-                    fields.setdefault(name.strip(), value.strip())
+        with (root / "Makefile").open("rb") as makefile:
+            text = makefile.read(_MAKEFILE_BYTES).decode("utf-8", "replace")
+        for line in text.splitlines()[:_MAKEFILE_LINES]:
+            name, equals, value = line.partition("=")
+            if equals:
+                fields.setdefault(name.strip(), value.strip())
         if not (fields.get("VERSION", "").isdigit() and fields.get("PATCHLEVEL", "").isdigit()):
             missing.append("VERSION and PATCHLEVEL in Makefile")
     if missing:
