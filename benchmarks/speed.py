@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """kdyno's own speed, as ratios within one run: ``make bench`` (about 12 minutes, two builds).
 
-    python -m benchmarks.speed [--skip-builds] [--json FILE]
+    python -m benchmarks.speed [--skip-builds] [--sandbox] [--json FILE]
 
 Every figure has its target beside it. Nothing else should run on the machine meanwhile.
 """
@@ -35,7 +35,7 @@ from kdyno.paths import cache_root, data_root
 from kdyno.sandbox import Sandbox
 from kdyno.store.boot import BootRecord
 from kdyno.store.run import list_runs
-from kdyno.suites.job import Job, render
+from kdyno.suites.job import CaseJob, Job, render
 from kdyno.verbs.options import load
 
 EXPERIMENT = data_root() / "experiments" / "simd-memcpy.toml"
@@ -145,10 +145,21 @@ class Former(Sandbox):
         return [*line, "--chdir", self.chdir, "--as-pid-1", "--", *command]
 
 
-def sandbox_cost(image: Image, pairs: int = 60) -> Figure:
-    """An empty boot in the sandbox against the same in the former one, in turns."""
+class Unfiltered(Sandbox):
+    """The sandbox without its filter of sockets, and without the shell that opens it."""
+
+    def argv(self, command: list[str], *, dropping: bool | None = None) -> list[str]:
+        line = super().argv(command, dropping=dropping)[4:]
+        place = line.index("--seccomp")
+        return line[:place] + line[place + 2 :]
+
+
+def sandbox_cost(
+    image: Image, name: str, other: type[Sandbox], most: float, job: Job, pairs: int
+) -> Figure:
+    """A boot in the sandbox against the same in another one, in turns."""
     program = guest_program(cache_root(), 64)
-    request = UmlBoot(kernel=image.kernel, program=program, job=Job(), placement=place(1))
+    request = UmlBoot(kernel=image.kernel, program=program, job=job, placement=place(1))
 
     def ours(kind: type[Sandbox]) -> float:
         with mock.patch("kdyno.machines.uml.Sandbox", kind):
@@ -159,15 +170,37 @@ def sandbox_cost(image: Image, pairs: int = 60) -> Figure:
         assert done.host.status == "ok", done.host
 
     for _ in range(3):
-        ours(Sandbox), ours(Former)
+        ours(Sandbox), ours(other)
     ratios = []
     for number in range(pairs):
-        order = (Sandbox, Former) if number % 2 else (Former, Sandbox)
+        order = (Sandbox, other) if number % 2 else (other, Sandbox)
         took = {kind: ours(kind) for kind in order}
-        ratios.append(took[Sandbox] / took[Former])
+        ratios.append(took[Sandbox] / took[other])
     low, middle, high = statistics.quantiles(ratios)
     how = f"median of {pairs} pairs, quartiles {low:.3f} and {high:.3f}"
-    return Figure("empty boot: sandbox ÷ that of 0.1.0", middle, "×", most=1.05, how=how)
+    return Figure(name, middle, "×", most=most, how=how)
+
+
+CALLS = Job(
+    tuple(
+        CaseJob("unixbench", case, bench, seconds=None, operations=count)
+        for case, bench, count in (("pipe", "pipe", 200_000), ("context1", "context1", 40_000))
+    )
+)
+"""A fixed number of operations, each of them some system calls of UML's own process."""
+
+
+def sandbox_costs(image: Image, pairs: int = 60) -> list[Figure]:
+    return [
+        sandbox_cost(image, "empty boot: sandbox ÷ that of 0.1.0", Former, 1.05, Job(), pairs),
+        sandbox_cost(
+            image, "empty boot: with the filter ÷ without", Unfiltered, 1.02, Job(), pairs
+        ),
+        sandbox_cost(
+            *(image, "boot of many system calls: with the filter ÷ without", Unfiltered),
+            *(1.02, CALLS, pairs),
+        ),
+    ]
 
 
 def builds(experiment: Experiment, recipes: Recipes) -> list[Figure]:
@@ -273,6 +306,7 @@ def sampled() -> Figure:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--skip-builds", action="store_true")
+    parser.add_argument("--sandbox", action="store_true", help="only what the sandbox costs")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     experiment, _ = load(EXPERIMENT)
@@ -280,12 +314,15 @@ def main() -> int:
     experiment = replace(
         experiment, variants=tuple(it for it in experiment.variants if it.name in recipes.of)
     )
+    if asked.sandbox:
+        image = build(recipes.of[experiment.baseline], cache_root(), name=experiment.baseline)
+        return finish(sandbox_costs(image), asked.json)
     figures = [help_time()]
     if not asked.skip_builds:
         figures += builds(experiment, recipes)
     figures += [same_again()]
     image = build(recipes.of[experiment.baseline], cache_root(), name=experiment.baseline)
-    figures += [boot_overhead(image), sandbox_cost(image), *inside_cases(), sampled()]
+    figures += [boot_overhead(image), *sandbox_costs(image), *inside_cases(), sampled()]
     return finish(figures, asked.json)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kdyno import sandbox
 from kdyno.cli.main import main
 from kdyno.store.manifest import CaseInfo, Manifest, State
 from kdyno.store.run import create_run
@@ -54,6 +55,7 @@ def kdyno(
     """``kdyno("list", "runs")``, with runs and cache in the test's own folder."""
     monkeypatch.setenv("KDYNO_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sandbox, "_waived", False)  # each command is a process of its own elsewhere
     before = signal.getsignal(signal.SIGTERM)
 
     def run(*words: object) -> Said:

@@ -201,7 +201,7 @@ def test_it_runs_where_nothing_of_the_host_can_be_written(monkeypatch: pytest.Mo
     monkeypatch.setattr(subprocess, "Popen", lambda argv, **_more: lines.append(argv))
     fuzz.outside([])
     (argv,) = lines
-    assert argv[0] == "bwrap" and "--unshare-net" in argv and "--inside" in argv
+    assert argv[4] == "bwrap" and "--unshare-net" in argv and "--inside" in argv
     assert not {"--bind", "--dev-bind", "--bind-try"} & set(argv)
 
 

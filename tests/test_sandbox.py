@@ -44,7 +44,11 @@ def test_the_command_line_says_what_is_shared() -> None:
         chdir="/tmp/a/b",
     )
     line = box.argv(["make", "-j2"], dropping=False)
-    assert line[0] == "bwrap" and {"--unshare-user", "--unshare-net"} < set(line)
+    assert (
+        line[:2] == ["sh", "-c"]
+        and line[4] == "bwrap"
+        and {"--unshare-user", "--unshare-net"} < set(line)
+    )
     assert line[line.index("--cap-drop") + 1] == "ALL" and "--cap-add" not in line
     assert "setpriv" not in line
     at = line.index("/tmp/a/b")

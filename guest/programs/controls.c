@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -26,6 +27,11 @@ static void stop_server(void) {
 static void start_server(void) {
     int numbers[2], news[2], why;
     char number[16] = "", descriptor[16], display[32];
+    // The sandbox around cases on a host refuses Unix sockets; a guest has its own.
+    int local = socket(AF_UNIX, SOCK_STREAM, 0);
+    const char *tcp = local < 0 ? "-listen" : "-nolisten";
+    const char *sockets = local < 0 ? "unix" : "tcp", *abstract = local < 0 ? "local" : "tcp";
+    close(local);
     mkdir("/tmp/.X11-unix", 01777);
     if (pipe(numbers) || pipe2(news, O_CLOEXEC))
         remote_fail("pipe: %s", strerror(errno));
@@ -36,8 +42,9 @@ static void start_server(void) {
     if (!server) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(numbers[0]);
-        execlp("Xvfb", "Xvfb", "-displayfd", descriptor, "-screen", "0", "800x600x24", "-nolisten",
-               "tcp", "-noreset", "-shmem", (char *)NULL);
+        execlp("Xvfb", "Xvfb", "-displayfd", descriptor, "-screen", "0", "800x600x24", tcp, "tcp",
+               "-nolisten", sockets, "-nolisten", abstract, "-ac", "-noreset", "-shmem",
+               (char *)NULL);
         why = errno;
         _exit(write(news[1], &why, sizeof why) < 0);
     }
@@ -57,7 +64,7 @@ static void start_server(void) {
         }
     if (!*number)
         remote_fail("Xvfb ended before it had a display");
-    snprintf(display, sizeof display, ":%s", number);
+    snprintf(display, sizeof display, "%s:%s", local < 0 ? "127.0.0.1" : "", number);
     setenv("DISPLAY", display, 1);
 }
 

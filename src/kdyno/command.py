@@ -67,7 +67,7 @@ def require(program: str, why: str) -> str:
 
 def dying_with_us(argv: Sequence[str]) -> list[str]:
     """``argv`` such that the kernel kills it when kdyno dies, even of SIGKILL."""
-    if argv[0] == "bwrap":
+    if "bwrap" in argv[:5]:  # behind the shell that opens its filter
         # It sees to that itself, once its child waits for it no more: who kills it before leaves
         # the child waiting for ever.
         return list(argv)

@@ -32,24 +32,21 @@ def confined(
 
     reads, writes: files and folders that it needs, wherever they lie; all keep their paths.
     settings: its environment, beside PATH; nothing of the caller's, in which there may be
-    passwords. Where the machine has no sandbox the command is given
-    back as it is: every verb calls ``sandbox.require`` before anything else, so that this
-    happens only to a person who said ``--no-sandbox``.
+    passwords. Where the machine has no sandbox the command is given back as it is to a person
+    who said ``--no-sandbox``; ToolError for all others.
     """
-    if sandbox.unusable() is not None:
+    if not sandbox.confines():
         return list(command)
     for path in writes:
         sandbox.hand_over(path.resolve(), TOOL, again=True)
     program = Path(shutil.which(command[0]) or command[0])
-    box = sandbox.Sandbox(
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+    return sandbox.Sandbox(
         TOOL,
         read_only=(*around(program), *_places(reads)),
         writable=tuple(_places(writes)),
-    )
-    line = box.argv(list(command))
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
-    words = [("--setenv", *pair) for pair in {**environment, **(settings or {})}.items()]
-    return [line[0], "--clearenv", *(word for each in words for word in each), *line[1:]]
+        settings={**environment, **(settings or {})},
+    ).argv(list(command))
 
 
 def plain_status(status: int) -> int:

@@ -10,15 +10,19 @@ Where bubblewrap does not work kdyno refuses rather than runs without.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import resource
 import shutil
-from collections.abc import Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.command import capture
 from kdyno.errors import ToolError
+from kdyno.paths import cache_root
 from kdyno.views import EMPTY, TOOL, VIEWS, View, system
 
 _NEEDED = (1 << 0) | (1 << 6) | (1 << 7) | (1 << 21)  # CAP_CHOWN, _SETGID, _SETUID, _SYS_ADMIN
@@ -44,6 +48,8 @@ class Sandbox:
     chdir: str = "/tmp"
     memory_bytes: int | None = None
     """Size of /dev/shm inside, which TMPDIR then names: where UML keeps a guest's memory."""
+    settings: Mapping[str, str] | None = None
+    """Its environment beside HOME and TMPDIR; None: the caller's."""
 
     def argv(self, command: list[str], *, dropping: bool | None = None) -> list[str]:
         """The whole command line, for subprocess (``files`` must be in its pass_fds).
@@ -54,8 +60,14 @@ class Sandbox:
         """
         dropping = drops_root() if dropping is None else dropping
         user = str(self.view.uid)
-        line = ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+        # A shell opens the filter: whoever copies the line can run it by hand.
+        line = ["sh", "-c", f'exec "$@" {FILTER}<"$0"', str(_socket_filter())]
+        line += ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
         line += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
+        line += ["--seccomp", str(FILTER)]
+        if self.settings is not None:
+            line += ["--clearenv"]
+            line += [word for pair in self.settings.items() for word in ("--setenv", *pair)]
         if dropping:
             # What is needed to become another user, and gone with it.
             line += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -86,12 +98,9 @@ class Sandbox:
             line += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
         line += _tmpfs("/dev/shm", self.memory_bytes)
         line += _tmpfs("/tmp", self.tmp_bytes or self.view.tmp_bytes)
-        read_only = [
-            bind for it in self.read_only for bind in (_entered(*it) if dropping else [it])
-        ]
-        line += _parents([inside for _, inside in (*read_only, *self.writable)])
-        for outside, inside in read_only:
-            line += ["--ro-bind", str(outside), inside]
+        shown = [bind for it in self.read_only for bind in _entered(*it, closed_too=dropping)]
+        line += _parents([*(it[2] for it in shown), *(it[1] for it in self.writable)])
+        line += [word for each in shown for word in each]
         for outside, inside in self.writable:
             line += ["--bind", str(outside), inside]
         for descriptor, inside in self.files:
@@ -99,11 +108,19 @@ class Sandbox:
         return [*line, "--remount-ro", "/"]
 
 
-def _entered(outside: Path, inside: str) -> list[tuple[Path, str]]:
-    """A folder that only root can enter, as all that lies in it: a temporary folder, a home."""
-    if not outside.is_dir() or outside.stat().st_mode & 0o005 == 0o005:
-        return [(outside, inside)]
-    return [(path, f"{inside}/{path.name}") for path in sorted(outside.iterdir())]
+def _entered(outside: Path, inside: str, closed_too: bool) -> list[tuple[str, str, str]]:
+    """A folder that only root can enter, as all that lies in it: a temporary folder, a home.
+
+    A link in it stays one: where it leads is not shown by it.
+    """
+    if not (closed_too and outside.is_dir()) or outside.stat().st_mode & 0o005 == 0o005:
+        return [("--ro-bind", str(outside), inside)]
+    return [
+        ("--symlink", str(path.readlink()), f"{inside}/{path.name}")
+        if path.is_symlink()
+        else ("--ro-bind", str(path), f"{inside}/{path.name}")
+        for path in sorted(outside.iterdir())
+    ]
 
 
 def _parents(places: Sequence[str]) -> list[str]:
@@ -131,6 +148,39 @@ def _limits(view: View) -> list[str]:
     _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     most = view.processes if hard == resource.RLIM_INFINITY else min(view.processes, hard)
     return ["prlimit", f"--nproc={most}:{most}", "--core=0:0", "--"]
+
+
+FILTER = 9
+"""The descriptor that bubblewrap reads the filter from: a shell knows those below 10 alone."""
+_LOAD, _EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06
+_FILTER = (
+    # (operation, jump if equal, if not, constant): classic BPF over struct seccomp_data, whose nr
+    # is at 0, arch at 4, the low half of an argument at 16 and 24. Allowed at 21, refused at 22.
+    *((_LOAD, 0, 0, 4), (_EQUAL, 14, 0, 0x40000003), (_EQUAL, 0, 19, 0xC000003E)),
+    # x86-64, and x32, whose bit is cleared: its numbers for these are the same.
+    *((_LOAD, 0, 0, 0), (_AND, 0, 0, 0xBFFFFFFF)),
+    # io_uring_setup: a ring makes sockets and connects them by itself. socket, socketpair.
+    *((_EQUAL, 16, 0, 425), (_EQUAL, 1, 0, 41), (_EQUAL, 4, 13, 53)),
+    # A socket of IPv4, IPv6 or netlink: the sandbox has a network of its own. vsock knows none.
+    *((_LOAD, 0, 0, 16), (_EQUAL, 11, 0, 2), (_EQUAL, 10, 0, 10), (_EQUAL, 9, 10, 16)),
+    # A pair of streams or of packets, which are connected for good; datagrams go to any name.
+    *((_LOAD, 0, 0, 24), (_AND, 0, 0, 15), (_EQUAL, 6, 0, 1), (_EQUAL, 5, 6, 5)),
+    # i386: socketcall, whose arguments no filter can see; socket, socketpair, io_uring_setup.
+    *((_LOAD, 0, 0, 0), (_EQUAL, 4, 0, 102), (_EQUAL, 3, 0, 359), (_EQUAL, 2, 0, 360)),
+    *((_EQUAL, 1, 0, 425), (_RETURN, 0, 0, 0x7FFF0000), (_RETURN, 0, 0, 0x00050001)),  # EPERM
+)
+"""Refuses Unix sockets. A read-only mount does not keep anybody from connecting to one that lies in
+it, nor do a socket's permissions keep an ordinary user's sandbox from that user's own."""
+
+
+def _socket_filter() -> Path:
+    """``_FILTER`` as a file of the cache, so that a line of a log can be run again."""
+    content = b"".join(struct.pack("=HBBI", *it) for it in _FILTER)
+    file = cache_root() / "sandbox" / f"sockets-{hashlib.sha256(content).hexdigest()[:16]}.bpf"
+    if not file.is_file() or file.read_bytes() != content:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        whole.write(file, content)
+    return file
 
 
 @functools.cache
@@ -188,10 +238,24 @@ def unusable() -> str | None:
     return f"bwrap failed: {said[-1] if said else f'exit status {done.status}'}"
 
 
-def require() -> None:
-    """ToolError with the ways out where the sandbox is not usable."""
+_waived = False
+
+
+def require(sandboxed: bool = True) -> None:
+    """ToolError with the ways out where the sandbox is not usable.
+
+    sandboxed: False is the person's word (--no-sandbox), taken here alone; it holds until this
+    process ends.
+    """
+    global _waived
+    _waived = not sandboxed
+    confines()
+
+
+def confines() -> bool:
+    """True: the sandbox is there. False: it is not, and the person said to go on without it."""
     reason = unusable()
-    if reason is not None:
+    if reason is not None and not _waived:
         raise ToolError(
             f"no sandbox: {reason}. A guest runs a kernel under test and is not trusted, so "
             "kdyno does not run it unprotected. Install bubblewrap, allow unprivileged user "
@@ -199,3 +263,4 @@ def require() -> None:
             "kernel.apparmor_restrict_unprivileged_userns=0), or pass --no-sandbox if you "
             "trust the kernels and commands in this experiment."
         )
+    return reason is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,16 +115,18 @@ def around(program: Path) -> Binds:
 
 
 def named(*commands: Sequence[str]) -> Binds:
-    """The paths that command lines name and that no view shows, at their own places.
+    """The files and folders that command lines name and that no view shows, at their own places.
 
-    A program comes with what lies around it.
+    A program comes with what lies around it. Left out are sockets, pipes and devices, homes and
+    the system's folders as a whole, what a link leads to elsewhere, and for root folders that are
+    closed to others: those would be opened with root's rights.
     """
     binds: dict[str, Path] = {}
     for words in commands:
         for word in words:
             for found in {word, *_PATH_IN_WORD.findall(word)}:
                 path = Path(os.path.normpath(found))
-                if found.startswith("/") and _may_be_named(path) and path.exists():
+                if found.startswith("/") and _may_be_named(path):
                     binds[str(path)] = path
                     if path.is_file() and os.access(path, os.X_OK):
                         binds |= {inside: folder for folder, inside in around(path)}
@@ -131,7 +134,34 @@ def named(*commands: Sequence[str]) -> Binds:
 
 
 def _may_be_named(path: Path) -> bool:
-    return len(path.parts) > 1 and path.parts[1] not in _OWN and not is_seen(path)
+    try:
+        real = path.resolve(strict=True)
+        mode = real.stat().st_mode
+    except (OSError, RuntimeError, ValueError):  # not there, links in a circle, no name
+        return False
+    closed = stat.S_ISDIR(mode) and os.geteuid() == 0 and mode & 0o005 != 0o005
+    return (
+        (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+        and not closed
+        and not is_seen(path)
+        and all(_is_part(it) for it in (path, real))
+        and not any(_leads_elsewhere(it) for it in (path, *path.parents))
+    )
+
+
+def _is_part(path: Path) -> bool:
+    """Whether it is in no place of the sandbox's own, and no home or system's folder as a whole."""
+    top, home = path.parts[1:2], Path.home()
+    whole = str(path)[1:] in EMPTY or path.parent == Path("/home") or path in (home, *home.parents)
+    return bool(top) and top[0] not in _OWN and not whole
+
+
+def _leads_elsewhere(path: Path) -> bool:
+    """Whether it is a link out of its folder; those in ``/`` itself are the system's."""
+    if not path.is_symlink() or path.parent == Path("/"):
+        return False
+    to = path.resolve()
+    return not (to.is_relative_to(path.parent.resolve()) or is_seen(to))
 
 
 def _too_much(folder: Path) -> bool:

@@ -38,7 +38,9 @@ class Arm:
     def sandboxed(self, box: Sandbox, script: str) -> list[str]:
         """A shell script inside the sandbox as this user gets it."""
         line = box.argv(["sh", "-c", script], dropping=self.root)
-        return line if self.root or not _IS_ROOT else [*_BECOME, *line]
+        # The shell in front opens the filter, which may lie where that user may not read.
+        first = line.index("bwrap")
+        return line if self.root or not _IS_ROOT else [*line[:first], *_BECOME, *line[first:]]
 
     def python(self, *words: str, reads: Sequence[Path] = ()) -> list[str]:
         """This Python with ``words``, started by this user, who can read it and ``reads`` too.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,17 @@ from command_line import EXPERIMENT, Kdyno, kdyno  # noqa: F401
 from fake_tree import make_repository, make_tree
 
 from kdyno import sandbox
+from kdyno.confined import confined
+from kdyno.errors import ToolError
+from kdyno.kernels.compiler import identify
+from kdyno.store.counts import FOLDER, CaseCounts, Counted, to_json
+from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.of_variants import file_name
+from kdyno.store.run import Run, create_run
 
 
 @pytest.fixture
-def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An experiment whose source, compiler and routine each leave a mark when they run."""
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\necho ran > {tmp_path}/mark\necho gcc 12\n")
@@ -27,9 +35,19 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     routine = tmp_path / "mine.S"
     routine.write_text("/*\n * help: x\n * requires: sse2\n * source: x\n * arch: um\n */\n"
                        "ROUTINE_START(mine)\nret\n")  # fmt: skip
-    monkeypatch.setattr(sandbox, "unusable", lambda: "bwrap is not there")
-    monkeypatch.setattr("kdyno.confined.confined", lambda *_words, **_more: pytest.fail("it runs"))
-    return file
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for folder in ("/usr/sbin", "/usr/bin"):
+        for each in Path(folder).iterdir():
+            if each.name != "bwrap" and not (programs / each.name).is_symlink():
+                (programs / each.name).symlink_to(each)
+    monkeypatch.setattr(sandbox, "_waived", False)
+    monkeypatch.setenv("PATH", str(programs))
+    sandbox.unusable.cache_clear()
+    identify.cache_clear()
+    yield file
+    sandbox.unusable.cache_clear()
+    identify.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -47,6 +65,12 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("memcpy", "bench", "ROUTINE", "--quick"),
         ("memcpy", "tune"),
         ("memcpy", "histogram", "FILE"),
+        ("run", "MATRIX"),
+        ("run", "MATRIX", "--ref", "HEAD"),
+        ("run", "--resume", "RUN"),
+        ("profile", "RUN"),
+        ("profile", "RUN", "--annotate", "main"),
+        ("profile", "RUN", "--annotate", "main", "--lines", "lib/sort.c"),
     ],
 )
 def test_a_verb_refuses_first(
@@ -56,13 +80,88 @@ def test_a_verb_refuses_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(hostile.parent)
+    matrix = hostile.with_name("matrix.toml")
+    text = hostile.read_text().replace(
+        f"path:{hostile.parent}/linux", f"git:{hostile.parent}/linux#{{ref}}"
+    )
+    matrix.write_text(text + '\n[matrix]\nrefs = "HEAD~1..HEAD"\n')
     places = {
         "FILE": hostile,
+        "MATRIX": matrix,
+        "RUN": sent(hostile).name,
         "compiler=PROGRAM": f"compiler={hostile.parent}/program",
         "FOLDER": hostile.parent,
         "ROUTINE": hostile.parent / "mine.S",
     }
     said = kdyno(*(places.get(word, word) for word in words))
-    assert "no sandbox: bwrap is not there" in said.err
+    assert not (hostile.parent / "mark").exists(), said
+    assert "no sandbox: bubblewrap (the program bwrap) is not installed" in said.err
     assert said.status == 1
-    assert not (hostile.parent / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("list", "runs"),
+        ("list", "cases"),
+        ("doctor",),
+        ("report", "RUN"),
+        ("judge", "RUN"),
+        ("report", "--all", "-o", "SITE"),
+        ("push", "RUN"),
+        ("join", "RUN"),
+    ],
+    ids=" ".join,
+)
+def test_what_only_reads_runs_nothing(
+    kdyno: Kdyno,  # noqa: F811
+    hostile: Path,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(hostile.parent)
+    folder = hostile.parent
+    monkeypatch.setenv("KDYNO_STORE", f"sqlite:///{folder}/store.db")
+    places = {"RUN": sent(hostile).name, "SITE": folder / "site"}
+    said = kdyno(*(places.get(word, word) for word in words))
+    assert not (folder / "mark").exists(), said
+    assert "Traceback" not in said.err
+
+
+def test_the_word_is_heard_and_holds_for_one_process(
+    kdyno: Kdyno,  # noqa: F811
+    hostile: Path,
+) -> None:
+    kdyno("build", hostile, "--no-sandbox")
+    assert (hostile.parent / "mark").exists()
+
+
+def test_a_tool_is_run_by_the_persons_word_alone(hostile: Path) -> None:
+    with pytest.raises(ToolError, match="no sandbox: bubblewrap"):
+        confined(["true"])
+    sandbox.require(False)
+    assert confined(["true"]) == ["true"]
+    with pytest.raises(ToolError, match="no sandbox: bubblewrap"):
+        sandbox.require()
+    with pytest.raises(ToolError, match="no sandbox: bubblewrap"):
+        confined(["true"])
+
+
+def sent(file: Path) -> Run:
+    """A run of that experiment with counts of both kernels, as somebody would send it."""
+    manifest = Manifest(
+        tool="0.1.0", created="2026-01-01T00:00:00", experiment="tiny", baseline="stock", seed=1,
+        cases=(CaseInfo(suite="unixbench", case="pipe", unit="loops/s", better="higher"),),
+        state="interrupted", stopped="interrupted: terminated", origin=str(file),
+    )  # fmt: skip
+    with create_run(file.parent / "runs", file.read_text(), manifest) as writer:
+        functions = {("kernel", "main"): 2.0}
+        cases = tuple(
+            CaseCounts("unixbench", "pipe", name, 10, functions, {}, {4096: 20})
+            for name in ("stock", "mine")
+        )
+        for case in cases:
+            counted = Counted(case.variant, "", "tcg", (case,))
+            writer.save_file(file_name(case.variant), to_json(counted), FOLDER)
+        return writer.run

@@ -43,8 +43,7 @@ def verb(
     from kdyno.verbs.watching import Building
 
     check_writable(json)
-    if not no_sandbox:
-        sandbox.require()
+    sandbox.require(not no_sandbox)
     asked, _ = load(experiment, ref)
     asked = apply(Overrides(variants=tuple(variant or ())), asked)
     watch = Building()

@@ -164,8 +164,7 @@ def _remove_old_compile_caches(cache: Path) -> None:
 
 def _require_tools(sandboxed: bool) -> None:
     require("make", "to build kernels")
-    if sandboxed:
-        sandbox.require()
+    sandbox.require(sandboxed)
 
 
 def _saved_config(cache: Path, recipe: Recipe, parts: frozenset[str] | None = None) -> Path:

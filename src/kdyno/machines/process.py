@@ -21,6 +21,7 @@ from kdyno.machines.listening import Listening
 from kdyno.machines.pipes import READ_BYTES, Ended, Stream
 from kdyno.machines.qmp import NoAnswer, Pauser
 from kdyno.machines.session import Outcome
+from kdyno.sandbox import FILTER
 from kdyno.suites.record import Record
 
 
@@ -84,6 +85,14 @@ class ProcessSession:
             raise
 
     def _start(self, start: Start, cpus: frozenset[int]) -> None:
+        # What the guest is given has higher numbers than the sandbox's filter is opened with.
+        with ExitStack() as held:
+            while (low := os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) <= FILTER:
+                held.callback(os.close, low)
+            os.close(low)
+            self._begin(start, cpus)
+
+    def _begin(self, start: Start, cpus: frozenset[int]) -> None:
         console_in, console_out = os.pipe()
         results_in, results_out = os.pipe()
         report_in, report_out = os.pipe()

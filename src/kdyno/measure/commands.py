@@ -16,6 +16,7 @@ from kdyno.machines.kinds import KINDS
 from kdyno.machines.listening import ENVIRONMENT
 from kdyno.measure.plan import COPY_SUFFIX
 from kdyno.reading.mistakes import meant
+from kdyno.views import is_seen, named
 
 STOCK = "stock"
 DEFAULT_SOURCE = "debian:linux-source-7.3"
@@ -123,12 +124,13 @@ def in_guest(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     found = (folder / program).is_file() if "/" in program else which(program, path=_PATH)
     if not found:
         raise UsageError(f"{program} is not there: no such program in {_PATH}, or no such file")
-    if any(folder.is_relative_to(hidden) for hidden in _HIDDEN):
+    if not (is_seen(folder) or named([str(folder)])):
         for word in command:
             if not word.startswith(("/", "-")) and (folder / word).exists() and word != ".":
                 raise UsageError(
-                    f"{word} lies in {folder}, and a guest has folders of its own in place of "
-                    f"{', '.join(_HIDDEN)}: move it elsewhere"
+                    f"{word} lies in {folder}, which no guest is shown: each has its own "
+                    f"{', '.join(_HIDDEN)}, and no home as a whole and, for root, no folder "
+                    "closed to others is shown. Move it to another folder, and start there"
                 )
         return command
     return ("env", "-C", str(folder), *command)

@@ -71,8 +71,7 @@ class Options:
 
 def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
     """Run ``experiment`` from its sources to its verdict."""
-    if options.sandboxed:
-        sandbox.require()
+    sandbox.require(options.sandboxed)
     place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
     if not KINDS[experiment.machine.kind].builds:
@@ -144,8 +143,7 @@ def resume(
     path: Path, experiment: Experiment, suites: Catalogue, options: Options
 ) -> tuple[Run, Verdict]:
     """Go on with an interrupted run; ``experiment`` is its own, as stored."""
-    if options.sandboxed:
-        sandbox.require()
+    sandbox.require(options.sandboxed)
     manifest = open_run(path).manifest()
     if not KINDS[experiment.machine.kind].builds:
         bench = _unbuilt(experiment, suites, options)

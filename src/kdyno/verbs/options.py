@@ -32,8 +32,22 @@ Runs = Annotated[
     Path | None,
     typer.Option("--runs", metavar="DIR", help="Folder of the runs [$KDYNO_RUNS or XDG]."),
 ]
+
+
+def _waived(given: bool) -> bool:
+    """Heard before the verb begins: an experiment may want a tool to be read at all."""
+    if given:
+        from kdyno import sandbox
+
+        sandbox.require(False)
+    return given
+
+
 NoSandbox = Annotated[
-    bool, typer.Option("--no-sandbox", help="Run kernels and builds without bubblewrap.")
+    bool,
+    typer.Option(
+        "--no-sandbox", help="Run kernels and builds without bubblewrap.", callback=_waived
+    ),
 ]
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Fail when another kdyno measures on this machine.")

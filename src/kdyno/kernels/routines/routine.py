@@ -223,8 +223,8 @@ def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
 def flatten(path: Path) -> str:
     """The text of ``path`` with each include in quotes replaced by that file's text.
 
-    Those files have plain names and lie beside ``path``; routine.h and shape.h of the project's are there
-    for all. UsageError for any other, for a link, and for more than DEEPEST or MOST_BYTES of them.
+    Those files have plain names and lie beside ``path``; the project's HEADERS are there for all.
+    UsageError for any other, for a link, and for more than DEEPEST or MOST_BYTES of them.
     What a macro or the assembler includes is looked for in the sandbox alone.
     """
     left = MOST_BYTES

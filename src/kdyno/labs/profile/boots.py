@@ -103,8 +103,7 @@ def profile(
     Boots that an earlier call left are kept. Every file is written whole after each boot.
     """
     require(experiment, asked.method)
-    if options.sandboxed:
-        sandbox.require()
+    sandbox.require(options.sandboxed)
     images, recipes, profiled = _images(manifest, experiment, options, asked)
     tree = tree_of(experiment, recipes)
     alone = dataclasses.replace(
@@ -125,8 +124,7 @@ def profile(
 
 def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
     """A new run that has boots of neither kind yet; `kdyno run --resume` would measure it."""
-    if options.sandboxed:
-        sandbox.require()
+    sandbox.require(options.sandboxed)
     cases = cases_of(experiment, suites)
     if not options.wait:
         with measuring("the profile", wait=False):

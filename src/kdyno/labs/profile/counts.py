@@ -91,8 +91,7 @@ def count(
     is not what it was. The work is the run's.
     """
     require(experiment)
-    if options.sandboxed:
-        sandbox.require()
+    sandbox.require(options.sandboxed)
     alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
     recipes = check(alone, options.cache, options.listener.fetching, refresh=options.refresh)
     digests = earlier.images if earlier is not None else {}

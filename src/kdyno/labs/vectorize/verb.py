@@ -155,8 +155,8 @@ def _survey(
     from kdyno.verbs.watching import Building
 
     path = Path(what).expanduser()
-    if sandboxed and path.suffix != ".json":
-        sandbox.require()
+    if path.suffix != ".json":
+        sandbox.require(sandboxed)
     if path.is_dir() or path.suffix == ".json":
         if flags or variant or compiler:
             raise UsageError(

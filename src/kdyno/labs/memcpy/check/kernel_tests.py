@@ -43,8 +43,7 @@ def kernel_tests(
     ToolError as the builder and the machine raise them; a guest that dies is a problem in
     the report.
     """
-    if sandboxed:
-        sandbox.require()
+    sandbox.require(sandboxed)
     keys: dict[str, object] = {
         "source": source,
         "config": ["bench", "kunit", *config],

@@ -52,8 +52,7 @@ def verb(
     from kdyno.verbs.output import say
 
     check_writable(json)
-    if not no_sandbox:
-        sandbox.require()
+    sandbox.require(not no_sandbox)
     chosen: list[Routine] = [find_by_stem(name) for name in routine or ()]
     if not chosen:
         chosen = [it for function in FUNCTIONS for it in list_routines(function=function)]

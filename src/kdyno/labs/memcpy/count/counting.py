@@ -97,8 +97,7 @@ def build_counting(experiment: Experiment, suites: Catalogue, options: Options) 
 
     BuildError when it does not build.
     """
-    if options.sandboxed:
-        sandbox.require()
+    sandbox.require(options.sandboxed)
     recipes = check(experiment, options.cache, options.fetching, refresh=options.refresh)
     built = build_all(
         experiment,

@@ -108,8 +108,8 @@ def verb(
         raise UsageError(f"-o {output}: its name must end in {', '.join(OUTPUTS)}")
     for file, option in ((json, "--json"), (csv, "--csv"), (output, "-o")):
         check_writable(file, option)
-    if given is None and not no_sandbox:
-        sandbox.require()
+    if given is None:
+        sandbox.require(not no_sandbox)
     kept = _run(into, runs) if into is not None else None
     if given is not None:
         from kdyno.labs.memcpy.time.results import read_bench

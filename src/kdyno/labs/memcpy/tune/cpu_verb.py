@@ -31,8 +31,7 @@ def for_cpu(
     sandboxed: bool,
 ) -> int:
     """Find this CPU's row, write routine, benches and row, and show what was found."""
-    if sandboxed:
-        sandbox.require()
+    sandbox.require(sandboxed)
     here = this_cpu()
     path = output or routines_folder() / f"{routine_name(row_name(here))}.S"
     check_writable(str(path), "-o")

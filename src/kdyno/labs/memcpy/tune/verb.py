@@ -135,8 +135,7 @@ def verb(
 
         return for_cpu(output, tree, seed, minutes or 4.0, json, not no_wait, not no_sandbox)
     check_writable(str(output) if output is not None else None, "-o")
-    if not no_sandbox:
-        sandbox.require()
+    sandbox.require(not no_sandbox)
     known = _share(share, profile)
     material = _material(copies, level)
     shapes = plain_shapes(registers or None)
