@@ -126,7 +126,7 @@ class Nodes:
             found = []
             for ((*command,),) in work:
                 name = str(len(self._jobs))
-                job = Job(name, self._folder / name, self._folder / "log", "RUNNING")
+                job = Job(name, self._folder / f"{name}.json", "RUNNING")
                 runs = Path(command[command.index("--runs") + 1])
                 self._jobs[name] = (job, runs)
                 found.append(job)
@@ -183,15 +183,16 @@ def scale(folder: Path) -> list[Figure]:
         shard_of(folder / "made", number, asked, GROUPS)
     engine = Nodes(folder / "made", folder / "jobs")
     settings = Settings(nodes=NODES, groups=GROUPS)
-    record = Record(settings=settings, words=["x"], building=["x"], built=["stock", "slow-umask"])
+    record = Record(settings=settings, file="x", built=["stock", "slow-umask"])
     with create_run(folder / "runs", asked.text, _manifest(asked, {}, ())) as writer:
         union = Union(writer)
-        place = Place.of(writer.run.path)
+        place = Place(writer.run.path)
         controller = Controller(
             asked,
             union,
             place,
             record,
+            [record.file],
             engine,
             lambda _text: None,
             clock=lambda: engine.now_s,

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Runs in jobs whose records and shards somebody changed, gone on with by `kdyno run --resume`.
+"""Runs in jobs whose shards somebody changed, gone on with by `kdyno run --resume`.
 
-Changes are as those of fuzz_runs, of any file of the run, its shards, its jobs and the
-controller's record. ``said``: what jobs say of the kernels that they were to build. No job is ever
-begun: whatever is given out is over at once, without a result.
+Changes are as those of fuzz_runs, of any file of the run, its shards and its jobs; the controller's
+record is the person's own, as if the run were theirs as it is. ``said``: what jobs say of the
+kernels that they were to build. No job is ever begun: whatever is given out is over at once,
+without a result.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -24,7 +26,7 @@ from benchmarks.fuzz_oracles import check_screen
 from benchmarks.fuzz_place import Case, Place, packed, unpacked
 from benchmarks.fuzz_runs import change, change_in, check_outside, play_verb
 from benchmarks.mutations import mutated, mutated_json
-from kdyno.errors import ToolError
+from kdyno.errors import KdynoError, ToolError
 from kdyno.fleet.engine import Commands, Job
 from kdyno.fleet.record import Given, Record
 from kdyno.fleet.record import Place as Jobs
@@ -97,9 +99,17 @@ def play_fleet(case: Case, place: Place) -> None:
     shutil.copytree(top, home, copy_function=shutil.copyfile)
     for it in case["changes"]:
         change(home, *it, place)
-    if case["said"]:
-        _unbuilt(home)
     homes = {"KDYNO_RUNS": str(home), "KDYNO_CACHE": str(place.folder / "cache")}
+    homes["XDG_STATE_HOME"] = str(place.folder / "state")
+    built = [] if case["said"] else ["stock", "mine"]
+    job = Given(number=1, groups=_GROUPS, name="7_1", outcome="0/1.json")
+    record = Record(
+        settings=Settings(nodes=2, groups=_GROUPS),
+        file=str(place.folder / "fleet.toml"),
+        next=2,
+        built=built,
+        given=[job],
+    )
     engine = functools.partial(_Over, list(map(unpacked, case["said"])))
     with mock.patch.dict(os.environ, homes), ExitStack() as stack:
         for what, new in (
@@ -111,6 +121,8 @@ def play_fleet(case: Case, place: Place) -> None:
             ("kdyno.verbs.watching.executed", _not_here),
         ):
             stack.enter_context(mock.patch(what, new))
+        with contextlib.suppress(KdynoError):  # its experiment cannot be read
+            Jobs(home / NAME).write(record)
         check_screen(*_joined(said_by(["run", "--resume", NAME])))
         for words in (["list", "runs"], ["report", "RUN"]):
             play_verb(words, {"RUN": NAME}, place)
@@ -119,17 +131,6 @@ def play_fleet(case: Case, place: Place) -> None:
 
 def _joined(found: tuple[int, str, str]) -> tuple[int, str]:
     return found[0], found[1] + found[2]
-
-
-def _unbuilt(home: Path) -> None:
-    """Where the record can still be read it says that no kernel is known to be there."""
-    for file in home.glob(".fleet/*/fleet.json"):
-        if file.is_file() and not file.is_symlink():
-            try:
-                data = json.loads(file.read_text())
-                file.write_text(json.dumps({**data, "built": []}))
-            except (ValueError, TypeError):
-                continue
 
 
 def _not_here(*_given: object) -> None:
@@ -150,8 +151,8 @@ class _Over:
             command = list(map(str, commands[0]))
             if "build" in command and self._said:
                 Path(command[command.index("--json") + 1]).write_bytes(self._said.pop(0))
-            outcome = self._folder / f"{self._given}.json"
-            made.append(Job(str(self._given), outcome, self._folder / "log", "COMPLETED"))
+            outcome = self._folder / "0" / f"{self._given}.json"
+            made.append(Job(str(self._given), outcome, "COMPLETED"))
             self._given += 1
         return made
 
@@ -176,29 +177,17 @@ def _seed(place: Place) -> Path:
     asked, _suites = load(file)
     with mock.patch("os.fsync"), create_run(top, asked.text, _manifest(asked, {}, ())) as writer:
         made = writer.run.path
-        jobs, union = Jobs.of(top / NAME), Union(writer)
+        jobs, union = Jobs(top / NAME), Union(writer)
+        jobs.make()
         for number in range(2):
             shard_of(jobs.shard(number), number, asked, _GROUPS)
             (shard,) = jobs.shard(number).iterdir()
             shard.rename(jobs.shard(number) / NAME)
-        jobs.jobs.mkdir()
-        (jobs.jobs / "1.json").write_text('{"node": "n1", "status": 1, "why": "exit status 1"}')
-        (jobs.jobs / "1.log").write_text("submitit INFO\nthe disk is full\n")
+        own = jobs.jobs / "0"
+        own.mkdir(parents=True)
+        (own / "1.json").write_text('{"node": "n1", "status": 1, "why": "exit status 1"}')
+        (own / "1.log").write_text("the disk is full\n")
         union.take(union.shard(0, jobs.shard(0)))
         union.save(state="interrupted", stopped="interrupted: killed")
-        played = place.folder / "runs" / jobs.jobs.relative_to(top)
-        job = Given(
-            number=1,
-            groups=_GROUPS,
-            name="7_1",
-            outcome=str(played / "1.json"),
-            log=str(played / "1.log"),
-        )
-        words = [str(file)]
-        chosen = Settings(nodes=2, groups=_GROUPS)
-        built = ["stock", "mine"]
-        jobs.write(
-            Record(settings=chosen, words=words, building=words, next=2, built=built, given=[job])
-        )
     made.rename(top / NAME)
     return top

@@ -56,6 +56,7 @@ def kdyno(
     monkeypatch.setenv("KDYNO_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(sandbox, "_waived", False)  # each command is a process of its own elsewhere
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     before = signal.getsignal(signal.SIGTERM)
 
     def run(*words: object) -> Said:

@@ -60,6 +60,12 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a person began is kept in a folder of the test's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture(scope="session")
 def guest_build() -> Path:
     """The folder that `make -C guest` fills, named by the digest of its sources. It stays in

@@ -54,7 +54,7 @@ class FakeEngine:
         self.folder.mkdir(parents=True, exist_ok=True)
         for ((*command,),) in work:
             number = str(len(self.jobs))
-            job = Job(number, self.folder / f"{number}.json", self.folder / f"{number}.err")
+            job = Job(number, self.folder / f"{number}.json")
             job.state = "RUNNING"
             self.jobs.append(job)
             self.commands.append(command)
@@ -81,7 +81,7 @@ class FakeEngine:
 
     def end(self, job: Job, status: int, why: str) -> None:
         job.state = "COMPLETED"
-        job.log.write_text("submitit INFO\nthe disk is full\n")
+        job.log.write_text("the disk is full\n")
         said = {"node": f"n{int(job.name) % 2}", "status": status, "why": why}
         job.outcome.write_text(json.dumps(said))
 
@@ -128,15 +128,15 @@ class Fleet:
     ) -> Controller:
         asked = {"max_boots": 20, "precision": 1e-9, "min_boots": 8, **measure}
         experiment = bench(steady({}), ("stock", "mine"), **asked).experiment  # type: ignore[arg-type]
-        place = Place.of(writer.run.path)
-        own = record or Record(
-            settings=Settings(nodes=2, groups=8), words=["mine.toml"], building=["mine.toml"]
-        )
+        place = Place(writer.run.path)
+        self.engine.folder = place.jobs / "0"
+        own = record or Record(settings=Settings(nodes=2, groups=8), file="mine.toml")
         return Controller(
             experiment,
             Union(writer),
             place,
             own.model_copy(update={"built": ["stock", "mine"]}),
+            [own.file],
             self.engine,
             self.said.append,
             self.shown.append,

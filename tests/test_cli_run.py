@@ -236,8 +236,10 @@ def test_a_run_without_its_verdict_is_judged_again(
         return open_run(path), verdict(FASTER)
 
     monkeypatch.setattr(execution, "resume", resume)
-    assert kdyno("run", "--resume", "last").status == 0
+    assert kdyno("run", "--resume", "last", "--yes").status == 0
     assert resumed == [(path, "tiny")]
+    # Whoever has agreed once is not asked again.
+    assert kdyno("run", "--resume", "last").status == 0
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), Interrupted("terminated")])

@@ -13,14 +13,15 @@ import pytest
 from fake_fleet import FakeEngine, Fleet, option, shard
 from site_runs import at_once
 
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import ToolError
 from kdyno.fleet import controller
 from kdyno.fleet.engine import Job
 from kdyno.fleet.record import Given, Place, Record
 from kdyno.fleet.settings import Settings
 from kdyno.fleet.union import Shard
+from kdyno.paths import state_root
 from kdyno.store.boot import BootRecord
-from kdyno.store.run import Run, open_run, write_run
+from kdyno.store.run import Run, write_run
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_until_the_budget(fleet: Fleet) -> None:
     assert sorted(manifest.machines) == ["A CPU n0", "A CPU n1"]
     assert manifest.images == {"stock": "a", "mine": "b"} and len(manifest.blocks) == 20
     command = fleet.engine.commands[0]
-    assert command[1:5] == ["-m", "kdyno", "run", "mine.toml"]
+    assert command[1:6] == ["-P", "-m", "kdyno", "run", "mine.toml"]
     assert option(command, "--max-boots") == "8" and option(command, "--variant") == "mine"
     assert [option(it, "--seed") for it in fleet.engine.commands] == ["100", "101", "102", "103"]
     assert [option(it, "--max-boots") for it in fleet.engine.commands] == ["8", "8", "2", "2"]
@@ -138,11 +139,17 @@ def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.Mo
         assert own.run() == "max_boots = 20 reached"
     assert fleet.said == ["no job could be submitted: the controller is away; trying again"]
     monkeypatch.setattr(controller, "_PATIENCE_S", 10.0)
-    fleet.now_s, fleet.engine.folder = 0.0, fleet.engine.folder / "more"
+    fleet.now_s = 0.0
     fleet.engine.jobs.clear()
     fleet.engine.commands.clear()
     with fleet.new() as writer, pytest.raises(ToolError, match="the controller is away"):
         fleet.controller(writer, max_boots=100).run()
+
+
+def record_of(run: Run) -> Record:
+    found = Place(run.path).read()
+    assert found is not None
+    return found
 
 
 def killed(fleet: Fleet, at_s: float, how: type[BaseException]) -> Run:
@@ -169,9 +176,9 @@ def test_leaving_cancels_its_own_jobs_and_keeps_their_groups(fleet: Fleet) -> No
     run = killed(fleet, 2.0, KeyboardInterrupt)
     assert fleet.engine.cancelled == ["0", "1"]
     assert len(boots(run)) == 12
-    assert Place.of(run.path).read().given == []
+    assert record_of(run).given == []
     with write_run(run.path) as writer:
-        own = fleet.controller(writer, Place.of(run.path).read())
+        own = fleet.controller(writer, record_of(run))
         assert own.run() == "max_boots = 20 reached"
     assert [option(it, "--max-boots") for it in fleet.engine.commands[2:]] == ["7", "7"]
     assert len({it.job.shard for it in boots(run)}) == len(boots(run)) == 40
@@ -180,7 +187,7 @@ def test_leaving_cancels_its_own_jobs_and_keeps_their_groups(fleet: Fleet) -> No
 def test_jobs_of_a_controller_that_was_killed_are_found_again(fleet: Fleet) -> None:
     run = killed(fleet, 2.0, SystemExit)
     seen = len(boots(run))
-    assert [it.name for it in Place.of(run.path).read().given] == ["0", "1"]
+    assert [it.name for it in record_of(run).given] == ["0", "1"]
     # They go on meanwhile, and one of them comes to its end.
     for _ in range(2):
         fleet.engine.look(fleet.engine.jobs)
@@ -188,7 +195,7 @@ def test_jobs_of_a_controller_that_was_killed_are_found_again(fleet: Fleet) -> N
     look = fleet.engine.look
     ours = {it.name: it for it in fleet.engine.jobs}
     with write_run(run.path) as writer:
-        own = fleet.controller(writer, Place.of(run.path).read())
+        own = fleet.controller(writer, record_of(run))
 
         def looked(jobs: Sequence[Job]) -> None:
             for job in jobs:
@@ -204,7 +211,7 @@ def test_jobs_of_a_controller_that_was_killed_are_found_again(fleet: Fleet) -> N
 
 def test_nodes_that_measure_something_else(fleet: Fleet) -> None:
     with fleet.new() as writer:
-        place = Place.of(writer.run.path)
+        place = Place(writer.run.path)
         shard(place.shard(0), 0, 1)
         shard(place.shard(1), 1, 1, mine="c")
         with pytest.raises(
@@ -224,7 +231,7 @@ def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
         job = run.path / "boots" / name / "job.json"
         job.write_text(json.dumps({**json.loads(job.read_text()), "shard": said}))
     with write_run(run.path) as writer:
-        own = fleet.controller(writer, Place.of(run.path).read())
+        own = fleet.controller(writer, record_of(run))
         assert own.run() == "max_boots = 20 reached"
     assert {it.job.shard for it in boots(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
 
@@ -232,34 +239,39 @@ def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
 def test_what_jobs_leave_is_not_read_through_links(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text('{"node": "sesame", "status": 1, "why": "sesame"}')
-    for name in ("outcome", "log"):
+    for name in ("it.json", "it.log"):
         (tmp_path / name).symlink_to(secret)
-    job = Job("1", tmp_path / "outcome", tmp_path / "log", "COMPLETED")
+    job = Job("1", tmp_path / "it.json", "COMPLETED")
     assert job.failure() == "job 1: it ended without a result" and job.node == ""
-    for name in ("outcome", "log"):
+    for name in ("it.json", "it.log"):
         (tmp_path / name).unlink()
         os.mkfifo(tmp_path / name)
     assert job.failure() == "job 1: it ended without a result"
-    (tmp_path / "log").unlink()
-    (tmp_path / "log").write_bytes(b"x" * (100 << 20) + b"\nthe disk is full\n")
+    (tmp_path / "it.log").unlink()
+    (tmp_path / "it.log").write_bytes(b"x" * (100 << 20) + b"\nthe disk is full\n")
     assert job.failure().endswith("\n  the disk is full")
 
 
 def test_the_record_of_a_run(fleet: Fleet, tmp_path: Path) -> None:
     with fleet.new() as writer:
-        place = Place.of(writer.run.path)
-    assert place.path == fleet.runs / ".fleet" / writer.run.name and not place.there()
-    given = Given(number=3, groups=8, name="12_0", outcome="/o", log="/l")
-    record = Record(settings=Settings(), words=["a"], building=["b"], given=[given])
+        place = Place(writer.run.path)
+    assert place.path == fleet.runs / ".fleet" / writer.run.name and place.read() is None
+    given = Given(number=3, groups=8, name="12_0", outcome="0a/0b.json")
+    record = Record(settings=Settings(), file="a", given=[given])
+    place.make()
     place.write(record)
-    assert place.read() == record
-    for text, says in (("{}", "settings"), ("[" * 100_000, "cannot be read"), ("\0", "cannot be")):
-        (place.path / "fleet.json").write_text(text)
-        with pytest.raises(UsageError, match=says):
+    assert Place(writer.run.path).read() == record
+    # By whoever moves the run as well, and not once it would build something else.
+    moved = writer.run.path.rename(tmp_path / "moved")
+    assert Place(moved).read() == record
+    file = moved / "experiment.toml"
+    file.write_text(file.read_text() + "#")
+    assert Place(moved).read() is None
+    file.write_text(file.read_text()[:-1])
+    (note,) = state_root().glob("runs/*.json")
+    for text in ("{}", "[" * 100_000, "\0", note.read_text().replace("0a/", "/etc/")):
+        note.write_text(text)
+        with pytest.raises(ToolError, match="damaged"):
             place.read()
-    (place.path / "fleet.json").unlink()
-    (place.path / "fleet.json").symlink_to(tmp_path / "elsewhere")
-    place.write(record)
-    assert place.read() == record and not (tmp_path / "elsewhere").exists()
     place.remove()
-    assert not place.there() and open_run(writer.run.path).manifest().state == "running"
+    assert not place.path.exists() and list(state_root().glob("runs/*")) == []

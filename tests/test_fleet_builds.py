@@ -37,7 +37,7 @@ class Builder:
             number = len(self.asked)
             what = "plan" if "--dry-run" in command else option(command, "--variant")
             self.asked.append(what)
-            job = Job(str(number), self.folder / f"{number}.json", self.folder / "err")
+            job = Job(str(number), self.folder / f"{number}.json")
             made.append(job)
             job.state, job.lost = "NODE_FAIL", True
             if number in self.lost:

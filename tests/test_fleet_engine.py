@@ -40,7 +40,7 @@ def slurm(tmp_path: Path) -> Slurm:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
-    return Job("1", tmp_path / "outcome", tmp_path / "log")
+    return Job("1", tmp_path / "outcome.json")
 
 
 def test_slurm_is_not_asked_all_the_time(slurm: Slurm, job: Job) -> None:

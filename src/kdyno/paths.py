@@ -31,6 +31,11 @@ def cache_root() -> Path:
     return Path(own).absolute() if own else _xdg("XDG_CACHE_HOME", ".cache") / "kdyno"
 
 
+def state_root() -> Path:
+    """What kdyno keeps of a person's own doings: ``$XDG_STATE_HOME/kdyno``."""
+    return _xdg("XDG_STATE_HOME", ".local/state") / "kdyno"
+
+
 def runs_root() -> Path:
     """Runs: ``$KDYNO_RUNS``, else ``$XDG_DATA_HOME/kdyno/runs``."""
     own = os.environ.get("KDYNO_RUNS")

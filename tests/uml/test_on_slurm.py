@@ -116,8 +116,8 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
     # The controller dies. The jobs do not know, and who goes on finds them.
     begun.kill()
     begun.wait()
-    given = {it.name for it in Place.of(person.run().path).read().given}
-    assert given and not person.run().is_being_written()
+    record = Place(person.run().path).read()
+    assert record is not None and record.given and not person.run().is_being_written()
     begun = person.begins("--resume", person.run().name)
     here = len(person.boots())
     person.waits("boots after that", lambda: len(person.boots()) > here)
@@ -144,7 +144,7 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
         shards = [it.job.shard for it in found]
         assert len(shards) == len(set(shards)) and len({it.block for it in found}) >= GROUPS
         assert there <= set(shards) and nodes(found) == {"n1", "n2"}
-        assert len(manifest.machines) == 2 and not Place.of(run.path).path.exists()
+        assert len(manifest.machines) == 2 and not Place(run.path).path.exists()
         model = facts.machine()["cpu_model"]
         by_machine = [
             it.stratum

@@ -58,8 +58,10 @@ def _nodes(on: str, json: str | None) -> int:
     from kdyno.fleet.record import FOLDER
     from kdyno.fleet.settings import settings
     from kdyno.paths import cache_root, runs_root
+    from kdyno.store.folder import Folder
     from kdyno.verbs.fleet import settings_file
 
+    Folder.private(runs_root() / FOLDER).close()
     with whole.scratch("doctor", runs_root() / FOLDER) as folder:
         nodes = examine(settings(on, settings_file()), cache_root(), folder, say)
     bad = [it for it in nodes if it.problems]

@@ -27,10 +27,12 @@ from kdyno.verbs.options import (
     Variants,
     Working,
     Yes,
+    agree,
     consent,
     load,
     load_stored,
     where,
+    work_of,
 )
 from kdyno.verbs.output import kept_status, say, show, write_json_text
 
@@ -128,7 +130,7 @@ def verb(
         raise UsageError("--resume goes on with a run as it was begun; give nothing else")
     if on is not None:
         raise UsageError("--resume knows where the run was measured; leave out --on")
-    resumed, asked, suites, overrides = _stored(resume, options.runs)
+    resumed, asked, suites, overrides = _stored(resume, options, yes)
     return measured(
         asked,
         suites,
@@ -225,12 +227,17 @@ def _watchable(asked: Experiment) -> tuple[set[tuple[str, str]], tuple[str, ...]
     return cases, factors if len(factors) > 1 else ()
 
 
-def _stored(text: str, runs: Path) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
-    """An interrupted run: its folder, its experiment, the suites, what was overridden."""
+def _stored(
+    text: str, options: Options, yes: bool
+) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
+    """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
+    one that somebody else began."""
+    from kdyno.experiment.overrides import apply
+    from kdyno.store.begun import Note
     from kdyno.store.resolve import resolve
     from kdyno.store.run import open_run
 
-    path = resolve(text, runs)
+    path = resolve(text, options.runs)
     run = open_run(path)
     manifest = run.manifest()
     if manifest.joined:
@@ -240,7 +247,18 @@ def _stored(text: str, runs: Path) -> tuple[Path, Experiment, Mapping[str, Suite
             f"{path.name} is finished ({manifest.stopped}); "
             f"`kdyno report {path.name}{where(path.parent)}` shows it"
         )
-    return path, *load_stored(run, manifest)
+    experiment, suites, overrides = load_stored(run, manifest)
+    note = Note(run)
+    if note.read() is None:
+        if not yes:
+            say(work_of(apply(overrides, experiment), options.sandboxed))
+            agree(
+                f"{path.name} was not begun by you on this machine: to go on with it builds and "
+                "runs what stands above",
+                "Look at it first",
+            )
+        note.write()
+    return path, experiment, suites, overrides
 
 
 def _has_verdict(run: Run) -> bool:

@@ -7,7 +7,6 @@ import fcntl
 import json
 import secrets
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 from kdyno import whole
 from kdyno.doctor.node import LOCK, TOKEN, Node, kdyno_here
 from kdyno.errors import ToolError
-from kdyno.fleet.engine import Engine, Job
+from kdyno.fleet.engine import PYTHON, Engine, Job
 from kdyno.fleet.settings import Settings
 from kdyno.reading.checked import check
 
@@ -77,7 +76,7 @@ def examine(
                 if any(word in state.lower() for word in _DOWN):
                     found[node] = Finding(node, None, (f"Slurm says it is {state}",))
                     continue
-                command = [sys.executable, "-m", "kdyno.doctor.node", mark, _file(folder, node)]
+                command = [*PYTHON, "kdyno.doctor.node", mark, _file(folder, node)]
                 chosen = {"nodelist": node} if settings.engine == "slurm" else {}
                 try:
                     (jobs[node],) = engine.submit([[list(map(str, command))]], chosen)

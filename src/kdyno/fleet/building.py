@@ -7,7 +7,6 @@ same image get one job.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kdyno.errors import ToolError
-from kdyno.fleet.engine import LATE_S, Commands, Job
+from kdyno.fleet.engine import LATE_S, PYTHON, Commands, Job
 from kdyno.store.folder import Folder
 from kdyno.store.reading import Name, Seconds, Text, parse
 from kdyno.store.reading import Record as Answer
@@ -133,7 +132,7 @@ class Building:
         return found
 
     def _command(self, name: str, options: list[str]) -> list[str]:
-        command = [sys.executable, "-m", "kdyno", "build", *self.words, *options]
+        command = [*PYTHON, "kdyno", "build", *self.words, *options]
         return [*command, "--json", str(self._file(name))]
 
     def _file(self, name: str) -> Path:

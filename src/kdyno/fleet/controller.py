@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment.model import Experiment
-from kdyno.fleet.engine import LATE_S, Commands, Job
+from kdyno.fleet.engine import LATE_S, PYTHON, Commands, Job
 from kdyno.fleet.record import Given, Place, Record
 from kdyno.fleet.union import Shard, Union
 from kdyno.judge import factoring
@@ -92,6 +90,8 @@ class Controller:
     union: Union
     place: Place
     record: Record
+    words: Sequence[str]
+    """The experiment's file and the options, as `kdyno run` takes them."""
     engine: AnEngine
     told: Callable[[str], None]
     show: Callable[[Status], None] = lambda _status: None
@@ -151,7 +151,7 @@ class Controller:
             shard = self.union.shard(number, self.place.shard(number))
             self.union.take(shard)
             if (it := given.get(number)) is not None:
-                job = Job(it.name, Path(it.outcome), Path(it.log))
+                job = Job(it.name, self.place.jobs / it.outcome)
                 taken = self.union.taken(number)
                 self._alive.append(Out(job, shard, it.groups, self._slot(), now_s, taken))
         self._since = len(self.union.blocks)
@@ -249,12 +249,12 @@ class Controller:
         seed = self.union.manifest.seed + number
         minutes = 0.9 * self.record.settings.minutes
         names = [it for it in self.record.built if it != self.experiment.baseline]
-        words = [*self.record.words, *(word for it in names for word in ("--variant", it))]
+        words = [*self.words, *(word for it in names for word in ("--variant", it))]
         words += ["--max-boots", str(groups), "--precision", "1e-9", "--seed", str(seed)]
         words += ["--max-minutes", f"{minutes:g}", "--yes", "--json", os.devnull]
         words += ["--beside"] if self.record.settings.beside else []
         runs = str(self.place.shard(number))
-        return [sys.executable, "-m", "kdyno", "run", *words, "--runs", runs]
+        return [*PYTHON, "kdyno", "run", *words, "--runs", runs]
 
     def _slot(self, more: int = 0) -> int:
         """The lowest that no job has."""
@@ -268,8 +268,7 @@ class Controller:
                 number=it.shard.number,
                 groups=it.groups,
                 name=it.job.name,
-                outcome=str(it.job.outcome),
-                log=str(it.job.log),
+                outcome="/".join(it.job.outcome.parts[-2:]),
             )
             for it in alive
         ]

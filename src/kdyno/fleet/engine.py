@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Jobs by submitit: on Slurm's nodes, or as processes of this machine.
+"""Jobs on Slurm's nodes, or as processes of this machine.
 
-A job is one or more commands. What became of it lies in a file that it writes itself, whole or
-absent; submitit's own results are pickles, and need the object that submitted them to be read.
+A job is one or more commands, as JSON on its own command line: nothing that it does is read from a
+folder that others may see. What became of it lies in a file that it writes itself, whole or absent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,8 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kdyno import whole
-from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.errors import KdynoError, ToolError
 from kdyno.fleet.settings import Settings
 from kdyno.store.folder import Folder
 
@@ -48,21 +49,26 @@ _OVER = {
 _WELL = ("COMPLETED", "GONE")
 """Those after which there should be an outcome."""
 Commands = Sequence[Sequence[str]]
+PYTHON = (sys.executable, "-P", "-m")
+"""-P: no module is taken from the folder that a person happens to be in."""
 
 
 @dataclass
 class Job:
-    """Commands somewhere. ``name``: the engine's; the files are where its node writes."""
+    """Commands somewhere. ``name``: the engine's; ``outcome``: the file that its node writes."""
 
     name: str
     outcome: Path
-    log: Path
     state: str = ""
     """The engine's word."""
     over_s: float | None = None
     """When the engine was first heard to say that it is over."""
     lost: bool = False
     """That was long ago, and there is no outcome."""
+
+    @property
+    def log(self) -> Path:
+        return self.outcome.with_suffix(".log")
 
     @property
     def over(self) -> bool:
@@ -92,7 +98,8 @@ class Job:
         state = f" ({self.state.lower()})" if self.state in _OVER - {*_WELL} else ""
         why = str(said.get("why") or f"it ended without a result{state}")
         where = f" on {self.node}" if self.node else ""
-        return f"job {self.name}{where}: " + "\n  ".join([why, *_own(_last(self.log))[-_LINES:]])
+        own = [line for line in _last(self.log).splitlines() if line.strip()]
+        return f"job {self.name}{where}: " + "\n  ".join([why, *own[-_LINES:]])
 
     def _said(self) -> dict[str, Any]:
         try:
@@ -118,24 +125,89 @@ class Engine:
         self._clock, self._asked_s = clock, -math.inf
         # Of its own: numbers of jobs begin anew when a cluster is set up again.
         self._folder = folder / secrets.token_hex(4)
-        self._executor: Any = None
+        self._own: dict[str, subprocess.Popen[bytes]] = {}
+        """Processes by number, where jobs are processes of this one."""
 
     def submit(
         self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
     ) -> list[Job]:
         """One job each: an array where Slurm has arrays. ``cpus``: of each, where it is not to
         have all. ToolError with the engine's words."""
-        executor = self._prepared(sbatch or {})
+        Folder.private(self._folder).close()
         files = [self._folder / f"{secrets.token_hex(6)}.json" for _ in work]
-        own = list(cpus) or [None] * len(work)
-        given = [[list(map(str, it)) for it in commands] for commands in work]
-        try:
-            made = executor.map_array(run, given, list(map(str, files)), own)
-        except Exception as problem:  # submitit wraps sbatch's words in errors of its own
-            raise ToolError(f"no job could be submitted: {str(problem)[-_WORDS:]}") from problem
-        return [
-            Job(str(it.job_id), file, it.paths.stderr) for it, file in zip(made, files, strict=True)
+        own = list(cpus) or [()] * len(work)
+        limit_s = 60 * self.settings.minutes
+        given = [
+            json.dumps(
+                {
+                    "commands": [list(map(str, it)) for it in commands],
+                    "folder": str(Path.cwd()),
+                    "outcome": file.name,
+                    "cpus": list(mine),
+                    "limit_s": limit_s if self.settings.engine == "local" else 0,
+                }
+            )
+            for commands, file, mine in zip(work, files, own, strict=True)
         ]
+        try:
+            begin = self._processes if self.settings.engine == "local" else self._batch
+            names = begin(given, [file.with_suffix(".log").name for file in files], sbatch or {})
+        except (OSError, subprocess.SubprocessError) as problem:
+            raise ToolError(f"no job could be submitted: {problem}") from problem
+        return [Job(name, file) for name, file in zip(names, files, strict=True)]
+
+    def _processes(self, given: list[str], logs: list[str], _sbatch: dict[str, Any]) -> list[str]:
+        names = []
+        for text, log in zip(given, logs, strict=True):
+            with (self._folder / log).open("xb") as said:
+                process = subprocess.Popen(
+                    (*PYTHON, "kdyno.fleet.engine", text),
+                    cwd=self._folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    start_new_session=True,
+                )
+            names.append(str(process.pid))
+            self._own[names[-1]] = process
+        return names
+
+    def _batch(self, given: list[str], logs: list[str], sbatch: dict[str, Any]) -> list[str]:
+        it = self.settings
+        options: dict[str, Any] = {"parsable": True, "job-name": self.label, "time": it.minutes}
+        # Slurm follows links where it writes; the script looks first whose the folder is.
+        options |= {"output": "/dev/null", "nodes": 1, "exclusive": not it.beside}
+        options |= {"partition": it.partition, "constraint": it.constraint}
+        # A job that lost its node is not begun again by Slurm: what is missing is given out.
+        options["no-requeue"] = True
+        if many := len(given) > 1:
+            options["array"] = f"0-{len(given) - 1}%{it.nodes}"
+        options |= {**it.sbatch, **sbatch}
+        words = [
+            f"--{name}" if value is True else f"--{name}={value}"
+            for name, value in options.items()
+            if value is not None and value is not False
+        ]
+        lines = [
+            f"exec {shlex.join((*PYTHON, 'kdyno.fleet.engine', text))} >{log} 2>&1"
+            for text, log in zip(given, logs, strict=True)
+        ]
+        cases = "\n".join(f"{at}) {line};;" for at, line in enumerate(lines))
+        own = f"case $SLURM_ARRAY_TASK_ID in\n{cases}\nesac" if many else lines[0]
+        script = f"#!/bin/sh\ncd {shlex.quote(str(self._folder))} && test -O . || exit 1\n{own}\n"
+        done = subprocess.run(
+            ["sbatch", *words],
+            input=os.fsencode(script),
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+        found = re.match(rb"[0-9]+", done.stdout)
+        if done.returncode != 0 or found is None:
+            why = done.stderr.decode("utf-8", "replace").strip()
+            raise ToolError(f"no job could be submitted: {why[-_WORDS:]}")
+        name = found[0].decode()
+        return [f"{name}_{at}" for at in range(len(given))] if many else [name]
 
     def look(self, jobs: Iterable[Job]) -> None:
         """What the engine says of them now, in one question; Slurm is not asked all the time."""
@@ -150,7 +222,7 @@ class Engine:
         states = self._states() if self.settings.engine == "slurm" else None
         for job in open_:
             if self.settings.engine == "local":
-                job.state = "RUNNING" if _alive(job.name) else "COMPLETED"
+                job.state = "RUNNING" if self._alive(job) else "COMPLETED"
             elif states is None:
                 continue  # who cannot be asked has not said that it is over
             else:
@@ -169,17 +241,28 @@ class Engine:
 
     def cancel(self, jobs: Iterable[Job]) -> None:
         """These and no others; those that are over stay as they are."""
-        names = [job.name for job in jobs if not job.done]
+        open_ = [job for job in jobs if not job.done]
         if self.settings.engine == "local":
-            for name in names:
-                if _alive(name):
+            for job in open_:
+                if self._alive(job):
                     with suppress(OSError):
-                        os.kill(int(name), signal.SIGTERM)
+                        os.kill(int(job.name), signal.SIGTERM)
             return
+        names = [job.name for job in open_]
         for at in range(0, len(names), _AT_ONCE):
             with suppress(OSError, subprocess.TimeoutExpired):
                 command = ["scancel", *names[at : at + _AT_ONCE]]
                 subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)
+
+    def _alive(self, job: Job) -> bool:
+        """Whether its process is there. The number alone does not say it: another may have it."""
+        if (own := self._own.get(job.name)) is not None:
+            return own.poll() is None
+        try:
+            said = Path(f"/proc/{int(job.name)}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return False
+        return job.outcome.name.encode() in said
 
     def _states(self) -> dict[str, str] | None:
         # Not submitit's own question: it asks sacct, and many clusters keep no accounts.
@@ -194,53 +277,36 @@ class Engine:
             return None
         return dict(line.split(None, 1) for line in done.stdout.splitlines() if " " in line.strip())
 
-    def _prepared(self, sbatch: dict[str, Any]) -> Any:
-        if self._executor is None:
-            try:
-                import submitit
-            except ImportError as problem:
-                raise UsageError(
-                    "--on needs the Python package submitit: pip install kdyno[fleet]"
-                ) from problem
-            try:
-                self._executor = submitit.AutoExecutor(self._folder, cluster=self.settings.engine)
-            except RuntimeError as problem:
-                raise ToolError(f"--on {self.settings.engine}: {problem}") from problem
-        it = self.settings
-        given: dict[str, Any] = {"timeout_min": it.minutes, "name": self.label}
-        if it.engine == "slurm":
-            # A job that lost its node is not begun again by Slurm: what is missing is given out.
-            slurm: dict[str, Any] = {"exclusive": not it.beside or None, "use_srun": False}
-            slurm |= {"partition": it.partition, "constraint": it.constraint}
-            slurm |= {"array_parallelism": it.nodes}
-            given |= {f"slurm_{name}": own for name, own in slurm.items() if own is not None}
-            more = {"no-requeue": True, **it.sbatch, **sbatch}
-            more = {name: own for name, own in more.items() if own is not False}
-            given["slurm_additional_parameters"] = more
-        self._executor.update_parameters(**given)
-        return self._executor
 
+def run(given: str) -> None:
+    """On the node, in the jobs' folder: one command after the other, until one fails."""
 
-def run(commands: Commands, outcome: str, cpus: Sequence[int] | None) -> None:
-    """On the node: one command after the other, until one fails."""
-    # submitit ignores it. Of a job that is cancelled, or at the end of its minutes.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"cancelled by signal {signal.SIGTERM}"))
-    if cpus:
-        os.sched_setaffinity(0, cpus)
+    # Of a job that is cancelled, or at the end of its minutes.
+    def end(number: int, _frame: object) -> None:
+        sys.exit(f"ended by {signal.Signals(number).name}")
+
+    job = json.loads(given)
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGALRM, end)
+    signal.alarm(job["limit_s"])
+    if job["cpus"]:
+        os.sched_setaffinity(0, job["cpus"])
     status, why = 0, ""
-    for command in commands:
-        status = _ran(command)
-        if status != 0:
-            why = f"{' '.join(command)}: exit status {status}"
-            break
-    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
-    said = {"node": node, "status": status, "why": why}
-    whole.write(Path(outcome), json.dumps(said).encode())
+    with Folder.open(Path()) as own:
+        for command in job["commands"]:
+            status = _ran(command, job["folder"])
+            if status != 0:
+                why = f"{' '.join(command)}: exit status {status}"
+                break
+        node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+        said = {"node": node, "status": status, "why": why}
+        own.write(job["outcome"], json.dumps(said).encode())
 
 
-def _ran(command: Sequence[str]) -> int:
+def _ran(command: Sequence[str], folder: str) -> int:
     try:
-        process = subprocess.Popen(command)
+        # As Slurm does it: a node need not see the folder that the person was in.
+        process = subprocess.Popen(command, cwd=folder if Path(folder).is_dir() else None)
     except OSError as problem:
         os.write(2, f"{command[0]}: {problem.strerror}\n".encode())  # into the job's own log
         return 127
@@ -254,22 +320,6 @@ def _ran(command: Sequence[str]) -> int:
         raise
 
 
-def _alive(name: str) -> bool:
-    """Whether this process is one of submitit's, which the number alone does not say."""
-    try:
-        with suppress(ChildProcessError):
-            os.waitpid(int(name), os.WNOHANG)
-        return b"submitit" in Path(f"/proc/{int(name)}/cmdline").read_bytes()
-    except (OSError, ValueError):
-        return False
-
-
-def _own(text: str) -> list[str]:
-    """Without what submitit says around it."""
-    said = text.partition("submitit ERROR")[0].splitlines()
-    return [line for line in said if line.strip() and not line.startswith("submitit ")]
-
-
 def _last(path: Path) -> str:
     """The end of a log; "" where there is none that can be read."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -277,3 +327,7 @@ def _last(path: Path) -> str:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _WORDS))
         return file.read(_WORDS).decode("utf-8", "replace")
     return ""
+
+
+if __name__ == "__main__":
+    run(sys.argv[1])

@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: MIT
 """What a controller has given out, on disk: whoever goes on with the run finds its jobs.
 
-It lies beside the run's folder and not in it. A run that came from elsewhere has none, and can
-neither name jobs to be cancelled nor commands.
+It lies in the person's own state folder: what somebody writes beside a run can neither name jobs
+to be cancelled nor files to be shown nor commands. What jobs leave lies beside the run's folder.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError
 from kdyno.fleet.settings import Settings
-from kdyno.reading.checked import FromTool, check
+from kdyno.reading.checked import FromTool
+from kdyno.store.begun import BEGUN, Note
 from kdyno.store.folder import Folder
+from kdyno.store.reading import parse
+from kdyno.store.run import open_run
 
 FOLDER = ".fleet"
 """Of a folder of runs."""
-_FILE = "fleet.json"
-_LIMIT_BYTES = 64 << 20
 
 
 class Given(FromTool):
@@ -30,17 +32,17 @@ class Given(FromTool):
 
     number: int
     groups: int
-    name: str
-    outcome: str
-    log: str
+    name: Annotated[str, Field(pattern=r"^[0-9]+(_[0-9]+)?$")]
+    outcome: Annotated[str, Field(pattern=r"^\w+/\w+\.json$")]
+    """In the folder of jobs."""
 
 
 class Record(FromTool):
     settings: Settings
-    words: list[str]
-    """The experiment's file and the options, as `kdyno run` takes them."""
-    building: list[str]
-    """The same as `kdyno build` takes them."""
+    file: str
+    """The experiment's."""
+    ref: str = ""
+    """The commit, of an experiment with [matrix]."""
     next: int = 0
     """Number of the next shard."""
     spent_s: float = 0.0
@@ -53,13 +55,13 @@ class Record(FromTool):
 
 @dataclass(frozen=True)
 class Place:
-    """The folder of a run's shards and jobs."""
+    """The folder of a run's shards and jobs, which nobody else can look into."""
 
-    path: Path
+    run: Path
 
-    @classmethod
-    def of(cls, run: Path) -> Place:
-        return cls(run.parent / FOLDER / run.name)
+    @property
+    def path(self) -> Path:
+        return self.run.parent / FOLDER / self.run.name
 
     @property
     def jobs(self) -> Path:
@@ -74,23 +76,25 @@ class Place:
         found = (self.path / "shards").glob("[0-9]*")
         return sorted(int(it.name) for it in found if it.name.isascii() and it.name.isdigit())
 
-    def there(self) -> bool:
-        return (self.path / _FILE).is_file()
+    def make(self) -> None:
+        """ToolError where it is there and not this user's alone."""
+        for it in (self.path.parent, self.path):
+            Folder.private(it).close()
 
-    def read(self) -> Record:
-        file = self.path / _FILE
-        with Folder.open(self.path) as folder:
-            text = folder.read(_FILE, _LIMIT_BYTES)
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as problem:
-            raise UsageError(f"{file}: cannot be read: {problem}") from problem
-        return check(Record, data, str(file))
+    @cached_property
+    def _note(self) -> Note:
+        return Note(open_run(self.run))
+
+    def read(self) -> Record | None:
+        """None: this person has begun no run in jobs here."""
+        text = self._note.read()
+        return None if text is None or text == BEGUN else parse(Record, text, self.path)
 
     def write(self, record: Record) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
-        with Folder.open(self.path) as folder:
-            folder.write(_FILE, record.model_dump_json(indent=1).encode())
+        self._note.write(record.model_dump_json(indent=1).encode())
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        """What jobs have left, and the record."""
+        self._note.remove()
+        with suppress(ToolError), Folder.private(self.path.parent) as folder:
+            folder.remove(self.path.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from kdyno.measure.counted_work import with_fixed_work
 from kdyno.measure.interleaving import choose, whole_cases
 from kdyno.measure.loop import Loop, Past, Status
 from kdyno.report.wording import worded
+from kdyno.store.begun import Note
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import MachineInfo, Manifest
 from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
@@ -123,6 +124,8 @@ def _start(
         _machine(f"the run of {experiment.name}", options),
         create_run(options.runs, experiment.text, manifest) as writer,
     ):
+        with suppress(ToolError):  # else --resume asks
+            Note(writer.run).write()
         options.listener.started(writer.run.path)
         _save_images(writer, recipes, bench)
         return _measure(bench, manifest, writer, Past(), options)
@@ -257,6 +260,7 @@ def _measure(
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)
     _end(writer, loop.manifest, "failed" if stopped.endswith("failed") else "finished", stopped)
+    Note(writer.run).remove()
     return writer.run, verdict
 
 

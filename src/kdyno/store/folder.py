@@ -37,6 +37,23 @@ class Folder:
         with _told(path):
             return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
+    @classmethod
+    def private(cls, path: Path) -> Folder:
+        """One that nobody else writes, made where there is none; ToolError for any other."""
+        with _told(path), suppress(FileExistsError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700)
+        folder = cls.open(path)
+        seen = os.fstat(folder._descriptor)
+        if seen.st_uid != os.geteuid() or seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            folder.close()
+            raise ToolError(
+                f"{path}: belongs to user {seen.st_uid} with mode {stat.S_IMODE(seen.st_mode):o}: "
+                f"what lies there is not only yours (user {os.geteuid()}) to write. If it is your "
+                "own: chmod go-w; else take another folder"
+            )
+        return folder
+
     def __enter__(self) -> Folder:
         return self
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,24 +37,19 @@ def begin(file: Path, asked: Experiment, on: str, options: Options) -> tuple[Run
     chosen = settings(on, settings_file())
     if not KINDS[asked.machine.kind].builds:
         raise UsageError("--on is for kernels that are compared; the machine's own kernel is not")
-    building = _building(file.absolute(), options)
-    record = Record(
-        settings=chosen, words=[*building, *_words(options)], building=_variants(building, options)
-    )
+    record = Record(settings=chosen, file=str(file.absolute()), ref=options.ref)
     manifest = manifest_of(
         asked, options.overrides, sandboxed=options.sandboxed, images={}, failed={}, cases=()
     )
     with create_run(options.runs, asked.text, manifest) as writer:
-        place = Place.of(writer.run.path)
-        place.write(record)
-        return _through(writer, place, record, asked, options)
+        return _through(writer, Place(writer.run.path), record, asked, options)
 
 
 def is_in_jobs(run: Path) -> bool:
     """Jobs have measured this run, and it is not finished."""
     from kdyno.fleet.record import Place
 
-    return Place.of(run).there()
+    return Place(run).read() is not None
 
 
 def go_on(path: Path, options: Options) -> tuple[Run, Verdict]:
@@ -66,11 +61,14 @@ def go_on(path: Path, options: Options) -> tuple[Run, Verdict]:
     with write_run(path) as writer:
         manifest = writer.run.manifest()
         experiment, _suites, overrides = load_stored(writer.run, manifest)
-        options = replace(options, overrides=overrides)
-        place = Place.of(path)
+        place = Place(path)
+        record = place.read()
+        if record is None:
+            raise UsageError(f"{path}: nothing is kept of its jobs any more")
+        options = replace(options, overrides=overrides, ref=record.ref)
         writer.save_manifest(manifest.model_copy(update={"state": "running", "stopped": ""}))
         asked = apply(overrides, experiment)
-        return _through(writer, place, place.read(), asked, options)
+        return _through(writer, place, record, asked, options)
 
 
 def _through(
@@ -85,12 +83,14 @@ def _through(
     with watching(asked) as listener:
         listener.started(run.path)
         try:
-            stopped = _measured(union, place, record, asked, listener)
+            place.make()
+            place.write(record)
+            stopped = _measured(union, place, record, asked, options, listener)
         except BaseException as problem:
             if not union.blocks:  # as of every run that never began
                 writer.close()  # NFS keeps the folder of a file that is open
-                shutil.rmtree(run.path, ignore_errors=True)
                 place.remove()
+                shutil.rmtree(run.path, ignore_errors=True)
             else:
                 union.save(state="interrupted", stopped=_why(problem))
                 if isinstance(problem, KeyboardInterrupt | Interrupted):
@@ -102,18 +102,25 @@ def _through(
 
 
 def _measured(
-    union: Union, place: Place, record: Record, asked: Experiment, listener: Listener
+    union: Union,
+    place: Place,
+    record: Record,
+    asked: Experiment,
+    options: Options,
+    listener: Listener,
 ) -> str:
     from kdyno.fleet.building import Building
     from kdyno.fleet.controller import Controller
     from kdyno.fleet.engine import Engine
 
-    label = f"kdyno-{union.run.name[-4:]}"
+    # Not of the run's name, which may be anything: Slurm takes names with commas for several.
+    label = f"kdyno-{sha256(os.fsencode(union.run.name)).hexdigest()[:6]}"
     engine = Engine(record.settings, place.jobs, label)
+    words = _building(record.file, options)
     if not record.built:
-        built = Building(
-            engine, record.building, asked.baseline, place.path / "built", listener.told
-        ).run()
+        folder = place.path / "built"
+        chosen = [word for it in options.overrides.variants for word in ("--variant", it)]
+        built = Building(engine, [*words, *chosen], asked.baseline, folder, listener.told).run()
         if len(built.names) < 2 and not asked.measure.calibrate:
             why = "; ".join(f"{name}: {why}" for name, why in built.failed.items())
             raise UsageError(f"nothing to compare: no variant but the baseline is left ({why})")
@@ -125,6 +132,7 @@ def _measured(
         union,
         place,
         record,
+        [*words, *_words(options)],
         engine,
         listener.told,
         listener.measuring,
@@ -176,17 +184,12 @@ def _why(problem: BaseException) -> str:
     return f"interrupted: {str(problem) or type(problem).__name__}"
 
 
-def _building(file: Path, options: Options) -> list[str]:
-    words = [str(file)]
+def _building(file: str, options: Options) -> list[str]:
+    words = [file]
     words += ["--ref", options.ref] if options.ref else []
     words += ["-j", str(options.jobs)] if options.jobs else []
     words += [] if options.sandboxed else ["--no-sandbox"]
     return words
-
-
-def _variants(words: Sequence[str], options: Options) -> list[str]:
-    chosen = options.overrides.variants
-    return [*words, *(word for it in chosen for word in ("--variant", it))]
 
 
 def _words(options: Options) -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -154,7 +155,11 @@ ExactBoots = Annotated[
     ),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", help="Go ahead with an experiment of very many kernels.")
+    bool,
+    typer.Option(
+        "--yes",
+        help="Go ahead with an experiment of very many kernels, or with a run of somebody else's.",
+    ),
 ]
 Scoring = Annotated[
     str | None,
@@ -226,8 +231,6 @@ def runs_folder(given: Path | None) -> Path:
 
 def where(runs: Path) -> str:
     """What a command line needs to find a run of this folder again: "" or " --runs DIR"."""
-    import shlex
-
     from kdyno.paths import runs_root
 
     return "" if runs == runs_root() else f" --runs {shlex.quote(str(runs))}"
@@ -283,6 +286,32 @@ def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, 
     origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
     experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
     return experiment, suites, Overrides.from_json(manifest.overrides)
+
+
+def work_of(experiment: Experiment, sandboxed: bool) -> str:
+    """What measuring it builds and runs of others', a line each."""
+    lines = {
+        f"{key:9} {value}": None
+        for it in experiment.variants
+        for key, value in (
+            ("source", it.source),
+            *(("patch", file) for file in it.patches),
+            (
+                "compiler",
+                " ".join((it.compiler, it.cflags, *map(" ".join, it.file_cflags))).strip(),
+            ),
+            *(("routine", name) for name in it.all_routines.values()),
+            ("scheduler", it.scheduler),
+            *(("config", f"{own.origin}, {len(own.lines)} lines") for own in it.config),
+        )
+        if value
+    }
+    for use in experiment.suites:
+        lines[f"suite     {use.name}: {', '.join(use.cases)}"] = None
+        if use.command:
+            lines[f"command   {shlex.join(use.command)}"] = None
+    where = "in the sandbox" if sandboxed else "OUTSIDE OF ANY SANDBOX, as you"
+    return "\n".join([f"{experiment.name}, {where}:", *(f"  {line}" for line in lines)])
 
 
 def consent(experiment: Experiment, yes: bool) -> None:
