@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import struct
+from pathlib import Path
 
 import pytest
 
@@ -13,44 +13,52 @@ from kdyno.errors import ToolError
 from kdyno.machines import cpus
 
 
-class Held:
-    """A socket whose other end is a process that this machine calls so."""
-
-    process = 0
-
-    def __init__(self, *_kind: int) -> None:
-        pass
-
-    def __enter__(self) -> Held:
-        return self
-
-    def __exit__(self, *_problem: object) -> None:
-        pass
-
-    def settimeout(self, seconds: float) -> None:
-        pass
-
-    def connect(self, address: str) -> None:
-        pass
-
-    def getsockopt(self, *_what: int) -> bytes:
-        return struct.pack("3i", self.process, 0, 0)
+@pytest.fixture(autouse=True)
+def _own_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(cpus, "_LOCK", f"\0kdyno-test-{secrets.token_hex(8)}")
+    monkeypatch.setenv("KDYNO_CACHE", str(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("process", "text"),
-    [(41, "another kdyno (process 41)"), (0, "another kdyno (in a container)")],
+    ("peer", "text"),
+    [
+        ((41, os.geteuid()), "another kdyno (process 41)"),
+        ((0, os.geteuid()), "another kdyno (in a container)"),
+        ((41, 4711), "another kdyno (process 41, user 4711)"),
+        (None, "a program that does not say whose it is"),
+    ],
 )
 def test_the_holder_is_named_where_it_is_seen(
-    monkeypatch: pytest.MonkeyPatch, process: int, text: str
+    monkeypatch: pytest.MonkeyPatch, peer: tuple[int, int] | None, text: str
 ) -> None:
-    monkeypatch.setattr(Held, "process", process)
-    monkeypatch.setattr(cpus.socket, "socket", Held)
-    assert cpus._holder(cpus._LOCK) == text
+    with cpus.measuring("this test", wait=False):
+        monkeypatch.setattr(cpus, "_peer", lambda _name: peer)
+        assert cpus._holder(cpus._LOCK) == text
 
 
-def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpus, "_LOCK", f"\0kdyno-test-{secrets.token_hex(8)}")
+def no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a second container: the sockets of the one are not seen in the other."""
+    monkeypatch.setattr(cpus, "_bound", lambda *_: True)
+    monkeypatch.setattr(cpus, "_sockets", list)
+
+
+@pytest.mark.parametrize("mine", [None, frozenset({0})])
+@pytest.mark.parametrize("other", [None, frozenset({0})])
+def test_two_containers_that_share_a_cache(
+    monkeypatch: pytest.MonkeyPatch, mine: frozenset[int] | None, other: frozenset[int] | None
+) -> None:
+    no_socket(monkeypatch)
+    with (
+        cpus.measuring("a", wait=False, cpus=other),
+        pytest.raises(ToolError, match=r"another kdyno, which locks .*, is measuring"),
+        cpus.measuring("b", wait=False, cpus=mine),
+    ):
+        pass
+    with cpus.measuring("b", wait=False, cpus=mine):
+        pass
+
+
+def test_one_at_a_time() -> None:
     said = rf"another kdyno \(process {os.getpid()}\) is measuring .* have it wait"
     with (
         cpus.measuring("this test", wait=False),
@@ -62,8 +70,7 @@ def test_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-def test_on_cpus_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpus, "_LOCK", f"\0kdyno-test-{secrets.token_hex(8)}")
+def test_on_cpus_of_ones_own() -> None:
     low, high, odd = frozenset({0, 2}), frozenset({4, 6}), frozenset({2, 4})
     with cpus.measuring("a", wait=False, cpus=low), cpus.measuring("b", wait=False, cpus=high):
         for other in (odd, None):
@@ -83,7 +90,6 @@ def test_on_cpus_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_waits_for_the_machine_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpus, "_LOCK", f"\0kdyno-test-{secrets.token_hex(8)}")
     low, high = frozenset({0}), frozenset({1})
     first = cpus.measuring("a", wait=False, cpus=low)
     first.__enter__()

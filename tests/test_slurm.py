@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,38 @@ def test_a_job_that_is_lost_with_its_node(
     assert "it ended without a result (node_fail)" in ended(cluster, engine, job)[0]
     cluster.start_node(node)
     assert ended(cluster, engine, *given(engine, ["true"], ["true"])) == ["", ""]
+
+
+def test_a_folder_whose_name_speaks_to_slurm_and_to_the_shell(
+    cluster: slurm.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+    top = tmp_path / "x\n#SBATCH --output=mark\n';touch mark;$(touch mark)`touch mark`%j,%u"
+    top.mkdir()
+    chosen = Settings(partition=slurm.PARTITION, minutes=5)
+    engine = Engine(chosen, top / "jobs", "kdyno-x")
+    words = f"$(touch {tmp_path}/mark)\n'"
+    jobs = given(engine, ["sh", "-c", 'test "$0" = "$1"', words, words], ["true"])
+    assert ended(cluster, engine, *jobs) == ["", ""]
+    assert not list(Path(tmp_path).rglob("mark")) and not Path("mark").exists()
+
+
+def test_a_folder_of_jobs_that_was_replaced_is_not_written_to(
+    cluster: slurm.Cluster, engine: Engine, tmp_path: Path
+) -> None:
+    (job,) = engine.submit([[["touch", str(tmp_path / "ran")]]], {"hold": True})
+    own = job.outcome.parent
+    own.rename(tmp_path / "aside")
+    if os.geteuid() == 0:
+        own.mkdir()
+        job.log.symlink_to(tmp_path / "victim")
+        os.chown(own, 65534, 65534)
+    else:
+        own.symlink_to("/tmp")
+    cluster.do("scontrol", "release", job.name)
+    cluster.wait("its end", lambda: job.name not in cluster.do("squeue", "-h", "-o", "%i").split())
+    assert not (tmp_path / "victim").exists() and not (tmp_path / "ran").exists()
+    assert not Path("/tmp", job.log.name).exists()
 
 
 def test_an_engine_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,9 +55,7 @@ def with_a_guest(guest_build: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("with_a_guest")
 @pytest.mark.parametrize("kind", ["path", "git"])
-@pytest.mark.parametrize(
-    "verb", [("run", "--yes", "--resume"), ("profile",)], ids=lambda words: words[0]
-)
+@pytest.mark.parametrize("verb", [("run", "--yes", "--resume"), ("profile",)], ids=" ".join)
 def test_to_go_on_with_it_runs_nothing_outside(
     kdyno: Kdyno, sent: Path, kind: str, verb: tuple[str, ...]
 ) -> None:

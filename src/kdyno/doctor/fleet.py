@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import secrets
 import subprocess
 import time
@@ -18,7 +17,7 @@ from kdyno.doctor.node import LOCK, TOKEN, Node, kdyno_here
 from kdyno.errors import ToolError
 from kdyno.fleet.engine import PYTHON, Engine, Job
 from kdyno.fleet.settings import Settings
-from kdyno.reading.checked import check
+from kdyno.reading.checked import check, values
 
 _MINUTES = 5
 _WAIT_S = 90.0
@@ -154,7 +153,7 @@ def _file(folder: Path, node: str) -> Path:
 
 def _said(file: Path) -> Node | None:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = values(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return check(Node, data, str(file))

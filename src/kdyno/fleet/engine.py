@@ -25,6 +25,7 @@ from typing import Any
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.fleet.settings import Settings
+from kdyno.reading.checked import values
 from kdyno.store.folder import Folder
 
 _WORDS = 2000
@@ -104,7 +105,7 @@ class Job:
     def _said(self) -> dict[str, Any]:
         try:
             with Folder.open(self.outcome.parent) as folder:
-                found = json.loads(folder.read(self.outcome.name, _LIMIT_BYTES))
+                found = values(folder.read(self.outcome.name, _LIMIT_BYTES))
         except (KdynoError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}

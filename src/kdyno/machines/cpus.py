@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import re
 import socket
 import struct
 import time
@@ -13,9 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.paths import cache_root
 
-# An abstract socket: seen by every user of the machine, gone with the process that holds it.
+# An abstract socket: seen by every user of the machine, gone with the process that holds it. It
+# ends at a container's network, so a file of the cache, which two containers may share, is locked
+# as well; only its owner can open that. Any user can hold the socket: who does is named.
 _LOCK = "\0kdyno-measures-on-this-machine"
+DESPITE = "KDYNO_DESPITE_OTHERS"
+"""Set to 1: what other users hold does not count."""
 
 
 @dataclass(frozen=True)
@@ -73,19 +81,21 @@ def measuring(
     who wants that nevertheless: these are held, and others may measure on the rest meanwhile.
     """
     names = [_LOCK] if cpus is None else [f"{_LOCK}-{cpu}" for cpu in sorted(cpus)]
-    held: list[socket.socket] = []
+    held: list[socket.socket | int] = []
     told = False
     try:
         while (other := _taken(names, held)) is not None:
-            text = (
-                f"{_holder(other)} is measuring on this machine, and two measurements disturb "
-                "each other"
-            )
-            if not wait:
-                raise ToolError(
-                    f"{text}. Wait until it ends, or leave out --no-wait to have {what} wait."
+            if not wait or not told:
+                text = (
+                    f"{_holder(other)} is measuring on this machine, and two measurements disturb "
+                    "each other"
                 )
-            if not told:
+                if _foreign(other):
+                    text += f" ({DESPITE}=1 goes on beside other users)"
+                if not wait:
+                    raise ToolError(
+                        f"{text}. Wait until it ends, or leave out --no-wait to have {what} wait."
+                    )
                 tell(f"{text}; waiting for it to end")
                 told = True
             time.sleep(1)
@@ -94,59 +104,126 @@ def measuring(
         _release(held)
 
 
-def _taken(names: list[str], held: list[socket.socket]) -> str | None:
+def _taken(names: list[str], held: list[socket.socket | int]) -> str | None:
     """None when all names are ``held`` now; else one that another has, which stands in the way.
 
     Who wants the machine keeps its name while others measure on some CPUs, so that no more of them
     begin. Each takes its own names first and then looks for the other's: never do both go on.
     """
-    for name in names[len(held) :]:
-        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            lock.bind(name)
-            lock.listen(1)
-        except OSError:
-            lock.close()
-            _release(held)
-            return name
-        held.append(lock)
+    if not held:
+        for name in names:
+            if not (_bound(name, held) and _locked(name, held)):
+                _release(held)
+                return name
     if names == [_LOCK]:
-        return next(_on_some_cpus(), None)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(_LOCK)
-        except ConnectionRefusedError:
-            return None
-        except OSError:
-            pass  # there, and too busy to answer
+        there = [*(it[1:] for it in _sockets()), *_names(_file(_LOCK).parent)]
+        cpu = re.compile(re.escape(_LOCK[1:]) + "-[0-9]+")
+        return next((f"\0{it}" for it in there if cpu.fullmatch(it) and _is_held(f"\0{it}")), None)
+    if not _is_held(_LOCK):
+        return None
     _release(held)
     return _LOCK
 
 
-def _release(held: list[socket.socket]) -> None:
+def _bound(name: str, held: list[socket.socket | int]) -> bool:
+    """Whether the socket is ours now, or may be left to others."""
+    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        lock.bind(name)
+        lock.listen(socket.SOMAXCONN)
+    except OSError:
+        lock.close()
+        return _despite(name)
+    held.append(lock)
+    return True
+
+
+def _locked(name: str, held: list[socket.socket | int]) -> bool:
+    """Whether the file is ours now; also where no file can be, which the socket makes up for."""
+    file = _file(name)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(file, flags, 0o600)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        os.close(descriptor)
+        return problem.errno not in (errno.EAGAIN, errno.EACCES)
+    held.append(descriptor)
+    return True
+
+
+def _is_held(name: str) -> bool:
+    """By another process; nothing is taken."""
+    if f"@{name[1:]}" in _sockets() and not _despite(name):
+        return True
+    mine: list[socket.socket | int] = []
+    held = _file(name).exists() and not _locked(name, mine)
+    _release(mine)
+    return held
+
+
+def _file(name: str) -> Path:
+    """Of this machine, since several may share a cache, and of this time that it is on."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return cache_root() / "measuring" / boot / name[1:]
+
+
+def _release(held: list[socket.socket | int]) -> None:
     while held:
-        held.pop().close()
+        lock = held.pop()
+        lock.close() if isinstance(lock, socket.socket) else os.close(lock)
 
 
-def _on_some_cpus() -> Iterator[str]:
-    """Locks of single CPUs that are held."""
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _sockets() -> list[str]:
+    """Names of all there are, listening or not."""
     with Path("/proc/net/unix").open(encoding="utf-8", errors="replace") as sockets:
-        for line in sockets:
-            name = line.rstrip("\n").rpartition(" ")[2]
-            if name.startswith(f"@{_LOCK[1:]}-"):
-                yield f"\0{name[1:]}"
+        return [line.rstrip("\n").rpartition(" ")[2] for line in sockets]
 
 
-def _holder(name: str) -> str:
-    """The process that holds the lock, for messages."""
+def _peer(name: str) -> tuple[int, int] | None:
+    """Process and user that hold the socket, as the kernel says; None where it is not told."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1)
         try:
             probe.connect(name)
             raw = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            (process, _user, _group) = struct.unpack("3i", raw)
-            # A process of a container that this one does not see has no number here.
-            return f"another kdyno ({f'process {process}' if process else 'in a container'})"
         except OSError:
-            return "another kdyno"
+            return None
+    process, user, _group = struct.unpack("3i", raw)
+    return process, user
+
+
+def _foreign(name: str) -> bool:
+    """Another user holds the socket, or one who does not say."""
+    if f"@{name[1:]}" not in _sockets():
+        return False
+    peer = _peer(name)
+    return peer is None or peer[1] != os.geteuid()
+
+
+def _despite(name: str) -> bool:
+    return os.environ.get(DESPITE) == "1" and _foreign(name)
+
+
+def _holder(name: str) -> str:
+    """Who holds the lock, for messages."""
+    if f"@{name[1:]}" not in _sockets():
+        return f"another kdyno, which locks {_file(name)},"
+    peer = _peer(name)
+    if peer is None:
+        return "a program that does not say whose it is"
+    # A process of a container that this one does not see has no number here.
+    process, user = peer
+    where = f"process {process}" if process else "in a container"
+    return f"another kdyno ({where}{'' if user == os.geteuid() else f', user {user}'})"

@@ -29,6 +29,20 @@ _WANTED = {
 _WORD = re.compile(r"'([^']*)'")
 
 
+def values(text: str | bytes) -> Any:
+    """What JSON holds. ValueError (or RecursionError) also for a key that an object has twice: of
+    such a text every reader may see something else."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (key, _), *_rest = (it for at, it in enumerate(pairs) if it[0] in dict(pairs[:at]))
+        raise ValueError(f"the key {key[:60]!r} is there twice")
+    return found
+
+
 class FromFile(BaseModel):
     """A table of a file: nothing is converted, and no key is there that nobody reads."""
 
@@ -64,7 +78,7 @@ def check(model: type[M], data: object, origin: str, text: str = "", way: str = 
 def check_json(model: type[M], given: bytes, origin: str, kind: str, way: str) -> M:
     """As ``check``, for JSON that says `"schema": 1, "kind": KIND` of itself."""
     try:
-        data = json.loads(given)
+        data = values(given)
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
     head = (data.get("kind"), repr(data.get("schema"))) if isinstance(data, dict) else None

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.reading.checked import values
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 _TEXT_LIMIT = 1 << 16
@@ -74,6 +75,7 @@ def parse(kind: type[T], data: bytes, path: Path) -> T:
     try:
         adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable
         found: T = adapter.validate_json(data)
+        values(data)  # which takes a key's last value for its only one
         return found
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]

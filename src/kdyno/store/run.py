@@ -82,13 +82,14 @@ class Run:
 
     def image(self, variant: str) -> dict[str, Any]:
         """How the variant's image was built, as ``RunWriter.save_image`` got it."""
+        from kdyno.reading.checked import values
         from kdyno.store.boot import plain_name
 
         name = f"{plain_name(variant)}.json"
         with Folder.open(self.path) as folder, folder.folder(IMAGES) as images:
             data = images.read(name, _LIMIT_BYTES)
         try:
-            value = json.loads(data)
+            value = values(data)
         except (ValueError, RecursionError) as error:
             raise ToolError(f"{self.path / IMAGES / name}: damaged: {error}") from None
         if not isinstance(value, dict):

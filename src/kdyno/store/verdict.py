@@ -304,9 +304,9 @@ class Verdict(BaseModel):
     @classmethod
     def from_json(cls, text: str | bytes) -> Verdict:
         """ValueError (pydantic's among them) or RecursionError when it is not a verdict."""
-        import json
+        from kdyno.reading.checked import values
 
-        data = json.loads(text)
+        data = values(text)
         if isinstance(data, dict) and "schema" in data:
             data["schema_"] = data.pop("schema")
         return cls.model_validate(data)

@@ -7,6 +7,7 @@ Whatever goes wrong here gives no offers and no message: the shell shows its own
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
 
 _RUNS_OFFERED = 20
+_PLAIN = re.compile(r"[\w./][\w./@%+=:,-]*")
+"""Words that no shell takes for more than a word: it puts them into the line as they are, or has
+them evaluated. Others are not offered."""
 
 Offer = Callable[[typer.Context, str], list[str]]
 
@@ -27,7 +31,8 @@ def _offered(find: Offer) -> Offer:
     # Not functools.wraps: typer would read the names of the parameters behind it.
     def offer(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
-            return [word for word in find(ctx, incomplete) if word.startswith(incomplete)]
+            found = [word for word in find(ctx, incomplete) if word.startswith(incomplete)]
+            return [word for word in found if _PLAIN.fullmatch(word)]
         except Exception:  # a traceback would end up on the person's command line
             return []
 

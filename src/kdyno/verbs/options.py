@@ -296,10 +296,8 @@ def work_of(experiment: Experiment, sandboxed: bool) -> str:
         for key, value in (
             ("source", it.source),
             *(("patch", file) for file in it.patches),
-            (
-                "compiler",
-                " ".join((it.compiler, it.cflags, *map(" ".join, it.file_cflags))).strip(),
-            ),
+            ("compiler", f"{it.compiler} {it.cflags}".strip()),
+            *(("flags", f"{flags} of {file}") for file, flags in it.file_cflags),
             *(("routine", name) for name in it.all_routines.values()),
             ("scheduler", it.scheduler),
             *(("config", f"{own.origin}, {len(own.lines)} lines") for own in it.config),

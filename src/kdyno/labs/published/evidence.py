@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from kdyno.labs.memcpy.count import distribution
 from kdyno.labs.memcpy.time import results
 from kdyno.labs.profile.record import Profile, stored_profiles
 from kdyno.machines.kinds import KINDS
-from kdyno.reading.checked import FromTool, check_json
+from kdyno.reading.checked import FromTool, check_json, values
 from kdyno.report import plain
 from kdyno.report.html.sections.again import run_command
 from kdyno.store.earlier import whole_manifest
@@ -179,7 +178,7 @@ def _command(manifest: Manifest, profiled: bool) -> str:
 
 def _kind(data: bytes, path: Path) -> str:
     try:
-        value = json.loads(data)
+        value = values(data)
     except (ValueError, RecursionError) as problem:
         raise UsageError(f"{path}: neither a run's folder nor JSON ({problem})") from None
     kind = value.get("kind") if isinstance(value, dict) else None

@@ -120,7 +120,7 @@ def _foot(evidence: Evidence, light: bool) -> Html:
     manifest = evidence.manifest
     text = f"Run {plain.name(evidence.name)}"
     if manifest is not None:
-        text += f", measured by kdyno {manifest.tool}"
+        text += f", measured by kdyno {plain.short(manifest.tool)}"
     more = None
     if light:
         command = tag("code", f"kdyno report {plain.name(evidence.name)} -o report.html")

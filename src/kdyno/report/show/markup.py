@@ -17,6 +17,7 @@ from kdyno.report import plain
 
 _VOID = frozenset({"input", "br", "meta", "hr"})
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
+_UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class Html(str):
@@ -89,5 +90,6 @@ def data(value: Any, id_: str) -> Html:
 
 
 def _clean(text: str) -> str:
-    """Without lone surrogates and NUL, which no HTML file can hold."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    """Without lone surrogates, which no HTML file can hold, without control characters, and without
+    what turns the writing round: also where nobody has thought of it before."""
+    return _UNSAFE.sub("\ufffd", text.encode("utf-8", "replace").decode())
