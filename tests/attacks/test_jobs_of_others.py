@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from command_line import EXPERIMENT
 from fake_tree import make_tree
 
 from kdyno.errors import ToolError
-from kdyno.fleet.engine import Engine
+from kdyno.fleet.engine import PYTHON, Engine
 from kdyno.fleet.record import Place
 from kdyno.fleet.settings import Settings
 from kdyno.store.begun import Note
@@ -162,7 +161,7 @@ def test_a_job_takes_no_module_from_the_folder_that_it_is_begun_in(
         (tmp_path / name / "__init__.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\n")
     monkeypatch.chdir(tmp_path)
     engine = Engine(Settings(engine="local"), tmp_path / "jobs")
-    command = [sys.executable, "-P", "-m", "kdyno", "--version"]
+    command = [*PYTHON, "kdyno", "--version"]
     (job,) = engine.submit([[command]])
     engine._own[job.name].wait(LIMIT_S)
     assert job.failure() == "" and not (tmp_path / "mark").exists()
