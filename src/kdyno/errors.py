@@ -6,6 +6,8 @@ Every message says what happened, where, and what to do next.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class KdynoError(Exception):
     """Base of what the command line turns into a message and an exit status."""
@@ -17,6 +19,13 @@ class UsageError(KdynoError):
     """The person asked for something that cannot be: a bad experiment, flag or file."""
 
     exit_status = 2
+
+    def __init__(self, text: str, *, key: str = "", mistakes: Sequence[str] = ()) -> None:
+        """key: of the experiment file, where the text does not say it. mistakes: one a line, of a
+        text that lists several."""
+        super().__init__(text)
+        self.key = key
+        self.mistakes = tuple(mistakes) or (text,)
 
 
 class ToolError(KdynoError):

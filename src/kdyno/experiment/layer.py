@@ -16,7 +16,7 @@ from kdyno.experiment.routines import read_memcpy, read_routines
 from kdyno.experiment.schedulers import read_scheduler
 from kdyno.experiment.table import Table, is_file
 from kdyno.experiment.vocabulary import Vocabulary
-from kdyno.reading.mistakes import Mistakes, quoted
+from kdyno.reading.mistakes import Mistakes, nearest, quoted
 from kdyno.reading.position import KeyPath
 
 REPLACING = (
@@ -129,18 +129,14 @@ def _patches(table: Table, folder: Path, vocabulary: Vocabulary) -> tuple[Path, 
         candidates = [_below(place, name) for place in (folder, *vocabulary.patch_dirs)]
         file = next((candidate for candidate in candidates if is_file(candidate)), None)
         if file is None:
-            there = [
-                entry.name
-                for place in (folder, *vocabulary.patch_dirs)
-                for entry in _patch_files(place)
-            ]
-            table.mistakes.add(
-                path,
-                f"there is no patch {quoted(name)} in {folder}",
-                allowed=sorted(there),
-                near=name,
-                found=name,
-            )
+            own = sorted(entry.name for entry in _patch_files(folder))
+            shipped = [it.name for place in vocabulary.patch_dirs for it in _patch_files(place)]
+            what = f"there is no patch {quoted(name)} in {folder}"
+            if not own:
+                what += ", and no other *.patch or *.diff"
+            if hint := nearest(name, [*own, *shipped]):
+                what += f". Did you mean {quoted(hint)}?"
+            table.mistakes.add(path, what, allowed=own, found=name)
         elif problem := _no_patch(file):
             table.mistakes.add(path, f"{quoted(name)} {problem}", found=name)
         elif file in found:

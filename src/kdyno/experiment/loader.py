@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,11 +35,26 @@ from kdyno.experiment.sections import read_machine, read_measure, read_model, re
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.reading.mistakes import Mistakes, nearest, quoted, refuse
-from kdyno.reading.position import Positions
+from kdyno.reading.position import KeyPath, Positions
 
 _LARGEST_BYTES = 1 << 20
 _SYNTAX_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
 _SYNTAX_END = re.compile(r"\s*\(at end of document\)$")
+_STATEMENT = re.compile(r"\s*(\[+[^\]]*\]+|[^=#]+?(?=\s*=))")
+_ONE_LINE = "A text ends on its own line, with the quote that it begins with"
+# What tomllib says first → what to do about it.
+_HINTS = {
+    "Invalid value": 'Text is written in quotes, "…"',
+    "Illegal character '\\n'": _ONE_LINE,
+    "Unterminated string": _ONE_LINE,
+    'Expected "\'"': _ONE_LINE,
+    "Unescaped": "A backslash is written twice, or the text in single quotes",
+    "Unclosed array": "An array ends with ]",
+    "Unclosed inline table": "A table { … } ends with }, on the same line",
+    "Expected '='": "A line is KEY = VALUE, where KEY is letters, digits, _ and -",
+    "Expected newline": "A line has one KEY = VALUE, and a text is in quotes",
+    "Invalid statement": "A line is KEY = VALUE or [TABLE]",
+}
 
 
 def load(path: Path, vocabulary: Vocabulary, ref: str | None = None) -> Experiment:
@@ -89,11 +104,18 @@ def read(path: Path) -> str:
         ) from problem
 
 
-def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Experiment:
+def parse(
+    text: str,
+    origin: str,
+    folder: Path,
+    vocabulary: Vocabulary,
+    words: Callable[[KeyPath], str] | None = None,
+) -> Experiment:
     """The experiment in ``text``. ``origin`` names it in messages, ``folder`` is where relative
-    paths begin. UsageError lists every mistake."""
+    paths begin. UsageError lists every mistake. words: how messages call a key of a text that
+    nobody wrote."""
     data = _toml(text, origin)
-    mistakes = Mistakes(origin, Positions(text))
+    mistakes = Mistakes(origin, Positions("" if words else text), words)
     top = Table(data, (), mistakes, TABLES[""])
     if "name" not in top:
         mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
@@ -108,7 +130,9 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
     suites = expanded(suites, of_cases, vocabulary, mistakes)
     boots = vocabulary.machines.get(machine.kind, ())
     alone = measure.calibrate or not boots
-    baseline = _baseline(top, found, alone, mistakes)
+    # A factor that is told to lack a level lacks variants, too: that is one mistake.
+    crossed_well = all(isinstance(it, dict) and len(it) > 1 for it in _factors(top).values())
+    baseline = _baseline(top, found, alone, mistakes) if crossed_well else top.text("baseline")
     _check_archs(found, machine.kind, vocabulary, mistakes)
     check_schedulers(found, mistakes)
     skip = top.flag("skip-unsupported")
@@ -124,6 +148,7 @@ def parse(text: str, origin: str, folder: Path, vocabulary: Vocabulary) -> Exper
         model=model,
         skip_unsupported=skip,
         text=text,
+        mistakes=lambda: Mistakes(origin, Positions("" if words else text), words),
     )
 
 
@@ -153,11 +178,31 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
         elif match := _SYNTAX_END.search(said):
             line = max(1, len(text.splitlines()))
             said = f"{said[: match.start()]} (at the end of the file)"
-        hint = '. Text is written in quotes, "…"' if said.startswith("Invalid value") else ""
-        refuse(origin, [(line, f"this is not TOML: {said}{hint}")])
+        if said.startswith('Expected "\'"'):  # looked for to the end of the file
+            odd = (n for n, it in enumerate(text.splitlines(), 1) if it.count("'") % 2)
+            line, said = next(odd, line), "a text in single quotes does not end"
+            hint = _ONE_LINE
+        else:
+            hint = next((it for start, it in _HINTS.items() if said.startswith(start)), "")
+        if said.startswith(("Cannot overwrite", "Cannot declare")) and (
+            first := _first_of_twice(text, line)
+        ):
+            hint = f"{first[1]} stands in line {first[0]} already: it may be there once"
+        refuse(origin, [(line, f"this is not TOML: {said}" + (f". {hint}" if hint else ""))])
     except (ValueError, RecursionError, OverflowError) as problem:
         # Numbers of thousands of digits, impossible dates, brackets in brackets in brackets.
         raise UsageError(f"{origin}: a value in the file cannot be read: {problem}") from problem
+
+
+def _first_of_twice(text: str, line: int) -> tuple[int, str] | None:
+    """(line, key or header) that is what ``line`` begins with, before it."""
+    heads = [_STATEMENT.match(it) for it in text.splitlines()[:line]]
+    words = [it[1].strip() if it else "" for it in heads]
+    if not words or not words[-1]:
+        return None
+    bare = words[-1].strip("[]")
+    same = [n for n, it in enumerate(words[:-1], 1) if it == words[-1] or it.strip("[]") == bare]
+    return (same[-1], words[same[-1] - 1]) if same else None
 
 
 def _question(top: Table) -> str:
@@ -182,12 +227,13 @@ def _variants(
     }
     factors: dict[str, dict[str, Layer]] = {}
     of_cases: dict[str, dict[str, CaseLevel]] = {}
-    given = {name: listed(name, data) for name, data in top.table("factor").items()}
+    top.table("factor")  # what is wrong with it as a whole
+    given = _factors(top)
     factor_tables = Table(given, ("factor",), mistakes, given)
     for factor in given:
         path = ("factor", factor)
         levels = factor_tables.table(factor)
-        if len(levels) < 2:
+        if isinstance(given[factor], dict) and len(levels) < 2:
             mistakes.add(path, f"a factor needs two levels or more, this has {len(levels)}")
         if factor == VARIANT and len(explicit) > 1:
             mistakes.add(path, f"{quoted(VARIANT)} is what the [variant.NAME]s are: rename it")
@@ -208,6 +254,12 @@ def _variants(
         return running(machine, kernel, explicit, factors, mistakes), of_cases
     default_arch = (boots or vocabulary.archs)[0]
     return crossed(kernel, explicit, factors, default_arch, mistakes), of_cases
+
+
+def _factors(top: Table) -> dict[str, Any]:
+    factors = top.raw("factor")
+    levels = factors.items() if isinstance(factors, dict) else ()
+    return {name: listed(name, data) for name, data in levels}
 
 
 def _baseline(top: Table, found: tuple[Variant, ...], alone: bool, mistakes: Mistakes) -> str:

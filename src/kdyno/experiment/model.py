@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from kdyno.reading.mistakes import Mistakes
+from kdyno.reading.position import Positions
 
 PROGRAMS = {"32-bit": 32, "64-bit": 64}
 """What ``programs`` of a variant may say."""
@@ -185,6 +188,10 @@ class Experiment:
     path: Path | None = None
     text: str = ""
     """The file as given, for the run folder."""
+    mistakes: Callable[[], Mistakes] = field(
+        default=lambda: Mistakes("experiment", Positions("")), compare=False
+    )
+    """An empty list for what is found to be wrong later, which knows the file's lines."""
 
     @property
     def cpus(self) -> int:

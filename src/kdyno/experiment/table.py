@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.experiment.keys import home_of
-from kdyno.reading.mistakes import Mistakes, quoted, stands_where
+from kdyno.reading.mistakes import Mistakes, quoted, spelled, stands_where
 from kdyno.reading.position import KeyPath
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,79}")
@@ -51,7 +51,11 @@ class Table:
         return (*self.path, key)
 
     def wrong_type(self, path: KeyPath, found: object, wanted: str) -> None:
-        self.mistakes.add(path, stands_where(found, wanted), found=found)
+        text = stands_where(found, wanted)
+        if isinstance(found, list) and found and all(isinstance(it, dict) for it in found):
+            name = spelled(path) + (".NAME" if wanted == "a table of tables" else "")
+            text = f"[[…]] begins one entry of several: write [{name}], in single brackets"
+        self.mistakes.add(path, text, found=found)
 
     def text(self, key: str, default: str = "") -> str:
         return self._text_at(self.at(key), self.raw(key), default) if key in self else default

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from kdyno.errors import UsageError
@@ -21,9 +21,13 @@ _SHOWN_TEXT = 2000
 class Mistakes:
     """Collects; ``raise_any`` ends the reading with all of them."""
 
-    def __init__(self, origin: str, positions: Positions) -> None:
-        self._origin = origin
-        self._positions = positions
+    def __init__(
+        self, origin: str, positions: Positions, words: Callable[[KeyPath], str] | None = None
+    ) -> None:
+        """words: how a message calls a key, where nobody wrote a file with it."""
+        self.origin = origin
+        self.positions = positions
+        self._words = words or spelled
         self._found: list[tuple[int, str]] = []
 
     def add(
@@ -37,9 +41,9 @@ class Mistakes:
     ) -> None:
         """One mistake at ``path``. ``allowed``: the words that may stand there; ``near``: the
         word to find the nearest allowed one to; ``found``: the value, to find its line."""
-        line = self._positions.line(path, found)
+        line = self.positions.line(path, found)
         words = list(allowed)
-        text = f"{spelled(path)}: {what}" if path else what
+        text = f"{self._words(path)}: {what}" if path else what
         if near is not None and (hint := nearest(near, words)):
             text += f". Did you mean {quoted(hint)}?"
         if words:
@@ -56,7 +60,7 @@ class Mistakes:
         """UsageError with every mistake, in the file's order; nothing when there is none.
         ``way``: how to get a file that is right."""
         if self._found:
-            refuse(self._origin, self._found, way)
+            refuse(self.origin, self._found, way)
 
 
 def refuse(origin: str, found: list[tuple[int, str]], way: str = "") -> NoReturn:
@@ -72,7 +76,7 @@ def refuse(origin: str, found: list[tuple[int, str]], way: str = "") -> NoReturn
     if len(lines) == 1:
         raise UsageError(f"{lines[0]}{end}")
     listed = "\n".join(f"  {x}" for x in lines)
-    raise UsageError(f"{origin}: {len(found)} mistakes{end}\n{listed}")
+    raise UsageError(f"{origin}: {len(found)} mistakes{end}\n{listed}", mistakes=lines)
 
 
 def _cut(text: str) -> str:
