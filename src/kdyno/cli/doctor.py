@@ -38,10 +38,17 @@ def verb(on: On = None, json: Json = None) -> int:
         write_json(value, json)
     if json != "-":
         for finding in findings:
-            word = "ok" if finding.ok else ("MISSING" if finding.need.required else "missing")
+            need = finding.need
+            word = "ok" if finding.ok else ("MISSING" if need.required else "missing")
             why = "" if finding.ok else f": {finding.problem}"
-            show(f"{word:8} {finding.need.name:18} {finding.need.purpose}{why}")
+            purpose = need.purpose
+            if not need.required:
+                plain = purpose.startswith(("for ", "to "))
+                purpose = f"optional, {purpose if plain else f'for {purpose}'}"
+            show(f"{word:8} {need.name:18} {purpose}{why}")
         if line is not None:
+            if not bad:
+                show("\nNothing is missing that kdyno cannot do without.")
             show(f"\nTo install what is missing: {line}")
             if (suites := suites_line(findings, this_family())) is not None:
                 show(f"For the suites alone: {suites}")
