@@ -17,9 +17,11 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from kdyno.kernels.routines.routine import list_routines
 from kdyno.labs.memcpy.time.ratios import goals
 from kdyno.labs.memcpy.time.results import read_bench
 from kdyno.labs.memcpy.time.tables import figures_text
+from kdyno.reading.mistakes import among
 
 
 def main() -> int:
@@ -29,6 +31,9 @@ def main() -> int:
     parser.add_argument("--from", dest="given", type=Path)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
+    names = [routine.name for routine in list_routines()]
+    if asked.given is None and asked.routine not in (None, *names):
+        parser.error(f"--routine {asked.routine}: no such routine{among(asked.routine, names)}")
     with tempfile.TemporaryDirectory() as folder:
         file = asked.given
         if file is None:
@@ -37,6 +42,9 @@ def main() -> int:
             command = [sys.executable, "-m", "kdyno", *words, "--json", str(file)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         bench = read_bench(file)
+    timed = [it.name for it in bench.timed]
+    if asked.routine not in (None, *timed):
+        parser.error(f"--routine {asked.routine} was not timed{among(asked.routine, timed)}")
     print(figures_text(bench, asked.routine), end="")
     found = goals(bench, asked.routine)
     if asked.json:

@@ -95,10 +95,10 @@ def test_every_verb_shows_examples_that_fit_a_line(kdyno: Kdyno, verb: str) -> N
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("rum",), "No such command 'rum'. Did you mean 'run'?"),
-        (("run", "--quik"), "No such option: --quik"),
-        (("run", "--max-boots", "x"), "Invalid value for '--max-boots'"),
-        (("run", "--max-boots", "0"), "Invalid value for '--max-boots'"),
+        (("rum",), "'rum' is not a verb. Did you mean 'run'?"),
+        (("run", "--quik"), "there is no option --quik. Did you mean --quick?"),
+        (("run", "--max-boots", "x"), "--max-boots 'x': a valid integer, at least 1 is expected"),
+        (("run", "-j", "0"), "--jobs '0': greater than or equal to 1 is expected"),
         (("report",), "which run? Name one, or last"),
         (("list", "boots"), "list 'boots': there are "),
         (("list", "cases", "more"), "unexpected extra argument"),

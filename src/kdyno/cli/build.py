@@ -38,6 +38,7 @@ def verb(
     """Build the kernels of an experiment. What was built before is not built again."""
     from kdyno import sandbox
     from kdyno.experiment.overrides import Overrides, apply
+    from kdyno.machines.kinds import KINDS
     from kdyno.measure.builder import build_all, check
     from kdyno.paths import cache_root
     from kdyno.verbs.watching import Building
@@ -46,9 +47,18 @@ def verb(
     sandbox.require(not no_sandbox)
     asked, _ = load(experiment, ref)
     asked = apply(Overrides(variants=tuple(variant or ())), asked)
+    if not KINDS[asked.machine.kind].builds:
+        say(f"nothing to build: the machine {asked.machine.kind!r} runs the kernel as it is")
+        if json is not None:
+            write_json({"images": {}, "failed": {}}, json)
+        return 0
     watch = Building()
     try:
-        recipes = check(asked, cache_root(), watch.fetching, refresh=refresh)
+        recipes = check(
+            *(asked, cache_root(), watch.fetching), refresh=refresh, new=True, report=watch.building
+        )
+        for note in recipes.notes:
+            say(note)
         if dry_run:
             return _wanted(recipes, cache_root(), json)
         built = build_all(

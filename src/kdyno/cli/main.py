@@ -6,10 +6,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -22,6 +23,7 @@ from kdyno import __version__
 from kdyno.cli import (
     build,
     calibrate,
+    check,
     compare,
     doctor,
     join,
@@ -83,6 +85,7 @@ def _one_a_line(examples: str) -> str:
 for verb in (
     doctor,
     listing,
+    check,
     build,
     run,
     try_,
@@ -134,13 +137,51 @@ def _lose_output() -> None:
 
 
 def _say_usage(problem: typer.TyperException) -> None:
-    """typer's own words on a wrong command line, which quote what was typed."""
-    said = io.StringIO()
-    with redirect_stderr(said):
-        if (tell := getattr(problem, "show", None)) is not None:
-            tell()
-    if text := said.getvalue().rstrip("\n"):
-        say(text)
+    """What typer says of a wrong command line, said as all of kdyno's errors are."""
+    text = problem.format_message().strip().rstrip(".")
+    context = getattr(problem, "ctx", None)
+    if context is not None and text == context.get_help().strip().rstrip("."):
+        say(problem.format_message())  # no word was given: the help is the answer
+        return
+    words = [it for it in sys.argv[1:2] if not it.startswith("-")]
+    verb = context.command_path if context is not None else " ".join(["kdyno", *words])
+    parameter = getattr(problem, "param", None)
+    if match := _WRONG_VALUE.match(text):
+        text = _wrong_value(match[1], match[2], parameter)
+    elif match := _NO_COMMAND.match(text):
+        word = match[1]
+        text = f"{word!r} is not a verb.{text[match.end() :]}".rstrip(".")
+        if word.endswith(".toml") or Path(word).is_file():
+            file = shlex.quote(word)
+            text += f"; `{verb} run {file}` measures it, `{verb} check {file}` only checks it"
+    elif match := _NO_OPTION.match(text):
+        there = match[2].replace(", ", " or ") if match[2] else ""
+        text = f"there is no option {match[1]}" + (f". Did you mean {there}?" if there else "")
+    end = "" if text.endswith("?") else "."
+    say(f"kdyno: {text[:1].lower()}{text[1:]}{end} `{verb} --help` shows what there is")
+
+
+_WRONG_VALUE = re.compile(r"Invalid value for '(.+?)': (.*)", re.DOTALL)
+_NO_COMMAND = re.compile(r"No such command '(.*?)'\.?")
+_NO_OPTION = re.compile(r"No such option: (\S+)(?: \(Possible options: (.*)\))?")
+
+
+def _wrong_value(option: str, why: str, parameter: Any) -> str:
+    """option: as typer calls it; its value is looked for among what was typed."""
+    option = option.split(" / ")[-1].strip("'")
+    names = (*getattr(parameter, "opts", ()), option)
+    given = ""
+    for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
+        if word in names:
+            given = following
+        elif word.partition("=")[0] in names:
+            given = word.partition("=")[2]
+    wanted = why.removeprefix("Input should be ").partition(",")[0]
+    low = getattr(parameter, "min", None)
+    if low is not None and "greater" not in wanted:
+        wanted += f", at least {low:g}"
+    what = getattr(parameter, "help", None) or ""
+    return f"{option} {given!r}: {wanted} is expected" + (f" ({what.rstrip('.')})" if what else "")
 
 
 @cache

@@ -86,6 +86,9 @@ def verb(
             "--beside", help="Others may measure meanwhile, on CPUs that this one was not given."
         ),
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check, and say the cost, as `kdyno check`.")
+    ] = False,
     working: Working,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
@@ -115,6 +118,7 @@ def verb(
             scoring=scoring,
             push=push,
             on=on,
+            dry_run=dry_run,
         )
 
     if resume is None:
@@ -126,7 +130,7 @@ def verb(
         text = loader.read(experiment)
         refs = refs_of(found, experiment, yes)
         return each(refs, lambda it: at(text, it), options.runs, overrides.to_json(), one)
-    if experiment is not None or overrides.to_json() or ref is not None:
+    if experiment is not None or overrides.to_json() or ref is not None or dry_run:
         raise UsageError("--resume goes on with a run as it was begun; give nothing else")
     if on is not None:
         raise UsageError("--resume knows where the run was measured; leave out --on")
@@ -156,6 +160,7 @@ def measured(
     scoring: str | None = None,
     push: bool = False,
     on: str | None = None,
+    dry_run: bool = False,
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     from kdyno.cli.scoring import after_table, with_scores
@@ -186,6 +191,10 @@ def measured(
         require_profile(asked, asked.measure.profile)
     if profiled and (on is not None or (resumed is not None and fleet.is_in_jobs(resumed))):
         raise UsageError("--on measures without profiles: `kdyno profile` takes one afterwards")
+    if dry_run:
+        from kdyno.cli.check import examined
+
+        return examined(asked, suites, json, fetching=False)
     if on is not None and asked.path is not None:
         run, verdict = fleet.begin(asked.path, asked, on, options)
     elif resumed is not None and fleet.is_in_jobs(resumed):

@@ -82,14 +82,15 @@ def verb(
     from kdyno.errors import UsageError
     from kdyno.experiment import loader
     from kdyno.machines.kinds import KINDS
-    from kdyno.measure.commands import Trial, experiment_text
+    from kdyno.measure.commands import Trial, experiment_text, option_of
     from kdyno.measure.vocabulary import vocabulary
     from kdyno.suites.catalogue import load as load_suites
 
     options = working.options(extent.overrides())
-    if machine in KINDS and not KINDS[machine].builds:
+    if machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
         raise UsageError(
-            f"--machine {machine}: a command is tried in several kernels, and that has one"
+            f"--machine {machine!r}: a command is tried in several kernels; there are "
+            f"{' and '.join(kinds)} for that"
         )
     trial = Trial(
         *(tuple(kernel or ()), tuple(command), source, figure, unit, better, cpus, memory),
@@ -97,5 +98,5 @@ def verb(
     )
     suites = load_suites()
     text = experiment_text(trial, Path.cwd())
-    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites))
+    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), option_of)
     return measured(experiment, suites, options, working.json, push=push)

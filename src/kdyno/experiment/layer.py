@@ -134,7 +134,8 @@ def _patches(table: Table, folder: Path, vocabulary: Vocabulary) -> tuple[Path, 
             what = f"there is no patch {quoted(name)} in {folder}"
             if not own:
                 what += ", and no other *.patch or *.diff"
-            if hint := nearest(name, [*own, *shipped]):
+            # All end alike, so that less is like a person's own name of a file.
+            if hint := nearest(name, [*own, *shipped], 0.8):
                 what += f". Did you mean {quoted(hint)}?"
             table.mistakes.add(path, what, allowed=own, found=name)
         elif problem := _no_patch(file):

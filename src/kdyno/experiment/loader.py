@@ -87,6 +87,11 @@ def read(path: Path) -> str:
         there = [entry.name for entry in _siblings(path)]
         near = nearest(path.name, there)
         meant = f" Did you mean {path.with_name(near)}?" if near else ""
+        if not near and not path.suffix:
+            meant = (
+                f" An experiment is a .toml file. Is it a run? `kdyno run --resume {path}` goes on "
+                f"with one, `kdyno report {path}` shows it"
+            )
         raise UsageError(f"{path} does not exist.{meant}") from problem
     except (OSError, ValueError) as problem:
         raise UsageError(f"{path} cannot be read: {problem}") from problem
@@ -191,7 +196,8 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
         refuse(origin, [(line, f"this is not TOML: {said}" + (f". {hint}" if hint else ""))])
     except (ValueError, RecursionError, OverflowError) as problem:
         # Numbers of thousands of digits, impossible dates, brackets in brackets in brackets.
-        raise UsageError(f"{origin}: a value in the file cannot be read: {problem}") from problem
+        why = str(problem).partition(";")[0]
+        raise UsageError(f"{origin}: a value in the file cannot be read: {why}") from problem
 
 
 def _first_of_twice(text: str, line: int) -> tuple[int, str] | None:
@@ -271,7 +277,7 @@ def _baseline(top: Table, found: tuple[Variant, ...], alone: bool, mistakes: Mis
                 (), "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
             )
         return ""
-    if len(found) == 1 and not alone:
+    if len(found) == 1 and not alone and len(top.raw("variant") or ()) < 2:
         mistakes.add(
             ("variant",),
             f"one variant, {quoted(names[0])}, has nothing to be compared with. Add another, or "

@@ -7,18 +7,19 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kdyno import sandbox, space, whole
 from kdyno.command import capture, require, shown, stream
-from kdyno.errors import BuildError, ToolError, UsageError
+from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.kernels import foreign, leavings
 from kdyno.kernels import image as images
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.changes import Changes
-from kdyno.kernels.config import explain_unmet, unmet
+from kdyno.kernels.config import lost_options, unmet
 from kdyno.kernels.image import Extract, Image, has
 from kdyno.kernels.progress import (
     BuildProgress,
@@ -66,6 +67,8 @@ class _Build:
     objects: int = 0
     total: int | None = None
     commands: list[str] = field(default_factory=list)
+    tiny: bytes | None = None
+    """The .config that `make tinyconfig` left, where it was made already."""
 
     @property
     def compiled(self) -> Recipe:
@@ -136,23 +139,55 @@ def configure(
     sandboxed: bool = True,
     report: Report = silent,
 ) -> None:
-    """Make the final .config of ``recipe`` without building, so that lost options show early.
+    """``configure_all`` for one recipe; raises why it has no configuration."""
+    for problem in configure_all({name: recipe}, cache, sandboxed, report).values():
+        raise problem
 
-    Does nothing where the configuration or the image is in the cache already.
+
+def configure_all(
+    recipes: Mapping[str, Recipe], cache: Path, sandboxed: bool = True, report: Report = silent
+) -> dict[str, KdynoError]:
+    """Make the final .config of recipes without building, so that lost options show early.
+
+    Does nothing where the configuration or the image is in the cache already. Variant → why it has
+    none: LostOptions, BuildError where Kconfig itself fails. Kconfig is compiled once for all that
+    have the same.
     """
-    if _known_config(cache, recipe) or images.find(cache, recipe):
-        return
+    alike: dict[str, dict[str, Recipe]] = {}
+    for name, recipe in recipes.items():
+        if final_config(cache, recipe) is None:
+            alike.setdefault(recipe.kconfig_digest, {})[name] = recipe
+    problems: dict[str, KdynoError] = {}
+    if not alike:
+        return problems
     _require_tools(sandboxed)
     whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
     space.require(cache, LEAST_FREE_BYTES)
     start = Start(None, frozenset(), frozenset(), False)
-    with whole.scratch("build", cache / "work") as work:
-        job = _Build(name, recipe, cache, work, start, sandboxed, 1, report)
-        job.obj.mkdir()
-        try:
-            _configure(job, _Wrapper(job))
-        except (BuildError, OSError) as problem:
-            raise _explained(job, problem) from problem
+    for group in alike.values():
+        with whole.scratch("build", cache / "work") as work:
+            name, recipe = next(iter(group.items()))
+            job = _Build(name, recipe, cache, work, start, sandboxed, 1, report)
+            job.obj.mkdir()
+            wrap = _Wrapper(job)
+            for name, recipe in group.items():
+                job.name, job.recipe = name, recipe
+                try:
+                    _configure(job, wrap)
+                except UsageError as problem:
+                    problems[name] = problem
+                except BuildError as problem:
+                    problems[name] = _explained(job, problem)
+                except OSError as problem:
+                    raise _explained(job, problem) from problem
+    return problems
+
+
+def final_config(cache: Path, recipe: Recipe) -> str | None:
+    """The final .config of a recipe that was configured or built before."""
+    image = images.find(cache, recipe)
+    place = _known_config(cache, recipe) or (image.config if image else None)
+    return place.read_text(encoding="utf-8", errors="replace") if place else None
 
 
 def _remove_old_compile_caches(cache: Path) -> None:
@@ -294,17 +329,18 @@ def _configure(job: _Build, wrap: _Wrapper) -> None:
             leavings.write(dotconfig, content)
         return
     job.tell("configure")
-    if wrap.make(["tinyconfig"]) != 0:
-        raise BuildError("make tinyconfig failed")
+    if job.tiny is None:
+        if wrap.make(["tinyconfig"]) != 0:
+            raise BuildError("make tinyconfig failed")
+        job.tiny = leavings.read(job.obj, ".config")
     asked = "".join(f"{wish.line}\n" for wish in job.recipe.wishes)
-    leavings.write(dotconfig, leavings.read(job.obj, ".config") + asked.encode())
+    leavings.write(dotconfig, job.tiny + asked.encode())
     if wrap.make(["olddefconfig"]) != 0:
         raise BuildError("make olddefconfig failed")
     text = leavings.read_text(job.obj, ".config")
     if lost := unmet(job.recipe.wishes, text):
-        raise UsageError(
-            f"variant {job.name!r}: {explain_unmet(lost, job.recipe.tree.path, job.recipe.changes)}"
-        )
+        tree, arch = job.recipe.tree.path, job.recipe.arch
+        raise lost_options(job.name, lost, text, tree, job.recipe.changes, arch)
     saved = _saved_config(job.cache, job.recipe)
     saved.parent.mkdir(parents=True, exist_ok=True)
     whole.write(saved, text.encode())
@@ -372,7 +408,7 @@ def _install(job: _Build) -> Image:
     return made
 
 
-def _explained(job: _Build, problem: Exception) -> Exception:
+def _explained(job: _Build, problem: Exception) -> KdynoError:
     """The failure with the compiler's lines, its log kept where the message says."""
     if isinstance(problem, OSError):
         return ToolError(f"{problem.filename or job.cache}: {problem.strerror}; the build stopped")

@@ -153,12 +153,14 @@ def _makefile_of(tree: Path, files: Mapping[str, bytes | None], path: str) -> tu
         return (tree / name).read_bytes() if (tree / name).is_file() else None
 
     if not path.endswith(".c") or content(path) is None:
-        raise UsageError(f"cflags for {path!r}: no such .c file in this source{_near(tree, path)}")
+        raise UsageError(
+            f"cflags for {path!r}: no such .c file in this source{_near(tree, path)}", key="cflags"
+        )
     for name in ("Kbuild", "Makefile"):
         makefile = str(PurePosixPath(path).parent / name)
         if (text := content(makefile)) is not None:
             return makefile, text
-    raise UsageError(f"cflags for {path!r}: its folder has no Makefile of its own")
+    raise UsageError(f"cflags for {path!r}: its folder has no Makefile of its own", key="cflags")
 
 
 def _near(tree: Path, path: str) -> str:

@@ -36,6 +36,7 @@ class Compiler:
         return line
 
 
+_FILE_FLAG = re.compile(r"-(?:include|imacros)\s+\S+")
 _VERSION = re.compile(r"version ([0-9]+)\.([0-9]+)\.([0-9]+)")
 _WANTED = Path("scripts/min-tool-version.sh")
 _NEWEST = 40
@@ -68,7 +69,8 @@ def for_tree(name: str, tree: Path) -> Compiler:
     there = found[0].version if found else "no clang on PATH"
     raise UsageError(
         f"compiler {name!r}: this kernel wants clang {'.'.join(map(str, least))} or later; here: "
-        f"{there}. On Debian: apt-get install --no-install-recommends {DEBIAN}"
+        f"{there}. On Debian: apt-get install --no-install-recommends {DEBIAN}",
+        key="compiler",
     )
 
 
@@ -116,14 +118,33 @@ def identify(name: str) -> Compiler:
         there = ", ".join(installed()) or "none"
         raise UsageError(
             f"compiler {name!r} is not on this machine (found: {there}). "
-            "Install it, or name one of those under `compiler`."
+            "Install it, or name one of those under `compiler`.",
+            key="compiler",
         )
     # An experiment may name any program of the machine, or one that came with it.
     said = capture(confined([found, "--version"], reads=[Path(found)]))
     first = said.output.splitlines()[0].strip() if said.output.strip() else ""
     if said.status != 0 or not first:
-        raise UsageError(f"compiler {name!r} ({found}) does not answer --version")
+        raise UsageError(f"compiler {name!r} ({found}) does not answer --version", key="compiler")
     return Compiler(name, found, first, "clang" in first.lower())
+
+
+@functools.cache
+def refusal(compiler: Compiler, flags: str, word_bits: int) -> str | None:
+    """Why ``compiler`` does not take these flags, in its own words; None where it compiles nothing
+    at all with them."""
+    # A file that flags name is one of the source, found from where make runs.
+    words = _FILE_FLAG.sub("", flags).split()
+    argv = [compiler.path, f"-m{word_bits}", "-c", "-o", "/dev/null", *words]
+    done = capture(confined([*argv, "-x", "c", "/dev/null"], reads=[Path(compiler.path)]))
+    if done.status == 0:
+        return None
+    lines = [it.partition("error: ")[2] for it in done.output.splitlines() if "error: " in it]
+    near = re.search(r"did you mean .*?\?", done.output)
+    text = "; ".join(dict.fromkeys(lines)) or done.output.strip()[-300:] or "it failed"
+    if near and near[0] not in text:
+        text += f"; {near[0]}"
+    return text.replace("‘", "'").replace("’", "'")
 
 
 def installed() -> list[str]:

@@ -1,20 +1,43 @@
 # SPDX-License-Identifier: MIT
-"""A kernel configuration: what was asked for, what olddefconfig made of it, what got lost."""
+"""A kernel configuration: what was asked for, what olddefconfig made of it, what got lost and why;
+and which sysctls a source has."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from kdyno.command import capture
+from kdyno.confined import confined
+from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment
+from kdyno.kernels.arch import Arch
 from kdyno.kernels.changes import Changes
-from kdyno.reading.mistakes import meant
+from kdyno.reading.mistakes import meant, nearest
 
 _SET = re.compile(r"^(CONFIG_\w+)=(.*)$")
 _UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")
+_SOURCE = re.compile(r'\s*source\s+"([^"]+)"')
+_KCONFIG = re.compile(
+    r"\s*(menuconfig|config|choice|endchoice|menu|endmenu|if|endif|comment|mainmenu|help)\b\s*(.*)"
+)
+_ATTRIBUTE = re.compile(
+    r"\s+(depends on|range|prompt|def_bool|def_tristate|bool|tristate|int|hex|string)\b\s*(.*)"
+)
+_SYMBOL = re.compile(r"(?<![\w\"$(])[A-Z0-9_]*[A-Z][A-Z0-9_]*\b")
+_FORMS = {
+    "bool": (r"[yn]", "y or n"),
+    "tristate": (r"[ymn]", "y, m or n"),
+    "int": (r"-?\d+", "a whole number"),
+    "hex": (r"0[xX][0-9a-fA-F]+", "a number like 0x10"),
+    "string": (r'".*"', 'a text in quotes, "…"'),
+}
+_SHOWN = 4
+"""Options that are named as what another one depends on."""
+_CODE = ("block", "fs", "init", "ipc", "kernel", "lib", "mm", "net", "security", "arch")
 
 
 @dataclass(frozen=True)
@@ -60,31 +83,153 @@ def unmet(asked: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
     ]
 
 
-def known_options(tree: Path, changes: Changes) -> set[str]:
-    """Every option that the changed tree's Kconfig files declare (slow: reads them all)."""
-    declared = re.compile(r"^\s*(?:menu)?config\s+(\w+)", re.MULTILINE)
-    changed = (
-        (content or b"").decode("utf-8", "replace")
-        for path, content in changes.files.items()
-        if PurePosixPath(path).name.startswith("Kconfig")
+@dataclass
+class Option:
+    """What a kernel's Kconfig says of an option, all its definitions together."""
+
+    kind: str = ""
+    """bool, tristate, int, hex or string."""
+    prompt: bool = False
+    """Without one it cannot be set: other options select it."""
+    ranges: list[str] = field(default_factory=list)
+    depends: list[str] = field(default_factory=list)
+    """All of them have to hold, where there is one definition."""
+
+
+class LostOptions(UsageError):
+    """Options that were asked for and are not in the final configuration."""
+
+    def __init__(self, name: str, lost: list[tuple[Wish, str]]) -> None:
+        """name: of the variant. lost: each with why."""
+        listed = "\n".join(f"  {wish.line}   (from {wish.origin}): {why}" for wish, why in lost)
+        super().__init__(
+            f"variant {name!r}: these requested options did not survive `make olddefconfig`:\n"
+            + listed,
+            key="config",
+        )
+        self.lost = lost
+
+
+def options(tree: Path, changes: Changes, arch: Arch) -> dict[str, Option]:
+    """Every option that the changed tree's Kconfig declares for ``arch``: those in the files that
+    its top one leads to."""
+    word = next((it.removeprefix("ARCH=") for it in arch.make if it.startswith("ARCH=")), "")
+    family = {"x86_64": "x86", "i386": "x86"}.get(word, word)
+    found: dict[str, Option] = {}
+    waiting, seen = ["Kconfig"], set[str]()
+    while waiting:
+        path = waiting.pop()
+        for variable, value in (("SRCARCH", family), ("HEADER_ARCH", "x86")):
+            path = path.replace(f"$({variable})", value)
+        if path in seen:
+            continue
+        seen.add(path)
+        content = changes.files.get(path)
+        # A tree of others may name files elsewhere, or links to them.
+        file = (tree / path).resolve()
+        if content is None and file.is_relative_to(tree.resolve()) and file.is_file():
+            content = file.read_bytes()
+        waiting += _declared((content or b"").decode("utf-8", "replace"), found)
+    return found
+
+
+def _declared(text: str, found: dict[str, Option]) -> list[str]:
+    """Adds the options of one file to ``found``; the files that it names."""
+    files: list[str] = []
+    around: list[list[str]] = [[]]  # what holds for all within each if, menu and choice
+    now: Option | None = None
+    helping = False
+    for line in text.replace("\\\n", " ").splitlines():
+        if source := _SOURCE.match(line):
+            files.append(source[1])
+        elif (entry := _KCONFIG.match(line)) and not (helping and line[:1].isspace()):
+            word, rest = entry.groups()
+            helping = word == "help"
+            if word in ("config", "menuconfig"):
+                now = found.setdefault(f"CONFIG_{rest.strip()}", Option())
+                now.depends += [it for level in around for it in level]
+            elif word in ("if", "menu", "choice"):
+                around.append([rest] if word == "if" else [])
+                now = None
+            elif word.startswith("end") and len(around) > 1:
+                around.pop()
+                now = None
+        elif not helping and (attribute := _ATTRIBUTE.match(line)):
+            word, rest = attribute.groups()
+            if word == "depends on":
+                (around[-1] if now is None else now.depends).append(rest)
+            elif now is not None and word == "range":
+                now.ranges.append(rest)
+            elif now is not None:
+                now.prompt |= rest.startswith('"') and not word.startswith("def_")
+                now.kind = now.kind or word.removeprefix("def_").replace("prompt", "")
+    return files
+
+
+def never(wish: Wish, declared: Mapping[str, Option], arch: Arch) -> str | None:
+    """Why no configuration of the kernel can have the wish, by what its Kconfig declares; None
+    where one may."""
+    option = declared.get(wish.option)
+    if wish.value == "n":
+        return None
+    if option is None:
+        # Without the prefix, which would make every short name look near.
+        names = [it.removeprefix("CONFIG_") for it in declared]
+        near = meant(wish.option.removeprefix("CONFIG_"), names, "; nearest: CONFIG_{}")
+        return f"a kernel of arch {arch.name} has no such option{near}"
+    form, allowed = _FORMS.get(option.kind, (".*", ""))
+    return None if re.fullmatch(form, wish.value) else f"it is {allowed}"
+
+
+def lost_options(
+    name: str, lost: list[tuple[Wish, str]], final: str, tree: Path, changes: Changes, arch: Arch
+) -> LostOptions:
+    """The error for wishes that ``unmet`` finds in the configuration ``final``, each with why."""
+    declared = options(tree, changes, arch)
+    values = dict(filter(None, map(parse_line, final.splitlines())))
+
+    def why(wish: Wish, got: str) -> str:
+        if reason := never(wish, declared, arch):
+            return reason
+        option = declared.get(wish.option, Option())
+        if not option.prompt and got != wish.value:
+            return f"it cannot be set, only other options select it; it is {got}"
+        if option.ranges and got != "n":
+            return f"it became {got}; its range is {' or '.join(option.ranges)}"
+        symbols = list(dict.fromkeys(_SYMBOL.findall(" ".join(option.depends))))
+        here = [f"{it}={values.get(f'CONFIG_{it}', 'n')}" for it in symbols]
+        if not here:
+            return f"it became {got}: another option selects it"
+        needs = " && ".join(dict.fromkeys(option.depends))
+        # First what may be missing; an expression can hold without some of it.
+        here.sort(key=lambda it: not it.endswith("=n"))
+        return f"it became {got}; it depends on {needs[:200]}, and here {', '.join(here[:_SHOWN])}"
+
+    return LostOptions(name, [(wish, why(wish, got)) for wish, got in lost])
+
+
+@functools.cache
+def has_sysctl(tree: Path, name: str) -> bool:
+    """Whether any code of the tree has the last part of the name as a text. A kernel may still be
+    without it: by its configuration, or in another folder of /proc/sys."""
+    last = name.rpartition(".")[2]
+    return any(
+        _searched(tree, ["-qF", f'"{last}"'], folders)[0] != 1 for folders in (_CODE, ("drivers",))
     )
-    files = (it for it in tree.rglob("Kconfig*") if it.is_file())
-    texts = chain(changed, (file.read_text("utf-8", "replace") for file in files))
-    return {f"CONFIG_{name}" for text in texts for name in declared.findall(text)}
 
 
-def explain_unmet(lost: list[tuple[Wish, str]], tree: Path, changes: Changes) -> str:
-    """A message that lists each lost option, where it was asked for, and why it may be lost."""
-    declared = known_options(tree, changes)
-    lines = []
-    for wish, got in lost:
-        text = f"  {wish.line}   (from {wish.origin}) became {wish.option}={got}"
-        if wish.option not in declared:
-            # Without the prefix, which would make every short name look near.
-            names = [option.removeprefix("CONFIG_") for option in sorted(declared)]
-            hint = meant(wish.option.removeprefix("CONFIG_"), names, "; nearest: CONFIG_{}")
-            text += f": this kernel has no such option{hint}"
-        else:
-            text += ": something it depends on is missing, or something selects it"
-        lines.append(text)
-    return "these requested options did not survive `make olddefconfig`:\n" + "\n".join(lines)
+@functools.cache
+def nearest_sysctl(tree: Path, name: str) -> str | None:
+    """The sysctl of the tree whose last part is most like that of ``name``: its last part."""
+    said = _searched(tree, ["-hoE", r'procname[[:space:]]*=[[:space:]]*"[^"]+"'], _CODE)[1]
+    return nearest(name.rpartition(".")[2], re.findall(r'"([^"]+)"', said))
+
+
+def _searched(tree: Path, words: list[str], folders: Iterable[str]) -> tuple[int, str]:
+    """(status, output) of grep over C files: status 1 where there is no match."""
+    places = [str(tree / it) for it in folders if (tree / it).is_dir()]
+    if not places:
+        return 1, ""
+    argv = ["grep", "-rs", "--include=*.[ch]", *words, "--", *places]
+    done = capture(confined(argv, reads=[tree]))
+    return done.status, done.output

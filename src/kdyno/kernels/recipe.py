@@ -67,8 +67,16 @@ class Recipe:
     @cached_property
     def config_digest(self) -> str:
         """Name of the final .config: what Kconfig can see of the inputs."""
+        return self._seen_by_kconfig()
+
+    @cached_property
+    def kconfig_digest(self) -> str:
+        """Equal where one Kconfig serves two recipes, whatever they ask of it."""
+        return f"{self._seen_by_kconfig(config=[])} {sorted(self.foreign)}"
+
+    def _seen_by_kconfig(self, **other: object) -> str:
         seen = [path for path in self.changes.files if not path.endswith((".c", ".S", ".h"))]
-        inputs = dict(self.inputs, changes=self.changes.only(seen).digest(), cflags="")
+        inputs = dict(self.inputs, changes=self.changes.only(seen).digest(), cflags="", **other)
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -151,6 +151,16 @@ def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = 
     return replace(tree, origin=_origin(spec))
 
 
+def at_hand(spec: SourceSpec, cache: Path) -> bool:
+    """Whether ``fetch`` needs no network: it is on this machine, or was fetched before."""
+    if spec.kind in ("path", "tar") or (spec.kind == "git" and not is_url(spec.rest)):
+        return True
+    from kdyno.kernels.sources import shelf
+
+    module = importlib.import_module(f"{_ROOM}.{_MODULES[spec.kind]}")
+    return shelf.recorded(cache, module.record(spec, cache)) is not None
+
+
 def _origin(spec: SourceSpec) -> str:
     if spec.kind in _VERIFIED:
         return ""

@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from kdyno.errors import ToolError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Progress, fetch
 from kdyno.kernels.source import parse as parse_source
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import KINDS
+from kdyno.machines.listening import ENVIRONMENT
 from kdyno.machines.machine import Asked, Setup
-from kdyno.machines.program import guest_program
+from kdyno.machines.program import guest_program, programs_folder
 from kdyno.measure import plan
 from kdyno.measure.bench import Bench
 from kdyno.measure.builder import Recipes
-from kdyno.measure.equipment import equip
+from kdyno.measure.equipment import equip, lacking_for
 from kdyno.measure.undecided import refuse_undecided
 from kdyno.suites.catalogue import Case, Catalogue
 from kdyno.suites.instructions import ESTIMATE_UNIT, UNIT, counted
@@ -53,6 +56,37 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
     does not decide it and nobody insists."""
     KINDS[experiment.machine.kind].check(metric_of(experiment))
     refuse_undecided(experiment, cases)
+
+
+MOST_SUITES = 1000
+
+
+def check_cases(
+    experiment: Experiment, suites: Catalogue, cache: Path, recipes: Recipes
+) -> tuple[str, ...]:
+    """Cases that cannot run on this machine, and why: a run leaves them out. UsageError for a
+    command of the user's whose program is not there, ToolError when not one case can run."""
+    mistakes = experiment.mistakes()
+    commands = list(dict.fromkeys(use.command for use in experiment.suites if use.command))
+    keys = [("suite", index, "command") for index in range(MOST_SUITES)]
+    given = [key for key in keys if mistakes.positions.has(key)]
+    for program, key in zip((it[0] for it in commands), given or keys, strict=False):
+        bare = not {"/", "{"} & set(program)
+        if bare and shutil.which(program, path=ENVIRONMENT["PATH"]) is None:
+            mistakes.add(
+                key,
+                f"no program {program!r} in {ENVIRONMENT['PATH']}, where a case looks for it",
+            )
+    mistakes.raise_any()
+    # A source that is not fetched yet will be.
+    source = any(variant.source for variant in experiment.variants)
+    tree = tree_of(experiment, recipes) or (Path("/") if source else None)
+    programs = programs_folder(guest_program(cache, 64))
+    cases = cases_of(experiment, suites)
+    lacking = [(case, lacking_for(case, programs, tree)) for case in cases]
+    if lacking and all(why for _case, why in lacking):
+        raise ToolError(f"no case can run here: {'; '.join({why: 0 for _case, why in lacking})}")
+    return tuple(f"{it.suite}/{it.name} cannot run here: {why}" for it, why in lacking if why)
 
 
 def bench_of(

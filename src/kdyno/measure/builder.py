@@ -3,21 +3,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kdyno import sandbox
 from kdyno.errors import BuildError, UsageError
+from kdyno.experiment.cross import VARIANT
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels import cpu, scheduler
-from kdyno.kernels.build import build, configure
+from kdyno.kernels.build import build, configure, configure_all, final_config
+from kdyno.kernels.compiler import identify, refusal
+from kdyno.kernels.config import (
+    LostOptions,
+    Option,
+    Wish,
+    has_sysctl,
+    nearest_sysctl,
+    never,
+    options,
+)
 from kdyno.kernels.image import Image
 from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.routines.checking import require_correct
 from kdyno.kernels.routines.routine import Routine, of_variant
-from kdyno.kernels.source import Progress, Tree, fetch
+from kdyno.kernels.source import Progress, Tree, at_hand, fetch
 from kdyno.kernels.source import parse as parse_source
+from kdyno.reading.mistakes import Mistakes
+from kdyno.reading.position import KeyPath
 
 
 @dataclass(frozen=True)
@@ -26,6 +41,11 @@ class Recipes:
 
     of: Mapping[str, Recipe]
     skipped: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    """What is worth knowing before they are built."""
+    absent: tuple[str, ...] = ()
+    """Sources that are not on this machine and were not to be fetched: their variants are in
+    neither of the two."""
 
 
 @dataclass(frozen=True)
@@ -37,35 +57,167 @@ class Built:
 
 
 def check(
-    experiment: Experiment, cache: Path, progress: Progress, *, refresh: bool = False
+    experiment: Experiment,
+    cache: Path,
+    progress: Progress,
+    *,
+    refresh: bool = False,
+    fetching: bool = True,
+    new: bool = False,
+    report: Report = silent,
 ) -> Recipes:
-    """Fetch the sources and work out every recipe.
+    """Fetch the sources, work out every recipe, and find all that is wrong with them.
 
-    Patches are applied to copies here, compilers looked up, CPU features compared: UsageError
-    for what cannot be built, before anything is.
+    Patches are applied to copies here, compilers and CPU features looked up, flags tried on an
+    empty file, sysctls looked for in the source, configurations made by Kconfig. UsageError with
+    every mistake, before anything is built. fetching: False leaves out variants whose source would
+    have to come from elsewhere. new: of an experiment that has no run yet, two variants have to
+    differ.
     """
-    trees: dict[str, Tree] = {}
+    mistakes = experiment.mistakes()
+    trees: dict[str, Tree | None] = {}
     recipes: dict[str, Recipe] = {}
     skipped: dict[str, str] = {}
     for variant in experiment.variants:
         routines = of_variant(variant.memcpy, variant.routines)
         if lacking := _lacking(routines) or _lacking_for(variant):
             if not experiment.skip_unsupported or variant.name == experiment.baseline:
-                raise UsageError(
+                mistakes.add(
+                    _place(variant, "memcpy" if _lacking(routines) else "cflags", mistakes),
                     f"variant {variant.name!r}: {lacking}. Leave it out, or set "
-                    "`skip-unsupported = true` at the top of the experiment to have it skipped"
+                    "`skip-unsupported = true` at the top of the experiment to have it skipped",
                 )
             skipped[variant.name] = f"skipped: {lacking}"
             continue
         # A routine that copies wrong is not worth a kernel, let alone a measurement.
         require_correct(routines, cache)
-        if variant.source not in trees:
-            trees[variant.source] = fetch(
-                parse_source(variant.source), cache, progress, refresh=refresh
+        try:
+            if variant.source not in trees:
+                trees[variant.source] = None
+                spec = parse_source(variant.source)
+                if fetching or at_hand(spec, cache):
+                    trees[variant.source] = fetch(spec, cache, progress, refresh=refresh)
+        except UsageError as problem:
+            mistakes.add(_place(variant, "source", mistakes), str(problem))
+        try:
+            if (tree := trees[variant.source]) is not None:
+                recipes[variant.name] = recipe_of(variant, tree)
+                _refuse_small_xstate(variant, recipes[variant.name])
+            else:
+                identify(variant.compiler)
+        except UsageError as problem:
+            mistakes.add(_place(variant, problem.key or "patches", mistakes), str(problem))
+            continue
+        _check_flags(variant, recipes.get(variant.name), mistakes)
+        _check_sysctls(variant, recipes.get(variant.name), mistakes)
+    notes = _check_options(experiment, recipes, cache, mistakes, report)
+    if new:
+        notes += _check_twins(experiment, mistakes)
+    mistakes.raise_any()
+    absent = tuple(source for source, tree in trees.items() if tree is None)
+    return Recipes(recipes, skipped, tuple(dict.fromkeys(notes)), absent)
+
+
+def _place(variant: Variant, key: str, mistakes: Mistakes) -> KeyPath:
+    """Where the file gives ``key`` to the variant: in its own table, a level, or [kernel]."""
+    tables: list[KeyPath] = [("variant", variant.name)]
+    for factor, level in variant.levels:
+        tables.append(("variant", level) if factor == VARIANT else ("factor", factor, level))
+    tables += [("variant", variant.name.partition("+")[0]), ("kernel",)]
+    has = mistakes.positions.has
+    own = next((table for table in tables if has(table)), tables[0])
+    return next(((*it, key) for it in tables if has((*it, key))), own)
+
+
+def _check_flags(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) -> None:
+    compiler = recipe.compiler if recipe else identify(variant.compiler)
+    bits = recipe.arch.word_bits if recipe else 64
+    for file, flags in (("*", variant.cflags), *variant.file_cflags):
+        if flags and (why := refusal(compiler, flags, bits)):
+            path = _place(variant, "cflags", mistakes)
+            inner = (*path, file) if mistakes.positions.has((*path, file)) else path
+            mistakes.add(inner, f"{compiler.name} does not take {flags}: {why}", found=flags)
+
+
+def _check_sysctls(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) -> None:
+    for name, _value in variant.sysctl if recipe else ():
+        assert recipe is not None
+        tree, last = recipe.tree.path, name.rpartition(".")[2].encode()
+        patched = any(b'"%b"' % last in (it or b"") for it in recipe.changes.files.values())
+        if not patched and not has_sysctl(tree, name):
+            near = nearest_sysctl(tree, name)
+            hint = f"; nearest: {near}" if near else ""
+            mistakes.add(
+                _place(variant, "sysctl", mistakes),
+                f"the source has no sysctl {name}: no code of it names {last.decode()!r}{hint}",
+                found=name,
             )
-        recipes[variant.name] = recipe_of(variant, trees[variant.source])
-        _refuse_small_xstate(variant, recipes[variant.name])
-    return Recipes(recipes, skipped)
+
+
+def _check_options(
+    experiment: Experiment,
+    recipes: Mapping[str, Recipe],
+    cache: Path,
+    mistakes: Mistakes,
+    report: Report,
+) -> list[str]:
+    """What Kconfig makes of every variant; notes on those whose options come to the same."""
+    variants = {variant.name: variant for variant in experiment.variants}
+    # As everywhere else that a stranger's files are read: a person who has no sandbox said so.
+    lost: dict[str, list[tuple[Wish, str]]] = {}
+    declared: dict[str, Mapping[str, Option]] = {}
+    for name, recipe in recipes.items():
+        if final_config(cache, recipe) is None:
+            if (key := recipe.kconfig_digest) not in declared:
+                declared[key] = options(recipe.tree.path, recipe.changes, recipe.arch)
+            why_never = [(it, never(it, declared[key], recipe.arch)) for it in recipe.wishes]
+            if found := [(wish, why) for wish, why in why_never if why]:
+                lost[name] = found
+    # What the Kconfig files say takes no time; Kconfig itself is asked about the others.
+    others = {} if lost else recipes
+    for name, problem in configure_all(others, cache, sandbox.unusable() is None, report).items():
+        if isinstance(problem, LostOptions):
+            lost[name] = problem.lost
+        # Another kernel that does not even configure fails when it is built, alone.
+    for name, wishes in lost.items():
+        for wish, why in wishes:
+            path = _place(variants[name], "config", mistakes)
+            entry = f"{wish.line} (from {wish.origin})"
+            if own := re.fullmatch(r".*\.config\[(\d+)\]", wish.origin):
+                path, entry = (*path, int(own[1]) - 1), wish.line
+            mistakes.add(path, f"{entry}: {why}", found=wish.option)
+    notes: list[str] = []
+    alike: dict[tuple[object, ...], str] = {}
+    for name, recipe in recipes.items():
+        config = final_config(cache, recipe)
+        if config is None or mistakes.any:
+            continue
+        same = replace(variants[name], name="", levels=(), config=(), best=())
+        first = alike.setdefault((config, recipe.changes.digest(), same), name)
+        if first != name and variants[first].config != variants[name].config:
+            notes.append(f"{name} is the same kernel as {first}: its options change nothing")
+    return notes
+
+
+def _check_twins(experiment: Experiment, mistakes: Mistakes) -> list[str]:
+    """Two variants in which nothing differs; but that the best routine on this CPU, or the first
+    that it can run, is another one's, is only worth a note."""
+    notes: list[str] = []
+    firsts: dict[Variant, Variant] = {}
+    for variant in experiment.variants:
+        first = firsts.setdefault(replace(variant, name="", levels=(), best=()), variant)
+        if first is variant:
+            continue
+        if variant.all_routines:
+            routines = ", ".join(f"{k} = {v}" for k, v in variant.all_routines.items())
+            notes.append(f"{variant.name} is the same kernel as {first.name} here: {routines}")
+            continue
+        mistakes.add(
+            ("variant", variant.name) if not variant.levels else ("factor", variant.levels[-1][0]),
+            f"{variant.name} is the same kernel as {first.name}: nothing differs. For the noise "
+            "floor set calibrate = true in [measure]",
+        )
+    return notes
 
 
 def changed(experiment: Experiment, recipes: Recipes, before: Mapping[str, str]) -> str | None:

@@ -15,7 +15,8 @@ from kdyno.experiment.table import NAME
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.listening import ENVIRONMENT
 from kdyno.measure.plan import COPY_SUFFIX
-from kdyno.reading.mistakes import meant
+from kdyno.reading.mistakes import meant, spelled
+from kdyno.reading.position import KeyPath
 from kdyno.views import is_seen, named
 
 STOCK = "stock"
@@ -113,6 +114,25 @@ def experiment_text(trial: Trial, folder: Path) -> str:
         measure += ["calibrate = true"]
     lines += ["", "[measure]", *measure] if measure else []
     return "\n".join([*lines, ""])
+
+
+_OPTIONS = {
+    ("machine", "kind"): "--machine",
+    ("machine", "cpus"): "--cpus",
+    ("machine", "memory"): "--memory",
+    ("kernel", "source"): "--source",
+    ("measure", "metric"): "--metric",
+}
+
+
+def option_of(path: KeyPath) -> str:
+    """How the command line says what the key of ``experiment_text`` says."""
+    if path[0] == "variant" and len(path) > 2:
+        short = {long: short for short, long in _KEYS.items()}.get(str(path[2]), path[2])
+        return f"-k {short}=…"
+    if path[0] == "suite":
+        return f"--{path[2]}" if len(path) > 2 and path[2] != "command" else "the command"
+    return next((it for key, it in _OPTIONS.items() if path[:2] == key), spelled(path))
 
 
 def in_guest(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:

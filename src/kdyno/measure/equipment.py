@@ -102,7 +102,7 @@ def equip(
     boot prepares for itself. ToolError when not one case can run.
     """
     programs = programs_folder(program)
-    lacking = tuple(_lacking(case, programs, tree) for case in cases)
+    lacking = tuple(lacking_for(case, programs, tree) for case in cases)
     if cases and all(lacking):
         raise ToolError(f"no case can run here: {'; '.join(dict.fromkeys(lacking))}")
     shared = [(programs, "programs")] if programs.is_dir() else []
@@ -117,7 +117,8 @@ def equip(
     return Equipment(lacking, tuple(shared), disk_bytes, cache / "disks")
 
 
-def _lacking(case: Case, programs: Path, tree: Path | None) -> str:
+def lacking_for(case: Case, programs: Path, tree: Path | None) -> str:
+    """Why the case cannot run on this machine; empty where it can."""
     missing = [need for need in case.needs if not _found(need, programs)]
     if missing:
         how = f": apt-get install {case.install}" if case.install else ""

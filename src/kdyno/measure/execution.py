@@ -21,7 +21,14 @@ from kdyno.machines.cpus import measuring, place
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.asking import asked_of, manifest_of
 from kdyno.measure.bench import Bench, info
-from kdyno.measure.benches import bench_of, check_machine, digests, tree_for_cases, tree_of
+from kdyno.measure.benches import (
+    bench_of,
+    check_cases,
+    check_machine,
+    digests,
+    tree_for_cases,
+    tree_of,
+)
 from kdyno.measure.builder import Built, Recipes, build_all, changed, check
 from kdyno.measure.counted_work import with_fixed_work
 from kdyno.measure.interleaving import choose, whole_cases
@@ -77,7 +84,14 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     check_machine(experiment, cases_of(experiment, suites))
     if not KINDS[experiment.machine.kind].builds:
         return _start(_unbuilt(experiment, suites, options), {}, Recipes({}, {}), options)
-    recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
+    recipes = check(
+        *(experiment, options.cache, options.listener.fetching),
+        refresh=options.refresh,
+        new=True,
+        report=options.listener.building,
+    )
+    for note in recipes.notes:
+        options.listener.told(note)
     for variant in experiment.variants:
         for function, why in variant.best if variant.name in recipes.of else ():
             name = variant.all_routines[function]
@@ -87,6 +101,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
             "nothing to compare: every variant but the baseline was skipped "
             f"({'; '.join(f'{name}: {why}' for name, why in recipes.skipped.items())})"
         )
+    check_cases(experiment, suites, options.cache, recipes)
     built = built_of(experiment, recipes, options)
     bench = _bench(experiment, suites, built.images, tree_of(experiment, recipes), options)
     return _start(bench, built.failed, recipes, options)

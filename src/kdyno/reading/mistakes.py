@@ -83,10 +83,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
 
 
-def nearest(word: str, allowed: Iterable[str]) -> str | None:
+def nearest(word: str, allowed: Iterable[str], likeness: float = 0.6) -> str | None:
     """The allowed word most like ``word``, case aside; None when none is like it."""
     folded = {entry.lower(): entry for entry in allowed}
-    close = difflib.get_close_matches(word.lower()[:200], folded, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word.lower()[:200], folded, n=1, cutoff=likeness)
     return folded[close[0]] if close else None
 
 

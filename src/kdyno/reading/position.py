@@ -52,11 +52,18 @@ class Positions:
             for match in _INLINE.finditer(line):
                 self._lines.setdefault((*current, *_parts(match[1])), number)
 
+    def has(self, path: KeyPath) -> bool:
+        """Whether the text says anything there."""
+        return any(known[: len(path)] == path for known in self._lines)
+
     def line(self, path: KeyPath, found: object = None) -> int | None:
         """Line of the key at ``path`` or of the nearest one above it; None for the whole file.
 
         ``found`` is the value: in an array of several lines, its own line is looked for.
         """
+        below = [it for known, it in self._lines.items() if path and known[: len(path)] == path]
+        if below and path not in self._lines:
+            return min(below)
         known = path
         while known and known not in self._lines:
             known = known[:-1]

@@ -103,18 +103,17 @@ def feed(
             f"{name} is refused: more than {most_bytes / 1e9:,.1f} GB come out of it: more than "
             "kernel source has, or nine tenths of what is free on the disk"
         )
+    why = ""
     if status:
-        try:
-            tool.raise_failure(argv, status, stderr)
-        except ToolError as problem:
-            raise blame(
-                f"{name} cannot be unpacked; it is damaged, cut short or no tar archive. {problem}"
-            ) from problem
+        tool.refuse_full(status, stderr)
+        # Of all that tar says, the first line is the reason.
+        why = next((it for it in stderr.splitlines() if it.strip()), "tar gave no reason")
     # Packers notice a missing end; tar does not when the cut is between two members.
-    if packed_by is None and tail != bytes(_END_BYTES):
+    elif packed_by is None and tail != bytes(_END_BYTES):
+        why = "the two blocks of zeros that end an archive are missing"
+    if why:
         raise blame(
-            f"{name} cannot be unpacked; it is damaged, cut short or no tar archive. "
-            "The two blocks of zeros that end an archive are missing"
+            f"{name} cannot be unpacked; it is damaged, cut short or no tar archive ({why})"
         )
     return summer.hexdigest()
 

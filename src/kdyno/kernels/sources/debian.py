@@ -16,21 +16,26 @@ from kdyno.reading.mistakes import meant
 _ETC_APT = Path("/etc/apt")
 
 
+def record(spec: SourceSpec, cache: Path) -> Path:
+    """Where it is remembered which tree the package became."""
+    return cache / "sources" / "debian" / f"{spec.rest}.json"
+
+
 def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) -> Tree:
     package = spec.rest
     home = cache / "sources" / "debian"
-    record = home / f"{package}.json"
-    if not refresh and (tree := shelf.recorded(cache, record)) is not None:
+    place = record(spec, cache)
+    if not refresh and (tree := shelf.recorded(cache, place)) is not None:
         return tree
     with shelf.locked(cache, f"debian-{package}", progress):
-        if not refresh and (tree := shelf.recorded(cache, record)) is not None:
+        if not refresh and (tree := shelf.recorded(cache, place)) is not None:
             return tree
         # The lists are shared by all packages.
         with shelf.locked(cache, "debian", progress):
             machine, version = _offered(spec, home / "apt", progress)
-        known = shelf.read_json(record) or {}
-        tree = shelf.recorded(cache, record) if known.get("version") == version else None
-        return tree or _fetched(spec, cache, record, machine, version, progress)
+        known = shelf.read_json(place) or {}
+        tree = shelf.recorded(cache, place) if known.get("version") == version else None
+        return tree or _fetched(spec, cache, place, machine, version, progress)
 
 
 def _offered(spec: SourceSpec, home: Path, progress: Progress) -> tuple[apt.PrivateApt, str]:

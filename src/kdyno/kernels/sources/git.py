@@ -20,12 +20,21 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree, is_url
 from kdyno.kernels.sources import archive, repository, shelf, tool
 from kdyno.kernels.sources.repository import CLEAN
+from kdyno.reading.mistakes import meant
 
 _SAFE = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
 _WHOLE = ("fetch", "--no-tags", "--no-recurse-submodules", "--quiet")
 _SHALLOW = (*_WHOLE, "--depth=1")
 _LOCAL = "file://"
+_NAMES = ("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags")
+_SHOWN_REFS = 12
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def record(spec: SourceSpec, cache: Path) -> Path:
+    """Where it is remembered which tree a URL's reference became."""
+    name = f"{_short(spec.rest)}-{_short(spec.ref or 'HEAD')}.json"
+    return cache / "sources" / "git" / name
 
 
 def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) -> Tree:
@@ -37,9 +46,13 @@ def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) ->
     ref = spec.ref or "HEAD"
     verify = ["rev-parse", "--verify", "--end-of-options"]
     try:
-        commit = _hash(repository.asked(folder, [*verify, f"{ref}^{{commit}}"]))
+        listing = repository.asked(folder, _NAMES)
+        try:
+            commit = _hash(repository.asked(folder, [*verify, f"{ref}^{{commit}}"]))
+        except ToolError as problem:
+            raise UsageError(_no_ref(spec, listing)) from problem
         claimed = _hash(repository.asked(folder, [*verify, f"{commit}^{{tree}}"]))
-    except (ToolError, UsageError) as problem:
+    except ToolError as problem:
         raise UsageError(f"source {spec}: {problem}") from problem
 
     def fill(scratch: Path) -> Path:
@@ -62,11 +75,11 @@ def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) ->
 def _remote(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) -> Tree:
     home = cache / "sources" / "git"
     own = home / f"{_short(spec.rest)}.git"
-    record = home / f"{_short(spec.rest)}-{_short(spec.ref or 'HEAD')}.json"
-    if not refresh and (tree := shelf.recorded(cache, record)) is not None:
+    place = record(spec, cache)
+    if not refresh and (tree := shelf.recorded(cache, place)) is not None:
         return tree
     with shelf.locked(cache, f"git-{own.stem}", progress):
-        if not refresh and (tree := shelf.recorded(cache, record)) is not None:
+        if not refresh and (tree := shelf.recorded(cache, place)) is not None:
             return tree
         kept = f"refs/kdyno/{_short(spec.ref or 'HEAD')}"
         _fetch(spec, own, kept, progress)
@@ -78,7 +91,7 @@ def _remote(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) ->
             return _unpacked(spec, own, digest, scratch, progress)
 
         tree = _placed(spec, cache, progress, commit, digest, fill)
-        shelf.write_json(record, {"source": str(spec), "tree": tree.path.parent.name})
+        shelf.write_json(place, {"source": str(spec), "tree": tree.path.parent.name})
         return tree
 
 
@@ -99,8 +112,8 @@ def _fetch(spec: SourceSpec, own: Path, kept: str, progress: Progress) -> None:
     try:
         tool.run([*git, *_SHALLOW, *give, *want], env=_SAFE, called=[*git, *_SHALLOW, *want])
         return
-    except ToolError as problem:
-        shallow = problem
+    except ToolError:
+        pass
     # Not every server hands out a bare commit, and REF~2 is not a name that a server knows.
     everything = ["+refs/heads/*:refs/theirs/heads/*", "+refs/tags/*:refs/theirs/tags/*"]
     progress(f"fetching all of {spec.rest}: the server does not give {spec.ref} alone", None)
@@ -113,7 +126,20 @@ def _fetch(spec: SourceSpec, own: Path, kept: str, progress: Progress) -> None:
         if commit:
             tool.run([*git, "update-ref", kept, commit.decode().strip()], env=_SAFE)
             return
-    raise UsageError(f"source {spec}: the repository has no {spec.ref!r}. git said: {shallow}")
+    named = [*_NAMES[:-2], "refs/theirs"]
+    raise UsageError(_no_ref(spec, tool.run([*git, *named], env=_SAFE)))
+
+
+def _no_ref(spec: SourceSpec, listing: bytes) -> str:
+    """listing: branches and tags of the repository, as git prints them in full."""
+    names = [it.split("/", 2)[-1] for it in listing.decode("utf-8", "replace").split()]
+    names = [it.removeprefix("heads/").removeprefix("tags/") for it in names if it != "HEAD"]
+    near = meant(spec.ref or "HEAD", names, ". Did you mean {}?") or "."
+    some = ", ".join(sorted(names)[-_SHOWN_REFS:]) or "none"
+    return (
+        f"source {spec}: the repository has no branch, tag or commit {spec.ref!r}{near} "
+        f"Branches and tags there: {some}{' and others' if len(names) > _SHOWN_REFS else ''}"
+    )
 
 
 def _placed(

@@ -21,15 +21,20 @@ _DEFAULT_SITE = "https://www.kernel.org/pub/linux/kernel"
 _SUM = re.compile(r"^([0-9a-f]{64}) [ *]linux-([0-9][0-9.]*)\.tar\.xz$", re.MULTILINE)
 
 
+def record(spec: SourceSpec, cache: Path) -> Path:
+    """Where it is remembered which tree the release became."""
+    return cache / "sources" / "kernel.org" / f"{spec.rest}.json"
+
+
 def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) -> Tree:
     version = spec.rest
     home = cache / "sources" / "kernel.org"
-    record = home / f"{version}.json"
+    place = record(spec, cache)
     # A release never changes, so there is nothing to refresh.
-    if (tree := shelf.recorded(cache, record)) is not None:
+    if (tree := shelf.recorded(cache, place)) is not None:
         return tree
     with shelf.locked(cache, f"kernel.org-{version}", progress):
-        if (tree := shelf.recorded(cache, record)) is not None:
+        if (tree := shelf.recorded(cache, place)) is not None:
             return tree
         site = os.environ.get("KDYNO_KERNEL_ORG") or _DEFAULT_SITE
         folder = f"{site.rstrip('/')}/v{version.partition('.')[0]}.x"
@@ -50,7 +55,7 @@ def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) ->
         digest = hashlib.sha256(f"{version} {checksum}".encode()).hexdigest()
         tree = shelf.place(cache, spec, key, digest, description, fill, progress)
         packed.unlink(missing_ok=True)
-        shelf.write_json(record, {"source": str(spec), "tree": key, "sha256": checksum})
+        shelf.write_json(place, {"source": str(spec), "tree": key, "sha256": checksum})
         return tree
 
 

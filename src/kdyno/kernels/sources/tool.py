@@ -40,11 +40,16 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     }
 
 
-def raise_failure(argv: Sequence[str], status: int, stderr: str) -> None:
-    """ToolError with the program's own last lines; OSError(ENOSPC) when the disk is full."""
+def refuse_full(status: int, stderr: str) -> None:
+    """OSError(ENOSPC) when a program failed because the disk is full."""
     full = any(word in stderr.lower() for word in (*_FULL, _KILLED_BY_LIMIT))
     if full or plain_status(status) == -_SIGXFSZ:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def raise_failure(argv: Sequence[str], status: int, stderr: str) -> None:
+    """ToolError with the program's own last lines; OSError(ENOSPC) when the disk is full."""
+    refuse_full(status, stderr)
     lines = [line for line in stderr.splitlines() if line.strip()][-_SHOWN_LINES:]
     said = "\n  ".join(lines) if lines else "(it printed nothing)"
     ended = f"status {status}" if status >= 0 else f"signal {-status}"

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""kdyno check of what is right: the cost, what is cached, what would be fetched, notes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import EXPERIMENT, Kdyno, kdyno
+from toy_kernel import make_source
+
+from kdyno.experiment import loader
+from kdyno.kernels.arch import arch
+from kdyno.kernels.changes import Changes
+from kdyno.kernels.config import options
+from kdyno.measure import builder
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import data_root
+from kdyno.suites.catalogue import load
+
+__all__ = ["kdyno"]
+
+SUITE = '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\nseconds = 0.5\n'
+TOY = (
+    'name = "x"\nbaseline = "stock"\n[kernel]\nsource = "path:toy"\n[variant.stock]\n'
+    "[variant.mine]\n{}\n[measure]\nmax_boots = 30\n" + SUITE
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    make_source(tmp_path / "toy")
+    return tmp_path
+
+
+@pytest.mark.needs("gcc")
+def test_what_a_run_will_cost_and_what_is_cached(kdyno: Kdyno, folder: Path) -> None:
+    (folder / "x.toml").write_text(TOY.format('config = ["CONFIG_HZ=250"]'), encoding="utf-8")
+    first = json.loads(kdyno("check", "x.toml", "--json", "-").out)
+    assert first["ok"] and first["mistakes"] == first["notes"] == [] and first["fetch"] == []
+    assert (first["kernels"], first["cached"], first["builds"]) == (2, 0, 0)
+    # Nothing was built here: a guess, the second kernel from the first one's objects.
+    assert first["build_s"] == 480 and first["disk_bytes"] > 700e6
+    assert first["measure_minutes"] == pytest.approx(2 * 30 * (0.3 + 1.4 * 0.5) / 60)
+    assert set(first["variants"]) == {"stock", "mine"} and not (folder / "cache/images").exists()
+    assert kdyno("build", "x.toml", "--variant", "stock").status == 0
+    said = kdyno("check", "x.toml")
+    assert said.status == 0
+    assert "x: no mistake found\nkernels    2, 1 in the cache, 1 to build: about " in said.out
+    assert " (by 1 of before)\nmeasuring  at most about 1 min " in said.out
+    dry = kdyno("run", "x.toml", "--dry-run")
+    assert (dry.status, dry.out.partition("disk")[0]) == (0, said.out.partition("disk")[0])
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.needs("gcc")
+def test_options_that_change_nothing_are_a_note(kdyno: Kdyno, folder: Path) -> None:
+    (folder / "x.toml").write_text(TOY.format('config = ["CONFIG_HZ=100"]'), encoding="utf-8")
+    said = kdyno("check", "x.toml")
+    assert said.status == 0
+    assert "note       mine is the same kernel as stock: its options change nothing\n" in said.out
+
+
+def test_nothing_is_fetched_unless_it_is_asked_for(
+    kdyno: Kdyno, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def network(*_: object, **__: object) -> None:
+        raise AssertionError("fetched")
+
+    monkeypatch.setattr(builder, "fetch", network)
+    (folder / "x.toml").write_text(EXPERIMENT, encoding="utf-8")
+    said = kdyno("check", "x.toml")
+    assert said.status == 0
+    assert "to fetch   debian:linux-source-7.3: about 0.2 GB, 2 GB unpacked\n" in said.out
+    assert "(--fetch): patches, options, sysctls of debian:linux-source-7.3\n" in said.out
+    with pytest.raises(AssertionError, match="fetched"):
+        kdyno("check", "x.toml", "--fetch")
+
+
+def test_mistakes_as_json_one_by_one(kdyno: Kdyno, folder: Path) -> None:
+    (folder / "x.toml").write_text('name = 5\n[measure]\nseed = "x"\n', encoding="utf-8")
+    said = kdyno("check", "x.toml", "--json", "-")
+    value = json.loads(said.out)
+    assert said.status == 2 and not value["ok"]
+    assert [it.partition(": ")[0] for it in value["mistakes"]][-2:] == ["x.toml:1", "x.toml:3"]
+
+
+def test_what_runs_on_the_host_builds_nothing(kdyno: Kdyno, folder: Path) -> None:
+    text = f'name = "h"\n[machine]\nkind = "host"\n{SUITE}'
+    (folder / "h.toml").write_text(text, encoding="utf-8")
+    said = kdyno("build", "h.toml", "--dry-run", "--json", "-")
+    assert said.status == 0 and json.loads(said.out) == {"images": {}, "failed": {}}
+    assert "nothing to build: the machine 'host' runs the kernel as it is" in said.err
+    said = kdyno("check", "h.toml")
+    assert said.status == 0 and "kernels" not in said.out
+
+
+def test_a_program_that_is_not_there(kdyno: Kdyno, folder: Path) -> None:
+    suite = '[[suite]]\nname = "run"\ncommand = "nosuchprogram x"\n'
+    text = f'name = "h"\n[machine]\nkind = "host"\n{suite}'
+    (folder / "h.toml").write_text(text, encoding="utf-8")
+    said = kdyno("check", "h.toml")
+    assert said.status == 2
+    assert "h.toml:6: suite[1].command: no program 'nosuchprogram' in /usr" in said.err
+
+
+def test_no_experiment_that_is_shipped_has_a_kernel_twice() -> None:
+    words = vocabulary(load())
+    for file in sorted((data_root() / "experiments").glob("*.toml")):
+        experiment = loader.load(file, words)
+        mistakes = experiment.mistakes()
+        builder._check_twins(experiment, mistakes)
+        assert not mistakes.any, file
+
+
+def test_options_are_those_of_the_architecture(tmp_path: Path) -> None:
+    (tmp_path / "arch/um").mkdir(parents=True)
+    (tmp_path / "arch/x86/um").mkdir(parents=True)
+    (tmp_path / "Kconfig").write_text('source "arch/$(SRCARCH)/Kconfig"\n')
+    (tmp_path / "arch/um/Kconfig").write_text(
+        'menu "Of UML"\n\tdepends on UML\nconfig A\n\tint "A"\n\trange 1 5\n\thelp\n'
+        "\t  A bool of help, and\n\t  config HELP\nendmenu\nif B\nconfig C\n"
+        '\ttristate\n\tprompt "C"\nendif\nconfig D\n\tdef_bool y\n'
+        'source "arch/$(HEADER_ARCH)/um/Kconfig"\n'
+    )
+    (tmp_path / "arch/x86/Kconfig").write_text('config ONLY_X86\n\tbool "x"\n')
+    (tmp_path / "arch/x86/um/Kconfig").write_text('config B\n\tbool "B"\n')
+    um = options(tmp_path, Changes(), arch("um"))
+    assert {name: (it.kind, it.prompt) for name, it in um.items()} == {
+        "CONFIG_A": ("int", True),
+        "CONFIG_C": ("tristate", True),
+        "CONFIG_D": ("bool", False),
+        "CONFIG_B": ("bool", True),
+    }
+    assert (um["CONFIG_A"].ranges, um["CONFIG_A"].depends) == (["1 5"], ["UML"])
+    assert um["CONFIG_C"].depends == ["B"] and um["CONFIG_D"].depends == []
+    assert set(options(tmp_path, Changes(), arch("x86_64"))) == {"CONFIG_ONLY_X86"}
