@@ -88,9 +88,9 @@ def measuring(monkeypatch: pytest.MonkeyPatch, runs: Path, broken: str = "") -> 
         if ref == broken:
             raise BuildError(f"variant 'mine' did not build at {ref}")
         asked.append(ref)
-        run = small(runs, len(asked), effect=1.0 + 0.02 * len(asked), version=ref)
+        run = small(runs, len(asked), effect=1.06 - 0.04 * len(asked), version=ref)
         (run.path / "experiment.toml").write_text(made)
-        return 10 if len(asked) == 2 else 0
+        return 0
 
     monkeypatch.setattr(run_verb, "measured", measured)
     return asked
@@ -105,7 +105,7 @@ def test_a_row_a_commit(
 ) -> None:
     runs = tmp_path / "runs"
     asked = measuring(monkeypatch, runs)
-    done = kdyno("run", file, "--runs", runs)
+    done = kdyno("run", file, "--runs", runs, "--fail-on", "slower")
     assert asked == ["v7.2", "v7.3"] and done.status == 10
     first, second = (
         next(run.name for run in list_runs(runs) if run.experiment_text() == at(TEXT, ref))
@@ -114,10 +114,12 @@ def test_a_row_a_commit(
     rows = [line.split() for line in done.out.splitlines() if line.strip().startswith("v7.")]
     assert [(row[0], row[1], row[-1]) for row in rows] == [
         ("v7.2", "+2.01", first),
-        ("v7.3", "+4.01", second),
+        ("v7.3", "−1.99", second),
     ]
-    # What is there is not measured again; a commit that is asked for is.
-    kdyno("run", file, "--runs", runs)
+    # What is there is not measured again, and counts all the same; a commit that is asked for is.
+    assert kdyno("run", file, "--runs", runs, "--fail-on", "slower").status == 10
+    assert kdyno("run", file, "--runs", runs).status == 0
+    assert kdyno("run", file, "--runs", runs, "--fail-on", "slower:piep").status == 2
     assert asked == ["v7.2", "v7.3"]
     kdyno("run", file, "--runs", runs, "--ref", "v7.2")
     assert asked == ["v7.2", "v7.3", "v7.2"]
@@ -135,7 +137,7 @@ def test_a_commit_that_does_not_build(
 ) -> None:
     asked = measuring(monkeypatch, tmp_path / "runs", broken="v7.2")
     done = kdyno("run", file, "--runs", tmp_path / "runs")
-    assert asked == ["v7.3"] and "did not build at v7.2" in done.err
+    assert asked == ["v7.3"] and "did not build at v7.2" in done.err and done.status == 1
     assert any(
         row.split()[:1] == ["v7.2"] and "does not build" in row for row in done.out.split("\n")
     )

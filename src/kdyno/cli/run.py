@@ -129,7 +129,9 @@ def verb(
             raise UsageError("--json takes one verdict: a matrix has one for each commit (--ref)")
         text = loader.read(experiment)
         refs = refs_of(found, experiment, yes)
-        return each(refs, lambda it: at(text, it), options.runs, overrides.to_json(), one)
+        return each(
+            refs, lambda it: at(text, it), options.runs, overrides.to_json(), one, fail_on or ()
+        )
     if experiment is not None or overrides.to_json() or ref is not None or dry_run:
         raise UsageError("--resume goes on with a run as it was begun; give nothing else")
     if on is not None:

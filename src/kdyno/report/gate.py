@@ -123,10 +123,12 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str]) -> int:
     seen |= {_factor_status(rule, it) for rule in rules for it in levels}
     if verdict.failed or not all(_measured(rule, verdict.effects, levels) for rule in rules):
         seen.add(FAILED)
-    for status in (SLOWER, FAILED, INCONCLUSIVE):
-        if status in seen:
-            return status
-    return 0
+    return worst(seen)
+
+
+def worst(statuses: Collection[int]) -> int:
+    """The one that goes before the others, of 0, 1, 10 and 11."""
+    return next((it for it in (SLOWER, FAILED, INCONCLUSIVE) if it in statuses), 0)
 
 
 def counts(it: FactorEffect, of_cases: Collection[str]) -> bool:

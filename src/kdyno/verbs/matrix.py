@@ -74,22 +74,32 @@ def each(
     text_of: Callable[[str], str],
     runs: Path,
     overrides: Mapping[str, object],
-    measured: Callable[[str], int],
+    measured: Callable[[str], object],
+    fail_on: Sequence[str] = (),
 ) -> int:
     """``measured`` for each commit that has no finished run of this very experiment yet, asked in
-    the same way; and the table of all. The exit status of the worst."""
+    the same way; and the table of all.
+
+    The exit status is that of the worst row, by ``fail_on``, measured now or before; a commit
+    without a verdict is 1.
+    """
+    from kdyno.report import gate
     from kdyno.report.show.terminal import show
 
-    rows, status = [], 0
+    rules = gate.parse(fail_on)  # what cannot be is refused before hours of measuring
+    rows = []
     for number, ref in enumerate(refs, 1):
         say(f"{short(ref)}: commit {number} of {len(refs)}")
         known = finished(runs, text_of(ref), overrides)
         if known is not None:
             say(f"{short(ref)}: was measured before, {known.name}")
-            rows.append(CommitRun(ref, known, known.verdict()))
+            verdict = known.verdict()
+            if verdict is not None:
+                gate.check_verdict(rules, verdict)
+            rows.append(CommitRun(ref, known, verdict))
             continue
         try:
-            status = max(status, measured(ref))
+            measured(ref)
         except BuildError as problem:
             say(str(problem))
             rows.append(CommitRun(ref, why="does not build"))
@@ -97,7 +107,9 @@ def each(
         known = finished(runs, text_of(ref), overrides)
         rows.append(CommitRun(ref, known, known.verdict() if known else None, "not finished"))
     show(lambda _screen: [table(rows)])
-    return status
+    return gate.worst(
+        {gate.exit_status(it.verdict, fail_on) if it.verdict else gate.FAILED for it in rows}
+    )
 
 
 def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | None:
