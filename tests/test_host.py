@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import gzip
 import os
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from descendants import descendants
 from earlier_run import as_0_1_0
 
 from kdyno import whole
@@ -103,6 +105,39 @@ def test_a_guest_that_is_gone_takes_no_notice_of_orders(make: Make) -> None:
         session.pause()
         session.resume()
         assert session.close().host.status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "call"),
+    [
+        (os, "pidfd_open", 1),
+        (os, "set_blocking", 3),
+        (os, "pipe", 3),
+        *((Events, "add", call) for call in range(1, 5)),
+    ],
+)
+def test_a_guest_that_cannot_be_watched_is_gone(
+    make: Make, monkeypatch: pytest.MonkeyPatch, place: object, name: str, call: int
+) -> None:
+    """However far its start came: no process, no descriptor, no entry in the loop is left."""
+    done, real = [0], getattr(place, name)
+
+    def failing(*given: object) -> object:
+        done[0] += 1
+        if done[0] == call:
+            raise OSError(errno.EMFILE, name)
+        return real(*given)
+
+    program = make("__import__('signal').pause()")
+    with Events() as events:
+        before = set(os.listdir("/proc/self/fd"))
+        monkeypatch.setattr(place, name, failing)
+        with pytest.raises(OSError, match=name):
+            start(host_job(program), events)
+        monkeypatch.undo()
+        assert set(os.listdir("/proc/self/fd")) == before
+        assert descendants(os.fsencode(program)) == []
+        assert events._calls == {}
 
 
 def test_places_and_disk_are_given_and_gone_afterwards(make: Make, tmp_path: Path) -> None:

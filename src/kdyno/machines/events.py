@@ -48,8 +48,8 @@ class Events:
 
     def add(self, descriptor: int, call: Callable[[], object]) -> None:
         """``call`` whenever there is something to read."""
-        self._calls[descriptor] = call
         self._epoll.register(descriptor, select.EPOLLIN)
+        self._calls[descriptor] = call
 
     def remove(self, descriptor: int) -> None:
         """Before the descriptor is closed."""

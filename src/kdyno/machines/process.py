@@ -85,46 +85,41 @@ class ProcessSession:
             raise
 
     def _start(self, start: Start, cpus: frozenset[int]) -> None:
-        # What the guest is given has higher numbers than the sandbox's filter is opened with.
-        with ExitStack() as held:
-            while (low := os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) <= FILTER:
-                held.callback(os.close, low)
-            os.close(low)
-            self._begin(start, cpus)
-
-    def _begin(self, start: Start, cpus: frozenset[int]) -> None:
-        console_in, console_out = os.pipe()
-        results_in, results_out = os.pipe()
-        report_in, report_out = os.pipe()
-        orders_in, orders_out = os.pipe()
-        own = (console_in, results_in, report_in, orders_out)
-        theirs = [console_out, results_out, report_out, orders_in]
         self._began_s = time.monotonic()
-        try:
-            command = start(Pipes(console_out, results_out, report_out, orders_in))
-            theirs += command.pass_fds
+        # Whatever fails on the way, all that was there by then is gone again.
+        with ExitStack() as low, ExitStack() as undo, ExitStack() as handed:
+            # What the guest is given has higher numbers than the sandbox's filter is opened with.
+            while (spare := os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)) <= FILTER:
+                low.callback(os.close, spare)
+            os.close(spare)
+            console_in, console_out = _pipe(undo, handed)
+            self._results, results_out = _pipe(undo, handed)
+            report_in, report_out = _pipe(undo, handed)
+            orders_in, self._orders = _pipe(handed, undo)
+            theirs = (console_out, results_out, report_out, orders_in)
+            command = start(Pipes(*theirs))
+            for descriptor in command.pass_fds:
+                handed.callback(os.close, descriptor)
             self._argv = command.argv
             if command.pauser is not None:
                 self._pauser = command.pauser
                 self._closing.callback(command.pauser.close)
-            self._process = _spawn(command, tuple(theirs), cpus, console_out)
-        except BaseException:
-            for descriptor in own:
-                os.close(descriptor)
-            raise
-        finally:
-            for descriptor in theirs:
-                os.close(descriptor)
-        self._orders = orders_out
-        os.set_blocking(orders_out, False)
-        self._child = os.pidfd_open(self._process.pid)
-        self._events.add(self._child, self._over)
-        self._streams = self._guest.streams(console_in, results_in, report_in)
-        self._results = results_in
-        self._answer.register(results_in, select.POLLIN)
-        for descriptor in self._streams:
-            os.set_blocking(descriptor, False)
-            self._events.add(descriptor, partial(self._read, descriptor))
+            self._process = _spawn(command, (*theirs, *command.pass_fds), cpus, console_out)
+            handed.close()  # or the pipes would not end with the guest
+            undo.callback(_wait_for_all, (console_in, self._results, report_in))
+            undo.callback(_kill, self._process)
+            os.set_blocking(self._orders, False)
+            child = os.pidfd_open(self._process.pid)
+            undo.callback(os.close, child)
+            self._streams = self._guest.streams(console_in, self._results, report_in)
+            self._answer.register(self._results, select.POLLIN)
+            for descriptor in self._streams:
+                os.set_blocking(descriptor, False)
+                self._events.add(descriptor, partial(self._read, descriptor))
+                undo.callback(self._events.remove, descriptor)
+            self._events.add(child, self._over)
+            undo.callback(self._events.remove, child)
+            self._undo = undo.pop_all()
         self._events.watch(self)
 
     def send(self, order: str, limit_s: float = math.inf) -> None:
@@ -238,13 +233,8 @@ class ProcessSession:
             return
         self.ended = True
         self._events.forget(self)
-        for descriptor in (*self._streams, self._child):
-            self._events.remove(descriptor)
-        _kill(self._process)
-        _wait_for_all(self._streams)
+        self._undo.close()
         self._wall_s = time.monotonic() - self._began_s
-        for descriptor in (*self._streams, self._child, self._orders):
-            os.close(descriptor)
         self._cpu.close()
 
     def close(self) -> Outcome:
@@ -253,6 +243,14 @@ class ProcessSession:
         with self._closing:
             ended = Ended(self._process.returncode, self._guest.watch.stop, self._wall_s)
             return self._conclude(ended, self._argv)
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """(end to read, end to write), each of which is closed with its owner."""
+    ends = os.pipe()
+    reader.callback(os.close, ends[0])
+    writer.callback(os.close, ends[1])
+    return ends
 
 
 def _spawn(
