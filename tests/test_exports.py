@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from synthetic_run import DEMO, HOSTILE, Shape, case, make
 from test_report_golden import VERDICTS
 
+from kdyno import labs, report
 from kdyno.errors import ToolError, UsageError
 from kdyno.report import gate
 from kdyno.report.duration import pieces, seconds_each
@@ -201,7 +203,7 @@ def test_charts_as_files(evidence: Evidence) -> None:
 
 def test_nothing_measured_still_exports() -> None:
     empty = Evidence(VERDICTS["baseline-failed"])
-    for name, each in exporters().items():
+    for name, each in exporters(labs.formats()).items():
         assert each.export(empty), name
     assert "nothing was measured" in str(exporter("svg").export(empty))
     assert json.loads(exporter("hyperfine").export(empty)) == {"results": []}
@@ -231,6 +233,18 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         json.loads(exporter(name).export(found))
 
 
+def test_a_function_called_export_makes_no_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module that uses another's, or has an object of that name, is no exporter."""
+    text = "from kdyno.report.csvout import HELP, NAME, SUFFIX, export\n"
+    (tmp_path / "borrowing.py").write_text(text)
+    monkeypatch.setattr(report, "__path__", [*report.__path__, str(tmp_path)])
+    monkeypatch.setitem(sys.modules, "kdyno.report.borrowing", None)  # forgotten afterwards
+    monkeypatch.delitem(sys.modules, "kdyno.report.borrowing")
+    assert exporters()["csv"].module.__name__ == "kdyno.report.csvout"
+
+
 def test_a_file_name_says_the_format() -> None:
     names = {
         "report.html": "html",
@@ -244,5 +258,5 @@ def test_a_file_name_says_the_format() -> None:
     assert {file: exporter_for(file).name for file in names} == names
     with pytest.raises(UsageError, match=r"x\.doc: which format\? Add -f FORMAT"):
         exporter_for("x.doc")
-    suffixes = [each.suffix for each in exporters().values()]
+    suffixes = [each.suffix for each in exporters(labs.formats()).values()]
     assert len(suffixes) == len(set(suffixes))

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import math
+from array import array
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fake_run import LONG, PIPE, PRINTED, bench, boots_of, measured, steady
 
-from kdyno.judge.flags import not_by_turns
+from kdyno.judge.flags import not_by_turns, restless
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.machines.fake import FakeMachine
 from kdyno.measure.execution import interleaved
+from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
+from kdyno.store.samples import Samples
 
 SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
 
@@ -75,3 +79,20 @@ def test_a_frozen_command_that_mostly_sleeps_is_flagged(
         assert {it.kind for it in boot.host.flags} & {"asleep"} == flagged
     texts = {it.text for boot in boots_of(run) for it in boot.host.flags if it.kind == "asleep"}
     assert texts == ({"long: no CPU for 80 % of its frozen turns"} if flagged else set())
+
+
+def test_cases_of_one_name_in_two_suites_are_two() -> None:
+    """The restless one of three decides nothing alone, and is named with its suite."""
+    random = np.random.default_rng(3)
+    cases = [CaseInfo(suite=suite, case="copy", unit="x", better="higher") for suite in "abc"]
+    spread = {"a": 0.2, "b": 0.05, "c": 0.05}
+    data = Samples(blocks=4)
+    for case in cases:
+        for block in range(4):
+            moved = random.normal(0, spread[case.suite], 40)
+            for variant in ("stock", "mine"):
+                logs = array("d", moved + random.normal(0, 0.001, 40))
+                data.rounds.setdefault((case.suite, "copy", variant), {})[block] = logs
+    asked = Question("x", "", "stock", ("mine",), None, tuple(cases), 0.95, 0.01, 0.005)
+    (flag,) = restless(data, asked)
+    assert "changed by 5 %" in flag.text and "a/copy: 2" in flag.text

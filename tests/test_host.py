@@ -130,12 +130,12 @@ def test_a_guest_that_cannot_be_watched_is_gone(
 
     program = make("__import__('signal').pause()")
     with Events() as events:
-        before = set(os.listdir("/proc/self/fd"))
+        before = {it.name for it in Path("/proc/self/fd").iterdir()}
         monkeypatch.setattr(place, name, failing)
         with pytest.raises(OSError, match=name):
             start(host_job(program), events)
         monkeypatch.undo()
-        assert set(os.listdir("/proc/self/fd")) == before
+        assert {it.name for it in Path("/proc/self/fd").iterdir()} == before
         assert descendants(os.fsencode(program)) == []
         assert events._calls == {}
 

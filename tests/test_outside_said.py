@@ -10,6 +10,7 @@ import pytest
 from synthetic_run import DEMO, make
 from test_profiles_shown import profile
 
+from kdyno import labs
 from kdyno.judge.comparing import compare
 from kdyno.judge.flags import outside_sandbox
 from kdyno.labs.profile import tables as shown
@@ -67,13 +68,13 @@ def inside(evidence: Evidence) -> Evidence:
 
 
 def test_no_format_is_forgotten() -> None:
-    assert exporters().keys() == SAID.keys() | NOT_IN_TEXT
+    assert exporters(labs.formats()).keys() == SAID.keys() | NOT_IN_TEXT
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAID)
 def test_it_is_said(evidence: Evidence, name: str) -> None:
-    exported = exporters()[name]
+    exported = exporters(labs.formats())[name]
     assert SAID[name] in str(exported.export(evidence))
     if name != "speedscope":  # there it is the profile that says so
         assert SAID[name] not in str(exported.export(inside(evidence)))

@@ -15,6 +15,7 @@ from command_line import Kdyno, kdyno
 from synthetic_run import DEMO, HOSTILE, make
 from test_docs_examples import examples
 
+from kdyno import labs
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse, Variant
 from kdyno.kernels.recipe import Recipe
@@ -131,7 +132,7 @@ def test_the_documented_example(
 def test_the_page_has_bars_a_table_and_a_flame_graph(run: Run) -> None:
     verdict = run.verdict()
     assert verdict is not None
-    text = page(gather(run, verdict), light=True)
+    text = page(replace(gather(run, verdict), sections=labs.sections()), light=True)
     assert '<section id="profile"' in text and "Where the time goes" in text
     assert "Seconds of mine minus the baseline" in text
     assert 'id="flame-data"' in text and "−0.200 s" in text
@@ -146,7 +147,7 @@ def test_names_from_kernels_stay_text(tmp_path: Path, monkeypatch: pytest.Monkey
             writer.save_file(f"{it.variant}.json", to_json(it).encode(), "profile")
     verdict = made.verdict()
     assert verdict is not None
-    text = page(gather(made, verdict), light=True)
+    text = page(replace(gather(made, verdict), sections=labs.sections()), light=True)
     assert "<script>alert" not in text and "<img src=x" not in text
     assert "\x1b" not in terminal.text(shown.parts(stored_profiles(made), "stock"))
 
@@ -155,7 +156,8 @@ def test_a_damaged_profile_is_told_on_the_page(kdyno: Kdyno, run: Run) -> None:
     (run.path / "profile" / "mine.json").write_text("{")
     verdict = run.verdict()
     assert verdict is not None
-    assert "The profile cannot be shown" in page(gather(run, verdict), light=True)
+    found = replace(gather(run, verdict), sections=labs.sections())
+    assert "The profile cannot be shown" in page(found, light=True)
     done = kdyno("profile", str(run.path), "--show")
     assert done.status == 1 and "mine.json: damaged" in done.err
 

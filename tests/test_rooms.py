@@ -34,7 +34,7 @@ RUN = "from kdyno.cli.main import main; raise SystemExit(main())"
 
 @cache
 def imported(path: Path) -> tuple[tuple[int, str], ...]:
-    """(line, dotted name) of all that a module imports, within functions as well."""
+    """(line, dotted name) of all that a module imports, within functions and by strings as well."""
     return tuple(_imported(path))
 
 
@@ -48,6 +48,11 @@ def _imported(path: Path) -> Iterator[tuple[int, str]]:
             whole = ".".join([*base, *([node.module] if node.module else [])])
             yield node.lineno, whole
             yield from ((node.lineno, f"{whole}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # For importlib, whole or begun; other names of ours, such as fw_cfg's, have dots too.
+            parts = node.value.split(".")
+            if parts[0] == "kdyno" and len(parts) > 1 and parts[1] in {*ROOMS, *FREE}:
+                yield node.lineno, node.value
 
 
 def rooms_of(path: Path) -> Iterator[tuple[int, str]]:
@@ -121,8 +126,10 @@ def test_the_rule_would_see_a_breach(tmp_path: Path, monkeypatch: pytest.MonkeyP
     module.parent.mkdir(parents=True)
     module.write_text(
         "from . import y\ndef f():\n    from kdyno import measure\n    import kdyno.cli\n"
+        "    import_module('kdyno.report')\n    __import__(f'kdyno.labs.{y}')\n"
     )
-    assert {name for _line, name in rooms_of(module)} == {"stats", "measure", "cli"}
+    rooms = {"stats", "measure", "cli", "report", "labs"}
+    assert {name for _line, name in rooms_of(module)} == rooms
 
 
 def _project_files() -> list[Path]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kdyno.verbs.completion import chart_names, format_names, run_names
+from kdyno.verbs.completion import chart_names, offered, run_names
 from kdyno.verbs.options import FailOn, Runs, Scoring, runs_folder, where
 from kdyno.verbs.output import (
     Json,
@@ -28,6 +28,15 @@ EXAMPLES = (
     "kdyno report last --fail-on slower | kdyno report 3f2a --json - | "
     "kdyno report --all -o site/"
 )
+
+
+@offered
+def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
+    """The exporters."""
+    from kdyno import labs
+    from kdyno.report.exporters import exporters
+
+    return list(exporters(labs.formats()))
 
 
 def verb(
@@ -71,7 +80,9 @@ def verb(
 ) -> int:
     """Show a run as a table or exported, or all runs as a site."""
     import sys
+    from dataclasses import replace
 
+    from kdyno import labs
     from kdyno.cli.report import write_site
     from kdyno.cli.scoring import after_table, check_format, check_run, with_scores
     from kdyno.errors import UsageError
@@ -99,7 +110,11 @@ def verb(
     rules = gate.parse(fail_on or [])
     check_writable(json)
     check_writable(output, "-o")
-    chosen = exporter(format) if format else exporter_for(output) if output else None
+    chosen = None
+    if format:
+        chosen = exporter(format, labs.formats())
+    elif output:
+        chosen = exporter_for(output, labs.formats())
     if chart is not None:
         drawings.check(chart, chosen.name if chosen else None)
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
@@ -125,6 +140,7 @@ def verb(
         if chosen is not None:
             whole = chosen.needs_run or chart is not None
             subject = gather(found, verdict) if whole else Evidence(verdict)
+            subject = replace(subject, sections=labs.sections())
             if chart is not None:
                 exported = drawings.picture(chart, subject, chosen.name)
             else:
@@ -143,6 +159,7 @@ def verb(
 
 def write_site(runs: Path | None, output: str | None, full: bool, json: str | None) -> int:
     """Builds it or what of it has changed: of the store, where there is one and no folder named."""
+    from kdyno import labs
     from kdyno.errors import UsageError
     from kdyno.paths import cache_root
     from kdyno.report.site.build import build_site
@@ -157,9 +174,11 @@ def write_site(runs: Path | None, output: str | None, full: bool, json: str | No
         if shared is not None:
             from kdyno.report.site.shared import build_shared
 
-            built = build_shared(shared, out, cache_root(), full=full, told=told)
+            built = build_shared(
+                shared, out, cache_root(), full=full, told=told, sections=labs.sections
+            )
         else:
-            built = build_site(runs_folder(runs), out, full=full, told=told)
+            built = build_site(runs_folder(runs), out, full=full, told=told, sections=labs.sections)
     if json is not None:
         facts = {"site": output, "runs": built.runs, "made": built.made, "kept": built.kept}
         write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)

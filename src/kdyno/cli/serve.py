@@ -44,7 +44,7 @@ def verb(
     import threading
     from hashlib import sha256
 
-    from kdyno import space
+    from kdyno import labs, space
     from kdyno.errors import UsageError
     from kdyno.paths import cache_root
     from kdyno.report.site.build import Told, build_site
@@ -72,13 +72,17 @@ def verb(
 
     pages = None
     if shared is not None:
-        pages = SharedSite(shared, site, cache_root(), Wanted(), full=full, live=True)
+        pages = SharedSite(
+            shared, site, cache_root(), Wanted(), full=full, live=True, sections=labs.sections
+        )
         server.absent = pages.make
 
     def build(told: Told = lambda _done, _all: None) -> str:
         if pages is not None:
             return pages.build().edition
-        return build_site(folder, site, full=full, live=True, told=told).edition
+        return build_site(
+            folder, site, full=full, live=True, told=told, sections=labs.sections
+        ).edition
 
     try:
         with site_line() as told:

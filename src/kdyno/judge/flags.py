@@ -102,7 +102,7 @@ def restless(data: Samples, question: Question) -> list[Flag]:
     What all variants of a round have in common is the machine's doing. Neither steal nor other
     programs need to show for it: the host of a virtual machine may be busy.
     """
-    moved: dict[str, float] = {}
+    moved: dict[tuple[str, str], float] = {}
     left: list[float] = []
     for case in question.cases:
         # Of several machines each by itself: that they differ in speed is nothing restless.
@@ -114,16 +114,16 @@ def restless(data: Samples, question: Question) -> list[Flag]:
                 groups.setdefault(data.machines.get(at, ""), []).append(group)
         seen = [it for own in groups.values() if (it := machine_spread(own)) is not None]
         if seen:
-            moved[case.case] = median(seen)
+            moved[case.suite, case.case] = median(seen)
         for variant in question.compared:
             found = spread_of(data, question, case, variant)
             left += [found.of_group] if found is not None else []
     if not moved or not left or median(moved.values()) < RESTLESS:
         return []
-    most = max(moved, key=lambda name: moved[name])
+    most = max(moved, key=lambda key: moved[key])
     text = (
         f"the machine's own speed changed by {100 * median(moved.values()):.0f} % "
-        f"(standard deviation between rounds and groups, median of the cases; {most}: "
+        f"(standard deviation between rounds and groups, median of the cases; {'/'.join(most)}: "
         f"{100 * moved[most]:.0f} %). Turns cancel that: a group's effect varied by "
         f"{100 * median(left):.2g} %"
     )

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 from kdyno.errors import ToolError
@@ -69,6 +70,8 @@ class Evidence:
     """Variant → what images/VARIANT.json says."""
     experiment_text: str = ""
     damaged: tuple[Damaged, ...] = ()
+    sections: Sequence[ModuleType] = ()
+    """What the caller adds to the page's own sections."""
 
     @property
     def name(self) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Which exporters there are: every module of this package and ``export.py`` of a laboratory.
+"""Which exporters there are: modules of this package, and those that the caller adds.
 
-An exporter is one module with NAME, HELP, SUFFIX and one of
+An exporter is one module with NAME, HELP, SUFFIX and, defined in it, one of
 
 - ``export(verdict) -> str``: it needs the verdict only;
 - ``export_run(evidence) -> str | bytes``: it needs the boots as well. It must cope with evidence
@@ -11,6 +11,7 @@ An exporter is one module with NAME, HELP, SUFFIX and one of
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -18,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import kdyno.report
 from kdyno.errors import UsageError
-from kdyno.report.brought import brought
 from kdyno.store.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ class Exporter:
         return found
 
 
-def exporters() -> dict[str, Exporter]:
+def exporters(more: Iterable[ModuleType] = ()) -> dict[str, Exporter]:
     """Name → exporter, by name."""
     found = {}
     own = [info.name for info in pkgutil.iter_modules(kdyno.report.__path__)]
-    for module in (*(import_module(f"kdyno.report.{name}") for name in own), *brought("export")):
-        needs_run = hasattr(module, "export_run")
-        if needs_run or hasattr(module, "export"):
+    for module in (*(import_module(f"kdyno.report.{name}") for name in own), *more):
+        needs_run = _defines(module, "export_run")
+        if needs_run or _defines(module, "export"):
             is_text = getattr(module, "IS_TEXT", True)
             found[module.NAME] = Exporter(
                 module.NAME, module.HELP, module.SUFFIX, needs_run, module, is_text
@@ -63,18 +63,23 @@ def exporters() -> dict[str, Exporter]:
     return dict(sorted(found.items()))
 
 
-def exporter(name: str) -> Exporter:
+def _defines(module: ModuleType, name: str) -> bool:
+    """One that is only imported there is another module's."""
+    return getattr(getattr(module, name, None), "__module__", "") == module.__name__
+
+
+def exporter(name: str, more: Iterable[ModuleType] = ()) -> Exporter:
     """The exporter of that name, or of a file's suffix (``.md``)."""
-    found = exporters()
+    found = exporters(more)
     for each in found.values():
         if name in (each.name, each.suffix):
             return each
     raise UsageError(f"{name}: no such format; there are {', '.join(found)}")
 
 
-def exporter_for(file: str) -> Exporter:
+def exporter_for(file: str, more: Iterable[ModuleType] = ()) -> Exporter:
     """The exporter that a file's name asks for: the one with the longest suffix that fits."""
-    found = exporters()
+    found = exporters(more)
     fitting = [each for each in found.values() if file.lower().endswith(each.suffix)]
     if fitting:
         return max(fitting, key=lambda each: len(each.suffix))

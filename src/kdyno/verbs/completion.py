@@ -25,7 +25,7 @@ them evaluated. Others are not offered."""
 Offer = Callable[[typer.Context, str], list[str]]
 
 
-def _offered(find: Offer) -> Offer:
+def offered(find: Offer) -> Offer:
     """``find``'s words that begin with what was typed; none when it fails."""
 
     # Not functools.wraps: typer would read the names of the parameters behind it.
@@ -39,7 +39,7 @@ def _offered(find: Offer) -> Offer:
     return offer
 
 
-@_offered
+@offered
 def experiment_files(_ctx: typer.Context, incomplete: str) -> list[str]:
     """TOML files beside what was typed and one folder below.
 
@@ -53,7 +53,7 @@ def experiment_files(_ctx: typer.Context, incomplete: str) -> list[str]:
     return [f"{typed}{slash}{file}" for file in files if not file.startswith(".")]
 
 
-@_offered
+@offered
 def run_names(ctx: typer.Context, _incomplete: str) -> list[str]:
     """The newest runs, and ``last``."""
     from kdyno.paths import runs_root
@@ -63,14 +63,14 @@ def run_names(ctx: typer.Context, _incomplete: str) -> list[str]:
     return ["last", *reversed(found[-_RUNS_OFFERED:])]
 
 
-@_offered
+@offered
 def variant_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     """The variants of the experiment that stands on the command line."""
     experiment = _experiment()
     return [variant.name for variant in experiment.variants] if experiment else []
 
 
-@_offered
+@offered
 def case_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     """The cases of the experiment, or all that there are."""
     from kdyno.suites.catalogue import load
@@ -81,15 +81,7 @@ def case_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     return [case.name for suite in load().values() for case in suite.cases]
 
 
-@_offered
-def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
-    """The exporters."""
-    from kdyno.report.exporters import exporters
-
-    return list(exporters())
-
-
-@_offered
+@offered
 def chart_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     """The charts that can be had as a picture."""
     from kdyno.report.drawings import CHARTS

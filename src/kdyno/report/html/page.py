@@ -30,7 +30,7 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
     parts = []
     links = [tag("a", "← All runs", href=home)] if home else []
     rows = evidence.cut()
-    for module in sections.modules():
+    for module in sections.modules(evidence.sections):
         if light and getattr(module, "SLOW", False):
             continue
         found = module.section(rows)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 
 from kdyno.errors import KdynoError, UsageError
 from kdyno.report.site.place import (
@@ -31,6 +32,8 @@ from kdyno.store.run import MANIFEST, Run, list_runs
 
 Told = Callable[[int, int], None]
 """(runs done, runs to do) while reports are made."""
+Sections = Callable[[], Sequence[ModuleType]]
+"""What reports show beyond the page's own sections; a module's function, for other processes."""
 
 _POOL_FROM = 12
 """Fewer reports are made at once before other processes have started."""
@@ -59,6 +62,7 @@ def build_site(
     full: bool = False,
     live: bool = False,
     told: Told = lambda _done, _all: None,
+    sections: Sections = tuple,
 ) -> Built:
     """The site of all runs of a folder. ``full``: reports with every chart, a second or more each.
 
@@ -70,10 +74,10 @@ def build_site(
         raise UsageError(f"-o {out}: is the folder of the runs themselves; name another one")
     prepare(out)
     with locked(out):
-        return _build(runs, out, full, live, told)
+        return _build(runs, out, full, live, told, sections)
 
 
-def _build(runs: Path, out: Path, full: bool, live: bool, told: Told) -> Built:
+def _build(runs: Path, out: Path, full: bool, live: bool, told: Told, sections: Sections) -> Built:
     options = joined(tool_stamp(), str(full), str(live))
     before = state(out)
     found = list_runs(runs)
@@ -84,7 +88,7 @@ def _build(runs: Path, out: Path, full: bool, live: bool, told: Told) -> Built:
     edition = joined(options, *(f"{k} {v}" for k, v in sorted(stamps.items())), *empty)
     if not todo and before.get("edition") == edition and (out / "history.html").is_file():
         return Built(len(found), 0, len(found), 0, (), edition)
-    for name, summary in _made(todo, out, full, told):
+    for name, summary in _made(todo, out, full, told, sections):
         known[name] = summary
         text = json.dumps({"stamp": stamps[name], "summary": summary.to_json()})
         write(out / ".data" / f"{page_name(name)}.json", text)
@@ -138,8 +142,10 @@ def _known(out: Path, found: Sequence[Run], stamps: dict[str, str]) -> dict[str,
     return known
 
 
-def _made(todo: Sequence[Run], out: Path, full: bool, told: Told) -> Iterator[tuple[str, Summary]]:
-    work = [(str(run.path), str(out), full) for run in todo]
+def _made(
+    todo: Sequence[Run], out: Path, full: bool, told: Told, sections: Sections
+) -> Iterator[tuple[str, Summary]]:
+    work = [(str(run.path), str(out), full, sections) for run in todo]
     workers = min(os.cpu_count() or 1, 8)
     if len(work) < _POOL_FROM or workers == 1:
         for done, (run, item) in enumerate(zip(todo, work, strict=True), 1):
@@ -163,9 +169,9 @@ def _made(todo: Sequence[Run], out: Path, full: bool, told: Told) -> Iterator[tu
         told(done, len(work))
 
 
-def make_report(item: tuple[str, str, bool]) -> Summary:
+def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
     """One run's report page, written; its summary."""
-    path, out, full = item
+    path, out, full, sections = item
     run = Run(Path(path))
     target = Path(out) / "runs" / f"{page_name(run.name)}.html"
     try:
@@ -176,6 +182,7 @@ def make_report(item: tuple[str, str, bool]) -> Summary:
         if evidence is None:
             target.unlink(missing_ok=True)
             return summary
+        evidence = replace(evidence, sections=sections())
         with unchecked():
             write(target, page(evidence, light=not full, home="../index.html"))
         return summary

@@ -99,7 +99,7 @@ def tool_stamp() -> str:
     """Of kdyno itself: another version draws other pages."""
     package = Path(__file__).resolve().parents[2]
     digest = sha256(__version__.encode())
-    for room in ("report", "stats", "store", "profiles"):
+    for room in ("judge", "labs", "report", "stats", "store"):
         for path in sorted((package / room).rglob("*")):
             if path.suffix in (".py", ".js", ".css", ".html"):
                 digest.update(path.name.encode() + path.read_bytes())

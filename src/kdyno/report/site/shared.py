@@ -12,7 +12,14 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from kdyno.report.site.build import Built, Told, make_report, remove_others, write_pages
+from kdyno.report.site.build import (
+    Built,
+    Sections,
+    Told,
+    make_report,
+    remove_others,
+    write_pages,
+)
 from kdyno.report.site.place import joined, locked, prepare, save_state, state, tool_stamp, write
 from kdyno.report.site.summary import of_rows, page_name
 from kdyno.store.database.facts import Facts
@@ -24,10 +31,18 @@ class SharedSite:
     """``out`` is the folder of its pages, ``cache`` where fetched runs lie meanwhile."""
 
     def __init__(
-        self, shared: Shared, out: Path, cache: Path, wanted: Wanted, *, full: bool, live: bool
+        self,
+        shared: Shared,
+        out: Path,
+        cache: Path,
+        wanted: Wanted,
+        *,
+        full: bool,
+        live: bool,
+        sections: Sections = tuple,
     ) -> None:
         self._shared, self._out, self._cache, self._wanted = shared, out, cache, wanted
-        self._full, self._live = full, live
+        self._full, self._live, self._sections = full, live, sections
         self._runs: dict[str, Facts] = {}
         self._making = threading.Lock()
 
@@ -63,7 +78,7 @@ class SharedSite:
             if (self._out / "runs" / f"{page}.html").is_file():
                 return
             run = self._shared.fetch(facts, self._cache)
-            make_report((str(run.path), str(self._out), self._full))
+            make_report((str(run.path), str(self._out), self._full, self._sections))
             write(self._out / ".data" / f"{page}.json", json.dumps({"stamp": self._stamp(facts)}))
 
     def make_all(self, told: Told) -> int:
@@ -98,10 +113,18 @@ class SharedSite:
 
 
 def build_shared(
-    shared: Shared, out: Path, cache: Path, *, full: bool, told: Told, wanted: Wanted | None = None
+    shared: Shared,
+    out: Path,
+    cache: Path,
+    *,
+    full: bool,
+    told: Told,
+    wanted: Wanted | None = None,
+    sections: Sections = tuple,
 ) -> Built:
     """The whole site in a folder, every report in it."""
-    site = SharedSite(shared, out, cache, wanted or Wanted(), full=full, live=False)
+    asked = wanted or Wanted()
+    site = SharedSite(shared, out, cache, asked, full=full, live=False, sections=sections)
     built = site.build()
     made = site.make_all(told)
     return Built(built.runs, made, built.runs - made, built.removed, built.pages, built.edition)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts of the page: every module here, and ``section.py`` of every laboratory; by ORDER.
+"""The parts of the page: every module here, and those that its caller adds; by ORDER.
 
 A section is one module with ORDER, TITLE and ``section(evidence) -> Html | None``: what stands
 below its heading, or None where there is nothing to show. It may give TIP, a sentence below the
@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from types import ModuleType
 
-from kdyno.report.brought import brought
 
-
-def modules() -> list[ModuleType]:
+def modules(more: Iterable[ModuleType] = ()) -> list[ModuleType]:
     found = [
         importlib.import_module(f"{__name__}.{info.name}")
         for info in pkgutil.iter_modules(__path__)
     ]
-    found += brought("section")
-    return sorted(found, key=lambda each: each.ORDER)
+    return sorted([*found, *more], key=lambda each: each.ORDER)
