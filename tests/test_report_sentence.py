@@ -114,7 +114,7 @@ TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
     (
         [*(one("c", 1.0, "equivalent", variant=f"v{n}") for n in range(4)),
          *(one("c", 1.0, "inconclusive", variant=f"w{n}") for n in range(3))], {},
-        "Of 7 variants against stock, none is seen to be faster or slower, 4 are equivalent "
+        "Of 7 variants against stock, none is seen to be faster or slower, 4 are "
         "everywhere within ±1 % (v0; v1; v2; v3); 3 of 7 effects are undecided, among them all of "
         "w0, w1 and w2" + EACH,
     ),
@@ -145,8 +145,8 @@ TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
     ),
     (
         [one("pipe", 1.003, "faster", equivalent_too=True), SAME[0]], {},
-        "mine is equivalent to stock (within ±1 %) in both cases (pipe +0.30 %: real, but too "
-        "small to matter)" + EACH,
+        "mine is faster than stock by too little to matter (within ±1 %) in pipe (+0.30 %), "
+        f"equivalent in {SAME[0].case}" + EACH,
     ),
     (
         [one("pipe", 1.02, "faster", inside_noise_floor=True, ci=None)], {},

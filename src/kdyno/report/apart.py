@@ -44,9 +44,9 @@ def grid(verdict: Verdict) -> Grid | None:
 
 
 def _whole(it: Effect) -> Cell:
-    if it.value is None or it.baseline_value is None:
+    if it.paired_value is None or it.baseline_value is None:
         return Cell()
-    return _cell(it.baseline_value, it.value)
+    return _cell(it.baseline_value, it.paired_value)
 
 
 def _column(name: str, head: str, worth: int) -> Column:

@@ -41,6 +41,7 @@ COLUMNS = (
     "value_high",
     "remarks",
     "exact",
+    "paired_value",
 )
 
 

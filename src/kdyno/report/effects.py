@@ -46,6 +46,11 @@ def interval(it: Effect | FactorEffect) -> Cell:
     return Cell(figures.interval(it.ci), it.ci[0]) if it.ci is not None else Cell()
 
 
+def word(it: Effect | FactorEffect) -> str:
+    """verdict.json's own word, with ≈ where the difference is real and too little to matter."""
+    return f"{it.verdict} ≈" if it.equivalent_too else it.verdict
+
+
 def verdict(it: Effect | FactorEffect, blocks: bool = True) -> Cell:
     """``blocks``: the signs say as well how many blocks would settle it."""
     notes, sign = [], ""
@@ -68,6 +73,12 @@ def amount(it: OfCase, value: float | None, room: int = 200) -> Cell:
     return Cell(figures.quantity(value, unit) if value is not None else "", value)
 
 
+def value(it: Effect, room: int = 200) -> Cell:
+    """Baseline × effect, which cannot contradict the effect beside it; a median by itself where
+    there is no effect."""
+    return amount(it, it.value if it.paired_value is None else it.paired_value, room)
+
+
 def counts(effects: Iterable[Effect]) -> list[Column]:
     """The column of instructions or estimated cycles more or less, where they were counted."""
     units = {it.unit for it in effects}
@@ -77,7 +88,9 @@ def counts(effects: Iterable[Effect]) -> list[Column]:
 
 
 def _more(it: Effect) -> Cell:
-    more = figures.more(it.baseline_value, it.value) if it.unit in (UNIT, ESTIMATE_UNIT) else None
+    if it.unit not in (UNIT, ESTIMATE_UNIT):
+        return Cell()
+    more = figures.more(it.baseline_value, it.paired_value)
     return Cell(figures.signed(more), more) if more is not None else Cell()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as xml
 
-from kdyno.report import figures, plain
+from kdyno.report import effects, figures, plain
 from kdyno.report.gate import counts
 from kdyno.report.groups import groups
 from kdyno.report.sentence import answer
@@ -123,7 +123,7 @@ def _factor(suite: xml.Element, it: FactorEffect) -> None:
     place = f" at {plain.name(it.other)} {plain.name(it.at)}" if it.other and it.at else ""
     name = f"{level}{place} in {plain.name(it.suite)}/{plain.name(it.case)}"
     test = _testcase(suite, f"factors.{plain.name(it.factor)}", name)
-    told = f"{it.verdict} {figures.effect(it.ratio)} {_interval(it)}".rstrip()
+    told = f"{effects.word(it)} {figures.effect(it.ratio)} {_interval(it)}".rstrip()
     if it.verdict == "slower" and not it.equivalent_too:
         _outcome(test, "failure", "slower", told)
     elif it.verdict in ("inconclusive", "failed"):  # a cell that is missing has an error of its own
@@ -146,12 +146,13 @@ def _interval(it: FactorEffect) -> str:
 
 def _told(it: Effect) -> str:
     unit = plain.name(it.unit)
-    parts: list[str] = [it.verdict]
+    parts: list[str] = [effects.word(it)]
     if it.ratio is not None:
         parts.append(figures.effect(it.ratio))
         if it.ci is not None:
             parts.append(f"({figures.interval(it.ci)})")
         parts.append(
-            f"{figures.quantity(it.baseline_value, unit)} to {figures.quantity(it.value, unit)}"
+            f"{figures.quantity(it.baseline_value, unit)} to "
+            f"{figures.quantity(it.paired_value, unit)}"
         )
     return f"{' '.join(parts)}, {figures.count(it.blocks, 'block')}"

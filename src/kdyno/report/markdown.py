@@ -128,7 +128,7 @@ def _table(verdict: Verdict, group: Group) -> str:
     columns = [
         Column(title, lambda it: effects.case(it, "before"), "name"),
         Column("baseline", lambda it: effects.amount(it, it.baseline_value), "number"),
-        Column("value", lambda it: effects.amount(it, it.value), "number"),
+        Column("value", effects.value, "number"),
         Column("effect", effects.effect, "effect"),
         *effects.counts(group.effects),
         Column(effects.level(verdict), effects.interval, "number"),
@@ -142,7 +142,7 @@ def _table(verdict: Verdict, group: Group) -> str:
 def _method(verdict: Verdict) -> str:
     boots = ", ".join(f"{escaped(plain.name(k))} {v}" for k, v in verdict.boots.items()) or "none"
     return (
-        f"Boots: {boots}. The effect is value ÷ baseline, paired within blocks; the interval is "
-        f"corrected for the number of effects. Equivalent means inside "
-        f"{figures.tolerance(verdict.equivalent)}."
+        f"Boots: {boots}. The effect is variant ÷ baseline, paired within blocks; the value is the "
+        "baseline's median × the effect; the interval is corrected for the number of effects. "
+        f"Equivalent means inside {figures.tolerance(verdict.equivalent)}."
     )

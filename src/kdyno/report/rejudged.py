@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kdyno.report import figures, plain
+from kdyno.report import effects, figures, plain
 from kdyno.store.manifest import Manifest
 from kdyno.store.verdict import Effect, Verdict
 
@@ -37,7 +37,7 @@ def lines(first: Verdict | None, now: Verdict, manifest: Manifest) -> list[str]:
 
 
 def _word(it: Effect) -> str:
-    return f"{it.verdict} ≈" if it.equivalent_too else it.verdict
+    return effects.word(it)
 
 
 def _asked(verdict: Verdict) -> str:

@@ -63,14 +63,15 @@ class ScoreTable:
 
 
 def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
-    """The medians over boots that stand in a verdict; the baseline comes first."""
+    """The baseline's medians over boots, and those × the effect; the baseline comes first."""
     found: dict[str, dict[tuple[str, str], float]] = {verdict.baseline: {}}
     for effect in verdict.effects:
         key = (effect.suite, effect.case)
         if effect.baseline_value is not None:
             found[verdict.baseline][key] = effect.baseline_value
-        if effect.value is not None:
-            found.setdefault(effect.variant, {})[key] = effect.value
+        value = effect.value if effect.paired_value is None else effect.paired_value
+        if value is not None:
+            found.setdefault(effect.variant, {})[key] = value
     for it in verdict.values:
         if it.value is not None:
             found[verdict.baseline][it.suite, it.case] = it.value

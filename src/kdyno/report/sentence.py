@@ -19,11 +19,13 @@ _LEAST_BLOCKS = 6
 
 Kind = Callable[[Effect], bool]
 
-# A difference that is real but too small to matter is told among the equivalent ones.
+# By verdict.json's words; of those that are real the ones too little to matter by themselves.
 _KINDS: tuple[tuple[str, Kind], ...] = (
     ("faster", lambda it: it.verdict == "faster" and not it.equivalent_too),
     ("slower", lambda it: it.verdict == "slower" and not it.equivalent_too),
-    ("equivalent", lambda it: it.verdict == "equivalent" or it.equivalent_too),
+    ("faster ≈", lambda it: it.verdict == "faster" and it.equivalent_too),
+    ("slower ≈", lambda it: it.verdict == "slower" and it.equivalent_too),
+    ("equivalent", lambda it: it.verdict == "equivalent"),
     ("without a figure", lambda it: it.verdict == "failed"),
 )
 _AGAINST = {"faster": "than", "slower": "than", "equivalent": "to"}
@@ -96,11 +98,14 @@ def _said(group: Group, baseline: str, whole: _Whole) -> str:
         members = [it for it in effects if belongs(it)]
         if not members:
             continue
-        text = word
+        text = word.removesuffix(" ≈")
         if not parts:
-            text += f" {_AGAINST.get(word, 'against')} {baseline}"
-        if word == "equivalent":
-            text += f" (within {figures.tolerance(whole.verdict.equivalent)})"
+            text += f" {_AGAINST.get(text, 'against')} {baseline}"
+        if word.endswith("≈"):
+            text += " by too little to matter"
+        band = f" (within {figures.tolerance(whole.verdict.equivalent)})"
+        if (word.endswith("≈") or word == "equivalent") and not any(band in it for it in parts):
+            text += band
         parts.append(f"{text} {_where(word, members, effects, whole)}")
     moved = [sum(belongs(it) for it in effects) for _, belongs in _KINDS[:2]]
     mean = geometric_mean(effects)
@@ -160,13 +165,11 @@ def _where(word: str, members: Sequence[Effect], effects: Sequence[Effect], whol
     place = _place(members, effects, whole)
     if word in ("faster", "slower"):
         return _sizes(members, effects, whole)
-    if word == "equivalent":
-        tiny = [it for it in members if it.verdict in ("faster", "slower")]
-        if len(members) == len(tiny) == 1:
-            return f"{place} ({figures.effect(tiny[0].ratio)}: real, but too small to matter)"
-        if tiny:
-            shown = [f"{_case(it, whole)} {figures.effect(it.ratio)}" for it in tiny]
-            return f"{place} ({_list(_short(shown))}: real, but too small to matter)"
+    if word.endswith("≈"):
+        if len(members) > _SHOWN_CASES:
+            most = max(members, key=_distance)
+            return f"{place} ({figures.effect(most.ratio)} at most)"
+        return f"in {_list([f'{_case(it, whole)} ({figures.effect(it.ratio)})' for it in members])}"
     return place
 
 
@@ -208,7 +211,7 @@ def _sizes(members: Sequence[Effect], effects: Sequence[Effect], whole: _Whole) 
 
 def _by(it: Effect) -> str:
     """``by 3.40 %``; where lower is better, what there is less or more of."""
-    more = figures.more(it.baseline_value, it.value)
+    more = figures.more(it.baseline_value, it.paired_value)
     if it.exact and it.unit == UNIT and more is not None:
         number = figures.signed(abs(more)).removeprefix("+")
         return f"with exactly {number} {'fewer' if more < 0 else 'more'} instructions an operation"
@@ -262,16 +265,22 @@ def _overview(tested: Sequence[Group], baseline: str, whole: _Whole) -> str:
                 )
             told = {group.variant for _, group, _ in found}
             rest = [group for group in rest if group.variant not in told]
-    same = [group for group in rest if all(_KINDS[2][1](it) for it in group.tested)]
+    same = [
+        group
+        for group in rest
+        if all(it.equivalent_too or it.verdict == "equivalent" for it in group.tested)
+    ]
     if same:
         shown = [plain.short(group.variant) for group in same]
         band = figures.tolerance(whole.verdict.equivalent)
         parts.append(
-            f"{len(same)} {'is' if len(same) == 1 else 'are'} equivalent everywhere within {band} "
+            f"{len(same)} {'is' if len(same) == 1 else 'are'} everywhere within {band} "
             f"({'; '.join(_short(shown))})"
         )
     if len(rest) == len(tested) > len(same):
-        parts.insert(0, "none is seen to be faster or slower")
+        tiny = any(it.equivalent_too for group in tested for it in group.tested)
+        than = " by more than does not matter" if tiny else ""
+        parts.insert(0, f"none is seen to be faster or slower{than}")
     return f"Of {len(tested)} variants against {baseline}, {', '.join(parts)}"
 
 

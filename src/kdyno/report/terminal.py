@@ -121,7 +121,7 @@ def _layout(
             "baseline", lambda it: effects.amount(it, it.baseline_value, _UNIT_MOST), "number",
             worth=5,
         ),
-        Column("value", lambda it: effects.amount(it, it.value, _UNIT_MOST), "number", worth=5),
+        Column("value", lambda it: effects.value(it, _UNIT_MOST), "number", worth=5),
         Column("effect", effects.effect, "effect"),
         *counts,
         Column(effects.level(verdict), effects.interval, "number", worth=1),
@@ -185,7 +185,7 @@ def _legend(verdict: Verdict, effects: list[Effect]) -> list[tuple[str, str]]:
     band = figures.tolerance(verdict.equivalent)
     lines = []
     if any(it.equivalent_too for it in effects):
-        lines.append(("≈", f"a real difference, but inside {band}: too small to matter"))
+        lines.append(("≈", f"a real difference, but inside {band}: too little to matter"))
     if any(it.inside_noise_floor for it in effects):
         lines.append(("?", "no larger than the baseline's difference from itself"))
     if any(it.verdict == "inconclusive" and it.predicted_blocks for it in effects):

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, computed_field
 
 from kdyno.errors import UsageError
 
@@ -118,7 +118,7 @@ class Strata(BaseModel):
 
 
 class Effect(BaseModel):
-    """Variant ÷ baseline for one case. ``ratio`` is always value ÷ baseline_value."""
+    """Variant ÷ baseline for one case. ``ratio`` is always variant ÷ baseline, paired in blocks."""
 
     model_config = ConfigDict(frozen=True)
     suite: str
@@ -129,6 +129,8 @@ class Effect(BaseModel):
     baseline_value: Score
     """Median over boots, in ``unit``; None where there is no sample."""
     value: Score
+    """The same of the variant's boots by themselves: value ÷ baseline_value is not ``ratio``, which
+    is paired within blocks. ``paired_value`` is what is shown."""
     ratio: Ratio
     ci: Interval
     """Behind the verdict: corrected for the number of effects (Holm). None: too few blocks."""
@@ -163,6 +165,15 @@ class Effect(BaseModel):
     functions: Annotated[tuple[FunctionCounts, ...], Field(max_length=100)] = ()
     """Which functions a counted difference is in, where that was counted (kdyno profile --method
     count): the largest first, and one row for all others. They add up to the whole operation."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def paired_value(self) -> float | None:
+        """baseline_value × ratio, in ``unit``: the variant's value on a machine on which the
+        baseline's is ``baseline_value``. None where either is not known."""
+        if self.baseline_value is None or self.ratio is None:
+            return None
+        return self.baseline_value * self.ratio
 
 
 class GroupEffect(BaseModel):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from kdyno.report import figures, plain
+from kdyno.report import effects, figures, plain
 from kdyno.report.chart import scale
 from kdyno.report.charts.vega import Spec, fitted, label_width, layer, names_axis, panel, stack
 from kdyno.report.groups import Group
@@ -150,7 +150,7 @@ def _row(number: int, it: Effect, half: float, label_px: int) -> dict[str, Any]:
         "verdict": it.verdict,
         "at": _inside(at, half),
         "side": (at > half) - (at < -half),
-        "figure": f"{figures.effect(it.ratio)} {it.verdict}{' ≈' if it.equivalent_too else ''}",
+        "figure": f"{figures.effect(it.ratio)} {effects.word(it)}",
     }
     if ends is not None:
         low, high = (100.0 * (end - 1.0) for end in ends)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from kdyno.report import figures, plain
+from kdyno.report import effects, figures, plain
 from kdyno.report.charts.boots import drawn, strip
 from kdyno.report.evidence import Evidence, Point
 from kdyno.report.html.data import measured_cases
@@ -60,7 +60,7 @@ def _panel(
     before, after = arms
     on = strip(len(evidence.boots), (*before, *after))
     unit = plain.name(case.unit)
-    effect = f"{figures.effect(it.ratio)} {it.verdict}" if it and it.ratio is not None else ""
+    effect = f"{figures.effect(it.ratio)} {effects.word(it)}" if it and it.ratio is not None else ""
     names = list(evidence.variants)
     drawing = drawn(on, before, after, failed, _told(evidence, case, variant, arms, effect))
     arm = [" · ", short(variant)] if after else []

@@ -16,8 +16,9 @@ from kdyno.suites.catalogue import load
 ORDER = 16
 TITLE = "Scores"
 TIP = (
-    "Medians on the suite’s own scale, for comparing with published scores, and with the baseline "
-    "as 100. They have no interval: the verdicts above are made without them."
+    "The baseline’s medians and those × the effect, on the suite’s own scale for comparing with "
+    "published scores, and with the baseline as 100. They have no interval: the verdicts above are "
+    "made without them."
 )
 
 

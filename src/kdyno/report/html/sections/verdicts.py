@@ -14,8 +14,8 @@ from kdyno.store.verdict import Effect, Verdict
 ORDER = 10
 TITLE = "Verdicts"
 TIP = (
-    "The effect is the variant’s value ÷ the baseline’s, paired within blocks of boots. A heading "
-    "sorts by its column."
+    "The effect is the variant ÷ the baseline, paired within blocks of boots; the value is the "
+    "baseline’s median × the effect. A heading sorts by its column."
 )
 
 
@@ -32,7 +32,7 @@ def section(evidence: Evidence) -> Html | None:
         Column("verdict", effects.verdict, "verdict"),
         Column(effects.level(verdict), effects.interval, "number"),
         Column("baseline", lambda it: effects.amount(it, it.baseline_value), "number"),
-        Column("value", lambda it: effects.amount(it, it.value), "number"),
+        Column("value", effects.value, "number"),
         *effects.floors(items),
         Column("blocks", lambda it: it.blocks, "number"),
     ]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""What stands beside an effect says the same as the effect, wherever it is shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_html import Page
+from test_report_sentence import one
+
+from kdyno.report import gate
+from kdyno.report.evidence import Evidence
+from kdyno.report.exporters import exporters
+from kdyno.report.scores import values_of
+from kdyno.report.sentence import answer
+from kdyno.report.terminal import text
+from kdyno.store.verdict import Verdict
+
+DRIFTED = one("pipe", 0.996, "slower", baseline_value=37.5, value=38.61, equivalent_too=True)
+"""The medians by themselves are 2.96 % apart: the baseline's boots met another machine."""
+WHOLE = Verdict(
+    experiment="x", baseline="stock", boots={"stock": 20, "mine": 20}, effects=(DRIFTED,)
+)
+RENDERED = {
+    "terminal": text(WHOLE, 160),
+    **{
+        name: exporters()[name].export(Evidence(WHOLE))
+        for name in ("html", "markdown", "csv", "junit", "json")
+    },
+}
+
+
+@pytest.mark.parametrize("place", ["terminal", "html", "markdown", "junit"])
+def test_the_value_is_the_baselines_times_the_effect(place: str) -> None:
+    shown = str(RENDERED[place])
+    assert "37.5" in shown and "37.35" in shown and "38.6" not in shown
+
+
+def test_old_columns_stay_and_the_new_one_stands_beside_them() -> None:
+    head, row = (line.split(",") for line in str(RENDERED["csv"]).splitlines())
+    found = dict(zip(head, row, strict=True))
+    assert (found["baseline_value"], found["value"]) == ("37.5", "38.61")
+    assert float(found["paired_value"]) == pytest.approx(37.35)
+    (effect,) = json.loads(RENDERED["json"])["effects"]
+    assert (effect["baseline_value"], effect["value"]) == (37.5, 38.61)
+    assert effect["paired_value"] == pytest.approx(37.35)
+    assert Verdict.from_json(str(RENDERED["json"])) == WHOLE
+    assert values_of(WHOLE)["mine"]["u", "pipe"] == pytest.approx(37.35)
+    lone = DRIFTED.model_copy(update={"ratio": None})
+    assert lone.paired_value is None and "38.61" in text(
+        WHOLE.model_copy(update={"effects": (lone,)}), 160
+    )
+
+
+def test_counts_more_or_less_are_those_of_the_effect() -> None:
+    unit = {"unit": "instructions/operation", "better": "lower"}
+    it = one("pipe", 1.01, "slower", baseline_value=1000.0, value=1200.0, **unit)
+    assert "+10.000" in text(WHOLE.model_copy(update={"effects": (it,)}), 160)
+
+
+@pytest.mark.parametrize("place", RENDERED)
+def test_a_real_difference_that_is_too_small_keeps_its_word(place: str) -> None:
+    """``slower``, with its mark: nowhere equivalent, nowhere a failure."""
+    shown = str(RENDERED[place])
+    if place == "html":
+        assert "slower than stock by too little to matter" in Page(shown).texts["p"]
+    for title in ("Equivalent means", "equivalent_too", '"equivalent": 0.01'):
+        shown = shown.replace(title, "")
+    assert "slower" in shown
+    if place in ("terminal", "markdown", "junit", "json"):
+        assert "equivalent" not in shown
+    if place in ("terminal", "junit"):
+        assert "slower ≈" in shown
+    assert "<failure" not in shown
+
+
+def test_the_sentence_and_the_gate() -> None:
+    assert answer(WHOLE) == (
+        "mine is slower than stock by too little to matter (within ±1 %) in pipe (−0.40 %); "
+        "20 boots of each."
+    )
+    assert gate.exit_status(WHOLE, ["slower"]) == 0
