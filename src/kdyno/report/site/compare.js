@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two runs beside each other. The rules are those of `kdyno compare`: one machine, the same work,
-// and no verdict from runs that were measured one after the other. Comes after frame.js.
+// Two runs beside each other: their medians, and what each found by itself. Whether they differ is
+// said by one rule, that of `kdyno compare`, whose command is shown. Comes after frame.js.
 
 const site = JSON.parse(document.getElementById("site-data").textContent);
 const memoryTolerance = 0.02;
@@ -45,15 +45,6 @@ const refusal = (a, b, va, vb) => {
 
 const scoresOf = (run, variant) => new Map(run.scores.filter((it) => it[1] === variant).map((it) => [it[0], it]));
 
-// Independent log intervals of two levels, added as squares.
-const combined = (x, y) => {
-  const ratio = y[4] / x[4];
-  if (x[5] === null || y[5] === null) return [ratio, null, null];
-  const below = Math.hypot(Math.log(y[5] / y[4]), Math.log(x[6] / x[4]));
-  const above = Math.hypot(Math.log(y[6] / y[4]), Math.log(x[5] / x[4]));
-  return [ratio, ratio * Math.exp(-below), ratio * Math.exp(above)];
-};
-
 const cell = (content, kind, key) => {
   const made = element("td", undefined, kind);
   made.append(content);
@@ -74,19 +65,25 @@ const row = (at, x, y) => {
   head.scope = "row";
   head.append(isolated(name), element("small", `${suite}${better === "lower" ? "; lower is better" : ""}`));
   head.dataset.v = `${suite}/${name}`;
-  const [ratio, low, high] = combined(x, y);
-  const differs = low !== null && (low > 1 || high < 1);
+  const ratio = y[4] / x[4];
   made.append(
     head,
     cell(`${amount(x[4])} ${unit}`, "number", x[4]),
     cell(`${amount(y[4])} ${unit}`, "number", y[4]),
     cell(effect(ratio), "number effect", ratio),
-    cell(low === null ? "" : interval(low, high), "number", low),
-    cell(differs ? "differs" : low === null ? "too few boots" : "no difference seen", differs ? "differs" : "muted"),
     own(x),
     own(y),
   );
   return made;
+};
+
+// The command that judges the two; "" where no single one names both variants.
+const judged = (a, b, va, vb, left) => {
+  const [mine, theirs] = [a.variants[va], b.variants[vb]];
+  if (mine !== theirs && (va || vb)) return "";
+  const quoted = (text) => (/^[\w.@%+:,\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  const which = va || vb ? ["--variant", mine] : [];
+  return ["kdyno", "compare", a.name, b.name, ...which, ...(left ? ["--common"] : [])].map(quoted).join(" ");
 };
 
 const shown = () => {
@@ -108,7 +105,7 @@ const shown = () => {
   for (const head of document.querySelectorAll("#compare-table [aria-sort]")) head.removeAttribute("aria-sort");
   const said = [];
   if (!why) {
-    said.push("Measured one after the other: drift between the runs is in these figures. A verdict needs one run of both kernels, or three alternating runs of each.");
+    said.push("Measured one after the other: drift between the runs is in these figures, and B ÷ A of two medians has no interval. A verdict needs one run of both kernels, or three alternating runs of each.");
     if (a.kernels[va][1] && a.kernels[va][1] === b.kernels[vb][1])
       said.push("Both are one and the same kernel: what differs is the machine or the time.");
     if (alike.length > mostShown)
@@ -121,6 +118,12 @@ const shown = () => {
     }
   }
   notes.replaceChildren(...said.map((text) => element("li", text)));
+  const command = why ? "" : judged(a, b, va, vb, alike.length < new Set([...sa.keys(), ...sb.keys()]).size);
+  if (command) {
+    const item = element("li", "Whether they differ by more than their boots: ");
+    item.append(element("code", command));
+    notes.append(item);
+  }
   for (const [label, run] of [["A", a], ["B", b]]) {
     if (!run.report) continue;
     const item = element("li", `${label}: `);

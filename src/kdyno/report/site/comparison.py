@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""compare.html: any two runs beside each other, computed in the browser from their summaries."""
+"""compare.html: any two runs beside each other, out of their summaries. It judges nothing:
+whether two runs differ is said by ``judge.comparing`` alone, from all their boots."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from kdyno.report.site.shell import shell
 from kdyno.report.site.summary import Summary
 
 WORDS = ("faster", "slower", "equivalent", "inconclusive", "failed")
-HEADS = ("Case", "A", "B", "B ÷ A", "95 % interval", "Word", "Own effect in A", "Own effect in B")
-_NUMBERS = (1, 2, 3, 4)
+HEADS = ("Case", "A", "B", "B ÷ A", "Own effect in A", "Own effect in B")
+_NUMBERS = (1, 2, 3)
 
 
 def comparison(summaries: Sequence[Summary], live: bool = False) -> str:
@@ -23,8 +24,8 @@ def comparison(summaries: Sequence[Summary], live: bool = False) -> str:
     intro = tag(
         "p",
         "These runs were measured one after the other: whatever changed between them, temperature, "
-        "updates, what else ran, is in the differences. So there is no verdict here, at most "
-        "“differs”, which means more than the spread within the two runs.",
+        "updates, what else ran, is in the differences. So there is no verdict here; below the "
+        "table stands the command that says whether they differ by more than their boots.",
         class_="facts",
     )
     content: Content = tag("p", "Two runs with scores are needed to compare.")
