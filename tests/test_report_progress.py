@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from kdyno.experiment import loader
+from kdyno.measure.loop import Status
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import data_root
 from kdyno.report.progress import EffectProgress, Progress, ProgressState, duration, line
+from kdyno.suites.catalogue import load
+from kdyno.verbs.watching import _state
 
 STATE = ProgressState(
     experiment="simd\x1b[31m",
@@ -77,3 +83,10 @@ def test_terminal_is_drawn_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
 )  # fmt: skip
 def test_duration(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+def test_guests_that_take_turns_are_not_said_to_boot() -> None:
+    loaded = loader.load(data_root() / "experiments" / "simd-memcpy.toml", vocabulary(load()))
+    status = Status(1, 4, "", "pipe", {}, None, 1.0, None, ())
+    assert _state(loaded, status, None).now == "pipe, in turns"
+    assert _state(loaded, replace(status, variant="mine", case=""), None).now == "booting mine"

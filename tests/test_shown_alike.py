@@ -4,14 +4,24 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from command_line import Kdyno, kdyno  # noqa: F401  # fixture
+from synthetic_run import DEMO, make
 from test_html import Page
 from test_report_sentence import one
 
-from kdyno.report import gate
-from kdyno.report.evidence import Evidence
+from kdyno import labs
+from kdyno.report import drawings, figures, gate
+from kdyno.report.charts.effects import effects_chart, limit
+from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporters
+from kdyno.report.groups import groups
+from kdyno.report.html.sections import builds
 from kdyno.report.scores import values_of
 from kdyno.report.sentence import answer
 from kdyno.report.terminal import text
@@ -81,3 +91,39 @@ def test_the_sentence_and_the_gate() -> None:
         "20 boots of each."
     )
     assert gate.exit_status(WHOLE, ["slower"]) == 0
+
+
+@pytest.mark.parametrize(("ratio", "side"), [(0.35, -1), (1.65, 1)])
+def test_an_arrow_of_a_narrow_chart_lies_beside_its_name_and_has_its_figure(
+    ratio: float, side: int
+) -> None:
+    effects = (one("far", ratio, "slower"), *(one(f"c{n}", 1.01, "faster") for n in range(9)))
+    verdict = WHOLE.model_copy(update={"effects": effects})
+    (group,) = groups(verdict)
+    drawn = json.dumps(effects_chart(verdict, group, 356, 0), ensure_ascii=False)
+    half = 100.0 * limit(verdict)
+    assert abs(100.0 * (ratio - 1.0)) > half
+    assert f'"at": {0.94 * side * half}' in drawn
+    assert f"{figures.effect(ratio)} slower" in drawn and '"text"' in drawn
+
+
+def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
+    run = make(tmp_path, replace(DEMO, blocks=6))
+    verdict = run.verdict()
+    assert verdict is not None
+    whole = gather(run, verdict)
+    shutil.rmtree(run.path / "images")
+    found = gather(run, verdict)
+    assert builds.section(whole) is not None and builds.section(found) is None
+
+
+def test_help_names_every_value(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setenv("COLUMNS", "200")
+    helped = {verb: kdyno(verb, "--help").out for verb in ("report", "compare", "list", "doctor")}
+    named = {*exporters(labs.formats()), *drawings.CHARTS}
+    assert [name for name in named if not re.search(rf"\b{name}\b", helped["report"])] == []
+    for name in ("markdown", "csv", "json", "junit", "html"):
+        assert name in helped["compare"]
+    for name in ("experiments", "cases", "routines", "schedulers", "fragments", "published"):
+        assert name in helped["list"]
+    assert re.search(r"Ask the\s+machines", helped["doctor"])

@@ -46,7 +46,14 @@ def verb(
         ),
     ] = None,
     format: Annotated[
-        str | None, typer.Option("-f", "--format", metavar="FORMAT", help="markdown, csv, json.")
+        str | None,
+        typer.Option(
+            "-f",
+            "--format",
+            metavar="FORMAT",
+            help="markdown, csv, json, junit, html, svg, png; none: by the name of the file, else "
+            "a table.",
+        ),
     ] = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there.")

@@ -3,14 +3,27 @@
 
 from __future__ import annotations
 
-from kdyno.verbs.options import On
+from typing import Annotated
+
+import typer
+
 from kdyno.verbs.output import Json, check_writable, say, show, write_json
 
 NAME = "doctor"
 EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json - | kdyno doctor --on slurm:lab"
 
 
-def verb(on: On = None, json: Json = None) -> int:
+def verb(
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="slurm[:PARTITION]|local",
+            help="Ask the machines that jobs run on, instead of this one.",
+        ),
+    ] = None,
+    json: Json = None,
+) -> int:
     """Show what this machine lacks, or what nodes of a cluster do."""
     from kdyno.doctor.doctor import examine, install_line, suites_line, this_family
 

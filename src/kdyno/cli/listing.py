@@ -22,8 +22,8 @@ def verb(
         str | None,
         typer.Argument(
             metavar="WHAT",
-            help="cases, routines, schedulers, fragments, experiments, published, runs; all but "
-            "runs if none",
+            help="experiments, cases, routines, schedulers, fragments, published (articles), runs; "
+            "without it all but runs.",
         ),
     ] = None,
     experiment: Annotated[
@@ -51,9 +51,10 @@ def verb(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """List cases, routines, schedulers, experiments, articles, runs.
+    """List what there is to measure, and what was measured.
 
-    Runs are those of the folder and of the store that KDYNO_STORE names.
+    Options are for `kdyno list runs` alone. Runs are those of the folder and of the store that
+    KDYNO_STORE names.
     """
     from kdyno.errors import UsageError
 

@@ -51,7 +51,7 @@ def verb(
             "--format",
             metavar="FORMAT",
             help="html, markdown, csv, json, parquet, svg, png, junit, benchstat, googlebench, "
-            "hyperfine; none: by the name of the file, else a table.",
+            "hyperfine, speedscope; none: by the name of the file, else a table.",
             autocompletion=format_names,
         ),
     ] = None,
@@ -64,7 +64,8 @@ def verb(
         typer.Option(
             "--chart",
             metavar="NAME",
-            help="As svg or png: effects (in characters, too), boots, spread, factors, load.",
+            help="As svg or png: effects (in characters, too), boots, spread, rounds, factors, "
+            "load.",
             autocompletion=chart_names,
         ),
     ] = None,

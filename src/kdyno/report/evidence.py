@@ -13,7 +13,7 @@ from kdyno.errors import ToolError
 from kdyno.report.groups import shown
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.run import Damaged, Run
+from kdyno.store.run import IMAGES, Damaged, Run
 from kdyno.store.samples import Gathering, Key, Samples
 from kdyno.store.verdict import Verdict
 
@@ -202,6 +202,8 @@ def _boot(position: int, record: BootRecord) -> Boot:
 
 def _builds(run: Run, manifest: Manifest) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
+    if not (run.path / IMAGES).is_dir():  # a run that ships without them
+        return found
     for variant in manifest.images:
         try:
             found[variant] = run.image(variant)

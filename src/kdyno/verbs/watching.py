@@ -163,5 +163,5 @@ def _state(experiment: Experiment, status: Status, minutes_max: float | None) ->
         precision=precision,
         effects=effects,
         failures=status.failures,
-        now=f"booting {status.variant}",
+        now=f"{status.case}, in turns" if status.case else f"booting {status.variant}",
     )

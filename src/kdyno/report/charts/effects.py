@@ -127,6 +127,11 @@ def _layers(
         if there:
             mark = chart.mark_point(shape=shape, size=70, filled=True, opacity=1)
             layers.append(layer(mark.encode(y=y, x=x("at"), color=colour), there))
+        if there and side and not with_figures:  # what lies outside is told in figures at least
+            align: Any = "left" if side < 0 else "right"
+            mark = chart.mark_text(align=align, fontSize=12, dx=-9 * side)
+            text = altair.Text("figure:N")
+            layers.append(layer(mark.encode(y=y, x=x("at"), text=text, color=colour), there))
     if with_figures:
         mark = chart.mark_text(align="left", fontSize=12, dx=8)
         place = altair.XDatum(half)
@@ -148,7 +153,7 @@ def _row(number: int, it: Effect, half: float, label_px: int) -> dict[str, Any]:
     row: dict[str, Any] = {
         "row": f"{number:05d} {fitted(plain.short(it.case), label_px - 20)}{mark}",
         "verdict": it.verdict,
-        "at": _inside(at, half),
+        "at": _inside(at, _ARROW_AT * half if abs(at) > half else half),
         "side": (at > half) - (at < -half),
         "figure": f"{figures.effect(it.ratio)} {effects.word(it)}",
     }
@@ -160,6 +165,10 @@ def _row(number: int, it: Effect, half: float, label_px: int) -> dict[str, Any]:
         floor = min(100.0 * it.noise_floor, half)
         row |= {"floor_low": -floor, "floor_high": floor}
     return row
+
+
+_ARROW_AT = 0.94
+"""Of half the axis: an arrow at its very end would lie on the case's name."""
 
 
 def _inside(value: float, half: float) -> float:
