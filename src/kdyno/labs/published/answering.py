@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -29,6 +30,9 @@ _NEEDS = {
     "copies": "`kdyno memcpy histogram -o FILE.json`",
     "forms": "`python -m benchmarks.simd_candidates --json FILE`",
 }
+CONTROL = " (control)"
+"""Behind the name of a row that should not move."""
+_LESS = "less is better"
 _MATTERS = 0.01
 """Differences of profiles and benches below this are called equivalent."""
 
@@ -47,6 +51,12 @@ class Row:
     exact: bool = False
     verdict: str = ""
     equivalent_too: bool = False
+
+    @property
+    def gain(self) -> float:
+        """The ratio as its logarithm, above 0 where that is better."""
+        log = math.log(self.ratio or 1.0)
+        return -log if self.unit.endswith(_LESS) else log
 
 
 @dataclass(frozen=True)
@@ -139,8 +149,8 @@ def _row(
 ) -> Row:
     unit = "of its items" if isinstance(it, GroupEffect) else it.unit
     if not isinstance(it, GroupEffect) and it.better == "lower":
-        unit += ", less is better"
-    control = " (control)" if isinstance(it, Effect) and it.control else ""
+        unit += f", {_LESS}"
+    control = CONTROL if isinstance(it, Effect) and it.control else ""
     return Row(
         plain.name(what) + control,
         plain.name(compared),
@@ -324,15 +334,21 @@ _READERS: dict[str, Callable[[Ask, Evidence], Found]] = {
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """``4 faster, 1 equivalent (−0.28 to +10.2 %)``: all figures of a claim in a few words."""
+    """``4 faster, 1 equivalent (0.28 % worse to 10.2 % better)``: all figures of a claim in a few
+    words, whichever way their units go."""
     every = list(rows)
-    ratios = sorted(it.ratio for it in every if it.ratio is not None)
-    if not ratios:
+    ordered = sorted((it for it in every if it.ratio), key=lambda it: it.gain)
+    if not ordered:
         return "; ".join(f"{it.what}: {it.shown} {it.unit}" for it in every[:2])
     counts = {word: sum(it.verdict == word for it in every) for word in _WORDS}
     words = ", ".join(f"{count} {_WORDS[word]}" for word, count in counts.items() if count)
-    ends = " to ".join(dict.fromkeys(figures.effect(it) for it in (ratios[0], ratios[-1])))
+    ends = " to ".join(dict.fromkeys(_better(it) for it in (ordered[0], ordered[-1])))
     return f"{words} ({ends})" if words else ends
+
+
+def _better(it: Row) -> str:
+    way = "better" if it.gain > 0 else "worse"
+    return f"{figures.size(it.ratio)} {way}" if it.gain else "no difference"
 
 
 _WORDS = {

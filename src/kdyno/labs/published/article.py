@@ -78,6 +78,9 @@ class Ask:
     flags: str = ""
     reason: str = ""
     job: str = ""
+    instead: str = ""
+    """What is compared there in place of what the claim compares: its figures answer another
+    question, and are no answer to the claim."""
     bytes: tuple[int, ...] = ()
     """The smallest and the largest size; for forms, each size."""
 
@@ -106,6 +109,9 @@ class Check:
     note: str = ""
     question: str = ""
     """What one can ask today."""
+    expect: str = ""
+    """faster, slower or equivalent, where the claim's own figures do not tell: what today's effects
+    are if it holds."""
     carries: str = ""
     """What of the answer carries over to the claim, honestly, in a sentence."""
     today: tuple[Ask, ...] = ()

@@ -58,11 +58,12 @@ class Asking(FromFile):
     flags: str = ""
     reason: str = ""
     job: str = ""
+    instead: str = ""
     bytes: list[int] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Asking:
-        given = self.model_fields_set - {"what"}
+        given = self.model_fields_set - {"what", "instead"}
         needed = _NEEDED[self.what]
         allowed = (*needed, *_ALSO.get(self.what, ()))
         for key in needed:

@@ -224,8 +224,6 @@ def sizes(articles: Sequence[Published], evidence: Evidence) -> Drawn | None:
 
 def groups(articles: Sequence[Published], evidence: Evidence) -> Drawn | None:
     """XBench's groups: what the articles' kernels did to them, and what today's did."""
-    import altair
-
     rows: Rows = []
     for article in articles:
         for table in article.tables:
@@ -235,20 +233,37 @@ def groups(articles: Sequence[Published], evidence: Evidence) -> Drawn | None:
     if not rows or not runs:
         return None
     order = [it.group for it in runs[0].verdict.groups] if runs[0].verdict else []
+    today: Rows = []
     for it in runs[0].verdict.groups if runs[0].verdict else ():
         row = {"group": it.group, "of": _TODAY, "at": _percent(it.ratio)}
         if it.ci is not None:
             row |= {"low": _percent(it.ci[0]), "high": _percent(it.ci[1])}
-        rows.append(row)
-    rows = [row for row in rows if row["group"] in order]
-    for row in rows:
-        group = str(row["group"])
-        row["row"] = f"{order.index(group):05d} {group}"
+        today.append(row)
+    then = [row for row in rows if row["group"] in order]
+    # Two questions, so no common axis.
+    panels = [
+        _group_panel(then, order, "published: 64-bit ÷ 32-bit kernel, one run each"),
+        _group_panel(today, order, "today, another question: kernel for size ÷ for speed"),
+    ]
+    spec = grid(panels, 1, _heading("XBench's groups", "each picture with an axis of its own"))
+    spec = {**spec, "resolve": {"scale": {"color": "independent"}}}
+    widest = max(today, key=lambda row: abs(row["at"]))
+    most = max(then, key=lambda row: abs(row["at"]))
+    return spec, (
+        f"XBench's groups: published changes go as far as {_said(most)}, today's as far as "
+        f"{_said(widest)}."
+    )
+
+
+def _group_panel(rows: Rows, order: Sequence[str], title: str) -> Spec:
+    import altair
+
+    rows = [{**row, "row": f"{order.index(row['group']):05d} {row['group']}"} for row in rows]
     names = list(dict.fromkeys(row["of"] for row in rows))
-    shades = [*("baseline", "inconclusive", "failed")[: len(names) - 1], "variant"]
+    shades = ["variant"] if names == [_TODAY] else ["baseline", "inconclusive", "failed"]
     colour = altair.Color(
         "of:N",
-        scale=altair.Scale(domain=names, range=[f"var(--{it})" for it in shades]),
+        scale=altair.Scale(domain=names, range=[f"var(--{it})" for it in shades[: len(names)]]),
         legend=altair.Legend(
             title=None, orient="bottom", columns=3, labelColor="var(--ink)", labelLimit=320
         ),
@@ -277,19 +292,7 @@ def groups(articles: Sequence[Published], evidence: Evidence) -> Drawn | None:
         ),
         layer(chart.mark_circle(size=70, opacity=1).encode(y=y, x=x, color=colour), rows),
     ]
-    heading = _heading(
-        "XBench's groups",
-        "published: 64-bit ÷ 32-bit kernel, one run each; today: kernel for size ÷ for speed",
-    )
-    spec = {**panel(layers, WIDTH_PX - label_px - 60, {"step": _ROW_PX}), "title": heading}
-    today = [row for row in rows if row["of"] == _TODAY]
-    widest = max(today, key=lambda row: abs(row["at"]))
-    then = [row for row in rows if row["of"] != _TODAY]
-    most = max(then, key=lambda row: abs(row["at"]))
-    return spec, (
-        f"XBench's groups: published changes go as far as {_said(most)}, today's as far as "
-        f"{_said(widest)}."
-    )
+    return panel(layers, WIDTH_PX - label_px - 60, {"step": _ROW_PX}, title)
 
 
 _TODAY = "today"

@@ -103,6 +103,7 @@ class _Check(FromFile):
     partial: bool = False
     note: str = ""
     question: str = ""
+    expect: Literal["", "faster", "slower", "equivalent"] = ""
     carries: str = ""
     today: list[Asking] = Field(default_factory=list)
     unasked: str = ""
@@ -126,7 +127,7 @@ class _Check(FromFile):
         value = bool(where) and not self.factor if self.value is None else self.value
         named = (
             *("text", "table", "figure", "factor", "share", "partial", "note"),
-            *("question", "carries", "unasked", "chart"),
+            *("question", "expect", "carries", "unasked", "chart"),
         )
         return Check(
             **{name: getattr(self, name) for name in named},

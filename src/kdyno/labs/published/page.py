@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from kdyno.labs.published import tables
-from kdyno.labs.published.answering import Answer, Row, answer, summary
+from kdyno.labs.published.answering import CONTROL, Answer, Row, answer, summary
 from kdyno.labs.published.article import Check, Checked, Published, check
 from kdyno.labs.published.evidence import Evidence, Source
 from kdyno.report import figures
@@ -30,7 +31,12 @@ about it today, and what came out.
   [how it measures](how-it-measures.md) the rule.
 - **Intervals** are of 95 %, and those of a verdict are corrected for the number of effects in its
   run. `exact` is a count that was the same in every boot.
-- **What is not answered says so**, and names the run that it needs.
+- **What is not answered says so**, and names the run that it needs. Figures of a run that compares
+  other things than the claim say so first, and count as no answer.
+- **carried today**: all effects that are decided go the way that the claim says, however far; **not
+  carried**: none does; **differs**: some do. Where claim or figures have no direction, the figures
+  stand there.
+- **better, worse** in the list of claims: whichever way the unit goes.
 """
 _WORDS = {
     "holds": "yes",
@@ -54,12 +60,31 @@ class Claim:
         return [row for each in self.answers for row in each.rows]
 
     @property
+    def expected(self) -> str:
+        """The word that effects of today would have if the claim held: faster, slower, equivalent;
+        "" where its figures do not tell."""
+        own = self.own
+        if self.check.expect or own.value or not own.found:
+            return self.check.expect
+        low, high = own.low or 0.0, math.inf if own.high is None else own.high
+        if low < 1.0 < high:
+            return "equivalent"
+        better = {
+            table.better for table in self.article.tables if self.check.table in ("", table.name)
+        }
+        if better not in ({"higher"}, {"lower"}):
+            return ""
+        return "faster" if (low >= 1.0) == (better == {"higher"}) else "slower"
+
+    @property
     def today(self) -> str:
         """In a few words."""
-        if not self.answers:
+        asked = [it for it in self.answers if not it.ask.instead]
+        if not asked:
             return "not asked"
-        said = summary(self.rows) if self.rows else ""
-        missing = sum(not it.rows for it in self.answers)
+        rows = [row for it in asked for row in it.rows]
+        said = (carried(self.expected, rows) or summary(rows)) if rows else ""
+        missing = sum(not it.rows for it in asked)
         if not missing:
             return said
         return f"{said}; partly answered" if said else "not answered yet"
@@ -79,7 +104,7 @@ def page(
     """The page as Markdown. ``pictures``: name of a chart → the link that shows it."""
     found = {article.name: claims(article, evidence) for article in articles}
     every = [claim for each in found.values() for claim in each]
-    answered = sum(bool(claim.rows) for claim in every)
+    answered = sum(any(it.rows and not it.ask.instead for it in claim.answers) for claim in every)
     parts = [
         "<!-- SPDX-License-Identifier: MIT -->\n<!-- Made by `kdyno published`. -->",
         "# What became of the published results",
@@ -116,6 +141,7 @@ def as_json(articles: Sequence[Published], evidence: Evidence) -> dict[str, Any]
                     {
                         "source": it.source.name if it.source else None,
                         "needs": it.needs,
+                        "instead": it.ask.instead,
                         "rows": [asdict(row) for row in it.rows],
                     }
                     for it in claim.answers
@@ -125,6 +151,29 @@ def as_json(articles: Sequence[Published], evidence: Evidence) -> dict[str, Any]
             for claim in claims(article, evidence)
         ],
     }
+
+
+def carried(expected: str, rows: Sequence[Row]) -> str:
+    """``carried today``, ``not carried`` or ``differs``; "" where rows or claim have no direction.
+
+    Negative controls say nothing about a claim.
+    """
+    words = {
+        "equivalent" if it.equivalent_too else it.verdict
+        for it in rows
+        if it.verdict in ("faster", "slower", "equivalent") and not it.what.endswith(CONTROL)
+    }
+    if not expected or not any(it.verdict for it in rows):
+        return ""
+    if not words:
+        return "undecided"
+    return (
+        "carried today"
+        if words == {expected}
+        else "differs"
+        if expected in words
+        else "not carried"
+    )
 
 
 def _overview(found: Mapping[str, Sequence[Claim]]) -> Grid:
@@ -162,11 +211,13 @@ def _claim(claim: Claim, pictures: Mapping[str, str]) -> Iterator[str]:
         yield f"**Not asked today.** {escaped(claim.check.unasked)}"
         return
     yield f"**Asked today:** {escaped(claim.check.question)}"
-    by_source: dict[Source, list[Row]] = {}
+    by_source: dict[tuple[Source, str], list[Row]] = {}
     for each in claim.answers:
         if each.source is not None:
-            by_source.setdefault(each.source, []).extend(each.rows)
-    for source, rows in by_source.items():
+            by_source.setdefault((each.source, each.ask.instead), []).extend(each.rows)
+    for (source, instead), rows in by_source.items():
+        if instead:
+            yield f"**Not what the claim compares, and no answer to it:** {escaped(instead)}"
         yield f"{_where(source)}:"
         yield table(_figures(rows))
     for needs in dict.fromkeys(each.needs for each in claim.answers if each.source is None):
