@@ -18,6 +18,7 @@ from kdyno.experiment.model import Variant
 from kdyno.kernels import build as builds
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.image import Image
+from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.sources import manifest
 
 # Builds at one path need the sandbox.
@@ -204,9 +205,9 @@ def test_two_nodes_whose_locks_do_not_hold_make_one_whole_image(
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)
     monkeypatch.setattr(whole, "here", lambda: nodes.name)
 
-    def together(job: builds._Build) -> Image:
+    def together(job: builds._Build, recipe: Recipe) -> Image:
         both.wait()
-        return install(job)
+        return install(job, recipe)
 
     monkeypatch.setattr(builds, "_install", together)
 

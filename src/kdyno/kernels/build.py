@@ -7,15 +7,15 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kdyno import sandbox, space, whole
 from kdyno.command import capture, require, shown, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
-from kdyno.kernels import foreign, leavings
+from kdyno.kernels import foreign, layout, leavings
 from kdyno.kernels import image as images
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.changes import Changes
@@ -63,6 +63,7 @@ class _Build:
     jobs: int
     report: Report
     extract: Extract | None = None
+    links: int = 0
     began_s: float = field(default_factory=time.monotonic)
     objects: int = 0
     total: int | None = None
@@ -77,6 +78,11 @@ class _Build:
     @property
     def obj(self) -> Path:
         return self.work / "obj"
+
+    @property
+    def full(self) -> bool:
+        """Everything is compiled."""
+        return self.start.objects is None or not self.start.same_flags
 
     @property
     def log(self) -> Path:
@@ -97,14 +103,16 @@ def build(
     report: Report = silent,
     from_scratch: bool = False,
     extract: Extract | None = None,
+    links: int = 0,
 ) -> Image:
     """The image of ``recipe``, from the cache when it is there.
 
-    name: the variant, for messages. extract: what must lie beside the image too. Raises
+    name: the variant, for messages. extract: what must lie beside the image too. links: as many
+    images more, of the same objects linked in orders that the seeds 1, 2 … draw. Raises
     BuildError with the compiler's lines, UsageError for options that did not survive, ToolError
     when the machine is at fault.
     """
-    if (found := images.find(cache, recipe)) and has(found, extract):
+    if (found := _found(cache, recipe, links)) and has(found, extract):
         return found
     _require_tools(sandboxed)
 
@@ -112,7 +120,7 @@ def build(
         report(BuildProgress(name, "waiting", 0, None, 0.0, text))
 
     with images.building(cache, recipe.digest, waiting):
-        if (found := images.find(cache, recipe)) and has(found, extract):
+        if (found := _found(cache, recipe, links)) and has(found, extract):
             return found
         whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
         space.require(cache, LEAST_FREE_BYTES)
@@ -124,11 +132,22 @@ def build(
         )
         with whole.scratch("build", cache / "work") as work:
             count = jobs or os.cpu_count() or 1
-            job = _Build(name, recipe, cache, work, start, sandboxed, count, report, extract)
+            job = _Build(name, recipe, cache, work, start, sandboxed, count, report, extract, links)
             try:
                 return _run(job)
             except (BuildError, OSError) as problem:
                 raise _explained(job, problem) from problem
+
+
+def _found(cache: Path, recipe: Recipe, links: int) -> Image | None:
+    """With as many links; None where any of them is missing."""
+    own = [images.find(cache, it) for it in (recipe, *_linked(recipe, links))]
+    there = [it for it in own if it is not None]
+    return replace(there[0], links=tuple(there[1:])) if len(there) == len(own) else None
+
+
+def _linked(recipe: Recipe, links: int) -> Iterator[Recipe]:
+    return (replace(recipe, layout=seed) for seed in range(1, links + 1))
 
 
 def configure(
@@ -238,11 +257,39 @@ def _run(job: _Build) -> Image:
         elif is_link(text):
             job.tell("link", text.split()[-1])
 
-    if wrap.make([job.recipe.arch.goal, f"-j{job.jobs}"], line) != 0:
+    goal = [job.recipe.arch.goal, f"-j{job.jobs}"]
+    if wrap.make(goal, line) != 0:
         raise BuildError("make failed")
     job.tell("install")
     _check_file_flags(job)
-    return _install(job)
+    made = _install(job, job.recipe)
+    kept = job.full or job.objects > 300
+    if job.links:
+        made = replace(made, links=_link_again(job, lambda: wrap.make(goal, line)))
+    if kept:
+        trunks.keep(job.cache, job.compiled, job.obj)
+    job.tell("done")
+    return made
+
+
+def _link_again(job: _Build, make: Callable[[], int]) -> tuple[Image, ...]:
+    """The objects that there are, linked in drawn orders. Nothing is compiled: of all that make
+    looks at, the linker script alone is newer than what was made of it."""
+    script = layout.script_of(job.obj)
+    own = leavings.read_text(job.obj, script)
+    sections = layout.sections_of(job.obj)
+    links = []
+    for recipe in _linked(job.recipe, job.links):
+        if (there := images.find(job.cache, recipe)) is None:
+            job.began_s, job.objects, job.total = time.monotonic(), 0, None
+            leavings.write(job.obj / script, layout.drawn(own, sections, recipe.layout).encode())
+            if make() != 0:
+                raise BuildError(f"make failed with the functions in the order {recipe.layout}")
+            there = _install(job, recipe)
+        links.append(there)
+    # Whoever starts from this tree has the linker's own order.
+    leavings.write(job.obj / script, own.encode())
+    return tuple(links)
 
 
 class _Wrapper:
@@ -347,7 +394,7 @@ def _configure(job: _Build, wrap: _Wrapper) -> None:
 
 
 def _expected_total(job: _Build) -> int | None:
-    if job.start.objects is not None and job.start.same_flags:
+    if not job.full:
         return None  # nobody knows what make will find out of date
     try:
         return int((job.cache / f"objects-{job.recipe.arch.name}").read_text())
@@ -374,14 +421,13 @@ def _check_file_flags(job: _Build) -> None:
             )
 
 
-def _install(job: _Build) -> Image:
-    for name in (job.recipe.arch.image, ".config"):
+def _install(job: _Build, recipe: Recipe) -> Image:
+    for name in (recipe.arch.image, ".config"):
         leavings.require_file(job.obj, name)
-    full = job.start.objects is None or not job.start.same_flags
-    if full:
+    if job.full and not recipe.layout:
         (job.cache / f"objects-{job.recipe.arch.name}").write_text(str(job.objects))
     record = {
-        "inputs": job.recipe.inputs,
+        "inputs": recipe.inputs,
         "source": job.recipe.tree.description,
         "version": job.recipe.tree.version,
         "changed_files": sorted(job.recipe.changes.files),
@@ -401,11 +447,13 @@ def _install(job: _Build) -> Image:
         job.tell("collect", job.extract.name)
         files[job.extract.name] = job.work / job.extract.name
         job.extract.collect(job.obj, files[job.extract.name])
-    made = images.install(job.cache, job.recipe, job.work, files)
-    if full or job.objects > 300:
-        trunks.keep(job.cache, job.compiled, job.obj)
-    job.tell("done")
-    return made
+    if job.links:
+        # The next link writes where these lie, and would write into the image.
+        files = {
+            name: Path(shutil.copy(file, job.work / f"{recipe.layout}-{name}"))
+            for name, file in files.items()
+        }
+    return images.install(job.cache, recipe, job.work, files)
 
 
 def _explained(job: _Build, problem: Exception) -> KdynoError:

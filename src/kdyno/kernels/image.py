@@ -32,6 +32,12 @@ class Image:
     """How it was built: inputs, commands, seconds, objects compiled."""
     scheduler: Scheduler | None = None
     """The program that is to decide in it who runs; None: the kernel itself."""
+    links: tuple[Image, ...] = ()
+    """The same code linked in other orders, where [layout] asks for them."""
+
+    def link(self, number: int) -> Image:
+        """Of its links, which go round; itself where it has none."""
+        return self.links[number % len(self.links)] if self.links else self
 
     @property
     def kernel(self) -> Path:
@@ -83,7 +89,7 @@ def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> 
             if not (folder / name).exists():
                 os.link(file, folder / name)
         return there
-    aside = work / "image"
+    aside = work / f"image-{recipe.layout}"
     aside.mkdir()
     for name, file in files.items():
         os.link(file, aside / name)

@@ -44,6 +44,8 @@ class Recipe:
     compiler: Compiler
     foreign: frozenset[str] = frozenset(("unknown",))
     """What code it brings along, see foreign.py; no part of the digest."""
+    layout: int = 0
+    """Seed of the order in which its code is linked, see layout.py; 0: the linker's own."""
 
     @cached_property
     def inputs(self) -> dict[str, object]:
@@ -56,6 +58,7 @@ class Recipe:
             "changes": self.changes.digest(),
             "cflags": self.cflags,
             "compiler": [self.compiler.name, self.compiler.version],
+            **({"layout": self.layout} if self.layout else {}),
         }
 
     @cached_property
