@@ -3,18 +3,35 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from fake_run import bench, boots_of, steady
+from fake_run import measured as in_memory
 from toy_kernel import OBJECTS, Toy, says, variant
 
-from kdyno.errors import BuildError
+from kdyno.errors import BuildError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.overrides import Overrides, apply
+from kdyno.judge import flags
+from kdyno.judge.judging import _judged, verdict_of
+from kdyno.judge.pairs import effect_of, links_of
+from kdyno.judge.question import Question
 from kdyno.kernels import layout
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.build import build
 from kdyno.kernels.image import Image
+from kdyno.measure.benches import check_machine
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.stats.signedrank import Floats
+from kdyno.store.manifest import CaseInfo
+from kdyno.store.samples import Samples
+from kdyno.suites.catalogue import load as load_suites
 
 SECTIONS = {
     "fs/pipe.o": (".text.pipe_read", ".text.pipe_write", ".text.pipe_poll"),
@@ -155,3 +172,148 @@ def test_kernels_have_their_common_code_in_one_order(toy: Toy) -> None:
         assert sorted(ours, key=ours.__getitem__) == [
             name for name in sorted(theirs, key=theirs.__getitem__) if name != "toy_a"
         ]
+
+
+CASE = CaseInfo(suite="s", case="c", unit="ops/s", better="higher", scale=1.0)
+QUESTION = Question(
+    experiment="e",
+    text="",
+    baseline="stock",
+    variants=("mine",),
+    copy=None,
+    cases=(CASE,),
+    confidence=0.95,
+    equivalent=0.01,
+    precision=0.005,
+)
+
+
+def measured(values: Floats, links: int) -> Samples:
+    """A run whose blocks have these log ratios, and boot the links by turns."""
+    scores = {("s", "c", "stock"): dict.fromkeys(range(len(values)), 100.0)}
+    scores["s", "c", "mine"] = {at: 100 * math.exp(it) for at, it in enumerate(values)}
+    placed = {at: at % links + 1 for at in range(len(values))} if links else {}
+    return Samples(scores=scores, links=placed, blocks=len(values))
+
+
+def values_of(rng: np.random.Generator, links: int, blocks: int, layout: float) -> Floats:
+    """Of kernels that differ in nothing: each link by its accident, each boot by one of its own."""
+    return rng.normal(0, layout, links)[np.arange(blocks) % links] + rng.normal(0, 0.004, blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout_sd", [0.0, 0.004, 0.02])
+@pytest.mark.parametrize(("links", "blocks"), [(6, 18), (8, 20), (8, 24), (12, 12)])
+def test_an_interval_over_links_covers_whatever_the_share_of_layout(
+    layout_sd: float, links: int, blocks: int
+) -> None:
+    rng = np.random.default_rng(links * 1000 + blocks)
+    covered = [
+        effect.lo <= 1 <= effect.hi
+        for _ in range(600)
+        if (
+            effect := effect_of(
+                measured(values_of(rng, links, blocks, layout_sd), links), QUESTION, CASE, "mine"
+            )
+        ).lo
+        and effect.hi
+    ]
+    assert len(covered) == 600 and np.mean(covered) >= 0.93
+
+
+def test_groups_of_one_link_are_not_independent() -> None:
+    """What is wrong with counting them: every second interval leaves out the truth."""
+    rng = np.random.default_rng(7)
+    data = [measured(values_of(rng, 8, 24, 0.02), 8) for _ in range(200)]
+    apart = [replace(it, links={}) for it in data]
+    effects = [effect_of(it, QUESTION, CASE, "mine") for it in apart]
+    assert np.mean([it.lo <= 1 <= it.hi for it in effects if it.lo and it.hi]) < 0.8
+
+
+def test_the_variance_is_shared_out_as_it_was_made() -> None:
+    rng = np.random.default_rng(3)
+    found = [
+        links_of(measured(values_of(rng, 8, 32, 0.01), 8), QUESTION, CASE, "mine")
+        for _ in range(300)
+    ]
+    spreads = [it for it in found if it is not None]
+    assert np.mean([it.layout**2 for it in spreads]) ** 0.5 == pytest.approx(0.01, rel=0.06)
+    assert np.mean([(it.boot or 0) ** 2 for it in spreads]) ** 0.5 == pytest.approx(0.004, rel=0.06)
+    outside = [abs(rng.normal(0, 0.01)) > math.log1p(it.one_link or 0) for it in spreads]
+    assert 0.01 < np.mean(outside) < 0.10
+    whole = links_of(measured(values_of(rng, 8, 8, 0.01), 8), QUESTION, CASE, "mine")
+    assert whole is not None and whole.boot is None and not whole.worst_alone
+    assert links_of(measured(values_of(rng, 8, 8, 0.01), 0), QUESTION, CASE, "mine") is None
+
+
+def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
+    values = np.tile([0.0, 0.001, -0.03, 0.002, -0.001, 0.0, 0.001, -0.002], 4)
+    values = values + np.repeat([0.0005, -0.0005, 0.0002, -0.0002], 8)
+    data = measured(values, 8)
+    ((case, variant, judgement),) = _judged(data, QUESTION, ["mine"], {})
+    assert judgement.word == "inconclusive" and judgement.effect.n == 8
+    told = flags.layouts(data, QUESTION, [(case, variant, judgement)])
+    assert [it.kind for it in told] == ["layouts", "by-layout"]
+    assert told[0].text == (
+        "8 links of each kernel, and intervals are over them; the variance of one boot is "
+        "100 % layout, 0 % boot. A difference between one link of either says nothing up to: "
+        "c 2.6 %"
+    )
+    assert told[1].text == (
+        "c: one of 8 links of mine is slower than the baseline's by 3 %, and all together are not: "
+        "where its code lies does that, and not what it does"
+    )
+    slow = measured(values - 0.05, 8)
+    assert [
+        it.kind for it in flags.layouts(slow, QUESTION, _judged(slow, QUESTION, ["mine"], {}))
+    ] == ["layouts"]
+
+
+@pytest.mark.parametrize("way", ["boots", "turns"])
+def test_blocks_go_round_over_the_links(tmp_path: Path, way: str) -> None:
+    made = bench(steady({"stock": 1.0, "mine": 1.03}), ("stock", "mine"), max_boots=14, layouts=6)
+    run, _ = in_memory(made, tmp_path, way)
+    booted = {(it.block, it.job.layout) for it in boots_of(run)}
+    # From the one that the seed 7 says.
+    assert sorted(booted) == [(block, (7 + block) % 6 + 1) for block in range(14)]
+    verdict = verdict_of(run, Question.of(run.manifest()), "")
+    (effect,) = verdict.effects
+    assert (effect.blocks, effect.verdict, effect.links and effect.links.links) == (6, "faster", 6)
+    assert verdict.boots == {"stock": 14, "mine": 14}
+
+
+def test_no_run_ends_before_every_link_was_booted(tmp_path: Path) -> None:
+    kinds = {"precision": 0.1, "min_boots": 2, "max_boots": 30}
+    made = bench(steady({"mine": 1.03}), ("stock", "mine"), layouts=9, **kinds)
+    run, why = in_memory(made, tmp_path, "boots")
+    assert why == "precision reached" and {it.job.layout for it in boots_of(run)} == set(
+        range(1, 10)
+    )
+
+
+def test_what_the_file_and_the_command_line_ask_for(tmp_path: Path) -> None:
+    alone = """name = "one"
+question = "?"
+[kernel]
+source = "path:."
+[variant.stock]
+[[suite]]
+name = "unixbench"
+cases = ["pipe"]
+"""
+    folder, words = tmp_path, vocabulary(load_suites())
+    (tmp_path / "Makefile").touch()
+    asked = loader.parse(alone + "[layout]\ndraws = 12\n", "e.toml", folder, words)
+    assert (asked.measure.layouts, asked.measure.calibrate) == (12, False)
+    measure = apply(Overrides(), asked).measure
+    assert (measure.layouts, measure.calibrate) == (12, True)
+    assert apply(Overrides(layouts=7), asked).measure.layouts == 7
+    assert Overrides.from_json(Overrides(layouts=7).to_json()).layouts == 7
+    with pytest.raises(UsageError, match="6 to 100"):
+        loader.parse(alone + "[layout]\ndraws = 5\n", "e.toml", folder, words)
+    own = alone.replace('[kernel]\nsource = "path:."\n', "").replace("stock", "running")
+    own += '[machine]\nkind = "host"\n'
+    host = loader.parse(own + "[layout]\n", "e.toml", folder, words)
+    assert host.measure.layouts == 8
+    with pytest.raises(UsageError, match="builds none"):
+        check_machine(host)

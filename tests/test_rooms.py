@@ -164,6 +164,17 @@ def test_no_two_files_of_tests_have_one_name() -> None:
     assert [name for name, times in names.items() if times > 1] == []
 
 
+def test_no_file_is_longer_than_900_lines() -> None:
+    long = {
+        str(path.relative_to(ROOT)): count
+        for folder in ("src", "guest", "tests")
+        for kind in ("*.py", "*.c", "*.h")
+        for path in (ROOT / folder).rglob(kind)
+        if (count := len(path.read_text("utf-8").splitlines())) > 900
+    }
+    assert long == {}
+
+
 def test_no_file_is_named_after_nothing() -> None:
     vague = {"utils", "util", "helpers", "helper", "manager", "common", "misc"}
     assert [path for path in (*SOURCES, *(ROOT / "guest").rglob("*")) if path.stem in vague] == []

@@ -18,6 +18,7 @@ from kdyno.verbs.options import (
     Extent,
     FailOn,
     Interleave,
+    Layouts,
     Metric,
     On,
     Push,
@@ -68,6 +69,7 @@ def verb(
     interleave: Interleave = None,
     metric: Metric = None,
     exact_boots: ExactBoots = None,
+    layouts: Layouts = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Boot a copy of the baseline as well (A/A).")
     ] = False,
@@ -101,6 +103,7 @@ def verb(
         interleave=interleave,
         metric=metric,
         exact_boots=exact_boots,
+        layouts=layouts,
         variants=tuple(variant or ()),
         cases=tuple(case or ()),
     )

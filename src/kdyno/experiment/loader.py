@@ -31,7 +31,13 @@ from kdyno.experiment.layer import Layer, read_layer
 from kdyno.experiment.model import Experiment, Machine, Variant
 from kdyno.experiment.routines import with_best
 from kdyno.experiment.schedulers import check_schedulers
-from kdyno.experiment.sections import read_machine, read_measure, read_model, read_suites
+from kdyno.experiment.sections import (
+    read_layouts,
+    read_machine,
+    read_measure,
+    read_model,
+    read_suites,
+)
 from kdyno.experiment.table import Table
 from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.reading.mistakes import Mistakes, nearest, quoted, refuse
@@ -128,13 +134,14 @@ def parse(
     question = _question(top)
     machine = read_machine(data.get("machine", {}), vocabulary, mistakes)
     measure = read_measure(data.get("measure", {}), mistakes)
+    measure = replace(measure, layouts=read_layouts(data.get("layout"), mistakes))
     asked, of_cases = _variants(top, folder, vocabulary, machine.kind, mistakes)
     found = with_best(asked, vocabulary, mistakes)
     model = read_model(data.get("model", {}), mistakes)
     suites = read_suites(data.get("suite", []), vocabulary, mistakes)
     suites = expanded(suites, of_cases, vocabulary, mistakes)
     boots = vocabulary.machines.get(machine.kind, ())
-    alone = measure.calibrate or not boots
+    alone = measure.calibrate or bool(measure.layouts) or not boots
     # A factor that is told to lack a level lacks variants, too: that is one mistake.
     crossed_well = all(isinstance(it, dict) and len(it) > 1 for it in _factors(top).values())
     baseline = _baseline(top, found, alone, mistakes) if crossed_well else top.text("baseline")

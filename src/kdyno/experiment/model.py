@@ -118,6 +118,8 @@ class Machine:
 ACCELS = ("auto", "kvm", "tcg", "icount")
 METRICS = ("time", "instructions", "cycles-estimated")
 INTERLEAVES = ("auto", "turns", "boots")
+FEWEST_LINKS, MOST_LINKS = 6, 100
+"""Of each kernel. An interval is over them, and below six there is none."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,8 @@ class Measure:
     """Measure by the metric also what it does not decide; the verdict says so."""
     apart: bool = False
     """Instructions of programs and of the kernel are counted apart as well."""
+    layouts: int = 0
+    """Links of each kernel, its functions in orders that are drawn; 0: one, the linker's own."""
 
 
 @dataclass(frozen=True)

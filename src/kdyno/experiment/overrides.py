@@ -33,6 +33,7 @@ class Overrides:
     interleave: str | None = None
     metric: str | None = None
     exact_boots: int | None = None
+    layouts: int | None = None
     only_baseline: bool = False
     """Leave the other variants out (A/A alone)."""
     variants: tuple[str, ...] = ()
@@ -75,6 +76,9 @@ def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
         variants = tuple(variant for variant in variants if variant.name in wanted)
     if overrides.only_baseline:
         variants = tuple(it for it in variants if it.name == experiment.baseline)
+    if measure.layouts and len(variants) == 1:
+        # Links of one kernel are compared with other links of it.
+        measure = dataclasses.replace(measure, calibrate=True)
     return dataclasses.replace(experiment, measure=measure, suites=suites, variants=variants)
 
 
@@ -90,7 +94,7 @@ def _measure(overrides: Overrides, measure: Measure) -> Measure:
         }
     for name in (
         *("max_boots", "max_minutes", "precision", "seed", "interleave", "metric"),
-        "exact_boots",
+        *("exact_boots", "layouts"),
     ):
         if getattr(overrides, name) is not None:
             changed[name] = getattr(overrides, name)

@@ -11,8 +11,10 @@ from pathlib import PurePosixPath
 from kdyno.experiment.keys import TABLES
 from kdyno.experiment.model import (
     ACCELS,
+    FEWEST_LINKS,
     INTERLEAVES,
     METRICS,
+    MOST_LINKS,
     Cache,
     CacheModel,
     Machine,
@@ -27,6 +29,7 @@ from kdyno.reading.position import KeyPath
 _SMALLEST_MEMORY_BYTES = 32 << 20
 _MOST_BOOTS = 100_000
 _CACHE = re.compile(r"([0-9]{1,7})\s*([KkMm])\s+([0-9]{1,3})-way")
+_USUAL_LINKS = 8
 _PROFILES = ("none", "perf", "gprof", "count")
 
 
@@ -88,6 +91,14 @@ def read_model(data: object, mistakes: Mistakes) -> CacheModel:
         branch_miss=table.number("branch_miss", own.branch_miss, 1e6, "cycles"),
         string_bytes=table.integer("string_bytes", own.string_bytes, 1, 4096),
     )
+
+
+def read_layouts(data: object, mistakes: Mistakes) -> int:
+    """[layout]: the number of links, 0 without it."""
+    if data is None:
+        return 0
+    table = Table(data, ("layout",), mistakes, TABLES["layout"])
+    return table.integer("draws", _USUAL_LINKS, FEWEST_LINKS, MOST_LINKS)
 
 
 def _power(table: Table, key: str, default: int, low: int, high: int) -> int:

@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kdyno.judge.pairs import CONFIRMED_BOOTS, spread_of
+from kdyno.judge.pairs import CONFIRMED_BOOTS, links_of, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.groups import machine_spread
 from kdyno.stats.verdict import Judgement
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples
-from kdyno.store.verdict import NO_SANDBOX, Flag
+from kdyno.store.verdict import NO_SANDBOX, Flag, LinkSpread
 
 Judged = tuple[CaseInfo, str, Judgement]
 """A case, a variant, and what came out."""
@@ -167,6 +167,67 @@ def few_boots(claims: Sequence[Judged]) -> list[Flag]:
         "to the last digit, and no boot with other memory and random numbers has confirmed them"
     )
     return [Flag(kind="few-boots", text=text)]
+
+
+_CASES_SHOWN = 6
+
+
+def layouts(data: Samples, question: Question, judged: Sequence[Judged]) -> list[Flag]:
+    """Of kernels that were linked several times: what one link would have said.
+
+    The floor is that of the baseline against links of its own, where there are any; of two kernels
+    it holds what their common code leaves.
+    """
+    found = [
+        (case, variant, judgement, spread)
+        for case, variant, judgement in judged
+        if (spread := links_of(data, question, case, variant)) is not None
+    ]
+    if not found:
+        return []
+    own = [it for it in found if it[1] == question.copy] or found
+    floors: dict[str, float] = {}
+    for case, _, _, spread in own:
+        floors[case.case] = max(floors.get(case.case, 0.0), spread.one_link or 0.0)
+    ordered = sorted(floors, key=lambda name: -floors[name])
+    shown = [f"{name} {100 * floors[name]:.2g} %" for name in ordered[:_CASES_SHOWN]]
+    if left := len(ordered) - len(shown):
+        shown.append(f"{left} with less")
+    parts = "one boot of each"
+    if all(it[3].boot is not None for it in own):
+        shares = np.median([_shares(it[3]) for it in own], axis=0)
+        named = list(zip(shares, ("layout", "boot", "rounds"), strict=True))
+        named = named if any(it[3].round is not None for it in own) else named[:2]
+        parts = ", ".join(f"{100 * share:.0f} % {what}" for share, what in named)
+        parts = f"the variance of one boot is {parts}"
+    text = (
+        f"{max(it[3].links for it in found)} links of each kernel, and intervals are over them; "
+        f"{parts}. A difference between one link of either says nothing up to: {', '.join(shown)}"
+    )
+    return [Flag(kind="layouts", text=text), *_made_by_layout(found)]
+
+
+def _shares(spread: LinkSpread) -> list[float]:
+    parts = [(it or 0.0) ** 2 for it in (spread.layout, spread.boot, spread.round)]
+    return [part / (sum(parts) or 1.0) for part in parts]
+
+
+def _made_by_layout(
+    found: Sequence[tuple[CaseInfo, str, Judgement, LinkSpread]],
+) -> Iterator[Flag]:
+    """What one link would have been told, and all of them together are not."""
+    for case, variant, judgement, spread in found:
+        if spread.worst_alone and spread.worst and judgement.word not in ("faster", "slower"):
+            better = (spread.worst > 1) == (case.better == "higher")
+            text = (
+                f"{case.case}: one of {spread.links} links of {variant} is "
+                f"{'faster' if better else 'slower'} than the baseline's by "
+                f"{100 * abs(spread.worst - 1):.2g} %, and all together are not: where its code "
+                "lies does that, and not what it does"
+            )
+            yield Flag(
+                kind="by-layout", text=text, variant=variant, suite=case.suite, case=case.case
+            )
 
 
 def failed_boots(data: Samples) -> list[Flag]:

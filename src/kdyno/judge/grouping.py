@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from kdyno.judge.pairs import block_log_ratios
+from kdyno.judge.pairs import replicate_log_ratios
 from kdyno.judge.question import Question
 from kdyno.stats.effect import interval
 from kdyno.stats.signedrank import Floats
@@ -75,7 +75,7 @@ def _by_block(
 ) -> Iterator[Mapping[str, float]]:
     """Case → its ratio, above 1 where the variant is better, for every block of the run."""
     logs = {
-        case.case: block_log_ratios(data, question, case, variant)
+        case.case: replicate_log_ratios(data, question, case, variant)
         * (1.0 if case.better == "higher" else -1.0)
         for case in cases
     }

@@ -14,7 +14,14 @@ from kdyno.judge.factoring import factor_table
 from kdyno.judge.flags import Judged
 from kdyno.judge.grouping import group_effects
 from kdyno.judge.machines import differing, strata_of
-from kdyno.judge.pairs import effect_of, is_exact, log_ratios, resolution_of, spread_of
+from kdyno.judge.pairs import (
+    effect_of,
+    is_exact,
+    links_of,
+    log_ratios,
+    resolution_of,
+    spread_of,
+)
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.effect import PairedEffect, interval
@@ -77,6 +84,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         *flags.not_by_turns(manifest),
         *differing(strata),
         *flags.few_boots(claims),
+        *flags.layouts(data, question, (*claims, *copies)),
         *flags.moved_controls(claims),
         *flags.moved_copies(copies),
         *disturbed.flags(),
@@ -170,6 +178,7 @@ def _effect(
         exact=raw.exact,
         reason=reason or manifest.failed.get(variant),
         spread=spread_of(data, question, case, variant),
+        links=links_of(data, question, case, variant),
         apart=_apart(data, question, case, variant),
     )
 

@@ -16,17 +16,41 @@ from numpy.typing import NDArray
 
 from kdyno.judge.question import Question
 from kdyno.stats.effect import PairedEffect, effect_of_differences, exact_effect
-from kdyno.stats.groups import locations_of, spread
+from kdyno.stats.groups import locations_of, nested, spread
 from kdyno.stats.signedrank import Floats
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
-from kdyno.store.verdict import RoundSpread
+from kdyno.store.verdict import LinkSpread, RoundSpread
 
 
 def log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
-    """log(variant ÷ baseline) in every block that has it: shape (n,), all finite."""
-    found = block_log_ratios(data, question, case, variant)
+    """log(variant ÷ baseline) in every replicate that has it: shape (n,), all finite."""
+    found = replicate_log_ratios(data, question, case, variant)
     return np.asarray(found[np.isfinite(found)], dtype=np.float64)
+
+
+def replicate_log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
+    """Values that are independent of each other, shape (blocks,), NaN where there is none.
+
+    A block's; where kernels were linked several times the mean of the blocks of one link, in the
+    place of its first: they have the accident of that link in common, and more of them say nothing
+    of another link. So an interval over the means is over layouts too, whatever the shares of
+    layout and boot (the usual summary of clusters, exact where each has as many blocks).
+    """
+    found = block_log_ratios(data, question, case, variant)
+    return _over_links(found, data, np.isfinite(found))
+
+
+def _over_links(values: Floats, data: Samples, counted: NDArray[np.bool_]) -> Floats:
+    """``counted``: the blocks that a mean is taken of; one without a value has none."""
+    if not data.links:
+        return values
+    found = np.full(len(values), np.nan)
+    for link in set(data.links.values()):
+        blocks = sorted(block for block, own in data.links.items() if own == link)
+        if own := [block for block in blocks if counted[block]]:
+            found[blocks[0]] = np.mean(values[own])
+    return found
 
 
 def block_log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
@@ -50,7 +74,7 @@ def _located(data: Samples, case: CaseInfo, baseline: str, variant: str) -> dict
 
 
 def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
-    """One score for each block of the run, in the case's unit; NaN where there is none.
+    """One score for each replicate of the run, in the case's unit; NaN where there is none.
 
     Where both took turns it is the baseline's score times the group's ratio.
     """
@@ -58,7 +82,8 @@ def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> F
     baseline = _log_scores(data, case, question.baseline)
     for block, ratio in _located(data, case, question.baseline, variant).items():
         found[block] = baseline[block] + ratio
-    return np.exp(found)
+    # Of the same blocks for every variant, for what drifts must cancel.
+    return np.exp(_over_links(found, data, np.isfinite(baseline)))
 
 
 _FEWEST = 4
@@ -156,6 +181,28 @@ def spread_of(
         return None
     return RoundSpread(
         within=found.within, between=found.between, of_group=found.of_value, rounds=found.rounds
+    )
+
+
+def links_of(data: Samples, question: Question, case: CaseInfo, variant: str) -> LinkSpread | None:
+    """How far links of the kernels lie apart; None where fewer than two were measured."""
+    values = block_log_ratios(data, question, case, variant)
+    blocks = [block for block in sorted(data.links) if np.isfinite(values[block])]
+    found = nested(values[blocks], [data.links[block] for block in blocks])
+    if found is None:
+        return None
+    boot, explained = found.within, None
+    if boot is not None and (rounds := spread_of(data, question, case, variant)) is not None:
+        explained = min(boot, math.sqrt(max(0.0, rounds.of_group**2 - rounds.between**2)))
+        boot = math.sqrt(boot**2 - explained**2)
+    return LinkSpread(
+        links=found.links,
+        layout=found.between,
+        boot=boot,
+        round=explained,
+        one_link=math.expm1(found.further),
+        worst=math.exp(found.worst),
+        worst_alone=found.worst_alone and abs(found.worst) > math.log1p(question.equivalent),
     )
 
 

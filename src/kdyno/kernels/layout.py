@@ -24,7 +24,7 @@ from kdyno.kernels import leavings
 
 FLAG = "-ffunction-sections"
 """Of the compiler: each function in a section of its own, so that the linker can place it."""
-_APART = (".text", ".sched.text", ".spinlock.text")
+_APART = (".text", ".sched.text", ".spinlock.text", ".noinstr.text")
 """Sections of code of which an object has one, whatever functions are in it; in the script each of
 them stands in a statement of its own."""
 _FUNCTION = re.compile(r"\.text\.([A-Za-z0-9_][A-Za-z0-9_.$]*)")

@@ -81,6 +81,8 @@ class Plan:
     draw: int = 0
     """Where the machine can, what should not matter (addresses, random numbers) is perturbed: the
     same number, the same perturbation. 0: as ever."""
+    layout: int = 0
+    """Which of the variant's links is booted, where it has several."""
     left: tuple[tuple[str, Path], ...] = ()
     """(file that the kernel's process leaves, where it is put on the host)."""
     given: tuple[tuple[str, bytes], ...] = ()

@@ -152,7 +152,7 @@ class Qemu(Built):
         request = QemuBoot(
             emulator=self._emulator,
             way=self._way,
-            kernel=image.kernel,
+            kernel=image.link(plan.layout).kernel,
             program=self._program(plan.variant),
             job=plan.job,
             placement=placement,

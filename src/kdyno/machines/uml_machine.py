@@ -75,7 +75,7 @@ class Uml(Built):
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
         mode = "seccomp" if supports_seccomp(image.kernel) else "ptrace"
         request = UmlBoot(
-            kernel=image.kernel,
+            kernel=image.link(plan.layout).kernel,
             program=self._program(plan.variant),
             job=plan.job,
             placement=first(setup.placement, self._cpus(plan.variant)),

@@ -81,6 +81,7 @@ def question_of(experiment: Experiment) -> Asked:
         equivalent=measure.equivalent,
         precision=measure.precision,
         metric=measure.metric,  # type: ignore[arg-type]
-        exact_boots=measure.exact_boots,
+        # In every link of a kernel, where it has several.
+        exact_boots=max(measure.exact_boots, measure.layouts),
         copy_of_baseline=copy_name(experiment.baseline) if measure.calibrate else None,
     )

@@ -100,6 +100,7 @@ def plan_of(
     *,
     turns: bool = False,
     draw: int = 0,
+    layout: int = 0,
 ) -> Plan:
     """The start of variant ``name`` with these cases, or with all that can run."""
     chosen = bench.runnable if cases is None else cases
@@ -110,6 +111,7 @@ def plan_of(
         disk_bytes=bench.equipment.disk_bytes,
         disk_parent=bench.equipment.disk_parent,
         draw=draw,
+        layout=layout,
     )
 
 
@@ -128,18 +130,26 @@ def boot(bench: Bench, plan: Plan, listener: Listener = lambda _case: None) -> O
 
 
 def measure(
-    bench: Bench, name: str, *, index: int, block: int, draw: int = 0
+    bench: Bench, name: str, *, index: int, block: int, draw: int = 0, layout: int = 0
 ) -> tuple[BootRecord, bytes]:
     """Boot variant ``name`` once; the record and the console."""
-    (made,) = measure_together(bench, [name], first_index=index, block=block, draw=draw)
+    (made,) = measure_together(
+        bench, [name], first_index=index, block=block, draw=draw, layout=layout
+    )
     return made
 
 
 def measure_together(
-    bench: Bench, names: Sequence[str], *, first_index: int, block: int, draw: int = 0
+    bench: Bench,
+    names: Sequence[str],
+    *,
+    first_index: int,
+    block: int,
+    draw: int = 0,
+    layout: int = 0,
 ) -> list[tuple[BootRecord, bytes]]:
     """Boot each of these variants once, all at the same time."""
-    plans = [plan_of(bench, name, draw=draw) for name in names]
+    plans = [plan_of(bench, name, draw=draw, layout=layout) for name in names]
     machine, started = bench.machine, now()
     with Alive(machine.clock) as alive:
         for plan in plans:
@@ -177,6 +187,7 @@ def job_of(
         command=outcome.command,
         job=render(plan.job, "0" * 32),
         started_at=started,
+        layout=plan.layout + 1 if bench.experiment.measure.layouts else 0,
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from kdyno.errors import ToolError
+from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Progress, fetch
@@ -54,7 +55,12 @@ def metric_of(experiment: Experiment) -> Asked:
 def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
     """UsageError or ToolError where the machine cannot measure what is asked, or where the metric
     does not decide it and nobody insists."""
-    KINDS[experiment.machine.kind].check(metric_of(experiment))
+    kind = KINDS[experiment.machine.kind]
+    if experiment.measure.layouts and not kind.builds:
+        raise UsageError(
+            f"[layout] (--layouts) links kernels that kdyno builds; on {kind.label} it builds none"
+        )
+    kind.check(metric_of(experiment))
     refuse_undecided(experiment, cases)
 
 
@@ -113,7 +119,10 @@ def bench_of(
         copy = plan.copy_name(experiment.baseline)
         variants[copy] = variants[experiment.baseline]
         if kind.builds:
-            images[copy] = images[experiment.baseline]
+            images[copy] = own = images[experiment.baseline]
+            links, mine = own.links, experiment.measure.layouts
+            images[experiment.baseline] = replace(own, links=links[:mine])
+            images[copy] = replace(own, links=links[mine:])
     placement = place(experiment.cpus)
     machine = kind.make(
         Setup(

@@ -25,6 +25,7 @@ from kdyno.kernels.config import (
     options,
 )
 from kdyno.kernels.image import Image
+from kdyno.kernels.layout import FLAG
 from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.routines.checking import require_correct
@@ -101,7 +102,9 @@ def check(
             mistakes.add(_place(variant, "source", mistakes), str(problem))
         try:
             if (tree := trees[variant.source]) is not None:
-                recipes[variant.name] = recipe_of(variant, tree)
+                flags = f"{variant.cflags} {FLAG}".strip()
+                linked = replace(variant, cflags=flags) if experiment.measure.layouts else variant
+                recipes[variant.name] = recipe_of(linked, tree)
                 _refuse_small_xstate(variant, recipes[variant.name])
             else:
                 identify(variant.compiler)
@@ -267,8 +270,17 @@ def build_all(
         configure(recipes.of[name], cache, name=name, sandboxed=sandboxed, report=report)
 
     def make(name: str) -> None:
+        links = experiment.measure.layouts
+        if name == experiment.baseline and experiment.measure.calibrate:
+            links *= 2  # its copy is the same code, linked otherwise
         images[name] = build(
-            recipes.of[name], cache, name=name, sandboxed=sandboxed, jobs=jobs, report=report
+            recipes.of[name],
+            cache,
+            name=name,
+            sandboxed=sandboxed,
+            jobs=jobs,
+            report=report,
+            links=links,
         )
         if asked := schedulers.get(name):
             image, tree = images.pop(name), recipes.of[name].tree

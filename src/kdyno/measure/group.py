@@ -65,6 +65,7 @@ def measure(
     first_index: int,
     block: int,
     draw: int,
+    layout: int = 0,
     effort: Effort,
     show: Callable[[str], None] = lambda _case: None,
 ) -> Measured:
@@ -87,7 +88,7 @@ def measure(
 
     clock = bench.machine.clock
     began_s, own_s = clock.now_s(), time.process_time()
-    plans = [plan_of(bench, name, turns=True, draw=draw) for name in order]
+    plans = [plan_of(bench, name, turns=True, draw=draw, layout=layout) for name in order]
     members, outcomes = together(bench.machine, plans, work)
     wall_s = clock.now_s() - began_s
     own_s = time.process_time() - own_s

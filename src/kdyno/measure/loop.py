@@ -139,6 +139,7 @@ class Loop:
             first_index=self.past.next_index(),
             block=block,
             draw=self._draw(block),
+            layout=self._layout(block),
             effort=effort(self.bench, self.question, self.samples(), beside_s),
             show=lambda case: self.show(self._status(block, "", case)),
         )
@@ -150,8 +151,14 @@ class Loop:
             return
         index = self.past.next_index()
         self.show(self._status(block, " and ".join(names), ""))
-        draw = self._draw(block)
-        made = booting.measure_together(open_, names, first_index=index, block=block, draw=draw)
+        made = booting.measure_together(
+            open_,
+            names,
+            first_index=index,
+            block=block,
+            draw=self._draw(block),
+            layout=self._layout(block),
+        )
         self._keep(made)
 
     def _done(self) -> set[tuple[str, str]]:
@@ -176,7 +183,8 @@ class Loop:
 
     @cached_property
     def _least_blocks(self) -> int:
-        return factoring.fewest_blocks(self.question, self.bench.experiment.measure.min_boots)
+        measure = self.bench.experiment.measure
+        return factoring.fewest_blocks(self.question, max(measure.min_boots, measure.layouts))
 
     def _draw(self, block: int) -> int:
         """What perturbs a block, by `plan.draw_of`; 0: nothing does.
@@ -187,6 +195,12 @@ class Loop:
         machine = self.manifest.machine
         drawn = block > 0 if self.bench.counts else machine is not None and machine.scattered
         return draw_of(self.manifest.seed, block) if drawn else 0
+
+    def _layout(self, block: int) -> int:
+        """Which link of each kernel a block boots. They go round, from one that the seed says, so
+        that the shards of a run do not all begin with the same."""
+        links = self.bench.experiment.measure.layouts
+        return (self.manifest.seed + block) % links if links else 0
 
     def _keep(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
         self.writer.add_boots(boots)

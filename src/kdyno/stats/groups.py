@@ -91,6 +91,58 @@ def spread(groups: Sequence[ArrayLike]) -> Spread | None:
     return Spread(within, math.sqrt(max(0.0, of_value**2 - explained)), of_value, count)
 
 
+@dataclass(frozen=True)
+class Nested:
+    """What values of groups within links differ by, on the log scale."""
+
+    links: int
+    between: float
+    """Standard deviation of links, beyond what their groups explain; with one group of each link,
+    of both together."""
+    within: float | None
+    """Of groups within a link; None with one group of each."""
+    further: float
+    """|value| that one link more, measured for ever, exceeds in one case of twenty by chance."""
+    worst: float
+    """The mean of the link that lies farthest from 0."""
+    worst_alone: bool
+    """Its own groups say that it is not 0."""
+
+
+def nested(values: ArrayLike, links: ArrayLike) -> Nested | None:
+    """Components of variance of one value a group; None with fewer than two links.
+
+    values, links: shape (groups,), the second says which link a group had. Analysis of variance of
+    one random factor, unbalanced (Searle, Casella & McCulloch, Variance Components, section 3.6).
+    """
+    from scipy.special import stdtrit
+
+    given, labels = np.asarray(values, dtype=np.float64), np.asarray(links)
+    _names, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    k, n = len(sizes), len(given)
+    if k < 2:
+        return None
+    means = np.bincount(place, given) / sizes
+    between = float(np.sum(sizes * (means - given.mean()) ** 2) / (k - 1))
+    within, free = None, n - k
+    if free:
+        within = float(np.sum((given - means[place]) ** 2) / free)
+        between = max(0.0, between - within) / ((n - np.sum(sizes**2) / n) / (k - 1))
+    at = int(np.argmax(np.abs(means)))
+    alone = False
+    if within is not None and sizes[at] > 1:
+        reach = float(stdtrit(free, 1 - 0.025 / k)) * math.sqrt(within / sizes[at])
+        alone = abs(float(means[at])) > reach
+    return Nested(
+        links=k,
+        between=math.sqrt(between),
+        within=None if within is None else math.sqrt(within),
+        further=float(stdtrit(k - 1, 0.975)) * math.sqrt(between),
+        worst=float(means[at]),
+        worst_alone=alone,
+    )
+
+
 def machine_spread(groups: Sequence[Sequence[NDArray[np.float64]]]) -> float | None:
     """Standard deviation of what the variants of a round have in common, robust; log scale.
 

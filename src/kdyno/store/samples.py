@@ -49,6 +49,8 @@ class Samples:
     """(suite, case, baseline, variant) → block → its ratio, when judge/pairs.py has had it."""
     machines: dict[int, str] = field(default_factory=dict)
     """Block → the machine that it ran on, where the run had several."""
+    links: dict[int, int] = field(default_factory=dict)
+    """Block → the link of each kernel that it booted, where there are several."""
     missing: dict[Key, Counter[str]] = field(default_factory=dict)
     """Key → reason (``error: …``, ``skip: …``) → boots, for cases without a score."""
     boots: Counter[str] = field(default_factory=Counter)
@@ -82,6 +84,8 @@ class Gathering:
         self._blocks = max(self._blocks, boot.block + 1)
         if boot.job.machine:
             found.machines[boot.block] = boot.job.machine
+        if boot.job.layout:
+            found.links[boot.block] = boot.job.layout
         if not boot.ok:
             reasons = found.failures.setdefault(boot.variant, Counter())
             reasons[boot.host.reason or "unknown"] += 1
@@ -129,6 +133,7 @@ class Gathering:
             apart=self._found.apart,
             located=self._found.located,
             machines=self._found.machines,
+            links=self._found.links,
             missing=self._found.missing,
             boots=self._found.boots,
             failures=self._found.failures,

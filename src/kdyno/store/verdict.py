@@ -66,6 +66,26 @@ class RoundSpread(BaseModel):
     """Mean number of rounds in a group."""
 
 
+class LinkSpread(BaseModel):
+    """Of an effect that was measured in several links of each kernel. Standard deviations of log
+    ratios; their squares add up to the variance of one group of one link."""
+
+    model_config = ConfigDict(frozen=True)
+    links: int
+    layout: float
+    """Of links: the accident that one link is. With one boot of each link, boots are in it."""
+    boot: float | None = None
+    """Of groups or boots of one link, beyond what their rounds explain. None: one boot of each."""
+    round: float | None = None
+    """What rounds explain of a group; None: no turns were taken."""
+    one_link: Share = None
+    """|ratio − 1| up to which one link of either kernel says nothing: 19 of 20 are within."""
+    worst: Ratio = None
+    """The ratio in the link in which it is farthest from 1."""
+    worst_alone: bool = False
+    """That link alone would have been told faster or slower, by more than does not matter."""
+
+
 class FunctionCounts(BaseModel):
     """Instructions of one operation that a function executes itself, in both kernels."""
 
@@ -158,6 +178,8 @@ class Effect(BaseModel):
     """Why there is no figure (failed cases)."""
     spread: RoundSpread | None = None
     """Only where guests took turns, in four groups or more."""
+    links: LinkSpread | None = None
+    """Only where kernels were linked several times: ``blocks`` is then their number."""
     apart: Annotated[tuple[Apart, ...], Field(max_length=100)] = ()
     """What a counted operation is made of: instructions of programs and of the kernel, misses."""
     strata: Strata | None = None

@@ -154,6 +154,16 @@ ExactBoots = Annotated[
         help="Boots of each kernel after which counts that agree are exact (3).",
     ),
 ]
+Layouts = Annotated[
+    int | None,
+    typer.Option(
+        "--layouts",
+        metavar="N",
+        min=6,
+        max=100,
+        help="Link each kernel N times, its functions in drawn orders; the interval is over them.",
+    ),
+]
 Yes = Annotated[
     bool,
     typer.Option(
