@@ -398,3 +398,33 @@ def test_a_group_has_the_rounds_that_are_worth_their_time(
     group_s = 2 * 0.004 * (50.0 * seen.between / seen.within) ** 2
     asked = effort(made, Question.of(run.manifest()), data, group_s)
     assert asked.seconds["s", "long"] == pytest.approx(best * turn_s)
+
+
+def test_a_turn_has_the_same_size_whoever_is_first(tmp_path: Path) -> None:
+    """Of kernels that differ by a factor: a turn of one's size would be 4 or 12 ms long."""
+    made = bench(steady({"stock": 1.0, "mine": 3.0}), ("stock", "mine"), max_boots=12)
+    run, _ = measured(made, tmp_path)
+    assert {order[0] for order in run.manifest().blocks} == {"stock", "mine"}
+    sizes = {reps[0] for boot in boots_of(run) for reps in boot.samples[0].reps}
+    assert sizes == {round(0.004 / (5e-6 / math.sqrt(3)))}
+
+
+def test_each_group_has_its_cases_in_an_order_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    begin = group.begun
+
+    def watched(members: list[Member], index: int, *rest: object, **more: object) -> list[Member]:
+        begun.append("abcd"[index])
+        return begin(members, index, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(group, "begun", watched)
+    cases = [dataclasses.replace(PIPE, name=name) for name in "abcd"]
+    run, _ = measured(bench(steady(SPEEDS), cases=cases, max_boots=6), tmp_path)
+    groups = ["".join(begun[at : at + 4]) for at in range(0, len(begun), 4)]
+    assert len(groups) == 6 and {"".join(sorted(it)) for it in groups} == {"abcd"}
+    assert len(set(groups)) > 3
+    for boot in boots_of(run):
+        assert [it.case for it in boot.samples] == ["a", "b", "c", "d"]
+        assert all(it.status == "ok" for it in boot.samples)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import gc
 import math
 import os
+import random
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -82,7 +84,9 @@ def measure(
 
     def work(members: Sequence[Member]) -> None:
         with beside_no_turn(bench.placement.guest):
-            for index, (case, job) in enumerate(able):
+            # What a case finds in caches and allocators is what the one before it left.
+            for index in random.Random(f"{seed}:cases").sample(range(len(able)), len(able)):
+                case, job = able[index]
                 show(case.name)
                 _case(members, index, case, job, f"{seed}:{case.suite}/{case.name}", effort)
 
@@ -163,49 +167,55 @@ def _case(
     seconds = effort.seconds.get((case.suite, case.name), job.seconds or 0.5)
     size = _calibrated(ready, job)
     if size is not None:
-        if size.frozen:
-            # One guest has done the command once, and has in memory what it read; so do the others.
-            # Each has the machine to itself, so what such a run says beside the figure holds.
-            for member in ready:
-                if member.ready and member.name != size.found_by:
-                    member.turn(0, size.operations, size.limit_s)
         _rounds(ready, index, seed, seconds, size)
     for member in alive:
         member.end(job.timeout_s)
 
 
 def _calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
-    """Operations of a turn, from unmeasured turns of the guest whose turn is first.
+    """Operations of a turn, from unmeasured turns of all guests, each alone on the machine.
+
+    One number for all, by their geometric mean: that of a single guest would be another in each
+    group where kernels differ by a factor, and with it the weight of a turn's cold beginning. None
+    where no guest is left that answers.
+    """
+    operations, each_ns = job.operations or 1, []
+    for member in ready:
+        found = _calibrated_by(member, job, operations)
+        if found is not None:
+            operations = job.operations or found[0]
+            each_ns.append(found[1])
+    if not each_ns:
+        return None
+    mean_ns = statistics.geometric_mean(each_ns)
+    operations = job.operations or max(1, round(rounds.TURN_S * 1e9 / mean_ns))
+    turn_s = operations * mean_ns / 1e9
+    lead = 0 if turn_s > rounds.LONGEST_S else round(rounds.LEAD * operations)
+    limit_s = max(job.timeout_s, 100 * operations * max(each_ns) / 1e9)
+    return Size(operations, lead, turn_s, limit_s, job.work)
+
+
+def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, float] | None:
+    """(operations that were enough, ns of one), beginning with so many; None: no answer.
 
     The cheapest turn counts: one that was interrupted would make the operation look slow.
-    None where no guest is left that answers.
     """
-    for member in ready:
-        best_ns, operations, waits = math.inf, job.operations or 1, 0
-        for _ in range(_CALIBRATING):
-            ns = member.turn(0, operations, job.timeout_s)
-            if ns is None:
-                break
-            wanted = rounds.TURN_S * 1e9 * operations / ns
-            if job.operations or ns >= rounds.TURN_S * 5e8:
-                # Nothing shorter counts: a clock may know nothing but its ticks.
-                best_ns = min(best_ns, ns / operations)
-                waited = 0 < member.cpu_ns < ns < _SHORT_NS
-                if job.operations or not waited or waits == _WAITS:
-                    break
-                waits += 1
-                continue
-            operations = max(1, int(min(wanted, 10 * operations)))
+    best_ns, waits = math.inf, 0
+    for _ in range(_CALIBRATING):
+        ns = member.turn(0, operations, job.timeout_s)
         if ns is None:
+            return None
+        if job.operations or ns >= rounds.TURN_S * 5e8:
+            # Nothing shorter counts: a clock may know nothing but its ticks.
+            best_ns = min(best_ns, ns / operations)
+            waited = 0 < member.cpu_ns < ns < _SHORT_NS
+            if job.operations or not waited or waits == _WAITS:
+                break
+            waits += 1
             continue
-        if best_ns == math.inf:
-            best_ns = ns / operations
-        operations = job.operations or max(1, round(rounds.TURN_S * 1e9 / best_ns))
-        turn_s = operations * best_ns / 1e9
-        lead = 0 if turn_s > rounds.LONGEST_S else round(rounds.LEAD * operations)
-        limit_s = max(job.timeout_s, 100 * turn_s)
-        return Size(operations, lead, turn_s, limit_s, member.name, job.work)
-    return None
+        wanted = rounds.TURN_S * 1e9 * operations / ns
+        operations = max(1, int(min(wanted, 10 * operations)))
+    return operations, ns / operations if best_ns == math.inf else best_ns
 
 
 def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size) -> None:

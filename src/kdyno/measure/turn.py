@@ -19,8 +19,6 @@ class Size:
     lead: int
     turn_s: float
     limit_s: float
-    found_by: str = ""
-    """The guest whose turns found it."""
     work: int = 1
     """Of what the figure counts, in one operation."""
 

@@ -185,8 +185,8 @@ class Reader:
             self._bye = record
         elif isinstance(record, Begin):
             # A result that got lost leaves its case without one; it never gets a later one.
-            if record.case <= last:
-                raise Nonsense(f"case {record.case} begins after case {last}")
+            if any(begun.case == record.case for begun in self._begun):
+                raise Nonsense(f"case {record.case} begins a second time")
             self._begun.append(record)
         elif record.case != open_case:
             raise Nonsense(f"a result of case {record.case}, which is not running")
