@@ -13,6 +13,7 @@ from fake_run import PIPE, bench, boots_of, manifest_of
 from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
+from kdyno.kernels.image import Image
 from kdyno.machines.fake import FakeMachine, Fault, Rule
 from kdyno.measure.bench import Bench, at_once
 from kdyno.measure.counted_work import with_fixed_work
@@ -20,6 +21,7 @@ from kdyno.measure.execution import _probed
 from kdyno.measure.interleaving import Choice, choose
 from kdyno.measure.loop import Loop
 from kdyno.measure.plan import draw_of
+from kdyno.measure.undecided import ticks_of
 from kdyno.report.terminal import text
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
@@ -115,7 +117,7 @@ def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path
     assert pipe.ci == (pipe.ratio, pipe.ratio) and pipe.verdict == "slower"
     assert fork.exact and (fork.ratio, fork.verdict) == (1.0, "equivalent")
     assert verdict.answer.startswith(
-        "mine is slower than stock in pipe with exactly 41.000 more instructions an operation, "
+        "mine is slower than stock in pipe with 41.000 more instructions an operation, "
         "equivalent (within ±1 %) in fork"
     )
 
@@ -130,12 +132,12 @@ def test_a_case_that_varies_has_an_interval_and_as_many_boots_as_it_takes(tmp_pa
     assert found["fork"].verdict == "equivalent" or found["fork"].equivalent_too
 
 
-def test_screens_say_exact_in_place_of_an_interval(tmp_path: Path) -> None:
+def test_screens_say_in_how_many_boots_in_place_of_an_interval(tmp_path: Path) -> None:
     _, verdict = run_of(made(lengths(41)), tmp_path)
     shown = text(verdict, 120)
     (row,) = [line for line in shown.splitlines() if line.strip().startswith("pipe")]
-    assert "+2.96 %" in row and "+41.000" in row and " exact " in row and "…" not in row
-    assert "counted, and the same in every boot of either kernel" in shown
+    assert "+2.96 %" in row and "+41.000" in row and " same in 3 boots " in row and "…" not in row
+    assert "counted, and the same in 3 boots of either kernel" in " ".join(shown.split())
 
 
 def test_the_effect_of_a_timed_run_is_never_exact(tmp_path: Path) -> None:
@@ -220,7 +222,7 @@ def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: 
     assert pipe.exact and pipe.blocks == 1 and pipe.verdict == "slower"
     assert (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(41, abs=1e-3)
     (flag,) = [it.text for it in verdict.flags if it.kind == "few-boots"]
-    assert flag.startswith("one boot of either kernel decided 2 exact effects: most parts of")
+    assert flag.startswith("one boot of either kernel decided 2 exact effects, in 2 cases: most")
     assert "the same in most parts of the one boot of either kernel" in text(verdict, 120)
 
 
@@ -281,6 +283,58 @@ def test_a_count_that_another_boot_does_not_confirm_is_not_exact(tmp_path: Path)
 
     _, verdict = run_of(made(by_boot, max_boots=8), tmp_path)
     assert not by_case(verdict)["fork"].exact
+
+
+def alike(tmp_path: Path, stock: list[float], mine: list[float], boots: int = 3) -> Verdict:
+    """The verdict on boots that all have these parts of 10 operations; of ``mine`` one tick more in
+    every second boot."""
+    one = made(lengths(0))
+    manifest = manifest_of(one, "boots")
+    case = manifest.cases[0].model_copy(update={"operations": 90})
+    manifest = manifest.model_copy(update={"cases": (case,)})
+    with create_run(tmp_path, "", manifest) as writer:
+        for number in range(2 * boots):
+            own, name = (mine, "mine") if number % 2 else (stock, "stock")
+            own = [own[0] + (1500 if number % 4 == 1 else 0), *own[1:]]
+            reps = tuple((10, ns) for ns in own)
+            score = score_of(counted(PIPE), [(10, int(ns)) for ns in own])
+            sample = Sample(suite="s", case="pipe", score=score, reps=reps)
+            job = BootJob(index=number, block=number // 2, variant=name)
+            boot = BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,))
+            writer.add_boots([(boot, b"")])
+        return worded(verdict_of(writer.run, Question.of(manifest), ""))
+
+
+def test_work_of_few_parts_is_not_left_out(tmp_path: Path) -> None:
+    """The usual part is the same in every boot; a list is filled again in three of nine."""
+    usual, ticks = [20_000_000.0] * 7, [20_001_500.0] * 2
+    same = alike(tmp_path / "same", [*ticks, *usual], [*ticks, *usual])
+    assert (same.effects[0].exact, same.effects[0].verdict) == (True, "equivalent")
+    assert same.effects[0].parts_ratio == pytest.approx(1, abs=1e-5)
+    filled = alike(
+        tmp_path / "filled", [*ticks, *usual], [*ticks, *usual[3:], *[21_000_000] * 3], 8
+    )
+    (effect,) = filled.effects
+    assert not effect.exact and effect.verdict == "slower" and effect.ci is not None
+    assert effect.ratio == effect.parts_ratio == pytest.approx(1 + 3 / 9 * 0.05, rel=1e-4)
+    (flag,) = [it.text for it in filled.flags if it.kind == "rare-work"]
+    assert flag == (
+        "pipe: most parts of mine are the same in every boot, and what is done in the others "
+        "differs from the baseline's: the effect is of all parts together, +1.67 %"
+    )
+    assert not [it for it in same.flags if it.kind == "rare-work"]
+
+
+def test_ticks_that_are_in_every_part_are_told(tmp_path: Path) -> None:
+    images = {}
+    for hz in (100, 250, 1000):
+        folder = tmp_path / str(hz)
+        folder.mkdir()
+        (folder / "config").write_text(f"CONFIG_HZ_{hz}=y\nCONFIG_HZ={hz}\n")
+        images[f"hz-{hz}"] = Image("", folder, "x86_64", 64, "7.3", {})
+    (flag,) = ticks_of(images)
+    assert flag.kind == "ticks" and flag.text.startswith("hz-250 (HZ = 250), hz-1000 (HZ = 1000): ")
+    assert ticks_of({"hz-100": images["hz-100"]}) == ()
 
 
 def test_what_is_even_is_more_than_half_of_the_parts_and_three_at_least() -> None:

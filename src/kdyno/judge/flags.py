@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from kdyno.judge.pairs import CONFIRMED_BOOTS, links_of, spread_of
+from kdyno.judge.pairs import CONFIRMED_BOOTS, hides_work, links_of, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.groups import machine_spread
@@ -158,15 +158,38 @@ def drifted(data: Samples, question: Question) -> list[Flag]:
 
 def few_boots(claims: Sequence[Judged]) -> list[Flag]:
     """Exact effects that no boots with other memory and random numbers have confirmed."""
-    few = [each for _, _, each in claims if each.effect.exact and each.effect.n < CONFIRMED_BOOTS]
+    few = [
+        ((case.suite, case.case), each.effect)
+        for case, _, each in claims
+        if each.effect.exact and each.effect.n < CONFIRMED_BOOTS
+    ]
     if not few:
         return []
-    boots = "one boot" if min(it.effect.n for it in few) == 1 else "two boots"
+    boots = "one boot" if min(it.n for _, it in few) == 1 else "two boots"
+    cases = len({case for case, _ in few})
     text = (
-        f"{boots} of either kernel decided {len(few)} exact effects: most parts of the case agree "
-        "to the last digit, and no boot with other memory and random numbers has confirmed them"
+        f"{boots} of either kernel decided {len(few)} exact effects, in {cases} cases: most parts "
+        "of the case agree to the last digit, and no boot with other memory and random numbers has "
+        "confirmed them"
     )
     return [Flag(kind="few-boots", text=text)]
+
+
+def rare_work(data: Samples, question: Question, claims: Sequence[Judged]) -> list[Flag]:
+    """Counts whose usual part says one thing, and all parts together another."""
+    return [
+        Flag(
+            kind="rare-work",
+            text=f"{case.case}: most parts of {variant} are the same in every boot, and what is "
+            "done in the others differs from the baseline's: the effect is of all parts together, "
+            f"{100 * ((judgement.effect.ratio or 1.0) - 1.0):+.3g} %",
+            variant=variant,
+            suite=case.suite,
+            case=case.case,
+        )
+        for case, variant, judgement in claims
+        if hides_work(data, question, case, variant)
+    ]
 
 
 _CASES_SHOWN = 6

@@ -19,6 +19,7 @@ from kdyno.judge.pairs import (
     is_exact,
     links_of,
     log_ratios,
+    parts_ratio,
     resolution_of,
     spread_of,
 )
@@ -84,6 +85,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         *flags.not_by_turns(manifest),
         *differing(strata),
         *flags.few_boots(claims),
+        *flags.rare_work(data, question, claims),
         *flags.layouts(data, question, (*claims, *copies)),
         *flags.moved_controls(claims),
         *flags.moved_copies(copies),
@@ -176,6 +178,7 @@ def _effect(
         predicted_blocks=judgement.predicted_blocks,
         control=case.control,
         exact=raw.exact,
+        parts_ratio=parts_ratio(data, question, case, variant),
         reason=reason or manifest.failed.get(variant),
         spread=spread_of(data, question, case, variant),
         links=links_of(data, question, case, variant),

@@ -56,6 +56,8 @@ def _over_links(values: Floats, data: Samples, counted: NDArray[np.bool_]) -> Fl
 def block_log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
     """The same for every block of the run: shape (blocks,), NaN where there is none."""
     found = _log_scores(data, case, variant) - _log_scores(data, case, question.baseline)
+    if question.counted and hides_work(data, question, case, variant):
+        return found + _beside(data, case, question.baseline, variant)
     for block, ratio in _located(data, case, question.baseline, variant).items():
         found[block] = ratio
     return found
@@ -138,8 +140,45 @@ CONFIRMED_BOOTS = 3
 def is_exact(data: Samples, question: Question, case: CaseInfo, variant: str) -> bool:
     """Whether both kernels' counts are the same in every boot, so that nothing is estimated.
 
-    With fewer than CONFIRMED_BOOTS in each boot's own parts as well: ``Samples.even``.
+    With fewer than CONFIRMED_BOOTS in each boot's own parts as well: ``Samples.even``. And the mean
+    of all parts says the same of the effect as what most of them agree in.
     """
+    return _alike(data, question, case, variant) and not hides_work(data, question, case, variant)
+
+
+def hides_work(data: Samples, question: Question, case: CaseInfo, variant: str) -> bool:
+    """Whether the score, which most parts agree in, leaves out a difference of the others.
+
+    What is done in few parts (a tick, a refill of a list) is not in it. The means of all parts may
+    differ by one such occurrence, for it falls into the counted time or beside it.
+    """
+    if not _alike(data, question, case, variant):
+        return False
+    beside = _beside(data, case, question.baseline, variant)
+    names = (question.baseline, variant)
+    own = [data.parts.get((case.suite, case.case, name), {}) for name in names]
+    once = [max(it[block][1] for it in own) for block in sorted(own[0].keys() & own[1].keys())]
+    if not once:
+        return False
+    most = float(np.median(once)) + resolution_of(data, question, case)
+    return abs(float(np.nanmedian(beside))) > most
+
+
+def _beside(data: Samples, case: CaseInfo, baseline: str, variant: str) -> Floats:
+    """What the log ratio of the means has more than that of the scores: shape (blocks,)."""
+    found = np.full(data.blocks, np.nan)
+    own, theirs = (
+        (data.parts.get(key, {}), data.scores.get(key, {}))
+        for key in ((case.suite, case.case, name) for name in (variant, baseline))
+    )
+    for block in own[0].keys() & theirs[0].keys():
+        means = own[0][block][0] / theirs[0][block][0]
+        found[block] = math.log(means / (own[1][block] / theirs[1][block]))
+    return found
+
+
+def _alike(data: Samples, question: Question, case: CaseInfo, variant: str) -> bool:
+    """Both kernels' scores are the same in every boot."""
     if not question.counted:
         return False
     for name in (question.baseline, variant):
@@ -170,6 +209,16 @@ def effect_of(data: Samples, question: Question, case: CaseInfo, variant: str) -
     differences = log_ratios(data, question, case, variant)
     how = exact_effect if is_exact(data, question, case, variant) else effect_of_differences
     return how(differences, question.confidence)
+
+
+def parts_ratio(data: Samples, question: Question, case: CaseInfo, variant: str) -> float | None:
+    """Of counts, variant ÷ baseline by the means of all parts, the median of the boots."""
+    if not question.counted:
+        return None
+    scores = _log_scores(data, case, variant) - _log_scores(data, case, question.baseline)
+    found = scores + _beside(data, case, question.baseline, variant)
+    found = found[np.isfinite(found)]
+    return math.exp(float(np.median(found))) if len(found) else None
 
 
 def spread_of(

@@ -16,7 +16,7 @@ from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Alive, Listener, Outcome, run_to_end
 from kdyno.measure.equipment import Equipment
 from kdyno.measure.sampling import load_flags, samples_of
-from kdyno.measure.undecided import flags_of
+from kdyno.measure.undecided import flags_of, ticks_of
 from kdyno.store.boot import BootJob, BootRecord
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Flag
@@ -53,7 +53,8 @@ class Bench:
 
     def caveats(self) -> tuple[Flag, ...]:
         """What its figures do not say. After the machine was probed."""
-        return (*self.machine.caveats(), *flags_of(self.experiment, self.cases))
+        ticks = ticks_of(self.images) if self.experiment.measure.metric == "instructions" else ()
+        return (*self.machine.caveats(), *flags_of(self.experiment, self.cases), *ticks)
 
     @property
     def runnable(self) -> tuple[CaseJob, ...]:

@@ -8,13 +8,8 @@ from dataclasses import replace
 
 from kdyno.measure.bench import Bench, info
 from kdyno.measure.fixed_work import calibrated, fixed_jobs, key_of
+from kdyno.measure.undecided import COUNT_S, PARTS
 from kdyno.store.manifest import CaseInfo, Manifest
-
-COUNT_S = 0.02
-"""Of a case, by a clock of one instruction a nanosecond. The guest program does it in nine parts
-of 2.2 million: a tick (every 10 million) falls into two of them, so that most are without. How
-short a part is does not matter: what refuses parts below a millisecond is for clocks."""
-_PARTS = 9
 
 
 def with_fixed_work(
@@ -51,4 +46,4 @@ def with_counted_work(bench: Bench, known: Mapping[str, int], told: Callable[[st
 
 def _even(operations: int) -> int:
     """As many in each part; of those that are long, as few as the time is for."""
-    return operations // _PARTS * _PARTS or max(1, operations)
+    return operations // PARTS * PARTS or max(1, operations)

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment
+from kdyno.kernels.image import Image
 from kdyno.store.verdict import Flag
 from kdyno.suites.catalogue import Case
 from kdyno.suites.instructions import why_uncounted
@@ -16,6 +18,32 @@ _COPIES = (
     "for 64 of them"
 )
 _MOST_NAMED = 6
+COUNT_S = 0.02
+"""Of a case, by a clock of one instruction a nanosecond. The guest program does it in nine parts
+of 2.2 million: a tick (every 10 million) falls into two of them, so that most are without. How
+short a part is does not matter: what refuses parts below a millisecond is for clocks."""
+PARTS = 9
+_TICKED = 1 / 3
+"""Share of parts with a tick beyond which most may agree in one and not in none."""
+_HZ = re.compile(r"^CONFIG_HZ=(\d+)$", re.MULTILINE)
+
+
+def ticks_of(images: Mapping[str, Image]) -> tuple[Flag, ...]:
+    """Kernels whose ticks come so often that counted parts without any are few."""
+    found = {
+        name: int(hz[1])
+        for name, image in images.items()
+        if (hz := _HZ.search(image.config.read_text(encoding="utf-8")))
+    }
+    often = [name for name, hz in found.items() if hz * COUNT_S / PARTS > _TICKED]
+    if not often:
+        return ()
+    shown = ", ".join(f"{name} (HZ = {found[name]})" for name in often)
+    text = (
+        f"{shown}: many of the {PARTS} parts that are counted have a tick, so a count is of the "
+        "case and of ticks, and may be of one more or less; CONFIG_HZ=100 counts the case alone"
+    )
+    return (Flag(kind="ticks", text=text),)
 
 
 def undecided(experiment: Experiment, cases: Sequence[Case]) -> Mapping[str, str]:

@@ -42,7 +42,7 @@ def effect(it: Effect | FactorEffect) -> Cell:
 
 def interval(it: Effect | FactorEffect) -> Cell:
     if isinstance(it, Effect) and it.exact and it.ci is not None:
-        return Cell("exact", it.ci[0])
+        return Cell(figures.same_in(it.blocks), it.ci[0])
     return Cell(figures.interval(it.ci), it.ci[0]) if it.ci is not None else Cell()
 
 

@@ -38,7 +38,7 @@ def effect(ratio: float | None) -> str:
 
 
 def exact(ratio: float | None) -> str:
-    """The same of a fact, with the digits that show that it is not nothing: ``+0.004 %``."""
+    """The same of a count, with the digits that show that it is not nothing: ``+0.004 %``."""
     value = 0.0 if ratio is None else 100.0 * (ratio - 1.0)
     if value == 0.0 or abs(value) >= 0.005:
         return effect(ratio)
@@ -46,11 +46,19 @@ def exact(ratio: float | None) -> str:
     return percent(value / 100.0, decimals=min(places - 1, 9))
 
 
+def same_in(boots: int) -> str:
+    """In place of an interval: what an exact count rests on."""
+    return f"same in {boots} boot{'' if boots == 1 else 's'}"
+
+
 def exact_because(boots: int) -> str:
     """What exact means, where an effect rests on so many boots of either kernel at least."""
     if boots == 1:
         return "counted, and the same in most parts of the one boot of either kernel"
-    return "counted, and the same in every boot of either kernel"
+    return (
+        f"counted, and the same in {boots} boots of either kernel or more; the mean of all parts "
+        "says the same"
+    )
 
 
 def size(ratio: float | None) -> str:

@@ -214,7 +214,7 @@ def _by(it: Effect) -> str:
     more = figures.more(it.baseline_value, it.paired_value)
     if it.exact and it.unit == UNIT and more is not None:
         number = figures.signed(abs(more)).removeprefix("+")
-        return f"with exactly {number} {'fewer' if more < 0 else 'more'} instructions an operation"
+        return f"with {number} {'fewer' if more < 0 else 'more'} instructions an operation"
     tail = _tail(it)
     return f"{'with' if tail else 'by'} {figures.size(it.ratio)}{tail}"
 

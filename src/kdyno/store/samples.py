@@ -43,6 +43,9 @@ class Samples:
     even: dict[Key, set[int]] = field(default_factory=dict)
     """Key → blocks in which more than half of the case's repetitions, and three at least, are the
     same to the last digit: a count then has no state in it that changes from one to the next."""
+    parts: dict[Key, dict[int, tuple[float, float]]] = field(default_factory=dict)
+    """Key → block → (mean of all repetitions, share of all of them by which the one that differs
+    most from the score does), in nanoseconds, or instructions, of an operation. Of whole cases."""
     apart: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
     """Key → figure → its value in each boot: what a counted operation is made of."""
     located: dict[tuple[str, str, str, str], dict[int, float]] = field(default_factory=dict)
@@ -110,6 +113,8 @@ class Gathering:
                 own = found.apart.setdefault(key, {})
                 own.setdefault(name.removeprefix(APART), []).append(value)
         if not sample.interleave:
+            if (parts := _parts(sample)) is not None:
+                found.parts.setdefault(key, {}).setdefault(block, parts)
             return
         # Of two logarithms: the quotient of odd figures may be beyond a float.
         logs = array("d", [log(done) - log(ns) for done, ns in sample.reps if done and ns])
@@ -130,6 +135,7 @@ class Gathering:
             waited=self._found.waited,
             turn_s=self._found.turn_s,
             even=self._found.even,
+            parts=self._found.parts,
             apart=self._found.apart,
             located=self._found.located,
             machines=self._found.machines,
@@ -143,6 +149,15 @@ class Gathering:
 
 
 _FEWEST_EVEN = 3
+
+
+def _parts(sample: Sample) -> tuple[float, float] | None:
+    """As ``Samples.parts`` has it; None without repetitions."""
+    operations, whole = sum(done for done, _ in sample.reps), sum(ns for _, ns in sample.reps)
+    if not operations or not whole or sample.score is None:
+        return None
+    most = max(abs(ns - sample.score * done) for done, ns in sample.reps)
+    return whole / operations, most / whole
 
 
 def _even(reps: Sequence[tuple[float, float]]) -> bool:

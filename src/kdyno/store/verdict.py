@@ -174,6 +174,9 @@ class Effect(BaseModel):
     """The case does not depend on the kernel (negative control)."""
     exact: bool = False
     """Counted, with the same count in every boot: ``ci`` is the ratio itself."""
+    parts_ratio: Ratio = None
+    """Counted: the ratio of the means of all parts of a boot, what is done now and then among them;
+    ``ratio`` is that of the parts which most agree with, as long as both say the same."""
     reason: str | None = None
     """Why there is no figure (failed cases)."""
     spread: RoundSpread | None = None
