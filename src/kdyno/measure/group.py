@@ -200,7 +200,7 @@ def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, 
 
     The cheapest turn counts: one that was interrupted would make the operation look slow.
     """
-    best_ns, waits = math.inf, 0
+    best_ns, short_ns, waits = math.inf, math.inf, 0
     for _ in range(_CALIBRATING):
         ns = member.turn(0, operations, job.timeout_s)
         if ns is None:
@@ -213,9 +213,9 @@ def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, 
                 break
             waits += 1
             continue
-        wanted = rounds.TURN_S * 1e9 * operations / ns
-        operations = max(1, int(min(wanted, 10 * operations)))
-    return operations, ns / operations if best_ns == math.inf else best_ns
+        short_ns = ns / operations
+        operations = max(1, int(min(rounds.TURN_S * 1e9 / short_ns, 10 * operations)))
+    return operations, short_ns if best_ns == math.inf else best_ns
 
 
 def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size) -> None:
