@@ -175,7 +175,8 @@ def _effect(
         verdict="failed" if reason or variant in manifest.failed else judgement.word,
         equivalent_too=judgement.equivalent_too,
         inside_noise_floor=judgement.inside_noise_floor and variant != question.copy,
-        predicted_blocks=judgement.predicted_blocks,
+        # Of several links: it would be links that settle it, and there are no more.
+        predicted_blocks=None if data.links else judgement.predicted_blocks,
         control=case.control,
         exact=raw.exact,
         parts_ratio=parts_ratio(data, question, case, variant),
