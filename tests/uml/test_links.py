@@ -56,7 +56,7 @@ def test_every_link_boots_and_has_the_same_code_at_other_places(kernel: Image) -
         assert Counter(it[1:] for it in link) == Counter(it[1:] for it in found[0])
         here, there = ({name: at for at, name, _ in it} for it in (link, found[0]))
         moved = [name for name, at in here.items() if at != there[name]]
-        assert len(moved) > 0.9 * len(here)
+        assert len(moved) > 0.8 * len(here)  # all but what runs at boot only
         assert {"anon_pipe_write", "vfs_write", "schedule"} <= set(moved)
         after = {one[1]: other[1] for one, other in pairwise(link)}
         before = {one[1]: other[1] for one, other in pairwise(found[0])}
