@@ -14,8 +14,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from kdyno.judge.pairs import undisturbed
 from kdyno.measure.rounds import TURN_S, orders
-from kdyno.stats.groups import locations
+from kdyno.stats.groups import errors_of, locations_of
 
 Floats = NDArray[np.float64]
 
@@ -53,19 +54,33 @@ NOISES = (
 
 
 def group_values(
-    rng: Generator, noise: Noise, groups: int, guests: int, rounds: int, effect: float = 0.0
-) -> Floats:
-    """Log ratios of every guest but the first against it, shape (guests − 1, groups).
+    rng: Generator, noise: Noise, groups: int, guests: int, rounds: int, cases: int = 1
+) -> tuple[Floats, Floats]:
+    """(log ratios of every guest but the first against it, their standard errors): both of shape
+    (cases × (guests − 1), groups).
 
-    effect: true log ratio of each of them.
+    One case after the other in the same boots. How many rounds a group has varies by a third, as
+    what it costs is estimated anew; its turns are up to a tenth longer or shorter, as calibration
+    is; rounds in which a guest waited for the CPU are left out as kdyno does.
     """
-    turns = rounds * guests
-    speed = _machine(rng, noise, groups, turns)
-    places = np.stack([_places(rng, guests, rounds) for _ in range(groups)])
+    boots = _boots(rng, noise, groups, guests)
+    found = [_case(rng, noise, boots, rounds) for _ in range(cases)]
+    return tuple(np.concatenate(each) for each in zip(*found, strict=True))  # type: ignore[return-value]
+
+
+def _boots(rng: Generator, noise: Noise, groups: int, guests: int) -> Floats:
     boots = noise.boot * rng.standard_normal((groups, guests))
-    boots = boots - 0.05 * (rng.random((groups, guests)) < noise.slow_boots)
-    boots[:, 1:] += effect
-    seen = speed + noise.turn * rng.standard_t(3, (groups, turns)) / np.sqrt(3)
+    return boots - 0.05 * (rng.random((groups, guests)) < noise.slow_boots)
+
+
+def _case(rng: Generator, noise: Noise, boots: Floats, rounds: int) -> tuple[Floats, Floats]:
+    groups, guests = boots.shape
+    most = rounds + rounds // 3
+    turns = most * guests
+    speed, waited = _machine(rng, noise, groups, turns)
+    places = np.stack([_places(rng, guests, most) for _ in range(groups)])
+    longer = rng.uniform(0.9, 1.1, (groups, 1)) ** -0.5
+    seen = speed + longer * noise.turn * rng.standard_t(3, (groups, turns)) / np.sqrt(3)
     if noise.disturbs:
         who = rng.integers(guests, size=groups)
         seen = seen - noise.disturbs * (np.roll(places, 1, axis=1) == who[:, None])
@@ -73,10 +88,20 @@ def group_values(
         seen = seen - noise.disturber * (np.roll(places, 1, axis=1) == 1)
     seen = seen + np.take_along_axis(boots, places, axis=1)
     # (groups, rounds, guests): every guest's turn of every round.
-    by_guest = np.empty((groups, rounds, guests))
-    by_guest[np.arange(groups)[:, None], np.arange(turns) // guests, places] = seen
-    ratios = by_guest[:, :, 1:] - by_guest[:, :, :1]
-    return locations(np.moveaxis(ratios, 0, 2).transpose(1, 2, 0))
+    by_guest, late = np.empty((groups, most, guests)), np.zeros((groups, most, guests), np.bool_)
+    at = np.arange(groups)[:, None], np.arange(turns) // guests, places
+    by_guest[at], late[at] = seen, waited
+    counts = rng.integers(2 * rounds - most, most + 1, groups)
+    left = [
+        undisturbed(
+            by_guest[group, :count, guest] - by_guest[group, :count, 0],
+            late[group, :count, guest] | late[group, :count, 0],
+        )
+        for guest in range(1, guests)
+        for group, count in enumerate(counts)
+    ]
+    shape = (guests - 1, groups)
+    return locations_of(left).reshape(shape), errors_of(left).reshape(shape)
 
 
 def _places(rng: Generator, guests: int, rounds: int) -> NDArray[np.int64]:
@@ -86,9 +111,14 @@ def _places(rng: Generator, guests: int, rounds: int) -> NDArray[np.int64]:
     return np.array([int(name) for _ in range(rounds) for name in next(made)])
 
 
-def _machine(rng: Generator, noise: Noise, groups: int, turns: int) -> Floats:
-    """Mean log speed during every turn, shape (groups, turns)."""
-    speed = np.zeros((groups, turns))
+def _machine(
+    rng: Generator, noise: Noise, groups: int, turns: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Mean log speed during every turn, and whether the guest waited; shape (groups, turns).
+
+    A guest waits where what takes the machine is on its own CPU: half of what does.
+    """
+    speed, waited = np.zeros((groups, turns)), np.zeros((groups, turns), np.bool_)
     if noise.walk:
         steps = noise.walk * TURN_S**0.5 * rng.standard_normal((groups, turns))
         speed += steps.cumsum(axis=1)
@@ -104,20 +134,21 @@ def _machine(rng: Generator, noise: Noise, groups: int, turns: int) -> Floats:
             for begin_s, long_s, part in zip(from_s, length_s, share, strict=True):
                 inside = np.minimum(begins + TURN_S, begin_s + long_s) - np.maximum(begins, begin_s)
                 speed[at] += np.log1p(-part * np.clip(inside, 0.0, TURN_S) / TURN_S)
-    return speed
+                waited[at] |= (inside > 0) & (rng.random() < 0.5)
+    return speed, waited
 
 
 def boot_values(
-    rng: Generator, noise: Noise, groups: int, guests: int, rounds: int, effect: float = 0.0
+    rng: Generator, noise: Noise, groups: int, guests: int, rounds: int, cases: int = 1
 ) -> Floats:
     """The same machine and the same time by whole boots, one guest after the other."""
-    turns = rounds * guests
-    speed = _machine(rng, noise, groups, turns)
-    seen = speed + noise.turn * rng.standard_t(3, (groups, turns)) / np.sqrt(3)
-    medians = np.median(seen.reshape(groups, guests, rounds), axis=2)
+    boots = _boots(rng, noise, groups, guests)
     order = rng.permuted(np.broadcast_to(np.arange(guests), (groups, guests)), axis=1)
-    boots = noise.boot * rng.standard_normal((groups, guests))
-    boots = boots - 0.05 * (rng.random((groups, guests)) < noise.slow_boots)
-    boots[:, 1:] += effect
-    by_guest = np.take_along_axis(medians, order, axis=1) + boots
-    return np.ascontiguousarray((by_guest[:, 1:] - by_guest[:, :1]).T)
+    found = []
+    for _ in range(cases):
+        speed, _ = _machine(rng, noise, groups, rounds * guests)
+        seen = speed + noise.turn * rng.standard_t(3, speed.shape) / np.sqrt(3)
+        medians = np.median(seen.reshape(groups, guests, rounds), axis=2)
+        by_guest = np.take_along_axis(medians, order, axis=1) + boots
+        found.append((by_guest[:, 1:] - by_guest[:, :1]).T)
+    return np.concatenate(found)

@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from itertools import product
 
+import numpy as np
 import pytest
 from test_experiment_messages import DATA
 
@@ -16,12 +17,13 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.vocabulary import Vocabulary
-from kdyno.judge.factoring import factor_table, fewest_blocks
+from kdyno.judge.factoring import factor_table
 from kdyno.judge.question import Question
 from kdyno.report import factors
 from kdyno.report.exporters import exporter
 from kdyno.report.terminal import text
 from kdyno.report.wording import worded
+from kdyno.stats.verdict import Claim
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import Verdict
@@ -183,16 +185,20 @@ def test_the_table_says_what_was_planted() -> None:
     assert (at["1"].verdict, at["2"].verdict, at["8"].verdict) == ("equivalent", "faster", "faster")
 
 
-def test_a_run_measures_as_long_as_the_rows_of_its_table_need() -> None:
-    _data, question = planted()
-    least = fewest_blocks(question)
-    for blocks, decided in ((least - 1, False), (least, True)):
+def test_six_blocks_are_enough_for_a_table() -> None:
+    for blocks, decided in ((5, False), (6, True)):
         table = factor_table(*planted(blocks))
         assert table is not None
         assert any(it.ci is not None for it in table.effects) == decided
-    # Two kernels and no factor of cases: their own effects say everything.
-    alone = dataclasses.replace(question, variants=question.variants[:1], cases=question.cases[:1])
-    assert fewest_blocks(alone) == 0
+
+
+def test_table_and_effects_are_one_family() -> None:
+    alone = factor_table(*planted(8))
+    noise = np.random.default_rng(1).normal(0, 0.01, (200, 8))
+    among = factor_table(*planted(8), [Claim(row, "higher") for row in noise])
+    assert alone is not None and among is not None
+    widths = [[it.ci[1] / it.ci[0] for it in table.effects if it.ci] for table in (alone, among)]
+    assert np.mean(widths[1]) > np.mean(widths[0])
 
 
 def test_what_is_said_of_several_cases_is_said_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.simulation import simulate
 from benchmarks.turn_noise import NOISES, boot_values, group_values
-from kdyno.stats.groups import best_rounds, location, locations, machine_spread, spread
+from kdyno.stats.groups import best_rounds, location, locations, machine_spread, precisions, spread
 
 
 def test_the_location_is_the_median_of_all_pairwise_means() -> None:
@@ -68,19 +68,37 @@ def test_what_guests_have_in_common_is_the_machine() -> None:
 def test_false_alarms_and_coverage_hold_on_made_up_machines(noise: object) -> None:
     rng = np.random.default_rng(5)
     plan = simulate.Plan(variants=3, precision=1e-9, max_blocks=20)
-    made = simulate.measure(
-        np.stack([group_values(rng, noise, 20, 4, 20) for _ in range(500)]),  # type: ignore[arg-type]
-        plan,
-    )
-    # 500 experiments: three standard errors beyond 5 % and below 95 %.
-    assert made.false_alarms().any(axis=1).mean() <= 0.08
-    assert made.covered().mean() >= 0.93
+    both = [group_values(rng, noise, 20, 4, 20, 2) for _ in range(300)]  # type: ignore[arg-type]
+    ratios = np.stack([values for values, _ in both])
+    weights = np.stack([[precisions(*row) for row in zip(*it, strict=True)] for it in both])
+    made = simulate.measure(ratios, plan, weights=weights)
+    # 300 experiments: three standard errors beyond 5 % and below 95 %.
+    assert made.moved.any(axis=1).mean() <= 0.088
+    assert made.covered.mean() >= 0.935
+
+
+def test_the_spread_between_groups_is_the_true_one_where_tails_are_heavy() -> None:
+    rng = np.random.default_rng(8)
+    groups = [0.003 * rng.standard_normal() + 0.02 * rng.standard_t(2, 60) for _ in range(400)]
+    found = spread(groups)
+    assert found is not None
+    # By 1.047 × MAD² ÷ rounds it was 0.0036.
+    assert found.between == pytest.approx(0.003, rel=0.12)
+
+
+def test_a_group_counts_by_its_own_error_and_not_by_an_accident_of_it() -> None:
+    values = np.array([0.01, -0.01, 0.0, 0.02, -0.02, 0.0, np.nan])
+    off = np.array([0.01, 0.01, 0.01, 0.01, 0.04, 0.0001, np.nan])
+    weights = precisions(values, off)
+    assert weights[4] < weights[0] < weights[5] < 2.01 * weights[0]
+    assert weights[6] == weights[0]
+    assert (precisions(values[:5], off[:5]) == 1).all()
 
 
 @pytest.mark.slow
 def test_turns_are_narrower_than_boots_on_a_machine_that_wanders() -> None:
     rng = np.random.default_rng(6)
     wanders = next(noise for noise in NOISES if noise.name == "drift")
-    turns = group_values(rng, wanders, 200, 4, 20).std()
+    turns = group_values(rng, wanders, 200, 4, 20)[0].std()
     boots = boot_values(rng, wanders, 200, 4, 20).std()
     assert boots / turns > 2

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.simulation import simulate, synthetic
 from kdyno.stats.effect import PairedEffect, effect_of_differences
-from kdyno.stats.stopping import enough, is_look, minimum_blocks
+from kdyno.stats.stopping import before, enough, is_look, minimum_blocks
 from kdyno.stats.verdict import Claim, judge
 
 
@@ -19,11 +19,17 @@ def effect(half_width: float, n: int, ratio: float = 1.0) -> PairedEffect:
     return PairedEffect(n, ratio, lo, hi, ratio, lo, hi, 0.5, 0.95, 0.95)
 
 
-def test_minimum_lets_holms_strictest_step_have_an_interval() -> None:
-    assert [minimum_blocks(m, asked=6) for m in (1, 3, 9, 60)] == [6, 7, 9, 12]
-    assert minimum_blocks(3) == 8
-    assert minimum_blocks(3, asked=20) == 20
-    assert minimum_blocks(1, confidence=0.99, asked=1) == 8
+def test_minimum_is_what_any_effect_needs() -> None:
+    assert [minimum_blocks(asked) for asked in (1, 6, 20)] == [6, 6, 20]
+    assert minimum_blocks() == 10
+
+
+def test_a_width_must_have_been_small_with_four_fifths_of_the_blocks() -> None:
+    assert [before(n) for n in (10, 12, 20)] == [8, 10, 16]
+    now = [effect(0.004, 10)]
+    assert enough(now, 10, 0.005, earlier=[effect(0.0049, 8)]).enough
+    assert not enough(now, 10, 0.005, earlier=[effect(0.006, 8)]).enough
+    assert not enough(now, 10, 0.005, earlier=[effect_of_differences(np.zeros(3))]).enough
 
 
 def test_looks() -> None:
@@ -40,13 +46,14 @@ def test_stops_when_every_width_is_small() -> None:
 def test_never_before_the_minimum_or_between_looks() -> None:
     assert not enough([effect(0.001, 6)], 6, 0.005).enough
     assert not enough([effect(0.001, 9)], 9, 0.005).enough
-    assert enough([effect(0.001, 6)], 6, 0.005).predicted_blocks == 8
-    assert enough([effect(0.001, 9)], 9, 0.005).predicted_blocks == 10
+    assert enough([effect(0.001, 6)], 6, 0.005).predicted_blocks == 10
+    assert not enough([effect(0.001, 11)], 11, 0.005).enough
+    assert enough([effect(0.001, 11)], 11, 0.005).predicted_blocks == 12
 
 
 def test_pairs_lost_to_failed_boots_count_as_missing() -> None:
-    assert not enough([effect(0.001, 7)], 10, 0.005).enough
-    assert enough([effect(0.001, 8)], 10, 0.005).enough
+    assert not enough([effect(0.001, 9)], 12, 0.005).enough
+    assert enough([effect(0.001, 10)], 12, 0.005).enough
 
 
 def test_an_effect_without_interval_keeps_the_run_going() -> None:
@@ -57,9 +64,10 @@ def test_an_effect_without_interval_keeps_the_run_going() -> None:
 
 def test_prediction_follows_the_root_law() -> None:
     progress = enough([effect(2 * math.log1p(0.005), 10)], 10, 0.005)
-    assert progress.predicted_blocks == 40
+    # Four times the blocks, and narrow with four fifths of them.
+    assert progress.predicted_blocks == 50
     with_losses = enough([effect(2 * math.log1p(0.005), 10)], 20, 0.005)
-    assert with_losses.predicted_blocks == 80
+    assert with_losses.predicted_blocks == 100
 
 
 def test_whether_an_effect_is_there_does_not_matter() -> None:
@@ -83,19 +91,22 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
     for index, experiment in enumerate(logs):
         for blocks in range(1, 31):
             raw = [effect_of_differences(each[:blocks]) for each in experiment]
-            if enough(raw, blocks, plan.precision).enough:
+            then = [effect_of_differences(each[: before(blocks)]) for each in experiment]
+            if enough(raw, blocks, plan.precision, earlier=then).enough:
                 break
         assert outcome.blocks[index] == blocks
-        assert [each.lo for each in raw] == pytest.approx(list(np.exp(outcome.lo[index])))
-        ones = np.ones(blocks)
-        judged = judge([Claim.of_scores(ones, np.exp(e[:blocks]), "higher") for e in experiment])
+        judged = judge([Claim(each[:blocks], "higher") for each in experiment])
+        held = [(it.effect.lo or 2.0) <= 1.0 <= (it.effect.hi or 0.0) for it in judged]
+        assert held == list(outcome.covered[index])
         moved = [each.word in ("faster", "slower") for each in judged]
-        assert moved == list(outcome.false_alarms()[index])
+        assert moved == list(outcome.moved[index])
+        same = [it.word == "equivalent" or it.equivalent_too for it in judged]
+        assert same == list(outcome.equivalent[index])
         shifted = experiment[:, :blocks].copy()
         shifted[index % len(shifted)] += shift
-        judged = judge([Claim.of_scores(ones, np.exp(each), "higher") for each in shifted])
+        judged = judge([Claim(each, "higher") for each in shifted])
         found = judged[index % len(shifted)].word == "faster"
-        assert found == outcome.found(0)[index]
+        assert found == outcome.found[0][index]
 
 
 def test_a_constant_ratio_changes_neither_stop_nor_coverage() -> None:
@@ -103,7 +114,9 @@ def test_a_constant_ratio_changes_neither_stop_nor_coverage() -> None:
     plan = simulate.Plan(precision=0.01, max_blocks=40)
     none = simulate.measure(simulate.differences(np.random.default_rng(1), draw, 200, 1, 40), plan)
     some = simulate.measure(
-        simulate.differences(np.random.default_rng(1), draw, 200, 1, 40, effect=0.03), plan
+        simulate.differences(np.random.default_rng(1), draw, 200, 1, 40, effect=0.03),
+        plan,
+        truth=0.03,
     )
     assert (none.blocks == some.blocks).all()
-    assert (none.covered() == some.covered(0.03)).all()
+    assert (none.covered == some.covered).mean() > 0.999

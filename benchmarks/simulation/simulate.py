@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whole experiments, simulated many at a time: random order, looks, stopping, Holm."""
+"""Whole experiments, simulated many at a time: random order, looks, stopping, the family."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from benchmarks.simulation.rules import Rule, Signs
 from benchmarks.simulation.synthetic import Draw
-from kdyno.stats.holm import rejected, strictest_confidence
-from kdyno.stats.signedrank import Floats, bounds, p_values, walsh_averages
-from kdyno.stats.stopping import DEFAULT_MINIMUM, family_alpha, is_look, minimum_blocks
+from kdyno.stats.family import Family, Flags
+from kdyno.stats.signedrank import Floats, bounds, walsh_averages
+from kdyno.stats.stopping import DEFAULT_MINIMUM, before, family_alpha, is_look, minimum_blocks
 
 WITHIN_BOOT_SD = 0.005
 """Spread of repetitions within a boot (log scale) where a rule wants to see them."""
@@ -42,35 +42,14 @@ class Simulated:
 
     blocks: NDArray[np.int64]
     """(E,) blocks at which each experiment stopped."""
-    lo: Floats
-    hi: Floats
-    """(E, m) raw intervals of log ratios."""
-    p_values: Floats
-    """(E, m) of "no effect"."""
-    p_shifted: Floats
-    """(shifts, E) p-values of one effect per experiment, had there been that shift."""
-    right_side: NDArray[np.bool_]
-    """(shifts, E) whether that effect's estimate has the shift's sign."""
-    equivalent: NDArray[np.bool_]
-    """(E, m) interval at Holm's strictest level inside ±equivalent."""
-    alpha: float
-    """What Holm's procedure may spend."""
-
-    def false_alarms(self) -> NDArray[np.bool_]:
-        """(E, m) effects called faster or slower, where there is none."""
-        return rejected(self.p_values, self.alpha)
-
-    def covered(self, truth: float = 0.0) -> NDArray[np.bool_]:
-        """(E, m) raw intervals that hold the true log ratio."""
-        return np.asarray((self.lo <= truth) & (self.hi >= truth))
-
-    def found(self, shift: int) -> NDArray[np.bool_]:
-        """(E,) whether the shifted effect is called, among its unshifted siblings, rightly."""
-        family = self.p_values.copy()
-        rows = np.arange(len(family))
-        family[rows, rows % family.shape[1]] = self.p_shifted[shift]
-        called = rejected(family, self.alpha)[rows, rows % family.shape[1]]
-        return np.asarray(called & self.right_side[shift])
+    covered: Flags
+    """(E, m) raw intervals that hold the true log ratio."""
+    moved: Flags
+    """(E, m) effects called faster or slower."""
+    found: Flags
+    """(shifts, E) whether the shifted effect is called, among its unshifted siblings, rightly."""
+    equivalent: Flags
+    """(E, m) effects called equivalent, or faster or slower and too small to matter."""
 
 
 def differences(
@@ -100,49 +79,62 @@ def differences(
     return np.ascontiguousarray(moved)
 
 
-def measure(ratios: Floats, plan: Plan, shifts: Sequence[float] = ()) -> Simulated:
+def measure(
+    ratios: Floats,
+    plan: Plan,
+    shifts: Sequence[float] = (),
+    truth: float = 0.0,
+    weights: Floats | None = None,
+) -> Simulated:
     """Stops and judges each experiment of ``differences`` by kdyno's rule.
 
     ``shifts``: log ratios to add, after the fact, to one effect of each experiment (effect
     number i modulo m in experiment i). Adding a constant to all log ratios of an effect moves
     its interval and leaves its width alone, so it stops at the same block: nothing is drawn
-    again.
+    again. ``weights``: of blocks, the same shape as ``ratios``.
     """
     experiments, effects, most = ratios.shape
-    alpha = family_alpha(1.0 - plan.confidence)
-    strictest = strictest_confidence(effects, alpha)
-    target = math.log1p(plan.precision)
-    band = math.log1p(plan.equivalent)
+    alpha = 1.0 - plan.confidence
+    band, target = math.log1p(plan.equivalent), math.log1p(plan.precision)
     stopped = np.zeros(experiments, dtype=np.int64)
-    lo, hi, p = (np.empty((experiments, effects)) for _ in range(3))
-    shifted = np.empty((len(shifts), experiments))
-    right = np.empty((len(shifts), experiments), dtype=np.bool_)
-    same = np.zeros((experiments, effects), dtype=np.bool_)
-    going = np.arange(experiments)
+    covered, moved, same = (np.zeros((experiments, effects), dtype=np.bool_) for _ in range(3))
+    found = np.zeros((len(shifts), experiments), dtype=np.bool_)
     limit = min(plan.max_blocks, most)
-    minimum = minimum_blocks(effects, plan.confidence, plan.minimum)
-    for n in range(1, limit + 1):
-        if not len(going) or not (is_look(n, minimum) or n == limit):
+    narrow: dict[int, Flags] = {}
+
+    def small(n: int) -> Flags:
+        """(E,) every width is small enough with so many blocks."""
+        if n not in narrow:
+            ends = bounds(walsh_averages(ratios[:, :, :n]), n, plan.confidence)
+            assert ends is not None
+            narrow[n] = ((ends[1] - ends[0]) / 2.0 <= target).all(axis=1)
+        return narrow[n]
+
+    going = np.ones(experiments, dtype=np.bool_)
+    minimum = minimum_blocks(plan.minimum)
+    for n in range(minimum, limit + 1):
+        if not going.any() or not (is_look(n, minimum) or n == limit):
             continue
-        walsh = walsh_averages(ratios[going, :, :n])
-        limits = bounds(walsh, n, plan.confidence)
-        if limits is None:
-            raise ValueError(f"{n} blocks are too few to simulate the whole rule")
-        narrow = ((limits[1] - limits[0]) / 2.0 <= target).all(axis=1)
-        ends = narrow | (n == limit)
-        who, last = going[ends], walsh[ends]
+        ends = going & ((small(n) & small(before(n))) | (n == limit))
+        going &= ~ends
+        who = np.flatnonzero(ends)
+        if not len(who):
+            continue
         stopped[who] = n
-        lo[who], hi[who] = limits[0][ends], limits[1][ends]
-        p[who] = p_values(last, n)
-        strict = bounds(last, n, strictest)
-        if strict is not None:
-            same[who] = (strict[0] >= -band) & (strict[1] <= band)
-        one = last[np.arange(len(who)), who % effects]
+        logs = ratios[who, :, :n]
+        own = None if weights is None else weights[who, :, :n]
+        family = Family(logs, own)
+        covered[who] = family.holds(truth, alpha)
+        moved[who] = family.rejected(family_alpha(alpha))
+        same[who] = family.equivalent(band, alpha)
+        one = (np.arange(len(who)), who % effects)
         for index, shift in enumerate(shifts):
-            shifted[index, who] = p_values(one, n, -shift)
-            right[index, who] = (np.median(one, axis=-1) + shift) * shift > 0
-        going = going[~ends]
-    return Simulated(stopped, lo, hi, p, shifted, right, same, alpha)
+            shifted = logs.copy()
+            shifted[one] += shift
+            family = Family(shifted, own)
+            called = family.rejected(family_alpha(alpha))[one]
+            found[index, who] = called & (family.estimate[one] * shift > 0)
+    return Simulated(stopped, covered, moved, found, same)
 
 
 def other_rule(

@@ -156,7 +156,7 @@ class Measure:
     precision: float = 0.005
     """Half-width of an effect's interval, as a fraction, at which measuring stops."""
     max_boots: int = 60
-    min_boots: int = 8
+    min_boots: int = 10
     max_minutes: float | None = None
     equivalent: float = 0.01
     confidence: float = 0.95

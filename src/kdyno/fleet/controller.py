@@ -21,7 +21,6 @@ from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import LATE_S, PYTHON, Commands, Job
 from kdyno.fleet.record import Given, Place, Record
 from kdyno.fleet.union import Shard, Union
-from kdyno.judge import factoring
 from kdyno.judge.judging import raw_effects
 from kdyno.judge.question import Question
 from kdyno.measure.loop import Key, Status
@@ -304,11 +303,14 @@ class Controller:
         if self._effects and not open_:
             self._progress = stopping.settled(blocks)
             return
-        asked = factoring.fewest_blocks(question, measure.min_boots)
-        least = stopping.minimum_blocks(len(open_), question.confidence, asked)
+        asked = measure.min_boots
+        least = stopping.minimum_blocks(asked)
         # Blocks come several at once: the look is that of the last one that was due.
         due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
-        self._progress = stopping.enough(open_, due, measure.precision, asked)
+        then = raw_effects(self.union.samples(), question, failed, stopping.before(due))
+        self._progress = stopping.enough(
+            open_, due, measure.precision, asked, [it for it in then.values() if not it.exact]
+        )
 
     def _spent_s(self) -> float:
         """Seconds of measuring, those of earlier controllers included."""

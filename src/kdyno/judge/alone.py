@@ -11,7 +11,9 @@ from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import CaseValue
 
 
-def own_spread(data: Samples, question: Question) -> dict[Key, PairedEffect]:
+def own_spread(
+    data: Samples, question: Question, blocks: int | None = None
+) -> dict[Key, PairedEffect]:
     """(suite, case, variant) → its repetitions against their own median.
 
     The ratio is 1 by construction; the width of the interval is what the run stops by.
@@ -19,7 +21,7 @@ def own_spread(data: Samples, question: Question) -> dict[Key, PairedEffect]:
     found = {}
     for case in question.cases:
         key = (case.suite, case.case, question.baseline)
-        scores = list(data.scores.get(key, {}).values())
+        scores = list(data.scores.get(key, {}).values())[:blocks]
         if scores:
             middle = [statistics.median(scores)] * len(scores)
             found[key] = paired_effect(middle, scores, question.confidence)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -16,11 +17,11 @@ from kdyno.stats.factorial import (
     FactorJudgement,
     analyse,
     blocks,
-    contrasts,
     missing,
+    rows_of,
 )
-from kdyno.stats.holm import strictest_confidence
-from kdyno.stats.signedrank import Floats, fewest_pairs
+from kdyno.stats.signedrank import Floats
+from kdyno.stats.verdict import Claim
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorEffect, FactorTable
@@ -40,17 +41,24 @@ class _Crossed:
     outcome: CellScores
 
 
-def factor_table(data: Samples, question: Question) -> FactorTable | None:
+def factor_claims(data: Samples, question: Question) -> list[Claim]:
+    """What the rows of the table claim."""
+    return [row.claim for row in rows_of([each.outcome for each in _crossed(data, question)])]
+
+
+def factor_table(
+    data: Samples, question: Question, beside: Sequence[Claim] = ()
+) -> FactorTable | None:
     """None where no case has two factors: then the variants' own effects say everything.
 
     Negative controls are left out. The reference of a factor of kernels is the baseline's level,
-    that of a factor of cases its first.
+    that of a factor of cases its first. ``beside``: what else the run claims.
     """
     crossed = _crossed(data, question)
     if not crossed:
         return None
     alpha = 1.0 - question.confidence
-    judged = analyse([each.outcome for each in crossed], question.equivalent, alpha)
+    judged = analyse([each.outcome for each in crossed], question.equivalent, alpha, beside)
     factors: dict[str, Levels] = {}
     for each in crossed:
         factors.update(each.factors)
@@ -64,14 +72,6 @@ def factor_table(data: Samples, question: Question) -> FactorTable | None:
         ),
         missing=_warnings(crossed),
     )  # fmt: skip
-
-
-def fewest_blocks(question: Question, asked: int = 0) -> int:
-    """Blocks before which precision ends no run: as many as asked for, and where there is a table
-    as its rows need to have intervals at all."""
-    rows = sum(len(contrasts(each.outcome)) for each in _crossed(Samples(), question))
-    alpha = 1.0 - question.confidence
-    return max(asked, fewest_pairs(strictest_confidence(rows, alpha))) if rows else asked
 
 
 def _crossed(data: Samples, question: Question) -> list[_Crossed]:

@@ -7,7 +7,7 @@ score where the baseline's are all 100. So a group is compared within blocks, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -22,23 +22,29 @@ from kdyno.store.verdict import GroupEffect
 from kdyno.suites.catalogue import Catalogue, Suite
 from kdyno.suites.score import group_scores
 
+Row = tuple[str, str, str, Claim]
+"""Suite, group, variant, and what is claimed of them."""
 
-def group_effects(
-    data: Samples, question: Question, catalogue: Catalogue
-) -> tuple[GroupEffect, ...]:
-    """Those of every group of which all cases were measured, in the suite's order.
 
-    Intervals are corrected for all rows. None for counts: groups are of scores.
-    """
+def group_rows(data: Samples, question: Question, catalogue: Catalogue) -> list[Row]:
+    """Every group of which all cases were measured, in the suite's order. None for counts: groups
+    are of scores."""
     if question.counted:
-        return ()
-    rows = [
-        (suite.name, group, variant, ratios)
+        return []
+    return [
+        (suite.name, group, variant, Claim(ratios, "higher"))
         for variant in question.variants
         for suite in catalogue.values()
         for group, ratios in _log_ratios(data, question, suite, variant).items()
     ]
-    claims = [Claim(ratios, "higher") for *_, ratios in rows]
+
+
+def group_effects(
+    data: Samples, question: Question, catalogue: Catalogue, beside: Sequence[Claim] = ()
+) -> tuple[GroupEffect, ...]:
+    """The rows, judged. ``beside``: what else the run claims; all are one family."""
+    rows = group_rows(data, question, catalogue)
+    claims = [*(claim for *_, claim in rows), *beside]
     judged = judge(claims, question.equivalent, 1.0 - question.confidence)
     return tuple(
         GroupEffect(
@@ -53,21 +59,22 @@ def group_effects(
             equivalent_too=each.equivalent_too,
             predicted_blocks=each.predicted_blocks,
         )
-        for (suite, group, variant, _), each in zip(rows, judged, strict=True)
+        for (suite, group, variant, _), each in zip(rows, judged, strict=False)
     )
 
 
 def _log_ratios(data: Samples, question: Question, suite: Suite, variant: str) -> dict[str, Floats]:
-    """Group → log of its score ÷ the baseline's, in the blocks that have all of its cases."""
+    """Group → log of its score ÷ the baseline's in every block, NaN where a case of it lacks."""
     cases = [case for case in question.cases if case.suite == suite.name]
     if not suite.groups or not cases:
         return {}
-    found: dict[str, list[float]] = {}
-    for ratios in _by_block(data, question, cases, variant):
+    found: dict[str, Floats] = {}
+    for block, ratios in enumerate(_by_block(data, question, cases, variant)):
         for group, score in group_scores(suite.groups, ratios).items():
             if score.value is not None:
-                found.setdefault(group, []).append(score.value)
-    return {group: np.log(np.asarray(values)) for group, values in found.items()}
+                every = found.setdefault(group, np.full(data.blocks, np.nan))
+                every[block] = np.log(score.value)
+    return found
 
 
 def _by_block(

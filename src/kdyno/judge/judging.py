@@ -10,17 +10,16 @@ from kdyno import __version__
 from kdyno.judge import disturbance, flags
 from kdyno.judge.alone import own_spread, values_of
 from kdyno.judge.explaining import explained
-from kdyno.judge.factoring import factor_table
+from kdyno.judge.factoring import factor_claims, factor_table
 from kdyno.judge.flags import Judged
-from kdyno.judge.grouping import group_effects
+from kdyno.judge.grouping import group_effects, group_rows
 from kdyno.judge.machines import differing, strata_of
 from kdyno.judge.pairs import (
+    claim_of,
     effect_of,
-    is_exact,
     links_of,
-    log_ratios,
     parts_ratio,
-    resolution_of,
+    ranked_effect,
     spread_of,
 )
 from kdyno.judge.question import Question
@@ -40,21 +39,21 @@ Floors = Mapping[tuple[str, str], float | None]
 
 
 def raw_effects(
-    data: Samples, question: Question, given_up: Sequence[str]
+    data: Samples, question: Question, given_up: Sequence[str], blocks: int | None = None
 ) -> dict[Key, PairedEffect]:
     """(suite, case, variant) → raw effect, for the stopping rule and the live display.
 
-    Variants that were given up are left out, and cases that never gave a pair. Where nothing is
-    compared it is each case's own spread.
+    ``blocks``: of the first so many only. Variants that were given up are left out, and cases that
+    never gave a pair. Where nothing is compared it is each case's own spread.
     """
     if not question.compared:
-        return own_spread(data, question)
+        return own_spread(data, question, blocks)
     found = {}
     for variant in question.compared:
         if variant in given_up:
             continue
         for case in question.cases:
-            effect = effect_of(data, question, case, variant)
+            effect = ranked_effect(data, question, case, variant, blocks)
             if effect.n > 0 or data.blocks < 3:
                 found[(case.suite, case.case, variant)] = effect
     return found
@@ -70,8 +69,13 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     data = gather(disturbed.watch(run.boots()))
     manifest = run.manifest()
     floors = _noise_floors(data, question)
+    suites = catalogue.load()
     copies = _judged(data, question, [question.copy] if question.copy else [], {})
-    claims = _judged(data, question, question.variants, floors)
+    # One family: whatever a reader may take for a finding of this run.
+    own = [it for _, _, it in _claims(data, question, question.variants, floors)]
+    wholes = [claim for *_, claim in group_rows(data, question, suites)]
+    crossed = factor_claims(data, question)
+    claims = _judged(data, question, question.variants, floors, [*wholes, *crossed])
     strata = strata_of(data, question, manifest, claims)
     effects = [
         _effect(data, question, manifest, case, variant, judgement, floors).model_copy(
@@ -108,12 +112,26 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         effects=tuple(effects),
         copy_of_baseline=question.copy,
         values=() if question.compared else values_of(data, question),
-        groups=group_effects(data, question, catalogue.load()),
-        factors=factor_table(data, question),
+        groups=group_effects(data, question, suites, [*own, *crossed]),
+        factors=factor_table(data, question, [*own, *wholes]),
         tool=__version__,
         rule=RULE,
     )
     return explained(made, stored_counts(run, question.names)) if question.counted else made
+
+
+def _claims(
+    data: Samples, question: Question, variants: Sequence[str], floors: Floors
+) -> list[tuple[CaseInfo, str, Claim]]:
+    return [
+        (
+            case,
+            variant,
+            claim_of(data, question, case, variant, floors.get((case.suite, case.case))),
+        )
+        for variant in variants
+        for case in question.cases
+    ]
 
 
 def _judged(
@@ -121,20 +139,13 @@ def _judged(
     question: Question,
     variants: Sequence[str],
     floors: Floors,
+    beside: Sequence[Claim] = (),
 ) -> list[Judged]:
-    pairs = [(case, variant) for variant in variants for case in question.cases]
-    given = [
-        Claim(
-            log_ratios(data, question, case, variant),
-            case.better,
-            floors.get((case.suite, case.case)),
-            is_exact(data, question, case, variant),
-            resolution_of(data, question, case),
-        )
-        for case, variant in pairs
-    ]
-    judged = judge(given, question.equivalent, 1.0 - question.confidence)
-    return [(case, variant, each) for (case, variant), each in zip(pairs, judged, strict=True)]
+    """``beside``: what else the run claims."""
+    rows = _claims(data, question, variants, floors)
+    claims = [*(claim for *_, claim in rows), *beside]
+    judged = judge(claims, question.equivalent, 1.0 - question.confidence)
+    return [(case, variant, each) for (case, variant, _), each in zip(rows, judged, strict=False)]
 
 
 def _noise_floors(data: Samples, question: Question) -> Floors:

@@ -16,17 +16,33 @@ from numpy.typing import NDArray
 
 from kdyno.judge.question import Question
 from kdyno.stats.effect import PairedEffect, effect_of_differences, exact_effect
-from kdyno.stats.groups import locations_of, nested, spread
+from kdyno.stats.groups import errors_of, locations_of, nested, precisions, spread
 from kdyno.stats.signedrank import Floats
+from kdyno.stats.verdict import Claim, raw_effects
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import LinkSpread, RoundSpread
 
 
-def log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
-    """log(variant ÷ baseline) in every replicate that has it: shape (n,), all finite."""
-    found = replicate_log_ratios(data, question, case, variant)
-    return np.asarray(found[np.isfinite(found)], dtype=np.float64)
+def claim_of(
+    data: Samples,
+    question: Question,
+    case: CaseInfo,
+    variant: str,
+    noise_floor: float | None = None,
+) -> Claim:
+    """What is to be judged: log(variant ÷ baseline) in every replicate, and what each is worth."""
+    ratios = replicate_log_ratios(data, question, case, variant)
+    located = _located(data, case, question.baseline, variant)
+    off = np.array([located.get(block, (0.0, math.nan))[1] for block in range(data.blocks)])
+    return Claim(
+        ratios,
+        case.better,
+        noise_floor,
+        is_exact(data, question, case, variant),
+        resolution_of(data, question, case),
+        precisions(ratios, off) if located and not data.links else None,
+    )
 
 
 def replicate_log_ratios(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
@@ -48,7 +64,7 @@ def _over_links(values: Floats, data: Samples, counted: NDArray[np.bool_]) -> Fl
     found = np.full(len(values), np.nan)
     for link in set(data.links.values()):
         blocks = sorted(block for block, own in data.links.items() if own == link)
-        if own := [block for block in blocks if counted[block]]:
+        if own := [block for block in blocks if block < len(values) and counted[block]]:
             found[blocks[0]] = np.mean(values[own])
     return found
 
@@ -58,20 +74,23 @@ def block_log_ratios(data: Samples, question: Question, case: CaseInfo, variant:
     found = _log_scores(data, case, variant) - _log_scores(data, case, question.baseline)
     if question.counted and hides_work(data, question, case, variant):
         return found + _beside(data, case, question.baseline, variant)
-    for block, ratio in _located(data, case, question.baseline, variant).items():
+    for block, (ratio, _) in _located(data, case, question.baseline, variant).items():
         found[block] = ratio
     return found
 
 
-def _located(data: Samples, case: CaseInfo, baseline: str, variant: str) -> dict[int, float]:
-    """Block → its groups' ratio. A group that was measured does not change, so it is worked out
-    once, however often the run is looked at."""
+def _located(
+    data: Samples, case: CaseInfo, baseline: str, variant: str
+) -> dict[int, tuple[float, float]]:
+    """Block → its group's ratio and standard error. A group that was measured does not change, so
+    they are worked out once, however often the run is looked at."""
     known = data.located.setdefault((case.suite, case.case, baseline, variant), {})
     new = list(rounds(data, case, baseline, variant, known))
     if new:
         places = [block for block, _ in new]
-        values = locations_of([logs for _, logs in new])
-        known.update(zip(places, values.tolist(), strict=True))
+        logs = [logs for _, logs in new]
+        values, off = locations_of(logs).tolist(), errors_of(logs).tolist()
+        known.update(zip(places, zip(values, off, strict=True), strict=True))
     return known
 
 
@@ -82,7 +101,7 @@ def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> F
     """
     found = _log_scores(data, case, variant)
     baseline = _log_scores(data, case, question.baseline)
-    for block, ratio in _located(data, case, question.baseline, variant).items():
+    for block, (ratio, _) in _located(data, case, question.baseline, variant).items():
         found[block] = baseline[block] + ratio
     # Of the same blocks for every variant, for what drifts must cancel.
     return np.exp(_over_links(found, data, np.isfinite(baseline)))
@@ -206,9 +225,17 @@ def resolution_of(data: Samples, question: Question, case: CaseInfo) -> float:
 
 def effect_of(data: Samples, question: Question, case: CaseInfo, variant: str) -> PairedEffect:
     """The variant's raw effect on one case."""
-    differences = log_ratios(data, question, case, variant)
+    return raw_effects([claim_of(data, question, case, variant)], question.confidence)[0]
+
+
+def ranked_effect(
+    data: Samples, question: Question, case: CaseInfo, variant: str, blocks: int | None = None
+) -> PairedEffect:
+    """The same by ranks, which the stopping rule goes by; of the first ``blocks`` only."""
+    ratios = block_log_ratios(data, question, case, variant)[:blocks]
+    ratios = _over_links(ratios, data, np.isfinite(ratios))
     how = exact_effect if is_exact(data, question, case, variant) else effect_of_differences
-    return how(differences, question.confidence)
+    return how(ratios[np.isfinite(ratios)], question.confidence)
 
 
 def parts_ratio(data: Samples, question: Question, case: CaseInfo, variant: str) -> float | None:

@@ -31,6 +31,7 @@ from kdyno.measure.benches import (
 )
 from kdyno.measure.builder import Built, Recipes, build_all, changed, check
 from kdyno.measure.counted_work import with_fixed_work
+from kdyno.measure.extent import too_short
 from kdyno.measure.interleaving import choose, whole_cases
 from kdyno.measure.loop import Loop, Past, Status
 from kdyno.report.wording import worded
@@ -82,6 +83,8 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     sandbox.require(options.sandboxed)
     place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
+    if short := too_short(experiment):
+        options.listener.told(short)
     if not KINDS[experiment.machine.kind].builds:
         return _start(_unbuilt(experiment, suites, options), {}, Recipes({}, {}), options)
     recipes = check(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shutil
 import statistics
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.source import KERNEL_TREE_BYTES
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.builder import Recipes
+from kdyno.measure.interleaving import CASE_S
+from kdyno.stats.effect import FEWEST_BLOCKS
 
 ASK_ABOVE = 64
 """Variants beyond which a run is asked about first."""
@@ -56,11 +59,42 @@ def extent(experiment: Experiment) -> Extent:
         for it in experiment.variants
     }
     variants = len(experiment.variants) + experiment.measure.calibrate
-    boot_s = BOOT_S + CASE_SHARE * sum(use.seconds * len(use.cases) for use in experiment.suites)
-    measure_s = variants * experiment.measure.max_boots * boot_s
+    measure_s = experiment.measure.max_boots * block_s(experiment)
     if experiment.measure.max_minutes is not None:
         measure_s = min(measure_s, 60 * experiment.measure.max_minutes)
     return Extent(variants, len(images), len(images) * BUILD_S / 3600, measure_s / 3600)
+
+
+def block_s(experiment: Experiment, most_s: float = math.inf) -> float:
+    """Predicted seconds of one boot of every variant; ``most_s``: of a case in it."""
+    variants = len(experiment.variants) + experiment.measure.calibrate
+    cases_s = sum(min(use.seconds, most_s) * len(use.cases) for use in experiment.suites)
+    return variants * (BOOT_S + CASE_SHARE * cases_s)
+
+
+def too_short(experiment: Experiment) -> str | None:
+    """What to say before a run whose budget ends before anything has an interval; None: none."""
+    measure = experiment.measure
+    if measure.metric != "time" or len(experiment.variants) + measure.calibrate < 2:
+        return None
+    if measure.max_boots < FEWEST_BLOCKS:
+        return (
+            f"max_boots = {measure.max_boots} ends before the first interval, which takes "
+            f"{FEWEST_BLOCKS} boots of each variant: every effect will be inconclusive"
+        )
+    most_s = math.inf if measure.interleave == "boots" else CASE_S
+    minutes = FEWEST_BLOCKS * block_s(experiment, most_s) / 60
+    if measure.max_minutes is None or minutes <= measure.max_minutes:
+        return None
+    cases = sum(len(use.cases) for use in experiment.suites)
+    fewer = int(cases * measure.max_minutes / minutes)
+    would = f"max_minutes = {math.ceil(minutes)}"
+    would += f", or {fewer} cases instead of {cases} (--case)," if fewer else ""
+    return (
+        f"max_minutes = {measure.max_minutes:g} may end before the first interval: "
+        f"{FEWEST_BLOCKS} boots of each variant take {minutes:.1f} minutes or more. {would} would "
+        "do"
+    )
 
 
 def question(experiment: Experiment) -> str | None:

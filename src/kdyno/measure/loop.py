@@ -7,11 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
-from kdyno.judge import factoring
 from kdyno.judge.judging import raw_effects
-from kdyno.judge.pairs import effect_of
+from kdyno.judge.pairs import ranked_effect
 from kdyno.judge.question import Question
 from kdyno.measure import bench as booting
 from kdyno.measure import group
@@ -19,13 +17,15 @@ from kdyno.measure.bench import Bench
 from kdyno.measure.interleaving import effort
 from kdyno.measure.plan import block_order, draw_of
 from kdyno.stats import stopping
-from kdyno.stats.effect import PairedEffect
+from kdyno.stats.effect import FEWEST_BLOCKS, PairedEffect
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import RunWriter
 from kdyno.store.samples import Gathering, Samples
 
 FAILURES_IN_A_ROW = 3
+_OVER = 1.25
+"""Times its minutes that a run may take to have intervals at all."""
 _GROUP_S = 1.0
 """What a group is taken to cost beside its turns before there was one."""
 
@@ -167,24 +167,25 @@ class Loop:
         question, data = self.question, self.samples()
         names = [it for it in question.names if it != question.baseline and self._alive(it)]
         effects = {
-            (case.suite, case.case): [effect_of(data, question, case, name) for name in names]
+            (case.suite, case.case): [
+                (
+                    ranked_effect(data, question, case, name),
+                    ranked_effect(data, question, case, name, stopping.before(data.blocks)),
+                )
+                for name in names
+            ]
             for case in question.cases
         }
-        open_ = sum(not it.exact for own in effects.values() for it in own)
+        measure = self.bench.experiment.measure
         return {
             case
             for case, own in effects.items()
-            if own and all(it.exact or self._precise(it, open_) for it in own)
+            if own
+            and all(
+                now.exact or stopping.precise(now, then, measure.precision, measure.min_boots)
+                for now, then in own
+            )
         }
-
-    def _precise(self, effect: PairedEffect, effects: int) -> bool:
-        measure = self.bench.experiment.measure
-        return stopping.precise(effect, effects, measure.precision, self._least_blocks)
-
-    @cached_property
-    def _least_blocks(self) -> int:
-        measure = self.bench.experiment.measure
-        return factoring.fewest_blocks(self.question, max(measure.min_boots, measure.layouts))
 
     def _draw(self, block: int) -> int:
         """What perturbs a block, by `plan.draw_of`; 0: nothing does.
@@ -234,22 +235,34 @@ class Loop:
         if block >= measure.max_boots:
             return f"max_boots = {measure.max_boots} reached"
         limit = measure.max_minutes
-        # A block that would end beyond the limit is not begun.
+        # A block that would end beyond the limit is not begun, but for the last ones without which
+        # nothing of the run has an interval.
         if limit is not None and self._spent_s() + self._block_s() > limit * 60 and block > 0:
-            return f"max_minutes = {limit:g} reached"
+            lacking = max(0, min(FEWEST_BLOCKS, measure.max_boots) - block)
+            whole_s = self._spent_s() + lacking * self._block_s()
+            if not lacking or whole_s > _OVER * limit * 60:
+                return f"max_minutes = {limit:g} reached"
         return ""
 
     def _judge_so_far(self, block: int) -> None:
         if block == 0:
             return
         data = self.samples()
-        self._effects = raw_effects(data, self.question, tuple(self.manifest.failed))
+        failed = tuple(self.manifest.failed)
+        self._effects = raw_effects(data, self.question, failed)
         measure = self.bench.experiment.measure
         open_ = [effect for effect in self._effects.values() if not effect.exact]
         if self._effects and not open_:
             self._progress = stopping.settled(block)
             return
-        self._progress = stopping.enough(open_, block, measure.precision, self._least_blocks)
+        then = raw_effects(data, self.question, failed, stopping.before(block))
+        self._progress = stopping.enough(
+            open_,
+            block,
+            measure.precision,
+            measure.min_boots,
+            [it for it in then.values() if not it.exact],
+        )
 
     def samples(self) -> Samples:
         """What was measured so far."""

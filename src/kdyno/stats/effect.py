@@ -63,11 +63,11 @@ class PairedEffect:
         return math.log(self.hi / self.lo) / 2.0
 
 
-def log_differences(baseline: ArrayLike, variant: ArrayLike) -> Floats:
+def log_differences(baseline: ArrayLike, variant: ArrayLike, keep: bool = False) -> Floats:
     """log(variant) − log(baseline) of the blocks in which both are positive, finite numbers.
 
     Both arrays have one score per block, in the same order; NaN stands for a failed boot.
-    Any other score that has no logarithm is dropped with its partner too.
+    Any other score that has no logarithm is dropped with its partner too; ``keep``: is NaN.
     """
     before = np.asarray(baseline, dtype=np.float64)
     after = np.asarray(variant, dtype=np.float64)
@@ -76,7 +76,9 @@ def log_differences(baseline: ArrayLike, variant: ArrayLike) -> Floats:
             f"scores must be two lists of one length, not {before.shape} and {after.shape}"
         )
     usable = np.isfinite(before) & np.isfinite(after) & (before > 0) & (after > 0)
-    return np.asarray(np.log(after[usable]) - np.log(before[usable]), dtype=np.float64)
+    found = np.full(before.shape, np.nan)
+    found[usable] = np.log(after[usable]) - np.log(before[usable])
+    return found if keep else found[usable]
 
 
 def paired_effect(

@@ -102,7 +102,7 @@ def missing(outcome: CellScores) -> dict[Cell, int]:
 
 
 def differences(outcome: CellScores, contrast: Contrast) -> tuple[Floats, int, int]:
-    """(the contrast's log ratio in every block that has it, strata used, strata left out)."""
+    """(the contrast's log ratio in every block or NaN, strata used, strata left out)."""
     absent = missing(outcome)
     fixed = {contrast.factor, contrast.other} - {None}
     if contrast.kind == "conditional":
@@ -126,30 +126,46 @@ def differences(outcome: CellScores, contrast: Contrast) -> tuple[Floats, int, i
             used.append(np.sum([sign * _logs(outcome, cell) for cell, sign in terms], axis=0))
     if not used:
         return np.empty(0), 0, strata
-    found = np.mean(used, axis=0)
-    return np.asarray(found[np.isfinite(found)], dtype=np.float64), len(used), strata - len(used)
+    return np.asarray(np.mean(used, axis=0)), len(used), strata - len(used)
 
 
-def analyse(
-    outcomes: Sequence[CellScores], equivalent: float = 0.01, alpha: float = 0.05
-) -> list[list[FactorJudgement]]:
-    """Every contrast of every outcome, judged; one list for each outcome, in its order.
+@dataclass(frozen=True)
+class Row:
+    """A contrast of outcome number ``outcome``, to be judged."""
 
-    All of them form one family for Holm's correction: the chance of any false "faster" or
-    "slower" in the whole table is at most alpha. The family is another one than that of the
-    variants' own effects. A contrast that no stratum carries is left out.
-    """
+    outcome: int
+    contrast: Contrast
+    claim: Claim
+    strata: int
+    lost: int
+
+
+def rows_of(outcomes: Sequence[CellScores]) -> list[Row]:
+    """Every contrast of every outcome that any stratum carries."""
     rows = []
     for index, outcome in enumerate(outcomes):
         for contrast in contrasts(outcome):
             found, strata, lost = differences(outcome, contrast)
             if strata:
-                rows.append((index, contrast, found, strata, lost))
-    claims = [Claim(found, outcomes[index].better) for index, _contrast, found, *_ in rows]
-    judged = judge(claims, equivalent, alpha)
+                rows.append(Row(index, contrast, Claim(found, outcome.better), strata, lost))
+    return rows
+
+
+def analyse(
+    outcomes: Sequence[CellScores],
+    equivalent: float = 0.01,
+    alpha: float = 0.05,
+    beside: Sequence[Claim] = (),
+) -> list[list[FactorJudgement]]:
+    """Every contrast of every outcome, judged; one list for each outcome, in its order.
+
+    All of them and what else the run claims (``beside``) are one family.
+    """
+    rows = rows_of(outcomes)
+    judged = judge([*(row.claim for row in rows), *beside], equivalent, alpha)
     result: list[list[FactorJudgement]] = [[] for _ in outcomes]
-    for (index, contrast, _found, strata, lost), judgement in zip(rows, judged, strict=True):
-        result[index].append(FactorJudgement(contrast, judgement, strata, lost))
+    for row, judgement in zip(rows, judged, strict=False):
+        result[row.outcome].append(FactorJudgement(row.contrast, judgement, row.strata, row.lost))
     return result
 
 

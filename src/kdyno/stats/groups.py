@@ -15,6 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .effect import FEWEST_BLOCKS
+from .signedrank import bounds, walsh_averages
+
 _MAD_TO_SD = 1.4826
 """Of a normal distribution."""
 _LEAST_GROUPS = 4
@@ -36,6 +39,18 @@ def locations(values: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.median((given[..., first] + given[..., second]) / 2, axis=-1))
 
 
+def errors(values: ArrayLike) -> NDArray[np.float64]:
+    """Standard error of ``locations`` along the last axis, by its rounds alone: from the width of
+    its signed-rank interval, which knows the tails. From standard deviations where six rounds are
+    too many to ask for."""
+    given = np.asarray(values, dtype=np.float64)
+    count = given.shape[-1]
+    limits = bounds(walsh_averages(given), count, 0.95) if count >= FEWEST_BLOCKS else None
+    if limits is None:
+        return np.asarray(_sds(given) / math.sqrt(count))
+    return np.asarray((limits[1] - limits[0]) / (2 * 1.96))
+
+
 _AT_ONCE = 256
 """Groups whose means of two are in memory together."""
 
@@ -44,6 +59,33 @@ def locations_of(groups: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """``location`` of each, shape (groups,). Those with the same number of rounds at once: a call
     for each would cost ten times as much."""
     return _each(groups, locations)
+
+
+def errors_of(groups: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """``errors`` of each, shape (groups,); NaN of a single round."""
+    return _each(
+        groups, lambda alike: errors(alike) if alike.shape[-1] > 1 else alike[:, 0] * np.nan
+    )
+
+
+def between(values: NDArray[np.float64], off: NDArray[np.float64]) -> float:
+    """Standard deviation of groups beyond what their own ``errors`` explain."""
+    return math.sqrt(max(0.0, _sd(values) ** 2 - float(np.median(off**2))))
+
+
+def precisions(values: NDArray[np.float64], off: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weights of groups, 1 ÷ what each is off by: ``between`` and its own error together.
+
+    values, off: shape (groups,), NaN where there is none; that counts as the middle one. No error
+    counts as less than half of the middle one: what few rounds agree on is itself an accident.
+    """
+    seen = np.isfinite(values) & np.isfinite(off)
+    if np.count_nonzero(seen) < FEWEST_BLOCKS:
+        return np.ones_like(values)
+    middle = float(np.median(off[seen]))
+    own = np.maximum(np.where(seen, off, middle), middle / 2)
+    total = np.hypot(between(values[seen], off[seen]), own)
+    return np.asarray(1.0 / total if (total > 0).all() else np.ones_like(total))
 
 
 def _each(
@@ -74,6 +116,8 @@ class Spread:
     """Of a group's value, as it is: both together."""
     rounds: float
     """Mean number of rounds in a group."""
+    error: float
+    """Of a group's value by its rounds alone; more than ``within`` says where tails are heavy."""
 
 
 def spread(groups: Sequence[ArrayLike]) -> Spread | None:
@@ -85,10 +129,9 @@ def spread(groups: Sequence[ArrayLike]) -> Spread | None:
     values = locations_of(arrays)
     within = math.sqrt(float(np.median(_each(arrays, _sds) ** 2)))
     count = float(np.mean([group.size for group in arrays]))
-    of_value = _sd(values)
-    # The pseudomedian of n normal values has 1.047 times the variance of their mean.
-    explained = 1.047 * within**2 / count
-    return Spread(within, math.sqrt(max(0.0, of_value**2 - explained)), of_value, count)
+    off = _each(arrays, errors)
+    error = math.sqrt(float(np.median(off**2)))
+    return Spread(within, between(values, off), _sd(values), count, error)
 
 
 @dataclass(frozen=True)
@@ -174,7 +217,7 @@ def best_rounds(found: Spread, group_s: float, round_s: float) -> float:
     """
     if found.between == 0:
         return math.inf
-    return math.sqrt(group_s / round_s) * found.within / found.between
+    return math.sqrt(group_s / round_s * found.rounds) * found.error / found.between
 
 
 def _sd(values: NDArray[np.float64]) -> float:

@@ -48,8 +48,11 @@ class Samples:
     most from the score does), in nanoseconds, or instructions, of an operation. Of whole cases."""
     apart: dict[Key, dict[str, list[float]]] = field(default_factory=dict)
     """Key → figure → its value in each boot: what a counted operation is made of."""
-    located: dict[tuple[str, str, str, str], dict[int, float]] = field(default_factory=dict)
-    """(suite, case, baseline, variant) → block → its ratio, when judge/pairs.py has had it."""
+    located: dict[tuple[str, str, str, str], dict[int, tuple[float, float]]] = field(
+        default_factory=dict
+    )
+    """(suite, case, baseline, variant) → block → its ratio and the standard error of that by its
+    rounds, when judge/pairs.py has had it."""
     machines: dict[int, str] = field(default_factory=dict)
     """Block → the machine that it ran on, where the run had several."""
     links: dict[int, int] = field(default_factory=dict)

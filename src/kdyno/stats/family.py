@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT
+"""All effects of a run at once: tests and intervals by flipping the signs of blocks.
+
+Where two kernels are the same, a block's log ratios might as well have had the other sign. So the
+signs of whole blocks are flipped, all effects of a block together, and what the largest statistic
+of the run does then is what it does by chance (Westfall & Young, Resampling-based multiple testing,
+1993, step-down maxT). That needs no level divided by the number of effects: six blocks have 32
+patterns of signs, enough for 5 % over any number of effects, and effects that share a baseline or a
+boot cost less than independent ones.
+
+The statistic is the sum of Huber's scores divided by the root of their squares (Huber, Robust
+statistics, 1981; self-normalised as Student's t is). Its scale is the median distance from the
+value that is tested. Neither that nor a block's weight knows a sign, so that the test of one effect
+is exact for every distribution that is symmetric, at any number of blocks.
+
+Arrays end in (effects, blocks), NaN where an effect has no value; axes before them are families of
+their own, all judged at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .signedrank import Floats
+
+CLIP = 1.5
+"""Standard deviations from which on a block counts no more: 96 % as good as a mean for normal ones,
+and one block in three may be anything."""
+PATTERNS = 1024
+"""Of signs, at most: all of them up to 11 blocks, else drawn by a fixed seed."""
+EXACT_UP_TO = 16
+"""Blocks up to which an interval's ends are tested by flips of their own. Beyond, the limit that
+holds at the estimate holds everywhere."""
+_STEPS = 16
+_TINY = 1e-300
+_SLACK = 1e-6
+"""Of single precision: patterns that tie count against a difference."""
+_MAD_TO_SD = 1.4826
+
+Flags = NDArray[np.bool_]
+
+
+@cache
+def patterns(blocks: int, most: int = PATTERNS) -> NDArray[np.float32]:
+    """Signs of blocks, shape (patterns, blocks); a pattern and its opposite count as one, and the
+    one that was observed, all +1, is left out."""
+    if blocks <= most.bit_length():
+        numbers = np.arange(1, 2 ** (blocks - 1))
+        bits = numbers[:, None] >> np.arange(blocks) & 1
+    else:
+        bits = np.random.default_rng(blocks).integers(0, 2, (most - 1, blocks))
+    return np.asarray(1 - 2 * bits, dtype=np.float32)
+
+
+def middle(values: Floats) -> Floats:
+    """Median along the last axis of what is not NaN; NaN where all are."""
+    count = np.isfinite(values).sum(axis=-1, keepdims=True)
+    ordered = np.sort(values, axis=-1)
+    places = np.maximum(np.concatenate([(count - 1) // 2, count // 2], axis=-1), 0)
+    if not values.shape[-1]:
+        return np.full(values.shape[:-1], np.nan)
+    return np.asarray(np.take_along_axis(ordered, places, axis=-1).mean(axis=-1))
+
+
+class Family:
+    """``differences``: log ratios; ``weights``: 1 ÷ a block's standard error, any unit, the same
+    shape; None: all alike."""
+
+    def __init__(self, differences: Floats, weights: Floats | None = None) -> None:
+        self.x = differences
+        self.n = np.isfinite(differences).sum(axis=-1)
+        weights = np.ones_like(differences) if weights is None else weights
+        self.g = np.where(np.isfinite(differences), weights, 0.0)
+        self.signs = patterns(differences.shape[-1])
+        self.estimate = self._estimate()
+        self._centred = self._flipped(self._unit(self.estimate)[0])
+
+    def _unit(self, centre: Floats) -> tuple[Floats, Floats]:
+        """(scores of length 1, their sum) with ``centre`` for true."""
+        away = self.g * (self.x - centre[..., None])
+        scale = _MAD_TO_SD * middle(np.abs(np.where(self.g > 0, away, np.nan)))[..., None]
+        # Where half of all blocks are the very same, the others are as far as can be.
+        scores = self.g * np.clip(away / np.maximum(scale, _TINY), -CLIP, CLIP)
+        scores = np.where(self.g > 0, scores, 0.0)
+        length = np.sqrt((scores * scores).sum(axis=-1, keepdims=True))
+        unit = scores / np.maximum(length, _TINY)
+        return unit, unit.sum(axis=-1)
+
+    def _flipped(self, unit: Floats) -> NDArray[np.float32]:
+        """The sums with the blocks' signs flipped, shape (…, effects, patterns)."""
+        return np.asarray(unit.astype(np.float32) @ self.signs.T)
+
+    def _estimate(self) -> Floats:
+        """Huber's, where the scores add up to nothing: weighted steps from the median."""
+        centre = middle(self.x)
+        for _ in range(30):
+            away = self.g * (self.x - centre[..., None])
+            scale = _MAD_TO_SD * middle(np.abs(np.where(self.g > 0, away, np.nan)))[..., None]
+            beyond = np.abs(away) / np.maximum(scale, _TINY)
+            weight = np.where(self.g > 0, self.g**2 / np.maximum(1.0, beyond / CLIP), 0.0)
+            total = weight.sum(axis=-1)
+            moved = np.where(self.g > 0, weight * self.x, 0.0).sum(axis=-1)
+            centre = np.where(scale[..., 0] > 0, moved / np.maximum(total, _TINY), centre)
+        return centre
+
+    def raw(self, alpha: float) -> tuple[Floats, Floats]:
+        """Each effect's interval as if it were the only one."""
+        inside = self._inside(self._alone(), alpha)
+        return self._end(inside, -1.0), self._end(inside, 1.0)
+
+    def holds(self, centre: float, alpha: float) -> Flags:
+        """Whether ``raw`` holds this log ratio."""
+        return self._inside(self._alone(), alpha)(np.full_like(self.estimate, centre))
+
+    def p_values(self) -> Floats:
+        """Two-sided, of 0, each as if it were the only one."""
+        return self._p(np.zeros_like(self.estimate), self._alone(), 2)
+
+    def rejected(self, alpha: float) -> Flags:
+        """Effects that are not 0: any true 0 among them in at most ``alpha`` of the runs."""
+        return self._moved(alpha)[1]
+
+    def limits(self, alpha: float) -> tuple[Floats, Floats]:
+        """Intervals that leave out 0 for the same effects, infinite where there is no end.
+
+        Steps: the most extreme of all effects, then of those that are left, until none passes. An
+        interval has the level of its effect's own step.
+        """
+        inside = self._inside(self._moved(alpha)[0], alpha)
+        return self._end(inside, -1.0), self._end(inside, 1.0)
+
+    def _alone(self) -> NDArray[np.float32]:
+        return np.full_like(self._centred, -np.inf)
+
+    def _moved(self, alpha: float) -> tuple[NDArray[np.float32], Flags]:
+        nothing = np.zeros_like(self.estimate)
+        return self._steps(lambda it: self._p(nothing, it, 2), alpha, np.abs(self._centred))
+
+    def equivalent(self, band: float, alpha: float) -> Flags:
+        """Which effects lie within ±band, by two one-sided tests of ``alpha`` each (Schuirmann
+        1987), and the steps of these. A family of its own: an effect that does matter is called
+        equivalent in at most ``alpha`` of the runs."""
+        toward = np.where(self.estimate < 0, -1.0, 1.0)
+        sided = toward[..., None] * self._centred
+        both = np.concatenate([sided, -sided], axis=-1).astype(np.float32)
+
+        def p(others: NDArray[np.float32]) -> Floats:
+            return np.maximum(
+                self._p(np.full_like(toward, band), others, -1),
+                self._p(np.full_like(toward, -band), others, 1),
+            )
+
+        return self._steps(p, alpha, both)[1]
+
+    def _steps(
+        self,
+        p: Callable[[NDArray[np.float32]], Floats],
+        alpha: float,
+        chance: NDArray[np.float32],
+    ) -> tuple[NDArray[np.float32], Flags]:
+        """(what the others of each effect's step reach by chance, which tests passed)."""
+        left = np.isfinite(self.estimate)
+        passed = np.zeros_like(left)
+        others = np.full_like(chance, -np.inf)
+        while True:
+            now = _others(np.where(left[..., None], chance, -np.inf))
+            others = np.where(left[..., None], now, others)
+            new = left & (p(others) <= alpha * (1 + 1e-9))
+            if not new.any():
+                return others, passed
+            passed |= new
+            left &= ~new
+
+    def _p(self, centre: Floats, others: NDArray[np.float32], sided: int) -> Floats:
+        """Of ``centre``: the share of patterns that reach what was observed, itself included.
+
+        sided: 2 either way, 1 above, −1 below.
+        """
+        unit, observed = self._unit(centre)
+        own = self._flipped(unit)
+        if sided == 2:
+            own, observed = np.abs(own), np.abs(observed)
+        else:
+            own, observed = np.concatenate([own, -own], axis=-1), sided * observed
+        reached = np.maximum(own, others) >= (observed * (1 - _SLACK) - _SLACK)[..., None]
+        return np.asarray((reached.sum(axis=-1) + 1) / (own.shape[-1] + (1 if sided == 2 else 2)))
+
+    def _inside(self, others: NDArray[np.float32], alpha: float) -> Callable[[Floats], Flags]:
+        """Which centres are not refused."""
+        if self.x.shape[-1] <= EXACT_UP_TO:
+            return lambda centre: np.asarray(self._p(centre, others, 2) > alpha * (1 + 1e-9))
+        chance = np.maximum(np.abs(self._centred), others)
+        most = chance.shape[-1]
+        rank = most - int(alpha * (most + 1) * (1 + 1e-9))
+        limit = np.partition(chance, rank, axis=-1)[..., rank]
+        return lambda centre: np.asarray(np.abs(self._unit(centre)[1]) <= limit)
+
+    def _end(self, inside: Callable[[Floats], Flags], way: float) -> Floats:
+        """The nearest centre that is refused, up or down from the estimate."""
+        spread = np.where(self.g > 0, np.abs(self.x - self.estimate[..., None]), 0.0)
+        # Most blocks may be the very same: then the farthest says how far the end can be.
+        far = way * np.maximum(np.maximum(self._deviation(), spread.max(axis=-1) / 64), 1e-12)
+        near = np.zeros_like(far)
+        for _ in range(_STEPS):
+            within = inside(self.estimate + far)
+            if not within.any():
+                break
+            near, far = np.where(within, far, near), np.where(within, 2 * far, far)
+        endless = within
+        for _ in range(_STEPS):
+            between = (near + far) / 2
+            within = inside(self.estimate + between)
+            near, far = np.where(within, between, near), np.where(within, far, between)
+        return np.asarray(np.where(endless, np.copysign(np.inf, way), self.estimate + far))
+
+    def _deviation(self) -> Floats:
+        away = np.where(self.g > 0, np.abs(self.x - self.estimate[..., None]), np.nan)
+        return np.nan_to_num(middle(away))
+
+
+def _others(chance: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The largest along the last axis but one, but for oneself."""
+    if chance.shape[-2] < 2:
+        return np.full_like(chance, -np.inf)
+    first = chance.argmax(axis=-2)[..., None, :]
+    largest = np.take_along_axis(chance, first, axis=-2)
+    rest = chance.copy()
+    np.put_along_axis(rest, first, -np.inf, axis=-2)
+    second = rest.max(axis=-2, keepdims=True)
+    own = np.arange(chance.shape[-2])[:, None] == first
+    return np.asarray(np.where(own, second, largest))
