@@ -12,7 +12,9 @@ import csv
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,8 @@ PROSE = Path(__file__).resolve().parent / "statistics.md.in"
 
 EFFECTS = (0.005, 0.01, 0.02, 0.05)
 TURN_EFFECTS = (0.0025, 0.005, 0.01, 0.02)
+FOR_POWER = 500
+"""Experiments whose power is simulated."""
 CHUNK = 250
 """Experiments at a time: keeps the Walsh averages of 60 blocks below 40 MB."""
 
@@ -134,7 +138,8 @@ def kdyno_row(
     for start in range(0, experiments, CHUNK):
         size = min(CHUNK, experiments - start)
         ratios = simulate.differences(rng, draw, size, variants, plan.max_blocks)
-        plain.append(simulate.measure(ratios, plan, shifts))
+        # Power needs fewer experiments than a promise of 5 %, and four times their work.
+        plain.append(simulate.measure(ratios, plan, shifts if start < FOR_POWER else ()))
         if variants == 1:
             ratios = simulate.differences(
                 rng, draw, size, variants, plan.max_blocks, effect=truth, effect_sd=0.01
@@ -158,7 +163,9 @@ def kdyno_row(
         ),
         equivalent=estimate(np.concatenate([each.equivalent.mean(axis=1) for each in plain])),
         power=tuple(
-            estimate(np.concatenate([each.found[index] for each in plain]).astype(np.float64))
+            estimate(
+                np.concatenate([it.found[index] for it in plain if len(it.found)]).astype(float)
+            )
             for index in range(len(EFFECTS))
         ),
     )
@@ -195,13 +202,19 @@ def other_rows(
             )
 
 
-def kdyno_rows(quick: bool, seed: int, experiments: int) -> Iterator[Row]:
-    for name, draw in sources().items():
-        for variants in (1, 3):
-            for precision in (0.01, 0.02):
-                if quick and variants == 3 and precision == 0.01:
-                    continue
-                yield kdyno_row(name, draw, variants, precision, experiments, seed)
+def kinds(quick: bool) -> list[tuple[str, int, float]]:
+    """(noise, variants, precision) of every row."""
+    return [
+        (name, variants, precision)
+        for name in sources()
+        for variants in (1, 3)
+        for precision in (0.01, 0.02)
+        if not quick or variants == 1 or precision == 0.02
+    ]
+
+
+def row_of(kind: tuple[str, int, float], experiments: int, seed: int) -> Row:
+    return kdyno_row(kind[0], sources()[kind[0]], *kind[1:], experiments, seed)
 
 
 def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
@@ -297,43 +310,42 @@ class TurnRow:
     power: tuple[Estimate, ...]
 
 
-def turn_rows(experiments: int, seed: int) -> Iterator[TurnRow]:
+def turn_row(kind: tuple[int, str], experiments: int, seed: int) -> TurnRow:
     """Three variants, two cases, groups of about 24 rounds until ±0.5 % or 24 of them."""
     plan = simulate.Plan(variants=3, precision=0.005, max_blocks=24)
     shifts = [math.log1p(effect) for effect in TURN_EFFECTS]
-    for noise in NOISES:
-        for way in ("turns", "boots"):
-            rng = stream(seed, noise.name, way)
-            made, widths = [], []
-            for start in range(0, experiments, CHUNK):
-                size = min(CHUNK, experiments - start)
-                weights = None
-                if way == "turns":
-                    both = [group_values(rng, noise, 24, 4, 24, 2) for _ in range(size)]
-                    ratios = np.stack([values for values, _ in both])
-                    weights = np.stack(
-                        [[precisions(*row) for row in zip(*each, strict=True)] for each in both]
-                    )
-                else:
-                    ratios = np.stack([boot_values(rng, noise, 24, 4, 24, 2) for _ in range(size)])
-                made.append(simulate.measure(ratios, plan, shifts, weights=weights))
-                lo, hi = Family(ratios, weights).raw(0.05)
-                widths.append((hi - lo) / 2)
-            covered = np.concatenate([each.covered for each in made])
-            alarms = np.concatenate([each.moved for each in made])
-            yield TurnRow(
-                noise=noise.name,
-                way=way,
-                groups=float(np.median(np.concatenate([each.blocks for each in made]))),
-                alarms_per_experiment=estimate(alarms.any(axis=1).astype(np.float64)),
-                coverage=estimate(covered.mean(axis=1)),
-                lowest_coverage=float(covered.mean(axis=0).min()),
-                half_width=float(np.median(np.concatenate(widths))),
-                power=tuple(
-                    estimate(np.concatenate([each.found[at] for each in made]).astype(np.float64))
-                    for at in range(len(TURN_EFFECTS))
-                ),
+    noise, way = NOISES[kind[0]], kind[1]
+    rng = stream(seed, noise.name, way)
+    made, widths = [], []
+    for start in range(0, experiments, CHUNK):
+        size = min(CHUNK, experiments - start)
+        weights = None
+        if way == "turns":
+            both = [group_values(rng, noise, 24, 4, 24, 2) for _ in range(size)]
+            ratios = np.stack([values for values, _ in both])
+            weights = np.stack(
+                [[precisions(*row) for row in zip(*each, strict=True)] for each in both]
             )
+        else:
+            ratios = np.stack([boot_values(rng, noise, 24, 4, 24, 2) for _ in range(size)])
+        made.append(simulate.measure(ratios, plan, shifts, weights=weights))
+        lo, hi = Family(ratios, weights).raw(0.05)
+        widths.append((hi - lo) / 2)
+    covered = np.concatenate([each.covered for each in made])
+    alarms = np.concatenate([each.moved for each in made])
+    return TurnRow(
+        noise=noise.name,
+        way=way,
+        groups=float(np.median(np.concatenate([each.blocks for each in made]))),
+        alarms_per_experiment=estimate(alarms.any(axis=1).astype(np.float64)),
+        coverage=estimate(covered.mean(axis=1)),
+        lowest_coverage=float(covered.mean(axis=0).min()),
+        half_width=float(np.median(np.concatenate(widths))),
+        power=tuple(
+            estimate(np.concatenate([each.found[at] for each in made]).astype(np.float64))
+            for at in range(len(TURN_EFFECTS))
+        ),
+    )
 
 
 def turn_table(rows: Sequence[TurnRow]) -> str:
@@ -370,18 +382,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.experiments < 2 or asked.seed < 0:
         parser.error("--experiments must be 2 or more, --seed 0 or more")
-    rows = []
-    for row in kdyno_rows(asked.quick, asked.seed, asked.experiments):
-        rows.append(row)
-        print(f"{row.source}, {row.variants}, {row.precision}: done", file=sys.stderr)
+    count, seed = asked.experiments, asked.seed
+    with ProcessPoolExecutor() as pool:
+        turning = [(at, way) for at in range(len(NOISES)) for way in ("turns", "boots")]
+        made = pool.map(partial(row_of, experiments=count, seed=seed), kinds(asked.quick))
+        by_turns = partial(turn_row, experiments=count // (10 if asked.quick else 4), seed=seed)
+        turned = pool.map(by_turns, turning)
+        rows = []
+        for row in made:
+            rows.append(row)
+            print(f"{row.source}, {row.variants}, {row.precision}: done", file=sys.stderr)
+        turns = list(turned)
     others = []
     compared = list(sources().items())
     for name, draw in [] if asked.quick else [compared[0], compared[1], compared[4]]:
         kind = (name, 1, 0.01)
         own = next(row for row in rows if (row.source, row.variants, row.precision) == kind)
-        found = list(other_rows(name, draw, round(own.blocks[1]), asked.experiments, asked.seed))
+        found = list(other_rows(name, draw, round(own.blocks[1]), count, seed))
         others.append(f"### Noise: {name}\n\n{others_table(own, found)}")
-    turns = list(turn_rows(asked.experiments // (10 if asked.quick else 1), asked.seed))
     tables = (
         false_alarm_table(rows),
         power_table(rows),

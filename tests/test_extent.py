@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from test_experiment_messages import DATA, VOCABULARY
 
@@ -10,7 +12,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides, apply
-from kdyno.measure.extent import extent, question
+from kdyno.measure.extent import extent, question, too_short
 from kdyno.verbs.options import consent
 
 
@@ -66,3 +68,21 @@ def test_5000_cells_load_so_that_they_can_be_asked_about() -> None:
     assert extent(crossed(12)).variants == 4096
     with pytest.raises(UsageError, match="16384 variants; at most 10000"):
         crossed(14)
+
+
+def test_a_budget_that_ends_before_the_first_interval_is_said_before_the_run() -> None:
+    # Eight variants, two cases of 0.25 s: six blocks of 8 s.
+    assert too_short(crossed(3, more="max_minutes = 1")) is None
+    assert too_short(crossed(3, more="max_minutes = 0.5")) == (
+        "max_minutes = 0.5 may end before the first interval: 6 boots of each variant take 0.8 "
+        "minutes or more. max_minutes = 1, or 1 cases instead of 2 (--case), would do"
+    )
+    few = crossed(3, more="min_boots = 2").measure
+    assert few.max_boots == 30
+    short = dataclasses.replace(
+        crossed(3), measure=dataclasses.replace(few, max_boots=5, max_minutes=None)
+    )
+    assert too_short(short) == (
+        "max_boots = 5 ends before the first interval, which takes 6 boots of each variant: every "
+        "effect will be inconclusive"
+    )

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kdyno.stats.effect import effect_of_differences, paired_effect
-from kdyno.stats.holm import rejected, step_levels, strictest_confidence
+from kdyno.stats.holm import rejected, step_levels
 from kdyno.stats.signedrank import (
     EXACT_UP_TO,
     bounds,
     critical_rank,
-    fewest_pairs,
     p_values,
     tail,
     walsh_averages,
@@ -48,14 +47,6 @@ def test_normal_law_takes_over_smoothly() -> None:
     assert abs(exact - (mean - 1.959964 * sd)) < 2
     beyond = critical_rank(n + 1, 0.95)
     assert beyond is not None and 0 < beyond - exact < n
-
-
-def test_fewest_pairs_that_carry_a_confidence() -> None:
-    assert [fewest_pairs(c) for c in (0.95, 0.96875, 0.99, 0.995)] == [6, 6, 8, 9]
-    for confidence in (0.9, 0.95, 0.99, 0.999):
-        n = fewest_pairs(confidence)
-        assert critical_rank(n, confidence) is not None
-        assert critical_rank(n - 1, confidence) is None
 
 
 def test_six_pairs_by_hand() -> None:
@@ -189,7 +180,6 @@ def test_holm_levels_by_hand() -> None:
     assert levels == pytest.approx([0.025, 0.0125, 0.025, 0.05 / 3])
     assert step_levels([], 0.05) == []
     assert step_levels([0.2], 0.05) == [0.05]
-    assert strictest_confidence(10, 0.05) == pytest.approx(0.995)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))

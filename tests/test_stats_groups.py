@@ -46,7 +46,8 @@ def test_the_best_number_of_rounds_is_that_of_kalibera_and_jones() -> None:
         [0.01 * rng.standard_normal() + 0.03 * rng.standard_normal(30) for _ in range(99)]
     )
     assert found is not None
-    expected = math.sqrt(0.5 / 0.032) * found.within / found.between
+    assert found.error * found.rounds**0.5 == pytest.approx(0.03 * 1.023, rel=0.1)
+    expected = math.sqrt(0.5 / 0.032 * found.rounds) * found.error / found.between
     assert best_rounds(found, 0.5, 0.032) == pytest.approx(expected)
     alike = spread([0.03 * rng.standard_normal(30) * 0 + rng.standard_normal(30)] * 5)
     assert alike is not None and alike.between == 0

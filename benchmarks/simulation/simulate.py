@@ -103,11 +103,12 @@ def measure(
     narrow: dict[int, Flags] = {}
 
     def small(n: int) -> Flags:
-        """(E,) every width is small enough with so many blocks."""
+        """(E,) every width is small enough with so many blocks; of those that still go on."""
         if n not in narrow:
-            ends = bounds(walsh_averages(ratios[:, :, :n]), n, plan.confidence)
+            ends = bounds(walsh_averages(ratios[going, :, :n]), n, plan.confidence)
             assert ends is not None
-            narrow[n] = ((ends[1] - ends[0]) / 2.0 <= target).all(axis=1)
+            narrow[n] = np.zeros(experiments, dtype=np.bool_)
+            narrow[n][going] = ((ends[1] - ends[0]) / 2.0 <= target).all(axis=1)
         return narrow[n]
 
     going = np.ones(experiments, dtype=np.bool_)

@@ -2,8 +2,8 @@
 """Machines as strata: an effect on each of several machines, and whether they agree.
 
 A block, or group, lies on one machine, so a slow machine biases no effect. The common effect is
-that of all blocks: the signed-rank interval asks of them only that they lie symmetrically about
-one effect, not that they scatter alike, so blocks of noisy machines need no weights.
+that of all blocks: the interval asks of them only that they lie symmetrically about one effect, not
+that they scatter alike. They have no weights, so that each machine counts as it was measured.
 """
 
 from __future__ import annotations

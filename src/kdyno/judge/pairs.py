@@ -24,6 +24,16 @@ from kdyno.store.samples import Samples
 from kdyno.store.verdict import LinkSpread, RoundSpread
 
 
+def log_ratios(
+    data: Samples, question: Question, case: CaseInfo, variant: str, blocks: int | None = None
+) -> Floats:
+    """log(variant ÷ baseline) in every replicate that has it: shape (n,), all finite; of the first
+    ``blocks`` only."""
+    found = block_log_ratios(data, question, case, variant)[:blocks]
+    found = _over_links(found, data, np.isfinite(found))
+    return np.asarray(found[np.isfinite(found)], dtype=np.float64)
+
+
 def claim_of(
     data: Samples,
     question: Question,
@@ -34,6 +44,8 @@ def claim_of(
     """What is to be judged: log(variant ÷ baseline) in every replicate, and what each is worth."""
     ratios = replicate_log_ratios(data, question, case, variant)
     located = _located(data, case, question.baseline, variant)
+    # Of links and of machines each counts alike: what they differ by is no group's own error.
+    weighted = located and not data.links and len(set(data.machines.values())) < 2
     off = np.array([located.get(block, (0.0, math.nan))[1] for block in range(data.blocks)])
     return Claim(
         ratios,
@@ -41,7 +53,7 @@ def claim_of(
         noise_floor,
         is_exact(data, question, case, variant),
         resolution_of(data, question, case),
-        precisions(ratios, off) if located and not data.links else None,
+        precisions(ratios, off) if weighted else None,
     )
 
 
@@ -232,10 +244,9 @@ def ranked_effect(
     data: Samples, question: Question, case: CaseInfo, variant: str, blocks: int | None = None
 ) -> PairedEffect:
     """The same by ranks, which the stopping rule goes by; of the first ``blocks`` only."""
-    ratios = block_log_ratios(data, question, case, variant)[:blocks]
-    ratios = _over_links(ratios, data, np.isfinite(ratios))
+    differences = log_ratios(data, question, case, variant, blocks)
     how = exact_effect if is_exact(data, question, case, variant) else effect_of_differences
-    return how(ratios[np.isfinite(ratios)], question.confidence)
+    return how(differences, question.confidence)
 
 
 def parts_ratio(data: Samples, question: Question, case: CaseInfo, variant: str) -> float | None:

@@ -79,13 +79,16 @@ class Family:
         self.estimate = self._estimate()
         self._centred = self._flipped(self._unit(self.estimate)[0])
 
+    def _away(self, centre: Floats) -> Floats:
+        """Distances from ``centre`` in standard deviations (robust), NaN where there are none."""
+        away = np.where(self.g > 0, self.g * (self.x - centre[..., None]), np.nan)
+        scale = _MAD_TO_SD * middle(np.abs(away))[..., None]
+        # Where half of all blocks are the very same, the others are as far as can be.
+        return np.asarray(away / np.maximum(scale, _TINY))
+
     def _unit(self, centre: Floats) -> tuple[Floats, Floats]:
         """(scores of length 1, their sum) with ``centre`` for true."""
-        away = self.g * (self.x - centre[..., None])
-        scale = _MAD_TO_SD * middle(np.abs(np.where(self.g > 0, away, np.nan)))[..., None]
-        # Where half of all blocks are the very same, the others are as far as can be.
-        scores = self.g * np.clip(away / np.maximum(scale, _TINY), -CLIP, CLIP)
-        scores = np.where(self.g > 0, scores, 0.0)
+        scores = self.g * np.nan_to_num(np.clip(self._away(centre), -CLIP, CLIP))
         length = np.sqrt((scores * scores).sum(axis=-1, keepdims=True))
         unit = scores / np.maximum(length, _TINY)
         return unit, unit.sum(axis=-1)
@@ -97,14 +100,11 @@ class Family:
     def _estimate(self) -> Floats:
         """Huber's, where the scores add up to nothing: weighted steps from the median."""
         centre = middle(self.x)
+        known = np.nan_to_num(self.x)
         for _ in range(30):
-            away = self.g * (self.x - centre[..., None])
-            scale = _MAD_TO_SD * middle(np.abs(np.where(self.g > 0, away, np.nan)))[..., None]
-            beyond = np.abs(away) / np.maximum(scale, _TINY)
-            weight = np.where(self.g > 0, self.g**2 / np.maximum(1.0, beyond / CLIP), 0.0)
-            total = weight.sum(axis=-1)
-            moved = np.where(self.g > 0, weight * self.x, 0.0).sum(axis=-1)
-            centre = np.where(scale[..., 0] > 0, moved / np.maximum(total, _TINY), centre)
+            beyond = np.nan_to_num(np.abs(self._away(centre)))
+            weight = self.g**2 / np.maximum(1.0, beyond / CLIP)
+            centre = (weight * known).sum(axis=-1) / np.maximum(weight.sum(axis=-1), _TINY)
         return centre
 
     def raw(self, alpha: float) -> tuple[Floats, Floats]:
@@ -201,10 +201,10 @@ class Family:
 
     def _end(self, inside: Callable[[Floats], Flags], way: float) -> Floats:
         """The nearest centre that is refused, up or down from the estimate."""
-        spread = np.where(self.g > 0, np.abs(self.x - self.estimate[..., None]), 0.0)
+        spread = np.abs(self.x - self.estimate[..., None])
         # Most blocks may be the very same: then the farthest says how far the end can be.
-        far = way * np.maximum(np.maximum(self._deviation(), spread.max(axis=-1) / 64), 1e-12)
-        near = np.zeros_like(far)
+        start = np.maximum(middle(spread), np.nan_to_num(spread).max(axis=-1) / 64)
+        near, far = np.zeros_like(start), way * np.maximum(start, 1e-12)
         for _ in range(_STEPS):
             within = inside(self.estimate + far)
             if not within.any():
@@ -216,10 +216,6 @@ class Family:
             within = inside(self.estimate + between)
             near, far = np.where(within, between, near), np.where(within, far, between)
         return np.asarray(np.where(endless, np.copysign(np.inf, way), self.estimate + far))
-
-    def _deviation(self) -> Floats:
-        away = np.where(self.g > 0, np.abs(self.x - self.estimate[..., None]), np.nan)
-        return np.nan_to_num(middle(away))
 
 
 def _others(chance: NDArray[np.float32]) -> NDArray[np.float32]:

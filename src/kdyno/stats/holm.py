@@ -34,11 +34,6 @@ def step_levels(p_values: Sequence[float], alpha: float) -> list[float]:
     return levels
 
 
-def strictest_confidence(effects: int, alpha: float) -> float:
-    """Confidence that Holm's first step asks of an interval: 1 − alpha/m."""
-    return 1.0 - alpha / max(1, effects)
-
-
 def rejected(p_values: Floats, alpha: float) -> NDArray[np.bool_]:
     """Holm's rejections along the last axis; shape (…, m) of p-values gives the same shape."""
     m = p_values.shape[-1]

@@ -82,11 +82,6 @@ def attained_confidence(n: int, k: int) -> float:
     return 1.0 - 2.0 * float(tail(n, k))
 
 
-def fewest_pairs(confidence: float) -> int:
-    """Smallest number of pairs at which the interval exists: 6 at 95 %, 9 at 99.5 %."""
-    return math.ceil(1.0 - math.log2((1.0 - confidence) * (1.0 + 1e-9)))
-
-
 @cache
 def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.triu_indices(n)
