@@ -153,7 +153,7 @@ class Effect(BaseModel):
     is paired within blocks. ``paired_value`` is what is shown."""
     ratio: Ratio
     ci: Interval
-    """Behind the verdict: corrected for the number of effects (Holm). None: too few blocks."""
+    """Behind the verdict: corrected for all that the run claims. None: too few blocks."""
     ci_raw: Interval = None
     """The same without the correction."""
     mean_ratio: Ratio = None
@@ -213,7 +213,7 @@ class GroupEffect(BaseModel):
     variant: str
     ratio: Ratio
     ci: Interval
-    """Corrected for all groups of the run (Holm)."""
+    """Corrected for all that the run claims."""
     ci_raw: Interval = None
     blocks: int
     verdict: Word
@@ -242,7 +242,7 @@ class FactorEffect(BaseModel):
     """main, conditional: score at ``level`` ÷ at ``reference``. interaction: this ratio at
     ``at`` ÷ the same at ``at_reference``; 1 where the two effects just multiply."""
     ci: Interval
-    """Corrected for all rows of the table (Holm)."""
+    """Corrected for all that the run claims."""
     ci_raw: Interval = None
     blocks: int
     verdict: Word
