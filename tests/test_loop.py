@@ -290,23 +290,6 @@ def test_a_block_that_would_end_beyond_the_minutes_is_not_begun(tmp_path: Path, 
     assert 8 < spent_s <= 12
 
 
-def test_the_last_blocks_without_which_nothing_has_an_interval_are_finished(
-    tmp_path: Path,
-) -> None:
-    def blocks_in(minutes: float) -> tuple[int, float]:
-        made = bench(steady(SPEEDS), max_boots=1000, max_minutes=minutes)
-        run, _ = measured(made, tmp_path / f"{minutes}", "boots")
-        boots = boots_of(run)
-        spent_s = sum(boot.host.wall_s or math.nan for boot in boots)
-        blocks = len({boot.block for boot in boots})
-        return blocks, spent_s / blocks / 60
-
-    _, block = blocks_in(0.2)
-    assert blocks_in(5.4 * block)[0] == 6
-    assert blocks_in(3.4 * block)[0] == 3
-    assert blocks_in(7.4 * block)[0] == 7
-
-
 class _Stop(Exception):
     """As if kdyno were killed."""
 
