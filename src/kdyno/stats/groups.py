@@ -145,7 +145,7 @@ class Nested:
     within: float | None
     """Of groups within a link; None with one group of each."""
     further: float
-    """|value| that one link more, measured for ever, exceeds in one case of twenty by chance."""
+    """|value| that one link more exceeds in one case of twenty by chance, or in fewer."""
     worst: float
     """The mean of the link that lies farthest from 0."""
     worst_alone: bool
@@ -180,7 +180,8 @@ def nested(values: ArrayLike, links: ArrayLike) -> Nested | None:
         links=k,
         between=math.sqrt(between),
         within=None if within is None else math.sqrt(within),
-        further=float(stdtrit(k - 1, 0.975)) * math.sqrt(between),
+        # With what their groups leave open, so that few groups promise no little.
+        further=float(stdtrit(k - 1, 0.975)) * float(np.std(means, ddof=1)),
         worst=float(means[at]),
         worst_alone=alone,
     )
