@@ -73,24 +73,15 @@ def _boots(rng: Generator, noise: Noise, groups: int, guests: int) -> Floats:
     return boots - 0.05 * (rng.random((groups, guests)) < noise.slow_boots)
 
 
+def group_rounds(rng: Generator, noise: Noise, groups: int, guests: int, rounds: int) -> Floats:
+    """Log speed of every guest in every round, shape (groups, rounds, guests)."""
+    return _turns(rng, noise, _boots(rng, noise, groups, guests), rounds)[0]
+
+
 def _case(rng: Generator, noise: Noise, boots: Floats, rounds: int) -> tuple[Floats, Floats]:
     groups, guests = boots.shape
     most = rounds + rounds // 3
-    turns = most * guests
-    speed, waited = _machine(rng, noise, groups, turns)
-    places = np.stack([_places(rng, guests, most) for _ in range(groups)])
-    longer = rng.uniform(0.9, 1.1, (groups, 1)) ** -0.5
-    seen = speed + longer * noise.turn * rng.standard_t(3, (groups, turns)) / np.sqrt(3)
-    if noise.disturbs:
-        who = rng.integers(guests, size=groups)
-        seen = seen - noise.disturbs * (np.roll(places, 1, axis=1) == who[:, None])
-    if noise.disturber:
-        seen = seen - noise.disturber * (np.roll(places, 1, axis=1) == 1)
-    seen = seen + np.take_along_axis(boots, places, axis=1)
-    # (groups, rounds, guests): every guest's turn of every round.
-    by_guest, late = np.empty((groups, most, guests)), np.zeros((groups, most, guests), np.bool_)
-    at = np.arange(groups)[:, None], np.arange(turns) // guests, places
-    by_guest[at], late[at] = seen, waited
+    by_guest, late = _turns(rng, noise, boots, most)
     counts = rng.integers(2 * rounds - most, most + 1, groups)
     left = [
         undisturbed(
@@ -102,6 +93,32 @@ def _case(rng: Generator, noise: Noise, boots: Floats, rounds: int) -> tuple[Flo
     ]
     shape = (guests - 1, groups)
     return locations_of(left).reshape(shape), errors_of(left).reshape(shape)
+
+
+def _turns(
+    rng: Generator, noise: Noise, boots: Floats, rounds: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """(log speeds, whether the guest waited for the CPU), both of shape (groups, rounds, guests)."""
+    groups, guests = boots.shape
+    turns = rounds * guests
+    speed, waited = _machine(rng, noise, groups, turns)
+    places = np.stack([_places(rng, guests, rounds) for _ in range(groups)])
+    longer = rng.uniform(0.9, 1.1, (groups, 1)) ** -0.5
+    seen = speed + longer * noise.turn * rng.standard_t(3, (groups, turns)) / np.sqrt(3)
+    if noise.disturbs:
+        who = rng.integers(guests, size=groups)
+        seen = seen - noise.disturbs * (np.roll(places, 1, axis=1) == who[:, None])
+    if noise.disturber:
+        seen = seen - noise.disturber * (np.roll(places, 1, axis=1) == 1)
+    seen = seen + np.take_along_axis(boots, places, axis=1)
+    # (groups, rounds, guests): every guest's turn of every round.
+    by_guest, late = (
+        np.empty((groups, rounds, guests)),
+        np.zeros((groups, rounds, guests), np.bool_),
+    )
+    at = np.arange(groups)[:, None], np.arange(turns) // guests, places
+    by_guest[at], late[at] = seen, waited
+    return by_guest, late
 
 
 def _places(rng: Generator, guests: int, rounds: int) -> NDArray[np.int64]:

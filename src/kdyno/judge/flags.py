@@ -17,7 +17,7 @@ from kdyno.stats.groups import machine_spread
 from kdyno.stats.verdict import Judgement
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples
-from kdyno.store.verdict import NO_SANDBOX, Flag, LinkSpread
+from kdyno.store.verdict import NO_SANDBOX, Effect, Flag, LinkSpread
 
 Judged = tuple[CaseInfo, str, Judgement]
 """A case, a variant, and what came out."""
@@ -74,6 +74,44 @@ def moved_controls(claims: Sequence[Judged]) -> list[Flag]:
             )
         )
     return flags
+
+
+def tails(effects: Sequence[Effect]) -> list[Flag]:
+    """Effects whose sum is not what the typical turn says, and quantiles that moved."""
+    flags = []
+
+    def flag(it: Effect, kind: str, text: str) -> None:
+        flags.append(Flag(kind=kind, text=text, variant=it.variant, suite=it.suite, case=it.case))
+
+    for it in effects:
+        own = it.throughput
+        if own is not None and own.tail:
+            flag(
+                it,
+                "tail",
+                f"by summed times {_percent(own.ratio, own.ci)}, a typical one "
+                f"{_percent(it.ratio, it.ci)}: {_rare(own.slow_turns)}. The verdict is that of "
+                "the sum",
+            )
+        for each in it.quantiles:
+            if each.verdict in ("faster", "slower") and not each.equivalent_too:
+                flag(it, "quantile", f"{each.figure} {_percent(each.ratio, each.ci)}")
+    return flags
+
+
+def _rare(share: float | None) -> str:
+    if not share or abs(share) < _LEAST_SHARE:
+        return "some are slower than the others"
+    whose = "one in" if share > 0 else "of the baseline's one in"
+    return f"{whose} {round(1 / abs(share))} is far slower than the others"
+
+
+def _percent(ratio: float | None, ci: tuple[float, float] | None) -> str:
+    ends = f" ({' … '.join(f'{100 * (end - 1):+.2f}' for end in ci)})" if ci else ""
+    return f"{100 * ((ratio or 1.0) - 1):+.2f} %{ends}"
+
+
+_LEAST_SHARE = 1e-4
 
 
 def moved_copies(copies: Sequence[Judged]) -> list[Flag]:

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from kdyno import __version__
 from kdyno.judge import disturbance, flags
@@ -18,19 +21,24 @@ from kdyno.judge.pairs import (
     claim_of,
     effect_of,
     links_of,
+    log_quantiles,
+    log_ratios,
+    log_sums,
     parts_ratio,
     ranked_effect,
+    slow_turns,
     spread_of,
 )
 from kdyno.judge.question import Question
 from kdyno.stats import noise
-from kdyno.stats.effect import PairedEffect, interval
+from kdyno.stats.effect import PairedEffect, effect_of_differences, interval
+from kdyno.stats.throughput import Summed, judge_sums
 from kdyno.stats.verdict import RULE, Claim, Judgement, judge
 from kdyno.store.counts import stored_counts
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
-from kdyno.store.verdict import Apart, Effect, Verdict
+from kdyno.store.verdict import Apart, Effect, Quantile, Throughput, Verdict
 from kdyno.suites import catalogue
 from kdyno.suites.instructions import FIGURES
 
@@ -59,6 +67,22 @@ def raw_effects(
     return found
 
 
+def raw_sums(
+    data: Samples, question: Question, keys: Container[Key], blocks: int | None = None
+) -> list[PairedEffect]:
+    """The effects with these keys by summed times and by ranks, for the stopping rule; those of
+    which every block has a sum. ``blocks``: of the first so many only."""
+    effects = []
+    for variant in question.compared:
+        for case in question.cases:
+            if (case.suite, case.case, variant) in keys:
+                sums = log_sums(data, question, case, variant)[:blocks]
+                own = sums[np.isfinite(sums)]
+                if 0 < len(own) == len(log_ratios(data, question, case, variant, blocks)):
+                    effects.append(effect_of_differences(own, question.confidence))
+    return effects
+
+
 def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     """Judge everything that the run has on disk.
 
@@ -70,24 +94,28 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     manifest = run.manifest()
     floors = _noise_floors(data, question)
     suites = catalogue.load()
-    copies = _judged(data, question, [question.copy] if question.copy else [], {})
+    copies, more = _judged(data, question, [question.copy] if question.copy else [], {})
     # One family: whatever a reader may take for a finding of this run.
     own = [it for _, _, it in _claims(data, question, question.variants, floors)]
     wholes = [claim for *_, claim in group_rows(data, question, suites)]
     crossed = factor_claims(data, question)
-    claims = _judged(data, question, question.variants, floors, [*wholes, *crossed])
+    beside = [*wholes, *crossed]
+    claims, of_variants = _judged(data, question, question.variants, floors, beside)
+    more |= of_variants
     strata = strata_of(data, question, manifest, claims)
     effects = [
         _effect(data, question, manifest, case, variant, judgement, floors).model_copy(
-            update={"strata": strata.get((case.suite, case.case, variant))}
+            update={"strata": strata.get(key), **more.get(key, {})}
         )
         for case, variant, judgement in (*claims, *copies)
+        for key in [(case.suite, case.case, variant)]
     ]
     beware = (
         *question.caveats,
         *([flags.outside_sandbox()] if manifest.host.get("sandbox") is False else []),
         *flags.not_by_turns(manifest),
         *differing(strata),
+        *flags.tails(effects),
         *flags.few_boots(claims),
         *flags.rare_work(data, question, claims),
         *flags.layouts(data, question, (*claims, *copies)),
@@ -140,12 +168,63 @@ def _judged(
     variants: Sequence[str],
     floors: Floors,
     beside: Sequence[Claim] = (),
-) -> list[Judged]:
-    """``beside``: what else the run claims."""
+) -> tuple[list[Judged], dict[Key, dict[str, Any]]]:
+    """(judgements, (suite, case, variant) → what its effect has by summed times and quantiles).
+
+    ``beside``: what else the run claims.
+    """
     rows = _claims(data, question, variants, floors)
-    claims = [*(claim for *_, claim in rows), *beside]
-    judged = judge(claims, question.equivalent, 1.0 - question.confidence)
-    return [(case, variant, each) for (case, variant, _), each in zip(rows, judged, strict=False)]
+    figures = [
+        (case, variant, name, ratios)
+        for case, variant, _ in rows
+        for name, ratios in log_quantiles(data, question, case, variant).items()
+    ]
+    alpha = 1.0 - question.confidence
+    claims = [claim for *_, claim in rows]
+    judged, of_figures = judge_sums(
+        claims,
+        judge([*claims, *beside], question.equivalent, alpha)[: len(claims)],
+        [log_sums(data, question, case, variant) for case, variant, _ in rows],
+        [Claim(ratios, "lower") for *_, ratios in figures],
+        question.equivalent,
+        alpha,
+    )
+    more: dict[Key, dict[str, Any]] = {}
+    for (case, variant, _), (_, summed) in zip(rows, judged, strict=True):
+        if summed is not None:
+            throughput = _throughput(data, question, case, variant, summed)
+            more.setdefault((case.suite, case.case, variant), {})["throughput"] = throughput
+    for (case, variant, name, _), each in zip(figures, of_figures, strict=True):
+        of = more.setdefault((case.suite, case.case, variant), {})
+        of["quantiles"] = (*of.get("quantiles", ()), _quantile(name, each))
+    words = [
+        (case, variant, each) for (case, variant, _), (each, _) in zip(rows, judged, strict=True)
+    ]
+    return words, more
+
+
+def _throughput(
+    data: Samples, question: Question, case: CaseInfo, variant: str, summed: Summed
+) -> Throughput:
+    return Throughput(
+        ratio=summed.effect.ratio,
+        ci=interval(summed.lo, summed.hi),
+        ci_raw=interval(summed.effect.lo, summed.effect.hi),
+        tail=summed.tail,
+        decides=summed.decides,
+        slow_turns=slow_turns(data, question, case, variant),
+    )
+
+
+def _quantile(name: str, judgement: Judgement) -> Quantile:
+    return Quantile(
+        figure=name,
+        ratio=judgement.effect.ratio,
+        ci=interval(judgement.lo, judgement.hi),
+        blocks=judgement.effect.n,
+        verdict=judgement.word,
+        equivalent_too=judgement.equivalent_too,
+    )
 
 
 def _noise_floors(data: Samples, question: Question) -> Floors:
@@ -225,7 +304,5 @@ def _why_no_figure(
 
 
 def _median(data: Samples, case: CaseInfo, variant: str) -> float | None:
-    import numpy as np
-
     scores = data.scores.get((case.suite, case.case, variant))
     return float(np.median(list(scores.values()))) if scores else None

@@ -18,6 +18,7 @@ from kdyno.judge.question import Question
 from kdyno.stats.effect import PairedEffect, effect_of_differences, exact_effect
 from kdyno.stats.groups import errors_of, locations_of, nested, precisions, spread
 from kdyno.stats.signedrank import Floats
+from kdyno.stats.throughput import log_mean_speed, slow_share
 from kdyno.stats.verdict import Claim, raw_effects
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
@@ -106,6 +107,76 @@ def _located(
     return known
 
 
+def log_sums(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
+    """As ``replicate_log_ratios`` by summed times instead of typical ones: shape (blocks,), NaN
+    where a block has none, such as a boot of one repetition. All NaN for counts.
+
+    Of a group all rounds; of whole boots all repetitions.
+    """
+    if question.counted:
+        return np.full(data.blocks, np.nan)
+    names = (question.baseline, variant)
+    groups = data.summed.setdefault((case.suite, case.case, *names), {})
+    for block, logs in _all_time(data, case, *names, skip=groups):
+        before, after = map(log_mean_speed, logs)
+        groups[block] = _SIGNS[case.better] * (after - before)
+    own = np.full(data.blocks, np.nan)
+    totals = [data.totals.get((case.suite, case.case, name), {}) for name in names]
+    for block in totals[0].keys() & totals[1].keys():
+        signs = {
+            _sign_of(data.scores[case.suite, case.case, name][block], of[block][0], case)
+            for name, of in zip(names, totals, strict=True)
+        }
+        if signs in ({1.0}, {-1.0}):
+            own[block] = signs.pop() * (totals[1][block][1] - totals[0][block][1])
+    for block, ratio in groups.items():
+        own[block] = ratio
+    # Only blocks that the typical turn has too: the two are compared.
+    own[np.isnan(block_log_ratios(data, question, case, variant))] = np.nan
+    return _over_links(own, data, np.isfinite(own))
+
+
+def _sign_of(score: float, middle: float, case: CaseInfo) -> float:
+    """1 where the score is the median rate of the repetitions, −1 where it is their median time; 0
+    where it is neither, because a program said it. ``middle``: log operations per nanosecond."""
+    for sign in (1.0, -1.0):
+        expected = math.log(case.scale) + sign * (middle + math.log(1e9))
+        if abs(math.log(score) - expected) < _SAME_MEDIAN:
+            return sign
+    return 0.0
+
+
+_SAME_MEDIAN = 0.05
+"""The median of an even number of times is not the inverse of that of their rates."""
+
+
+def slow_turns(data: Samples, question: Question, case: CaseInfo, variant: str) -> float | None:
+    """Share of the variant's turns that are far slower than its typical one, beyond the
+    baseline's share; negative where the baseline has more. None where nobody took turns."""
+    found = [
+        slow_share(logs[1]) - slow_share(logs[0])
+        for _, logs in _all_time(data, case, question.baseline, variant)
+    ]
+    return float(np.mean(found)) if found else None
+
+
+def log_quantiles(
+    data: Samples, question: Question, case: CaseInfo, variant: str
+) -> dict[str, Floats]:
+    """Figure such as ``p99_ms`` → log(variant ÷ baseline) in every replicate, NaN where it lacks."""
+    before, after = (
+        data.quantiles.get((case.suite, case.case, name), {})
+        for name in (question.baseline, variant)
+    )
+    found: dict[str, Floats] = {}
+    for name in sorted(before.keys() & after.keys()):
+        own = found[name] = np.full(data.blocks, np.nan)
+        for block in after[name].keys() & before[name].keys():
+            own[block] = math.log(after[name][block] / before[name][block])
+        found[name] = _over_links(own, data, np.isfinite(own))
+    return found
+
+
 def scores(data: Samples, question: Question, case: CaseInfo, variant: str) -> Floats:
     """One score for each replicate of the run, in the case's unit; NaN where there is none.
 
@@ -132,16 +203,9 @@ def rounds(
     A round in which either guest waited for the CPU says what else ran on the machine: it is left
     out, if enough are left. What the ratio is has no part in that.
     """
-    for block, logs in all_rounds(data, case, baseline, variant, skip):
-        own = [
-            data.waited.get((case.suite, case.case, name), {}).get(block, b"")[: len(logs)]
-            for name in (baseline, variant)
-        ]
-        if all(len(it) == len(logs) for it in own):
-            logs = undisturbed(
-                logs, np.any([np.frombuffer(it, dtype=np.bool_) for it in own], axis=0)
-            )
-        yield block, logs
+    for block, logs, spent in _speeds(data, case, baseline, variant, skip):
+        ratios = _SIGNS[case.better] * (logs[1] - logs[0])
+        yield block, undisturbed(ratios, np.any(spent > logs, axis=0))
 
 
 def undisturbed(logs: Floats, waited: NDArray[np.bool_]) -> Floats:
@@ -154,14 +218,46 @@ def all_rounds(
     data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
 ) -> Iterator[tuple[int, Floats]]:
     """The same of every round, by its number."""
-    sign = 1.0 if case.better == "higher" else -1.0  # a time goes down where a rate goes up
-    ours = data.rounds.get((case.suite, case.case, variant), {})
-    theirs = data.rounds.get((case.suite, case.case, baseline), {})
-    for block in sorted(it for it in ours.keys() & theirs.keys() if it not in skip):
-        count = min(len(ours[block]), len(theirs[block]))
+    for block, logs, _ in _speeds(data, case, baseline, variant, skip):
+        yield block, _SIGNS[case.better] * (logs[1] - logs[0])
+
+
+_SIGNS = {"higher": 1.0, "lower": -1.0}
+"""A time goes down where a rate goes up."""
+
+
+def _speeds(
+    data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int]
+) -> Iterator[tuple[int, Floats, Floats]]:
+    """(block, log speeds by the clock, by CPU time), both of shape (baseline and variant, rounds).
+
+    Where CPU time is not known it is the clock's.
+    """
+    keys = [(case.suite, case.case, name) for name in (baseline, variant)]
+    clocks = [data.rounds.get(key, {}) for key in keys]
+    cpus = [data.spent.get(key, {}) for key in keys]
+    for block in sorted(it for it in clocks[0].keys() & clocks[1].keys() if it not in skip):
+        count = min(len(of[block]) for of in clocks)
         if count:
-            after, before = np.asarray(ours[block]), np.asarray(theirs[block])
-            yield block, sign * (after[:count] - before[:count])
+            logs = np.array([np.asarray(of[block])[:count] for of in clocks])
+            known = all(len(of.get(block, ())) >= count for of in cpus)
+            spent = np.array([np.asarray(of[block])[:count] for of in cpus]) if known else logs
+            yield block, logs, spent
+
+
+def _all_time(
+    data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
+) -> Iterator[tuple[int, Floats]]:
+    """(block, log speeds of shape (baseline and variant, rounds)) in every round, without the time
+    that a guest waited for the CPU.
+
+    A slow turn is longer than others, so that it is more often interrupted: left out as in
+    ``rounds`` it would be missing from the sum. What a kernel does in it is CPU time.
+    """
+    for block, logs, spent in _speeds(data, case, baseline, variant, skip):
+        if np.count_nonzero(np.all(spent <= logs, axis=0)) >= _FEWEST:
+            logs = np.maximum(logs, spent)
+        yield block, logs
 
 
 CONFIRMED_BOOTS = 3

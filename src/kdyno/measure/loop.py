@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kdyno.judge.judging import raw_effects
+from kdyno.judge.judging import raw_effects, raw_sums
 from kdyno.judge.pairs import ranked_effect
 from kdyno.judge.question import Question
 from kdyno.measure import bench as booting
@@ -182,10 +182,16 @@ class Loop:
             for case, own in effects.items()
             if own
             and all(
-                now.exact or stopping.precise(now, then, measure.precision, measure.min_boots)
+                now.exact or stopping.precise(now, then, measure.precision, self._least_blocks)
                 for now, then in own
             )
         }
+
+    @property
+    def _least_blocks(self) -> int:
+        """Before which precision ends no run: each link is booted once, where there are several."""
+        measure = self.bench.experiment.measure
+        return max(measure.min_boots, measure.layouts)
 
     def _draw(self, block: int) -> int:
         """What perturbs a block, by `plan.draw_of`; 0: nothing does.
@@ -255,14 +261,22 @@ class Loop:
         if self._effects and not open_:
             self._progress = stopping.settled(block)
             return
-        then = raw_effects(data, self.question, failed, stopping.before(block))
-        self._progress = stopping.enough(
+        earlier = stopping.before(block)
+        then = raw_effects(data, self.question, failed, earlier)
+        progress = stopping.enough(
             open_,
             block,
             measure.precision,
-            measure.min_boots,
+            self._least_blocks,
             [it for it in then.values() if not it.exact],
         )
+        if sums := raw_sums(data, self.question, self._effects):
+            # Whether a sum matters has to be seen, not more: the typical turn is far more precise.
+            precision = max(measure.precision, self.question.equivalent)
+            before = raw_sums(data, self.question, self._effects, earlier)
+            of_sums = stopping.enough(sums, block, precision, self._least_blocks, before)
+            progress = stopping.both(progress, of_sums)
+        self._progress = progress
 
     def samples(self) -> Samples:
         """What was measured so far."""

@@ -42,6 +42,9 @@ COLUMNS = (
     "remarks",
     "exact",
     "paired_value",
+    "throughput_ratio",
+    "throughput_low",
+    "throughput_high",
 )
 
 
@@ -73,6 +76,9 @@ def _effect(it: Effect) -> dict[str, Value]:
     found = {column: getattr(it, column, None) for column in COLUMNS}
     for name, ends in (("ci", it.ci), ("ci_raw", it.ci_raw), ("mean", it.mean_ci)):
         found[f"{name}_low"], found[f"{name}_high"] = ends or (None, None)
+    if (own := it.throughput) is not None:
+        found["throughput_ratio"] = own.ratio
+        found["throughput_low"], found["throughput_high"] = own.ci or (None, None)
     return found
 
 

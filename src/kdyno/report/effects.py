@@ -60,9 +60,12 @@ def verdict(it: Effect | FactorEffect, blocks: bool = True) -> Cell:
     if isinstance(it, Effect) and it.inside_noise_floor:
         notes.append("inside the noise floor")
         sign += "?"
+    if isinstance(it, Effect) and it.throughput is not None and it.throughput.decides:
+        notes.append("by summed times")
+        sign += "Σ"
     if it.verdict == "inconclusive" and it.predicted_blocks:
         notes.append(f"about {it.predicted_blocks} blocks would settle it")
-        sign = f"({it.predicted_blocks})" if blocks else sign
+        sign = f"{sign} ({it.predicted_blocks})".strip() if blocks else sign
     why = it.reason or "" if isinstance(it, Effect) else ""
     return Cell(it.verdict, _RANK[it.verdict], tuple(notes), sign, why, it.verdict)
 

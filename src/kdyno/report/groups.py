@@ -40,7 +40,7 @@ class Group:
 def groups(verdict: Verdict) -> tuple[Group, ...]:
     """Variants in the order of the verdict; the copy of the baseline comes last."""
     by_variant: dict[str, list[Effect]] = {}
-    for effect in verdict.effects:
+    for effect in map(deciding, verdict.effects):
         by_variant.setdefault(effect.variant, []).append(effect)
     found = []
     for variant, effects in by_variant.items():
@@ -49,6 +49,14 @@ def groups(verdict: Verdict) -> tuple[Group, ...]:
         ordered = sorted(effects, key=lambda it: (suites.index(it.suite), it.control))
         found.append(Group(variant, variant == verdict.copy_of_baseline, tuple(ordered)))
     return tuple(sorted(found, key=lambda group: group.is_copy))
+
+
+def deciding(it: Effect) -> Effect:
+    """With the ratio and the interval that the verdict rests on, which may be those of the sum."""
+    own = it.throughput
+    if own is None or not own.decides:
+        return it
+    return it.model_copy(update={"ratio": own.ratio, "ci": own.ci, "ci_raw": own.ci_raw})
 
 
 def cut_short(verdict: Verdict) -> str:
@@ -102,6 +110,6 @@ def moved_controls(verdict: Verdict) -> tuple[Effect, ...]:
     """Negative controls that came out faster or slower by more than does not matter."""
     return tuple(
         it
-        for it in verdict.effects
+        for it in map(deciding, verdict.effects)
         if it.control and it.verdict in ("faster", "slower") and not it.equivalent_too
     )

@@ -82,7 +82,7 @@ def export(verdict: Verdict) -> str:
 
 
 def _is_loud(kind: str) -> bool:
-    return "moved" in kind or kind == "differs-by-machine"
+    return "moved" in kind or kind in ("differs-by-machine", "tail", "quantile")
 
 
 def _many(shown: int, there: int, what: str) -> str:

@@ -216,7 +216,8 @@ def _by(it: Effect) -> str:
         number = figures.signed(abs(more)).removeprefix("+")
         return f"with {number} {'fewer' if more < 0 else 'more'} instructions an operation"
     tail = _tail(it)
-    return f"{'with' if tail else 'by'} {figures.size(it.ratio)}{tail}"
+    summed = " in sum" if it.throughput is not None and it.throughput.decides else ""
+    return f"{'with' if tail else 'by'} {figures.size(it.ratio)}{tail}{summed}"
 
 
 def _tail(it: Effect) -> str:

@@ -188,6 +188,8 @@ def _legend(verdict: Verdict, effects: list[Effect]) -> list[tuple[str, str]]:
         lines.append(("≈", f"a real difference, but inside {band}: too little to matter"))
     if any(it.inside_noise_floor for it in effects):
         lines.append(("?", "no larger than the baseline's difference from itself"))
+    if any(it.throughput is not None and it.throughput.decides for it in effects):
+        lines.append(("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree"))
     if any(it.verdict == "inconclusive" and it.predicted_blocks for it in effects):
         lines.append(("(n)", "about n blocks would settle it"))
     if any(it.exact for it in effects):

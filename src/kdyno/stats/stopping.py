@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 from .effect import FEWEST_BLOCKS, PairedEffect
@@ -27,8 +27,9 @@ LOOK_EVERY = 2
 SHARE_BEFORE = 0.8
 """Part of the blocks with which the widths must have been small enough already."""
 
-SHARE_FOR_VERDICTS = 0.9
-"""Part of alpha that the verdicts may spend; the looks at the widths have the rest."""
+SHARE_FOR_VERDICTS = 0.8
+"""Part of alpha that the verdicts of typical turns may spend; the looks at the widths have a tenth,
+and what summed times say otherwise another (``throughput.SHARE_FOR_TAILS``)."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,17 @@ def enough(
         minimum=minimum,
         widest=math.expm1(max(known)),
         predicted_blocks=blocks if done else _next_look(math.ceil(predicted), blocks, minimum),
+    )
+
+
+def both(first: Progress, second: Progress) -> Progress:
+    """Of two sets of effects with a precision each; the widest is the first one's."""
+    predicted = (first.predicted_blocks, second.predicted_blocks)
+    return replace(
+        first,
+        enough=first.enough and second.enough,
+        minimum=max(first.minimum, second.minimum),
+        predicted_blocks=None if None in predicted else max(filter(None, predicted)),
     )
 
 

@@ -31,7 +31,8 @@ HOPELESS_BLOCKS = 100_000
 
 RULE = "huber-signflip-maxt/1"
 """Name of this rule, kept with every verdict: Huber's estimate of weighted groups, intervals by
-flipping the blocks' signs, the largest statistic of the run, at 0.9 alpha. The number grows when a
+flipping the blocks' signs, the largest statistic of the run, at 0.8 alpha, and
+the same of summed times where they disagree, at a tenth. The number grows when a
 verdict could come out otherwise from the same samples."""
 
 
@@ -100,7 +101,7 @@ def judge(
 
     All effects with at least FEWEST_BLOCKS blocks form one family: the chance that any of them
     is called faster or slower while its true ratio is 1 is at most alpha, early stopping by
-    ``stopping.enough`` included (``Family`` gets 0.9 alpha), and so is the chance that any is
+    ``stopping.enough`` included (``Family`` gets 0.8 alpha), and so is the chance that any is
     called equivalent while it is not. ``equivalent`` is a fraction; its band is 1/(1+e) … 1+e, so
     it is the same from either side. An A/A copy is a yardstick, not a claim: leave it out.
     """

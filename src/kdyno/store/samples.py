@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from array import array
 from collections import Counter
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, str]
 """(suite, case, variant)"""
+QUANTILE = re.compile(r"p\d{1,3}_\w{1,40}")
+"""Names of a sample's further figures that are quantiles of latencies: less is better."""
 APART = "counted-"
 """What begins the names of a sample's further figures: what each counted operation is made of."""
 
@@ -35,11 +38,17 @@ class Samples:
     rounds: dict[Key, dict[int, array[float]]] = field(default_factory=dict)
     """Key → block → natural logarithm of operations per nanosecond in each round of a group. The
     same index in all variants of a block is the same round. Only where guests took turns."""
-    waited: dict[Key, dict[int, bytes]] = field(default_factory=dict)
-    """Key → block → for each of ``rounds`` 1 where the guest waited for the CPU in it, else 0. Only
-    where the host counted the CPU time of turns."""
+    spent: dict[Key, dict[int, array[float]]] = field(default_factory=dict)
+    """Key → block → for each of ``rounds`` natural logarithm of operations per nanosecond of CPU
+    time; above that of ``rounds`` where the guest waited for the CPU. Only where the host counted
+    the CPU time of turns."""
     turn_s: dict[Key, float] = field(default_factory=dict)
     """Key → seconds of a turn, the median of the last group."""
+    totals: dict[Key, dict[int, tuple[float, float]]] = field(default_factory=dict)
+    """Key → block → natural logarithm of operations per nanosecond: the median of the boot's
+    repetitions, and of all of them together. Only where a boot was whole."""
+    quantiles: dict[Key, dict[str, dict[int, float]]] = field(default_factory=dict)
+    """Key → figure such as ``p99_ms`` → block → its value."""
     even: dict[Key, set[int]] = field(default_factory=dict)
     """Key → blocks in which more than half of the case's repetitions, and three at least, are the
     same to the last digit: a count then has no state in it that changes from one to the next."""
@@ -53,6 +62,8 @@ class Samples:
     )
     """(suite, case, baseline, variant) → block → its ratio and the standard error of that by its
     rounds, when judge/pairs.py has had it."""
+    summed: dict[tuple[str, str, str, str], dict[int, float]] = field(default_factory=dict)
+    """The same by the group's summed times, without an error."""
     machines: dict[int, str] = field(default_factory=dict)
     """Block → the machine that it ran on, where the run had several."""
     links: dict[int, int] = field(default_factory=dict)
@@ -115,9 +126,17 @@ class Gathering:
             if name.startswith(APART) and isinstance(value, float):
                 own = found.apart.setdefault(key, {})
                 own.setdefault(name.removeprefix(APART), []).append(value)
+            elif QUANTILE.fullmatch(name) and isinstance(value, int | float) and value > 0:
+                of = found.quantiles.setdefault(key, {}).setdefault(name, {})
+                of.setdefault(block, float(value))
         if not sample.interleave:
             if (parts := _parts(sample)) is not None:
                 found.parts.setdefault(key, {}).setdefault(block, parts)
+            pairs = [(done, ns) for done, ns in sample.reps if done and ns]
+            if len(pairs) == len(sample.reps) >= 2:
+                middle = statistics.median(log(done) - log(ns) for done, ns in pairs)
+                whole = log(sum(done for done, _ in pairs)) - log(sum(ns for _, ns in pairs))
+                found.totals.setdefault(key, {}).setdefault(block, (middle, whole))
             return
         # Of two logarithms: the quotient of odd figures may be beyond a float.
         logs = array("d", [log(done) - log(ns) for done, ns in sample.reps if done and ns])
@@ -127,20 +146,23 @@ class Gathering:
         found.turn_s[key] = statistics.median(ns for _, ns in sample.reps) / 1e9
         if len(sample.cpu_ns) == len(logs):
             pairs = zip(sample.cpu_ns, sample.reps, strict=True)
-            waited = bytes([cpu_ns < ns for cpu_ns, (_, ns) in pairs])
-            found.waited.setdefault(key, {}).setdefault(block, waited)
+            spent = array("d", [log(done) - log(max(cpu_ns, 1)) for cpu_ns, (done, _) in pairs])
+            found.spent.setdefault(key, {}).setdefault(block, spent)
 
     def samples(self) -> Samples:
         """So far; it shares its tables with what is gathered later."""
         return Samples(
             scores=self._found.scores,
             rounds=self._found.rounds,
-            waited=self._found.waited,
+            spent=self._found.spent,
             turn_s=self._found.turn_s,
+            totals=self._found.totals,
+            quantiles=self._found.quantiles,
             even=self._found.even,
             parts=self._found.parts,
             apart=self._found.apart,
             located=self._found.located,
+            summed=self._found.summed,
             machines=self._found.machines,
             links=self._found.links,
             missing=self._found.missing,

@@ -137,6 +137,35 @@ class Strata(BaseModel):
     """The test, corrected for the number of effects, says that they do not."""
 
 
+class Throughput(BaseModel):
+    """An effect by summed times: what a typical turn leaves out is in it."""
+
+    model_config = ConfigDict(frozen=True)
+    ratio: Ratio
+    ci: Interval
+    """At the level at which the verdict was found."""
+    ci_raw: Interval = None
+    tail: bool = False
+    """It disagrees with the typical turn, and by more than does not matter."""
+    decides: bool = False
+    """The verdict rests on it and not on ``ci`` of the effect."""
+    slow_turns: Annotated[float, Field(ge=-1, le=1)] | None = None
+    """Share of the variant's turns far slower than its typical one, beyond the baseline's share."""
+
+
+class Quantile(BaseModel):
+    """A quantile of a case's latencies, by blocks; less is better."""
+
+    model_config = ConfigDict(frozen=True)
+    figure: Annotated[str, Field(max_length=100)]
+    """As the case's suite calls it, such as ``p99_ms``."""
+    ratio: Ratio
+    ci: Interval
+    blocks: int
+    verdict: Word
+    equivalent_too: bool = False
+
+
 class Effect(BaseModel):
     """Variant ÷ baseline for one case. ``ratio`` is always variant ÷ baseline, paired in blocks."""
 
@@ -179,6 +208,10 @@ class Effect(BaseModel):
     ``ratio`` is that of the parts which most agree with, as long as both say the same."""
     reason: str | None = None
     """Why there is no figure (failed cases)."""
+    throughput: Throughput | None = None
+    """None where only one figure of each boot is known, and for counts."""
+    quantiles: Annotated[tuple[Quantile, ...], Field(max_length=100)] = ()
+    """Only where the case prints latencies."""
     spread: RoundSpread | None = None
     """Only where guests took turns, in four groups or more."""
     links: LinkSpread | None = None

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+"""Real kernels that spin now and then: what the sum of turns says that a typical one does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import kdyno
+from real_kernels import built_kernels
+
+from kdyno.store.verdict import Verdict
+
+pytestmark = pytest.mark.uml
+EXPERIMENT = Path(__file__).parent / "rare.toml"
+
+
+def test_a_cost_of_one_turn_in_some_is_never_called_equivalent(tmp_path: Path) -> None:
+    built_kernels(EXPERIMENT)
+    found = tmp_path / "verdict.json"
+    kdyno("run", EXPERIMENT, "--case", "pipe", "--json", found, runs=tmp_path)
+    verdict = Verdict.from_json(found.read_text(encoding="utf-8"))
+    effects = {it.variant: it for it in verdict.effects}
+    rare, often = effects["rare"].throughput, effects["often"].throughput
+    assert rare is not None and often is not None
+    # About 10 and 20 % in sum; how well that is seen is a matter of what else the machine does.
+    for effect in effects.values():
+        assert effect.verdict in ("slower", "inconclusive") and not effect.equivalent_too
+    if rare.tail:
+        assert effects["rare"].verdict == "slower" and rare.decides
+        assert [it.variant for it in verdict.flags if it.kind == "tail"] == ["rare"]
+    assert not often.tail, "every turn has its share of it"
