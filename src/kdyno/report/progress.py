@@ -31,9 +31,9 @@ class EffectProgress:
     suite: str
     case: str
     variant: str
-    ratio: float | None
-    ci: tuple[float, float] | None
-    """The raw interval, whose width decides when to stop."""
+    half_width: float | None
+    """Of the raw interval, as a fraction: what decides when to stop. Where it lies is not shown
+    before the end: whoever looks at differences while they are measured stops at a false one."""
     settled: bool = False
     """Its width has reached the wanted precision."""
 
@@ -162,13 +162,12 @@ def _picture(state: ProgressState, width: int) -> RenderableType:
     head = Text(line(state), style="bold", no_wrap=True, overflow="ellipsis")
     parts: list[RenderableType] = [head, Text(_bar(state, width), style="cyan")]
     table = Table.grid(padding=(0, 2, 0, 0))
-    for justify in ("left", "right", "right", "left"):
+    for justify in ("left", "right", "left"):
         table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
     for it in _widest(state.effects):
         table.add_row(
             Text(f"{plain.short(it.variant)}  {plain.short(it.case)}"),
-            Text(figures.effect(it.ratio) if it.ratio is not None else ""),
-            Text(figures.interval(it.ci) if it.ci is not None else "", style="dim"),
+            Text(f"±{figures.share(it.half_width)}" if it.half_width is not None else ""),
             Text("precise" if it.settled else "", style="green"),
         )
     if state.effects:
@@ -188,7 +187,7 @@ def _widest(effects: Sequence[EffectProgress]) -> list[EffectProgress]:
         return list(effects)
 
     def width(it: EffectProgress) -> float:
-        return it.ci[1] - it.ci[0] if it.ci is not None else math.inf
+        return math.inf if it.half_width is None else it.half_width
 
     chosen = sorted(range(len(effects)), key=lambda index: -width(effects[index]))[:_EFFECTS_SHOWN]
     return [effects[index] for index in sorted(chosen)]

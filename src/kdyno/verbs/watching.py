@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -137,16 +138,13 @@ def say_where(run: Run) -> None:
 
 
 def _state(experiment: Experiment, status: Status, minutes_max: float | None) -> ProgressState:
-    from kdyno.stats.effect import interval
-
     precision = experiment.measure.precision
     effects = tuple(
         EffectProgress(
             suite,
             case,
             variant,
-            effect.ratio,
-            interval(effect.lo, effect.hi),
+            None if effect.half_width is None else math.expm1(effect.half_width),
             settled=effect.half_width is not None and effect.half_width <= precision,
         )
         for (suite, case, variant), effect in status.effects.items()
