@@ -98,7 +98,7 @@ def _case(rng: Generator, noise: Noise, boots: Floats, rounds: int) -> tuple[Flo
 def _turns(
     rng: Generator, noise: Noise, boots: Floats, rounds: int
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """(log speeds, whether the guest waited for the CPU), both of shape (groups, rounds, guests)."""
+    """(log speeds, whether the guest waited for the CPU): shape (groups, rounds, guests) each."""
     groups, guests = boots.shape
     turns = rounds * guests
     speed, waited = _machine(rng, noise, groups, turns)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from array import array
 from pathlib import Path
@@ -11,14 +12,14 @@ import numpy as np
 import pytest
 from fake_run import LONG, PIPE, PRINTED, bench, boots_of, measured, steady
 
-from kdyno.judge.flags import not_by_turns, restless
+from kdyno.judge.flags import asleep, not_by_turns, restless
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.machines.fake import FakeMachine
 from kdyno.measure.execution import interleaved
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
-from kdyno.store.samples import Samples
+from kdyno.store.samples import Samples, samples
 
 SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
 
@@ -67,18 +68,22 @@ def test_a_machine_whose_speed_changes_is_told_from_its_rounds(
     assert ratios["mine"] == pytest.approx(1.02, abs=0.004)
 
 
-@pytest.mark.parametrize(("awake", "flagged"), [(0.9, set()), (0.2, {"asleep"})])
-def test_a_frozen_command_that_mostly_sleeps_is_flagged(
-    awake: float, flagged: set[str], tmp_path: Path
+@pytest.mark.parametrize(("awake", "said"), [(0.99, ""), (0.7, "30 %"), (0.2, "80 %")])
+def test_a_frozen_command_that_sleeps_is_flagged_by_what_that_could_hide(
+    awake: float, said: str, tmp_path: Path
 ) -> None:
     made = bench(steady(SPEEDS), cases=(PIPE, LONG), max_boots=3)
     assert isinstance(made.machine, FakeMachine)
     made.machine.awake = awake
     run, _ = measured(made, tmp_path)
+    texts = flags_by_kind(run, "asleep")
+    assert len(texts) == bool(said)
+    # Three guests: of a wait that is long two thirds were in the others' turns.
+    hidden = f"{200 * (1 - awake):.0f} % of its time"
+    assert all(f"no CPU for {said}" in text and hidden in text for text in texts)
     for boot in boots_of(run):
-        assert {it.kind for it in boot.host.flags} & {"asleep"} == flagged
-    texts = {it.text for boot in boots_of(run) for it in boot.host.flags if it.kind == "asleep"}
-    assert texts == ({"long: no CPU for 80 % of its frozen turns"} if flagged else set())
+        (own,) = [it for it in boot.samples if it.case == "long"]
+        assert own.interleave == "frozen" and len(own.cpu_ns) == len(own.reps)
 
 
 def test_cases_of_one_name_in_two_suites_are_two() -> None:
@@ -96,3 +101,15 @@ def test_cases_of_one_name_in_two_suites_are_two() -> None:
     asked = Question("x", "", "stock", ("mine",), None, tuple(cases), 0.95, 0.01, 0.005)
     (flag,) = restless(data, asked)
     assert "changed by 5 %" in flag.text and "a/copy: 2" in flag.text
+
+
+def test_kernels_of_which_one_sleeps_more_are_flagged(tmp_path: Path) -> None:
+    made = bench(steady({}), variants=("stock", "mine"), cases=(LONG,), max_boots=8)
+    run, _ = measured(made, tmp_path)
+    data, question = samples(run), Question.of(run.manifest())
+    for at in range(8):
+        data.asleep["s", "long", "stock"][at] = 0.01 + 0.0001 * (at % 3)
+        data.asleep["s", "long", "mine"][at] = 0.03
+    (flag,) = asleep(data, question)
+    assert flag.text.startswith("mine had +2.0 % more of such time")
+    assert asleep(data, dataclasses.replace(question, equivalent=0.05)) == []

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kdyno.judge.pairs import CONFIRMED_BOOTS, hides_work, links_of, spread_of
 from kdyno.judge.question import Question
 from kdyno.stats import noise
+from kdyno.stats.additive import mean_of
 from kdyno.stats.groups import machine_spread
 from kdyno.stats.verdict import Judgement
 from kdyno.store.manifest import CaseInfo, Manifest
@@ -130,6 +131,47 @@ def moved_copies(copies: Sequence[Judged]) -> list[Flag]:
     ]
 
 
+CHANGE_OF_WAITS = 0.1
+"""By which a kernel may well change what its programs wait for, in relation to it."""
+_HAND_OVERS = 0.03
+"""Share of frozen turns that goes into stopping and going on."""
+
+
+def asleep(data: Samples, question: Question) -> list[Flag]:
+    """Frozen commands that slept: a sleep goes on in the others' slices, so of a long one only the
+    share of one guest is in its time.
+
+    Flagged where a change of the waits by a tenth could be hidden though it is more than
+    ±equivalent, and where the kernels' shares differ by so much.
+    """
+    others = len(question.names) - 1
+    flags = []
+    for case in question.cases:
+        shares = [data.asleep.get((case.suite, case.case, it), {}) for it in question.names]
+        known = [median(own.values()) for own in shares if own]
+        most = max(known, default=0.0)
+        hidden = others * most
+        text = ""
+        if most > _HAND_OVERS and CHANGE_OF_WAITS * hidden > question.equivalent:
+            text = (
+                f"no CPU for {100 * most:.0f} % of its frozen turns: waits of up to "
+                f"{100 * hidden:.0f} % of its time were in the others' turns, and what a kernel "
+                "changes of them is not seen"
+            )
+        for name, own in zip(question.names[1:], shares[1:], strict=True):
+            common = sorted(own.keys() & shares[0].keys())
+            apart = mean_of([own[at] - shares[0][at] for at in common], _SURE)
+            if apart.clear and others * abs(apart.mean) > question.equivalent:
+                text += "; " if text else ""
+                text += f"{name} had {100 * apart.mean:+.1f} % more of such time"
+        if text:
+            text += ". `--interleave boots` has no such gaps"
+            flags.append(Flag(kind="asleep", text=text, suite=case.suite, case=case.case))
+    return flags
+
+
+_SURE = 0.999
+"""Of the interval of a difference of shares: there are many of them, and it is a flag."""
 RESTLESS = 0.03
 """Standard deviation of a machine's own speed beyond which people should hear of it."""
 

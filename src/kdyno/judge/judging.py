@@ -122,6 +122,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         *flags.moved_controls(claims),
         *flags.moved_copies(copies),
         *disturbed.flags(),
+        *flags.asleep(data, question),
         *flags.restless(data, question),
         *flags.drifted(data, question),
         *flags.failed_boots(data),

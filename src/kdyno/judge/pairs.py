@@ -163,7 +163,7 @@ def slow_turns(data: Samples, question: Question, case: CaseInfo, variant: str) 
 def log_quantiles(
     data: Samples, question: Question, case: CaseInfo, variant: str
 ) -> dict[str, Floats]:
-    """Figure such as ``p99_ms`` → log(variant ÷ baseline) in every replicate, NaN where it lacks."""
+    """Figure such as ``p99_ms`` → log(variant ÷ baseline) in every replicate, NaN without one."""
     before, after = (
         data.quantiles.get((case.suite, case.case, name), {})
         for name in (question.baseline, variant)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from kdyno.judge import disturbance
 from kdyno.machines.machine import Machine, Plan
@@ -37,8 +38,6 @@ _WAITS = 4
 """Of them, that are taken again because the guest waited for the CPU."""
 _SHORT_NS = 100_000_000
 """A turn that is cheap to take again."""
-_ASLEEP = 0.5
-"""Share of frozen turns without CPU beyond which it is said."""
 _WARM = 1
 """Rounds of a case that are not measured."""
 
@@ -241,20 +240,8 @@ def _rounds(ready: Sequence[Member], index: int, seed: str, seconds: float, size
     for member in ready:
         if member.ready:
             done = tuple(taken[member.name])
-            if size.frozen:
-                member.rounds[index] = Rounds("frozen", done)
-                member.asleep[index] = 1 - sum(cpu_ns[member.name]) / sum(ns for _, ns in done)
-            else:
-                member.rounds[index] = Rounds("turns", done, tuple(cpu_ns[member.name]))
-
-
-def _asleep(cases: Sequence[Case], member: Member) -> Iterator[BootFlag]:
-    """Sleeps and timers of a frozen guest run on, so a command that mostly waits seems shorter the
-    more variants there are, and its ratios nearer to 1."""
-    for index, share in member.asleep.items():
-        if share > _ASLEEP:
-            text = f"{cases[index].name}: no CPU for {100 * share:.0f} % of its frozen turns"
-            yield BootFlag(kind="asleep", text=text)
+            way: Literal["turns", "frozen"] = "frozen" if size.frozen else "turns"
+            member.rounds[index] = Rounds(way, done, tuple(cpu_ns[member.name]))
 
 
 def _records(
@@ -290,7 +277,6 @@ def _records(
         )
         flags: tuple[BootFlag, ...] = (
             *host.flags,
-            *_asleep(bench.cases, member),
             *disturbance.flags_of(host),
             *load_flags(samples),
         )

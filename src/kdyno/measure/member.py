@@ -38,8 +38,6 @@ class Member:
     """Time in its turns, lead-ins included; not in those that only warm up or calibrate."""
     cpu_ns: int = 0
     """Of the last turn, its hand-over included; 0: not known. Of a frozen one only to a tick."""
-    asleep: dict[int, float] = field(default_factory=dict)
-    """Case, by its place in the job → share of its frozen turns that its processes had no CPU."""
     _heard: deque[Record] = field(default_factory=deque)
 
     @property

@@ -46,7 +46,7 @@ class Sample(Record):
     rounds: the same index in every boot of the block is the same round."""
     cpu_ns: Annotated[tuple[Count, ...], Field(max_length=100_000)] = ()
     """CPU time of the guest's processes in each round, its hand-over included, by the host's
-    accounting. Less than the round took by the guest's clock: it waited for the CPU."""
+    accounting; of a frozen one to a tick. Less than the round took: it waited or slept."""
     text: Text = ""
     """Why there is no score."""
     extra: dict[Name, Fact] = Field(default_factory=dict, max_length=1000)

@@ -42,6 +42,8 @@ class Samples:
     """Key → block → for each of ``rounds`` natural logarithm of operations per nanosecond of CPU
     time; above that of ``rounds`` where the guest waited for the CPU. Only where the host counted
     the CPU time of turns."""
+    asleep: dict[Key, dict[int, float]] = field(default_factory=dict)
+    """Key → block → share of the frozen turns in which the guest's processes had no CPU."""
     turn_s: dict[Key, float] = field(default_factory=dict)
     """Key → seconds of a turn, the median of the last group."""
     totals: dict[Key, dict[int, tuple[float, float]]] = field(default_factory=dict)
@@ -132,10 +134,10 @@ class Gathering:
         if not sample.interleave:
             if (parts := _parts(sample)) is not None:
                 found.parts.setdefault(key, {}).setdefault(block, parts)
-            pairs = [(done, ns) for done, ns in sample.reps if done and ns]
-            if len(pairs) == len(sample.reps) >= 2:
-                middle = statistics.median(log(done) - log(ns) for done, ns in pairs)
-                whole = log(sum(done for done, _ in pairs)) - log(sum(ns for _, ns in pairs))
+            reps = [(done, ns) for done, ns in sample.reps if done and ns]
+            if len(reps) == len(sample.reps) >= 2:
+                middle = statistics.median(log(done) - log(ns) for done, ns in reps)
+                whole = log(sum(done for done, _ in reps)) - log(sum(ns for _, ns in reps))
                 found.totals.setdefault(key, {}).setdefault(block, (middle, whole))
             return
         # Of two logarithms: the quotient of odd figures may be beyond a float.
@@ -144,7 +146,10 @@ class Gathering:
             return
         found.rounds.setdefault(key, {}).setdefault(block, logs)
         found.turn_s[key] = statistics.median(ns for _, ns in sample.reps) / 1e9
-        if len(sample.cpu_ns) == len(logs):
+        if sample.interleave == "frozen" and sample.cpu_ns:
+            share = 1.0 - sum(sample.cpu_ns) / sum(ns for _, ns in sample.reps)
+            found.asleep.setdefault(key, {}).setdefault(block, share)
+        elif len(sample.cpu_ns) == len(logs):
             pairs = zip(sample.cpu_ns, sample.reps, strict=True)
             spent = array("d", [log(done) - log(max(cpu_ns, 1)) for cpu_ns, (done, _) in pairs])
             found.spent.setdefault(key, {}).setdefault(block, spent)
@@ -155,6 +160,7 @@ class Gathering:
             scores=self._found.scores,
             rounds=self._found.rounds,
             spent=self._found.spent,
+            asleep=self._found.asleep,
             turn_s=self._found.turn_s,
             totals=self._found.totals,
             quantiles=self._found.quantiles,
