@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -139,8 +140,46 @@ def test_fail_on_is_the_exit_status(
 
 
 @pytest.mark.parametrize(
+    ("again", "status", "runs"),
+    [((FASTER, SLOWER), 10, 2), ((FASTER, UNDECIDED), 0, 2), (None, 0, 1)],
+)
+def test_what_is_slower_is_measured_once_more(
+    kdyno: Kdyno,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    again: tuple[Effect, ...] | None,
+    status: int,
+    runs: int,
+) -> None:
+    calls: list[Options] = []
+
+    def execute(_experiment: Any, _suites: Any, options: Options) -> Any:
+        effects = again if calls and again else (FASTER, SLOWER) if again else (FASTER,)
+        calls.append(options)
+        judged = verdict(*effects)
+        path = stored(options.runs, judged, created=f"2026-01-0{len(calls)}T00:00:00")
+        manifest = json.loads((path / "manifest.json").read_text())
+        manifest["overrides"] = options.overrides.to_json()
+        (path / "manifest.json").write_text(json.dumps(manifest))
+        options.listener.started(path)
+        return open_run(path), judged
+
+    monkeypatch.setattr(execution, "execute", execute)
+    done = kdyno("run", experiment_file(tmp_path), "--fail-on", "slower", "--confirm")
+    assert (done.status, len(calls)) == (status, runs)
+    assert ("measured once more" in done.err) == (runs == 2)
+    if runs == 2:
+        (first,) = [it for it in calls[0].runs.iterdir() if it.name == calls[1].overrides.confirms]
+        assert kdyno("report", "last", "--fail-on", "slower").status == status
+        shutil.rmtree(first)
+        alone = kdyno("report", "last", "--fail-on", "slower")
+        assert alone.status == 2 and "put that run beside it" in alone.err
+
+
+@pytest.mark.parametrize(
     ("options", "told"),
     [
+        (("--confirm", "--on", "local"), "--confirm begins a second run here"),
         (("--fail-on", "slow"), "--fail-on 'slow': 'slow' is not one of slower, inconclusive; "
          "did you mean slower?"),
         (("--fail-on", "slower:pip"), "the run has no such case; did you mean pipe?"),

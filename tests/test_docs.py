@@ -102,8 +102,8 @@ def test_every_option_of_an_outline_is_its_verbs(page: str, line: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_benchmark_that_is_named_is_there_with_its_options(page: Path) -> None:
     text = page.read_text(encoding="utf-8").replace("\\_", "_")
-    for name, rest in re.findall(r"python -m benchmarks\.(\w+)((?: [^\s`|)]+)*)", text):
-        file = ROOT / "benchmarks" / f"{name}.py"
+    for name, rest in re.findall(r"python -m benchmarks\.([\w.]+)((?: [^\s`|)]+)*)", text):
+        file = ROOT / "benchmarks" / f"{name.replace('.', '/')}.py"
         assert file.is_file(), f"benchmarks.{name}"
         for option in re.findall(r" (--[a-z-]+)", rest):
             assert f'"{option}"' in file.read_text(encoding="utf-8"), f"{name} {option}"

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.simulation.gate import branch
 from kdyno.errors import UsageError
-from kdyno.report.gate import check, check_compares, check_verdict, exit_status, parse
+from kdyno.report.gate import (
+    check,
+    check_compares,
+    check_verdict,
+    confirmed,
+    exit_status,
+    in_history,
+    parse,
+)
+from kdyno.stats.holm import lord_level
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, FactorTable, Verdict
 
 
@@ -135,3 +147,61 @@ def test_factors_may_be_named() -> None:
     check(parse(["slower:smp"]), [("unixbench", "pipe")], ("smp", "jobs"))
     with pytest.raises(UsageError, match=r"did you mean jobs.*the factors smp, jobs"):
         check(parse(["slower:job"]), [("unixbench", "pipe")], ("smp", "jobs"))
+
+
+def judged(*effects: Effect) -> Verdict:
+    return Verdict(experiment="x", baseline="stock", boots={}, effects=effects)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        (SLOW, SLOW, 10),
+        (SLOW, effect("pipe", "equivalent"), 0),
+        (SLOW, OPEN, 11),
+        (FAST, SLOW, 11),
+        (effect("pipe", "slower", variant="other"), SLOW, 11),
+        (effect("pipe", "slower", equivalent_too=True), SLOW, 11),
+        (SLOW, DEAD, 1),
+    ],
+)
+def test_slower_is_what_is_so_in_both_runs(first: Effect, second: Effect, status: int) -> None:
+    both = confirmed(judged(first), judged(second))
+    assert exit_status(both, ["slower", "inconclusive"]) == status
+
+
+def test_two_runs_have_the_square_of_the_larger_p_value() -> None:
+    one, two = (effect("pipe", "slower", p_value=p) for p in (0.02, 0.01))
+    assert confirmed(judged(one), judged(two)).effects[0].p_value == pytest.approx(4e-4)
+    assert confirmed(judged(one), judged(SLOW)).effects[0].p_value is None
+
+
+def test_the_history_of_a_branch_leaves_a_level(tmp_path: Path) -> None:
+    file = tmp_path / "gate.jsonl"
+    sure, unsure = (judged(effect("pipe", "slower", p_value=p)) for p in (1e-6, 0.01))
+    assert exit_status(unsure, ["slower"]) == 10
+    assert in_history(file, "run-1", unsure, ["slower", "inconclusive"]) == 11
+    assert in_history(file, "run-2", sure, ["slower"]) == 10
+    # A discovery earns alpha for later tests; a run that is there is judged at its own level.
+    assert in_history(file, "run-3", judged(FAST), ["slower"]) == 0
+    assert in_history(file, "run-2", sure, ["slower"]) == 10
+    assert in_history(file, "run-4", judged(DEAD), ["slower"]) == 1
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert [(it["run"], it["slower"]) for it in lines] == [
+        ("run-1", False), ("run-2", True), ("run-3", False),
+    ]  # fmt: skip
+    levels = [it["level"] for it in lines]
+    assert levels[0] == pytest.approx(lord_level([])) and levels[1] < levels[0]
+    assert levels[2] == pytest.approx(lord_level([False, True])) and levels[2] > levels[0]
+    file.write_text('{"run": 1}\n')
+    with pytest.raises(UsageError, match=r"gate.jsonl, line 1: not a test"):
+        in_history(file, "run-5", sure, ["slower"])
+
+
+@pytest.mark.slow
+def test_of_what_a_gate_stops_at_most_one_in_twenty_is_as_fast() -> None:
+    for share in (0.0, 0.05, 0.3):
+        alone, both, history = branch(share, 100, 40, 1)
+        assert history.false_discoveries <= 0.05
+        assert both.false_discoveries <= alone.false_discoveries
+    assert branch(0.3, 100, 40, 1)[2].power > 0.7

@@ -6,6 +6,10 @@ set -u
 run=$1
 shift
 [ $# -gt 0 ] || set -- --fail-on slower
+if [ -n "${KDYNO_HISTORY:-}" ]; then
+	mkdir -p "$(dirname "$KDYNO_HISTORY")"
+	set -- "$@" --history "$KDYNO_HISTORY"
+fi
 kdyno report "$run" "$@" >/dev/null
 status=$?
 case $status in

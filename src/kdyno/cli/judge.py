@@ -97,7 +97,8 @@ def verb(
             statuses.add(problem.exit_status)
             continue
         if fail_on:
-            statuses.add(gate.exit_status(judged[-1].verdict, fail_on))
+            tested = gate.with_first(run, judged[-1].verdict)
+            statuses.add(gate.exit_status(tested, fail_on))
     order = (gate.SLOWER, gate.FAILED, UsageError.exit_status, gate.INCONCLUSIVE, 0)
     status = next(each for each in order if each in statuses)
     with kept_status(status):

@@ -70,6 +70,14 @@ def verb(
         ),
     ] = None,
     fail_on: FailOn = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            "--history",
+            metavar="FILE",
+            help="With --fail-on: the branch's earlier tests, which leave the level of this one.",
+        ),
+    ] = None,
     all_: Annotated[
         bool, typer.Option("--all", help="A site of all runs in the folder that -o names.")
     ] = False,
@@ -97,7 +105,7 @@ def verb(
 
     if all_:
         given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
-        given |= {"--scoring": scoring}
+        given |= {"--scoring": scoring, "--history": str(history or "")}
         if several := [name for name, value in given.items() if value]:
             raise UsageError(f"--all shows every run; {', '.join(several)} goes with one run")
         check_writable(json)
@@ -109,6 +117,8 @@ def verb(
     if json == "-" and format and not output:
         raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
     rules = gate.parse(fail_on or [])
+    if history is not None and not rules:
+        raise UsageError("--history keeps the tests of a gate: say what fails with --fail-on")
     check_writable(json)
     check_writable(output, "-o")
     chosen = None
@@ -134,7 +144,12 @@ def verb(
         )
     check_run(scoring, found)
     gate.check_verdict(rules, verdict)
-    status = gate.exit_status(verdict, fail_on) if fail_on else 0
+    status = 0
+    if fail_on:
+        tested = gate.with_first(found, verdict)
+        status = gate.exit_status(tested, fail_on)
+        if history is not None:
+            status = gate.in_history(history, found.name, tested, fail_on)
     with kept_status(status):
         if json is not None:
             write_json_text(with_scores(found, verdict.to_json(), scoring, "json"), json)

@@ -77,6 +77,13 @@ def verb(
     ref: Ref = None,
     case: Cases = None,
     fail_on: FailOn = None,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm",
+            help="What is slower is measured again, and only counts for --fail-on if it is again.",
+        ),
+    ] = False,
     scoring: Scoring = None,
     refresh: Refresh = False,
     yes: Yes = False,
@@ -122,8 +129,13 @@ def verb(
             push=push,
             on=on,
             dry_run=dry_run,
+            confirm=confirm,
         )
 
+    if confirm and (on is not None or resume is not None):
+        raise UsageError(
+            "--confirm begins a second run here: it goes with neither --on nor --resume"
+        )
     if resume is None:
         found = matrix_of(experiment) if ref is None else None
         if found is None or experiment is None:
@@ -166,6 +178,7 @@ def measured(
     push: bool = False,
     on: str | None = None,
     dry_run: bool = False,
+    confirm: bool = False,
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     from kdyno.cli.scoring import after_table, with_scores
@@ -209,6 +222,13 @@ def measured(
     if profiled and asked.measure.profile == METHOD:
         verdict, profiled = count_verb.after_run(run, verdict, asked, suites, options), False
     status = gate.exit_status(verdict, fail_on)
+    if confirm and gate.exit_status(verdict, fail_on or ("slower",)) == gate.SLOWER:
+        say(f"{run.name}: slower, so it is measured once more (--confirm)")
+        seed = None if asked.measure.seed is None else asked.measure.seed + 1
+        again = replace(options.overrides, confirms=run.name, seed=seed)
+        options = replace(options, overrides=again)
+        run, verdict = executed(apply(again, experiment), suites, options)
+        status = gate.exit_status(gate.with_first(run, verdict), fail_on)
     with kept_status(status):
         if json is not None:
             write_json_text(with_scores(run, verdict.to_json(), scoring, "json"), json)

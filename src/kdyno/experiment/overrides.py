@@ -34,6 +34,8 @@ class Overrides:
     metric: str | None = None
     exact_boots: int | None = None
     layouts: int | None = None
+    confirms: str = ""
+    """The run of the same experiment that this one is to confirm."""
     only_baseline: bool = False
     """Leave the other variants out (A/A alone)."""
     variants: tuple[str, ...] = ()

@@ -33,6 +33,13 @@ def outside_sandbox(which: str = "") -> Flag:
     return Flag(kind=NO_SANDBOX, text=text)
 
 
+def confirming(manifest: Manifest) -> list[Flag]:
+    """That it was measured because an earlier run called something slower."""
+    first = str(manifest.overrides.get("confirms") or "")[:200]
+    text = f"measured to confirm what {first} called slower: a gate counts what is slower in both"
+    return [Flag(kind="confirmation", text=text)] if first else []
+
+
 def not_by_turns(manifest: Manifest) -> list[Flag]:
     """What was measured by boots, or whole, and why; where turns were wanted if possible."""
     if manifest.why_boots:

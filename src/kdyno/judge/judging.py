@@ -32,6 +32,8 @@ from kdyno.judge.pairs import (
 from kdyno.judge.question import Question
 from kdyno.stats import noise
 from kdyno.stats.effect import PairedEffect, effect_of_differences, interval
+from kdyno.stats.holm import adjusted
+from kdyno.stats.stopping import SHARE_FOR_VERDICTS
 from kdyno.stats.throughput import Summed, judge_sums
 from kdyno.stats.verdict import RULE, Claim, Judgement, judge
 from kdyno.store.counts import stored_counts
@@ -112,6 +114,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     ]
     beware = (
         *question.caveats,
+        *flags.confirming(manifest),
         *([flags.outside_sandbox()] if manifest.host.get("sandbox") is False else []),
         *flags.not_by_turns(manifest),
         *differing(strata),
@@ -191,6 +194,13 @@ def _judged(
         alpha,
     )
     more: dict[Key, dict[str, Any]] = {}
+    tested = [at for at, (each, _) in enumerate(judged) if each.effect.p_value is not None]
+    raw = [judged[at][0].effect.p_value or 0.0 for at in tested]
+    for at, p_value in zip(tested, adjusted(raw), strict=True):
+        (case, variant, _), (_, summed) = rows[at], judged[at]
+        by_sum = summed is not None and summed.decides
+        least = alpha if by_sum else min(1.0, p_value / SHARE_FOR_VERDICTS)
+        more[case.suite, case.case, variant] = {"p_value": least}
     for (case, variant, _), (_, summed) in zip(rows, judged, strict=True):
         if summed is not None:
             throughput = _throughput(data, question, case, variant, summed)

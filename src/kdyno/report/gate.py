@@ -10,6 +10,9 @@ The rules, in the order in which they are applied:
 - 11: a watched case is inconclusive, or slower inside the noise floor.
 - 0: none of it.
 
+Where a second run was measured to confirm the first (``confirmed``), slower is what is so in both.
+In the history of a branch it is what is so at the level that its earlier tests leave.
+
 A negative control counts only where a rule names it, the baseline's own copy never. Without rules
 the status is 0, or 1 when nothing at all was measured.
 
@@ -23,13 +26,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ConfigDict
 
 from kdyno.errors import UsageError
 from kdyno.reading.mistakes import meant
+from kdyno.stats.holm import lord_level
+from kdyno.store.run import Run, open_run
 
 if TYPE_CHECKING:
     from kdyno.store.verdict import Effect, FactorEffect, Verdict
+
+Row = TypeVar("Row", "Effect", "FactorEffect")
 
 SLOWER, INCONCLUSIVE, FAILED = 10, 11, 1
 WORDS = ("slower", "inconclusive")
@@ -107,9 +117,97 @@ def check_verdict(rules: Sequence[Rule], verdict: Verdict) -> None:
         check(rules, cases, tuple(table.factors) if table else ())
 
 
-def exit_status(verdict: Verdict, fail_on: Sequence[str]) -> int:
-    """0, 1, 10 or 11 by the rules above; UsageError for a rule that cannot be."""
+def confirmed(first: Verdict, second: Verdict) -> Verdict:
+    """The second run's verdict, with ``inconclusive`` for what is slower in it alone.
+
+    Both are of the same kernels and cases and independent, so that both call an equal kernel slower
+    with the square of the chance of one: the p-values are squares of the larger one.
+    """
+
+    def both(before: Sequence[Row], after: Sequence[Row]) -> tuple[Row, ...]:
+        slower = {_place(it): it for it in before if it.verdict == "slower"}
+        found = []
+        for it in after:
+            other = slower.get(_place(it))
+            if it.verdict == "slower" and (other is None or other.equivalent_too):
+                it = it.model_copy(update={"verdict": "inconclusive", "equivalent_too": False})
+            elif other is not None and hasattr(it, "p_value"):
+                p_values = [getattr(each, "p_value", None) for each in (it, other)]
+                known = [p for p in p_values if p is not None]
+                it = it.model_copy(update={"p_value": max(known) ** 2 if len(known) == 2 else None})
+            found.append(it)
+        return tuple(found)
+
+    changed: dict[str, object] = {"effects": both(first.effects, second.effects)}
+    if first.factors is not None and second.factors is not None:
+        rows = both(first.factors.effects, second.factors.effects)
+        changed["factors"] = second.factors.model_copy(update={"effects": rows})
+    return second.model_copy(update=changed)
+
+
+def with_first(run: Run, verdict: Verdict) -> Verdict:
+    """What a gate is to judge by: of a run that confirms another, both. UsageError without it."""
+    name = Path(str(run.manifest().overrides.get("confirms") or "")).name
+    if not name:
+        return verdict
+    path = run.path.parent / name
+    first = open_run(path).verdict() if path.is_dir() else None
+    if first is None:
+        raise UsageError(
+            f"{run.name} confirms {name}, whose verdict is not in {path.parent}: put that run "
+            "beside it, or leave out --fail-on"
+        )
+    return confirmed(first, verdict)
+
+
+class Test(BaseModel):
+    """One line of the history of a branch, in JSON: a run that a gate judged."""
+
+    model_config = ConfigDict(frozen=True)
+    run: str
+    level: float
+    """At which it was judged."""
+    slower: bool
+
+
+def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -> int:
+    """``exit_status`` at the level that the tests in the file leave, and the run added to them.
+
+    A run that is there already is judged at its level again. A gate without an answer is no test.
+    UsageError for a file that is no history.
+    """
+    tests: list[Test] = []
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), 1):
+        try:
+            tests.append(Test.model_validate_json(line))
+        except ValueError:
+            raise UsageError(
+                f"{path}, line {number}: not a test of a gate, such as "
+                f"{Test(run='RUN', level=0.001, slower=False).model_dump_json()}"
+            ) from None
+    known = [it.level for it in tests if it.run == run]
+    level = lord_level([it.slower for it in tests], 1.0 - verdict.confidence)
+    status = exit_status(verdict, fail_on, known[0] if known else level)
+    if not known and status != FAILED:
+        new = Test(run=run, level=level, slower=status == SLOWER)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(new.model_dump_json() + "\n")
+    return status
+
+
+def _place(it: Effect | FactorEffect) -> tuple[str | None, ...]:
+    names = ("suite", "case", "variant", "kind", "factor", "level", "other", "at")
+    return tuple(getattr(it, name, None) for name in names)
+
+
+def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = None) -> int:
+    """0, 1, 10 or 11 by the rules above; UsageError for a rule that cannot be.
+
+    level: an effect is slower only if its ``p_value`` is at most this; else it is undecided.
+    """
     rules = parse(fail_on)
+    if level is not None:
+        verdict = _at_level(verdict, level)
     if not rules:
         measured = any(it.ratio is not None for it in verdict.effects)
         measured |= any(it.value is not None for it in verdict.values)
@@ -129,6 +227,16 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str]) -> int:
 def worst(statuses: Collection[int]) -> int:
     """The one that goes before the others, of 0, 1, 10 and 11."""
     return next((it for it in (SLOWER, FAILED, INCONCLUSIVE) if it in statuses), 0)
+
+
+def _at_level(verdict: Verdict, level: float) -> Verdict:
+    effects = [
+        it.model_copy(update={"verdict": "inconclusive", "equivalent_too": False})
+        if it.verdict == "slower" and it.p_value is not None and it.p_value > level
+        else it
+        for it in verdict.effects
+    ]
+    return verdict.model_copy(update={"effects": tuple(effects)})
 
 
 def counts(it: FactorEffect, of_cases: Collection[str]) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,6 +33,35 @@ def step_levels(p_values: Sequence[float], alpha: float) -> list[float]:
             failed_level = level
         levels[index] = level if failed_level is None else failed_level
     return levels
+
+
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """The least alpha at which ``step_levels`` would reject each, in the order given; at most 1."""
+    m, most = len(p_values), 0.0
+    found = [1.0] * m
+    for step, index in enumerate(sorted(range(m), key=lambda i: (p_values[i], i))):
+        most = max(most, (m - step) * p_values[index])
+        found[index] = min(1.0, most)
+    return found
+
+
+def lord_level(discoveries: Sequence[bool], alpha: float = 0.05) -> float:
+    """Level of the next test of an endless series, after tests that were discoveries or not.
+
+    LORD++ (Ramdas, Yang, Wainwright & Jordan 2017): of all discoveries at most alpha are false on
+    average, however many tests there are. Each discovery earns alpha for later tests, and the level
+    falls while there are none.
+    """
+
+    def part(tests: int) -> float:
+        size = math.log(tests)
+        return 0.0722 * max(size, math.log(2.0)) / (tests * math.exp(math.sqrt(size)))
+
+    now = len(discoveries) + 1
+    since = [now - at for at, found in enumerate(discoveries, 1) if found]
+    first = alpha / 2
+    level = first * part(now) + sum(alpha * part(tests) for tests in since[1:])
+    return level + (alpha - first) * part(since[0]) if since else level
 
 
 def rejected(p_values: Floats, alpha: float) -> NDArray[np.bool_]:
