@@ -23,7 +23,7 @@ def test_a_cost_of_one_turn_in_some_is_never_called_equivalent(tmp_path: Path) -
     effects = {it.variant: it for it in verdict.effects}
     rare, often = effects["rare"].throughput, effects["often"].throughput
     assert rare is not None and often is not None
-    # About 10 and 20 % in sum; how well that is seen is a matter of what else the machine does.
+    # About 5 % in sum, both; how well that is seen is a matter of what else the machine does.
     for effect in effects.values():
         assert effect.verdict in ("slower", "inconclusive") and not effect.equivalent_too
     if rare.tail:
