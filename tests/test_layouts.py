@@ -250,7 +250,7 @@ def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
     values = np.tile([0.0, 0.001, -0.03, 0.002, -0.001, 0.0, 0.001, -0.002], 4)
     values = values + np.repeat([0.0005, -0.0005, 0.0002, -0.0002], 8)
     data = measured(values, 8)
-    ((case, variant, judgement),) = _judged(data, QUESTION, ["mine"], {})
+    ((case, variant, judgement),), _ = _judged(data, QUESTION, ["mine"], {})
     assert judgement.word == "inconclusive" and judgement.effect.n == 8
     told = flags.layouts(data, QUESTION, [(case, variant, judgement)])
     assert [it.kind for it in told] == ["layouts", "by-layout"]
@@ -264,9 +264,8 @@ def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
         "where its code lies does that, and not what it does"
     )
     slow = measured(values - 0.05, 8)
-    assert [
-        it.kind for it in flags.layouts(slow, QUESTION, _judged(slow, QUESTION, ["mine"], {}))
-    ] == ["layouts"]
+    judged, _ = _judged(slow, QUESTION, ["mine"], {})
+    assert [it.kind for it in flags.layouts(slow, QUESTION, judged)] == ["layouts"]
 
 
 @pytest.mark.parametrize("way", ["boots", "turns"])

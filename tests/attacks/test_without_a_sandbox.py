@@ -67,7 +67,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("memcpy", "histogram", "FILE"),
         ("run", "MATRIX"),
         ("run", "MATRIX", "--ref", "HEAD"),
-        ("run", "--resume", "RUN"),
+        ("run", "--resume", "RUN", "--yes"),
         ("profile", "RUN"),
         ("profile", "RUN", "--annotate", "main"),
         ("profile", "RUN", "--annotate", "main", "--lines", "lib/sort.c"),
