@@ -21,7 +21,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from benchmarks.simulation import simulate, synthetic
+from benchmarks.simulation import rare, simulate, synthetic
 from benchmarks.simulation.rules import RULES
 from benchmarks.turn_noise import NOISES, boot_values, group_values
 from kdyno.stats.family import Family
@@ -388,11 +388,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         made = pool.map(partial(row_of, experiments=count, seed=seed), kinds(asked.quick))
         by_turns = partial(turn_row, experiments=count // (10 if asked.quick else 4), seed=seed)
         turned = pool.map(by_turns, turning)
+        rare_row = partial(rare.row, experiments=count // 4, seed=seed)
+        of_rare = pool.map(rare_row, [] if asked.quick else rare.kinds())
         rows = []
         for row in made:
             rows.append(row)
             print(f"{row.source}, {row.variants}, {row.precision}: done", file=sys.stderr)
         turns = list(turned)
+        rare_rows = list(of_rare)
     others = []
     compared = list(sources().items())
     for name, draw in [] if asked.quick else [compared[0], compared[1], compared[4]]:
@@ -404,13 +407,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         false_alarm_table(rows),
         power_table(rows),
         turn_table(turns),
+        table(rare.HEAD, iter(rare_rows)) if rare_rows else "",
         "\n\n".join(others),
     )
     if asked.quick and not asked.write:
         page = "\n\n".join(each for each in tables if each)
     else:
         page = PROSE.read_text(encoding="utf-8")
-        for mark, text in zip(("@ALARMS@", "@POWER@", "@TURNS@", "@OTHERS@"), tables, strict=True):
+        for mark, text in zip(
+            ("@ALARMS@", "@POWER@", "@TURNS@", "@RARE@", "@OTHERS@"), tables, strict=True
+        ):
             page = page.replace(mark, text)
         page = page.replace("@SEED@", str(asked.seed)).rstrip("\n")
     if asked.write:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,19 +106,18 @@ def shares(noise: Noise, cost: Rare, groups: int, experiments: int, seed: int) -
     return Said(*map(float, np.mean(np.asarray(rows, dtype=np.float64), axis=0)))
 
 
-def rows(experiments: int, seed: int) -> Iterator[Sequence[str]]:
-    """For a table: equal kernels on every machine, rare costs in runs of several lengths."""
-    kinds = [(noise, COSTS[0], 24) for noise in NOISES]
-    kinds += [(NOISES[0], cost, groups) for cost in COSTS[1:] for groups in (12, 24, 40)]
-    kinds += [(NOISES[2], cost, 24) for cost in COSTS[1:]]
-    for noise, cost, groups in kinds:
-        said = shares(noise, cost, groups, experiments, seed)
-        yield [
-            noise.name,
-            cost.name,
-            str(groups),
-            *(f"{100 * share:.1f}" for share in vars(said).values()),
-        ]
+def kinds() -> list[tuple[Noise, Rare, int]]:
+    """Equal kernels on every machine, rare costs in runs of several lengths."""
+    equal = [(noise, COSTS[0], 24) for noise in NOISES]
+    quiet = [(NOISES[0], cost, groups) for cost in COSTS[1:] for groups in (12, 24, 40)]
+    return [*equal, *quiet, *((NOISES[2], cost, 24) for cost in COSTS[1:])]
+
+
+def row(kind: tuple[Noise, Rare, int], experiments: int, seed: int) -> Sequence[str]:
+    """Of the table under HEAD, shares in per cent."""
+    noise, cost, groups = kind
+    words = vars(shares(noise, cost, groups, experiments, seed)).values()
+    return [noise.name, cost.name, str(groups), *(f"{100 * share:.1f}" for share in words)]
 
 
 HEAD = ["noise", "cost", "groups", "named", "equivalent", "by typical turns alone", "slower"]
@@ -130,8 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--experiments", type=int, default=400)
     parser.add_argument("--seed", type=int, default=20261123)
     given = parser.parse_args(arguments)
-    for row in itertools.chain([HEAD], rows(given.experiments, given.seed)):
-        print("| " + " | ".join(row) + " |", flush=True)
+    rows = (row(kind, given.experiments, given.seed) for kind in kinds())
+    for words in itertools.chain([HEAD], rows):
+        print("| " + " | ".join(words) + " |", flush=True)
 
 
 if __name__ == "__main__":
