@@ -264,18 +264,19 @@ echo "  PROBE   interfaces $(ls /sys/class/net | wc -l) user $(id -u)"
 @needs_sandbox
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.needs("setpriv")
-def test_an_ordinary_user_builds_in_a_cache_of_their_own() -> None:
+def test_an_ordinary_user_builds_in_a_cache_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    probe = sandbox.Sandbox(TOOL).argv(["true"], dropping=False)
-    if subprocess.run([*nobody, *probe], capture_output=True).returncode != 0:
-        needed.lack("bwrap does not work for ordinary users here, see docs/sandbox.md")
-    if subprocess.run(
-        [*nobody, sys.executable, "-c", "import kdyno"], capture_output=True
-    ).returncode:
-        pytest.skip("this Python is closed to other users")
     # Not below tmp_path: pytest keeps the folders above it closed to other users.
     with tempfile.TemporaryDirectory() as open_folder:
         Path(open_folder).chmod(0o755)
+        monkeypatch.setenv("KDYNO_CACHE", open_folder)  # where the sandbox's filter is
+        probe = sandbox.Sandbox(TOOL).argv(["true"], dropping=False)
+        if subprocess.run([*nobody, *probe], capture_output=True).returncode != 0:
+            needed.lack("bwrap does not work for ordinary users here, see docs/sandbox.md")
+        if subprocess.run(
+            [*nobody, sys.executable, "-c", "import kdyno"], capture_output=True
+        ).returncode:
+            pytest.skip("this Python is closed to other users")
         toy = Toy(Path(open_folder))
         for path in (toy.cache, *toy.cache.rglob("*")):
             os.chown(path, 65534, 65534)
