@@ -125,7 +125,12 @@ def test_options_are_those_of_the_architecture(tmp_path: Path) -> None:
         '\ttristate\n\tprompt "C"\nendif\nconfig D\n\tdef_bool y\n'
         'source "arch/$(HEADER_ARCH)/um/Kconfig"\n'
     )
-    (tmp_path / "arch/x86/Kconfig").write_text('config ONLY_X86\n\tbool "x"\n')
+    # As kernel/Kconfig.hz is written: entries of a choice are indented, and so is a help text that
+    # reads like one.
+    (tmp_path / "arch/x86/Kconfig").write_text(
+        'choice\n\tprompt "Timer"\n\thelp\n\t config NOT_ONE\n\n\tconfig ONLY_X86\n\t\tbool "x"\n'
+        "\thelp\n\t  text\n\nendchoice\n"
+    )
     (tmp_path / "arch/x86/um/Kconfig").write_text('config B\n\tbool "B"\n')
     um = options(tmp_path, Changes(), arch("um"))
     assert {name: (it.kind, it.prompt) for name, it in um.items()} == {

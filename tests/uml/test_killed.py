@@ -60,7 +60,7 @@ def test_without_a_sandbox_the_guest_ends_and_the_next_run_removes_its_folder(
     process.wait()
     while guests():
         os.sched_yield()  # the supervisor sees that its parent is gone
-    assert len(list(temporary.glob("kdyno-boot-*"))) == 1
+    assert list(temporary.glob("kdyno-boot-*"))  # one or both of a group
     file.write_text(MACHINES["host"] + SUITE.format(seconds=0.05))
     kdyno("run", file, *OUTSIDE, runs=tmp_path / "runs", TMPDIR=str(temporary))
     assert list(temporary.iterdir()) == []

@@ -138,13 +138,21 @@ def _declared(text: str, found: dict[str, Option]) -> list[str]:
     files: list[str] = []
     around: list[list[str]] = [[]]  # what holds for all within each if, menu and choice
     now: Option | None = None
-    helping = False
+    # A help text ends where a line is indented less than its first one: entries of a choice may be
+    # indented as well.
+    helping, help_columns = False, 0
     for line in text.replace("\\\n", " ").splitlines():
+        if helping:
+            columns = len(line.expandtabs()) - len(line.expandtabs().lstrip())
+            help_columns = help_columns or columns
+            if not line.strip() or columns >= help_columns > 0:
+                continue
+            helping = False
         if source := _SOURCE.match(line):
             files.append(source[1])
-        elif (entry := _KCONFIG.match(line)) and not (helping and line[:1].isspace()):
+        elif entry := _KCONFIG.match(line):
             word, rest = entry.groups()
-            helping = word == "help"
+            helping, help_columns = word == "help", 0
             if word in ("config", "menuconfig"):
                 now = found.setdefault(f"CONFIG_{rest.strip()}", Option())
                 now.depends += [it for level in around for it in level]
@@ -154,7 +162,7 @@ def _declared(text: str, found: dict[str, Option]) -> list[str]:
             elif word.startswith("end") and len(around) > 1:
                 around.pop()
                 now = None
-        elif not helping and (attribute := _ATTRIBUTE.match(line)):
+        elif attribute := _ATTRIBUTE.match(line):
             word, rest = attribute.groups()
             if word == "depends on":
                 (around[-1] if now is None else now.depends).append(rest)
