@@ -266,7 +266,7 @@ class Engine:
         return job.outcome.name.encode() in said
 
     def _states(self) -> dict[str, str] | None:
-        # Not submitit's own question: it asks sacct, and many clusters keep no accounts.
+        # By squeue: sacct would need accounts, which many clusters do not keep.
         asked = ("squeue", "--me", "-r", "-h", "--states=all", f"--name={self.label}")
         try:
             done = subprocess.run(
