@@ -35,6 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.needs("gcc")
 def test_what_a_run_will_cost_and_what_is_cached(kdyno: Kdyno, folder: Path) -> None:
     (folder / "x.toml").write_text(TOY.format('config = ["CONFIG_HZ=250"]'), encoding="utf-8")
@@ -55,6 +56,7 @@ def test_what_a_run_will_cost_and_what_is_cached(kdyno: Kdyno, folder: Path) -> 
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("gcc")
 def test_options_that_change_nothing_are_a_note(kdyno: Kdyno, folder: Path) -> None:
     (folder / "x.toml").write_text(TOY.format('config = ["CONFIG_HZ=100"]'), encoding="utf-8")
@@ -63,6 +65,7 @@ def test_options_that_change_nothing_are_a_note(kdyno: Kdyno, folder: Path) -> N
     assert "note       mine is the same kernel as stock: its options change nothing\n" in said.out
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_unless_it_is_asked_for(
     kdyno: Kdyno, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +90,7 @@ def test_mistakes_as_json_one_by_one(kdyno: Kdyno, folder: Path) -> None:
     assert [it.partition(": ")[0] for it in value["mistakes"]][-2:] == ["x.toml:1", "x.toml:3"]
 
 
+@pytest.mark.slow
 def test_what_runs_on_the_host_builds_nothing(kdyno: Kdyno, folder: Path) -> None:
     text = f'name = "h"\n[machine]\nkind = "host"\n{SUITE}'
     (folder / "h.toml").write_text(text, encoding="utf-8")

@@ -68,6 +68,7 @@ def beside(run: Path, kind: str, secret: Path) -> None:
 @pytest.mark.parametrize("kind", ["built", "shown"])
 @pytest.mark.needs("sandbox")
 @both
+@pytest.mark.slow
 def test_a_record_beside_a_run_begins_and_shows_nothing(
     arm: Arm, kind: str, yes: tuple[str, ...]
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_record_beside_a_run_begins_and_shows_nothing(
             assert not (folder / "cache").exists()
 
 
+@pytest.mark.slow
 def test_a_note_goes_by_what_would_be_built(tmp_path: Path) -> None:
     run = open_run(sent(tmp_path))
     Note(run).write()
@@ -116,6 +118,7 @@ def test_a_note_goes_by_what_would_be_built(tmp_path: Path) -> None:
         assert Note(run).read() is None, key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["a colleague's", "open to a group"])
 def test_nothing_is_taken_from_a_folder_that_others_write(tmp_path: Path, what: str) -> None:
     run = sent(tmp_path)
@@ -135,6 +138,7 @@ def test_nothing_is_taken_from_a_folder_that_others_write(tmp_path: Path, what: 
         Place(run).make()
 
 
+@pytest.mark.slow
 def test_what_jobs_leave_is_nobody_elses(tmp_path: Path) -> None:
     """Whatever the umask says; and nothing of it is a program, or an object that is unpacked."""
     place = Place(sent(tmp_path))
@@ -153,6 +157,7 @@ def test_what_jobs_leave_is_nobody_elses(tmp_path: Path) -> None:
     assert {it.suffix for it in files} == {".json", ".log"}
 
 
+@pytest.mark.slow
 def test_a_job_takes_no_module_from_the_folder_that_it_is_begun_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("profile", "RUN", "--annotate", "main", "--lines", "lib/sort.c"),
     ],
 )
+@pytest.mark.slow
 def test_a_verb_refuses_first(
     kdyno: Kdyno,  # noqa: F811
     hostile: Path,
@@ -114,6 +115,7 @@ def test_a_verb_refuses_first(
     ],
     ids=" ".join,
 )
+@pytest.mark.slow
 def test_what_only_reads_runs_nothing(
     kdyno: Kdyno,  # noqa: F811
     hostile: Path,
@@ -129,6 +131,7 @@ def test_what_only_reads_runs_nothing(
     assert "Traceback" not in said.err
 
 
+@pytest.mark.slow
 def test_the_word_is_heard_and_holds_for_one_process(
     kdyno: Kdyno,  # noqa: F811
     hostile: Path,
@@ -137,6 +140,7 @@ def test_the_word_is_heard_and_holds_for_one_process(
     assert (hostile.parent / "mark").exists()
 
 
+@pytest.mark.slow
 def test_a_tool_is_run_by_the_persons_word_alone(hostile: Path) -> None:
     with pytest.raises(ToolError, match="no sandbox: bubblewrap"):
         confined(["true"])
