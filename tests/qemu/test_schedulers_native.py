@@ -15,7 +15,7 @@ import models
 import pytest
 from booting import booted, case
 from descendants import adopt
-from real_kernels import built_kernels
+from real_kernels import built_or_skipped
 
 from kdyno.kernels import scheduler
 from kdyno.kernels.image import Image
@@ -37,7 +37,8 @@ WORK_MS = 2.0
 
 @pytest.fixture(scope="module")
 def built() -> Built:
-    return built_kernels(EXPERIMENT)
+    what = "a kernel for sched_ext, ten minutes to build"
+    return built_or_skipped(EXPERIMENT, "KDYNO_TEST_SCHEDULERS", what)
 
 
 @pytest.fixture(scope="module", autouse=True)
