@@ -44,6 +44,8 @@ def group_effects(
 ) -> tuple[GroupEffect, ...]:
     """The rows, judged. ``beside``: what else the run claims; all are one family."""
     rows = group_rows(data, question, catalogue)
+    if not rows:
+        return ()  # or the whole family of the run would be judged once more, for nothing
     claims = [*(claim for *_, claim in rows), *beside]
     judged = judge(claims, question.equivalent, 1.0 - question.confidence)
     return tuple(
