@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The C parts of QEMU's plugins on traces made by hand: caches, predictions, chains of calls."""
+"""The C parts of QEMU's plugins on traces made by hand: chains of calls."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ pytestmark = pytest.mark.needs("gcc")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """model_trace and calls_trace, with what finds mistakes in C."""
-    folder = tmp_path_factory.mktemp("native")
-    for name in ("model", "calls"):
-        flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{FOLDER}"]
-        flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
-        sources = [NATIVE / f"{name}_trace.c", FOLDER / f"{name}.c"]
-        subprocess.run(["gcc", *flags, "-o", folder / f"{name}_trace", *sources], check=True)
-    return folder
+    """calls_trace, with sanitizers."""
+    program = tmp_path_factory.mktemp("native") / "calls_trace"
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{FOLDER}"]
+    flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    sources = [NATIVE / "calls_trace.c", FOLDER / "calls.c"]
+    subprocess.run(["gcc", *flags, "-o", program, *sources], check=True)
+    return program
 
 
 def replayed(program: Path, text: str) -> list[str]:
@@ -33,105 +32,11 @@ def replayed(program: Path, text: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def missed(built: Path, trace: str, sizes: str = "256 2 256 2 1024 2 4096 4 64 4") -> list[int]:
-    """[l1i, l1d, l2, llc, branches] at the end. 256 2: two sets of two lines of 64 bytes."""
-    (line,) = replayed(built / "model_trace", f"{sizes}\n{trace}\n?\n")
-    return [int(it) for it in line.split()]
-
-
-def data(*addresses: int) -> str:
-    return "\n".join(f"d {address} 1" for address in addresses)
-
-
-@pytest.mark.slow
-def test_a_line_misses_once_and_is_then_there(built: Path) -> None:
-    assert missed(built, data(0, 1, 63, 0)) == [0, 1, 1, 1, 0]
-
-
-@pytest.mark.slow
-def test_what_lies_across_two_lines_touches_both(built: Path) -> None:
-    assert missed(built, "d 60 8") == [0, 2, 2, 2, 0]
-    assert missed(built, "i 0 129") == [3, 0, 3, 3, 0]
-
-
-def test_the_line_used_longest_ago_goes_first(built: Path) -> None:
-    # 0, 128 and 256 share a set of two ways: 0 was used after 128, so 256 takes 128's place.
-    assert missed(built, data(0, 128, 0, 256, 0)) == [0, 3, 3, 3, 0]
-    assert missed(built, data(0, 128, 0, 256, 128)) == [0, 4, 3, 3, 0]
-    # First in, first out would have kept 128 and missed 0.
-    assert missed(built, data(0, 128, 256, 0))[1] == 4
-
-
-def test_sets_do_not_get_into_each_others_way(built: Path) -> None:
-    assert missed(built, data(0, 64, 128, 192, 0, 64, 128, 192)) == [0, 4, 4, 4, 0]
-
-
-def test_a_loop_larger_than_a_cache_misses_each_time(built: Path) -> None:
-    once = [64 * it for it in range(8)]
-    # 8 lines: twice what the first level has, half of the second.
-    assert missed(built, data(*once, *once)) == [0, 16, 8, 8, 0]
-    large = [64 * it for it in range(32)]
-    assert missed(built, data(*large, *large)) == [0, 64, 64, 32, 0]
-    huge = [64 * it for it in range(128)]
-    assert missed(built, data(*huge, *huge)) == [0, 256, 256, 256, 0]
-
-
-def test_code_and_data_have_a_first_level_each_and_share_the_others(built: Path) -> None:
-    assert missed(built, "i 0 1\nd 0 1\ni 0 1\nd 0 1") == [1, 1, 2, 2, 0]
-    # Two ways in the second level: two lines of data put the code out of it.
-    trace = "i 0 1\n" + data(512, 1024) + "\ni 128 1\ni 256 1\ni 0 1"
-    assert missed(built, trace) == [4, 2, 6, 5, 0]
-
-
-def test_a_loops_branch_misses_until_the_history_knows_it(built: Path) -> None:
-    always = "\n".join(["b 100 1"] * 50)
-    # Each of the first predictions has a counter of its own until the history is all ones.
-    assert missed(built, always)[4] == 5
-    turns = "\n".join("b 100 1\nb 100 0" for _ in range(100))
-    # By history, a branch that alternates is known as well; by its last outcome it is always wrong.
-    assert missed(built, turns)[4] < 10
-
-
-def test_a_random_branch_misses_about_half_of_the_time(built: Path) -> None:
-    import random
-
-    drawn = random.Random(1)
-    trace = "\n".join(f"b 100 {drawn.randrange(2)}" for _ in range(4000))
-    assert 0.4 < missed(built, trace)[4] / 4000 < 0.6
-
-
-def test_an_indirect_jump_goes_where_it_went_last(built: Path) -> None:
-    assert missed(built, "j 5 1000\nj 5 1000\nj 5 2000\nj 5 2000\nj 5 1000")[4] == 3
-
-
-def test_returns_go_back_where_calls_came_from(built: Path) -> None:
-    assert missed(built, "c 10 0\nc 20 0\nr 20 0\nr 10 0")[4] == 0
-    assert missed(built, "c 10 0\nr 11 0\nr 10 0")[4] == 2
-    deep = "\n".join(f"c {it} 0" for it in range(1, 41))
-    back = "\n".join(f"r {it} 0" for it in range(40, 0, -1))
-    assert missed(built, f"{deep}\n{back}")[4] == 8  # 32 are remembered
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        "192 1 256 2 1024 2 4096 4 64 4",  # three sets
-        "256 0 256 2 1024 2 4096 4 64 4",
-        "256 2 256 2 1024 2 4096 4 48 4",
-        "256 2 256 2 1024 2 4096 4 64 21",
-        "100 1 256 2 1024 2 4096 4 64 4",
-    ],
-)
-def test_sizes_that_cannot_be_are_refused(built: Path, sizes: str) -> None:
-    done = subprocess.run([built / "model_trace"], input=sizes, capture_output=True, text=True)
-    assert done.returncode == 1 and "power of two" in done.stdout
-
-
 def chains(built: Path, trace: str) -> dict[tuple[int, ...], int]:
     """Functions, the outermost first → instructions."""
     counts: dict[str, int] = {}
     tree: dict[str, tuple[str, int]] = {}
-    for line in replayed(built / "calls_trace", trace):
+    for line in replayed(built, trace):
         words = line.split()
         if words[0] == "node":
             tree[words[1]] = words[2], int(words[3], 16)

@@ -175,7 +175,6 @@ FILES_OF_TOML: dict[str, tuple[str, str]] = {
     "interleave": ("max_boots = 20", 'interleave = "turn"'),
     "metric": ("max_boots = 20", 'metric = "cycles"'),
     "seed": ("max_boots = 20", "seed = -1"),
-    "model-cache": ("[measure]", '[model]\nl2 = "big"\n[measure]'),
     "matrix-without-ref": ("[measure]", '[matrix]\nrefs = ["v1"]\n[measure]'),
 }  # fmt: skip
 

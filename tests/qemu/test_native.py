@@ -14,7 +14,6 @@ from booting import booted, case, command
 from descendants import adopt, descendants
 from real_kernels import built_kernels
 
-from kdyno.experiment.model import CacheModel
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
 from kdyno.machines.plugin import TALLY, library
@@ -146,14 +145,11 @@ def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
     assert sum(it["executions"] for it in both) == pytest.approx(110.0, abs=1e-3)
 
 
-def tallying(model: CacheModel | None) -> Tallying:
-    return Tallying(library(TALLY, cache_root(), emulator.find()), 1 << 63, model)
-
-
 def test_a_command_of_the_hosts_is_counted_with_program_and_kernel_apart(stock: Image) -> None:
     sort = command("sort", "-n", "/usr/share/common-licenses/GPL-3", operations=5)
     jobs = (case("pipe"), sort)
-    said = booted(stock, *jobs, tally=tallying(None))
+    tally = Tallying(library(TALLY, cache_root(), emulator.find()), 1 << 63)
+    said = booted(stock, *jobs, tally=tally)
     # The plugin changes nothing; beside the host's files a part may have a tick more.
     assert min(counts(said)[0]) == min(counts(booted(stock, *jobs))[0])
     result = said.transcript.result(1)
@@ -162,26 +158,6 @@ def test_a_command_of_the_hosts_is_counted_with_program_and_kernel_apart(stock: 
     assert user > 1e5 and kernel > 1e5
     # The score is the CPU time of the command's processes; who started them is in here too.
     assert user + kernel == pytest.approx(min(ns / done for done, ns in result.reps), rel=0.05)
-
-
-def test_an_estimate_is_the_instructions_and_what_misses(stock: Image) -> None:
-    jobs = (case("pipe", operations=5000), case("memcopy", "1024", operations=100))
-    said = booted(stock, *jobs, tally=tallying(CacheModel()))
-    pipe, copies = (said.transcript.result(number) for number in range(2))
-    assert isinstance(pipe, Sample) and isinstance(copies, Sample)
-    of_pipe, of_copies = (
-        {
-            name.removeprefix("counted-"): float(text)
-            for name, text in it.extra.items()
-            if name.startswith("counted-")
-        }
-        for it in (pipe, copies)
-    )
-    # A pipe's lines are all in the first level; a megabyte read and written is in none of L1.
-    assert of_pipe["l1d"] < 1 and of_pipe["branches"] < 1
-    assert of_copies["l1d"] == pytest.approx(2 * (1 << 20) / 64, rel=0.05)
-    cycles = min(count / done for done, count in pipe.reps)
-    assert cycles == pytest.approx(of_pipe["instructions"], rel=0.2)
 
 
 def test_a_panic_is_a_failed_boot_with_the_kernels_own_words(stock: Image) -> None:

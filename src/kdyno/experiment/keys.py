@@ -36,7 +36,6 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "machine",
             "suite",
             "measure",
-            "model",
             "layout",
             "matrix",
         ),
@@ -62,19 +61,6 @@ TABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "exact_boots",
             "insist",
             "apart",
-        ),
-        "model": (
-            "l1i",
-            "l1d",
-            "l2",
-            "llc",
-            "line",
-            "history",
-            "l1_miss",
-            "l2_miss",
-            "llc_miss",
-            "branch_miss",
-            "string_bytes",
         ),
     }
 )

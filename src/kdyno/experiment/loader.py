@@ -35,7 +35,6 @@ from kdyno.experiment.sections import (
     read_layouts,
     read_machine,
     read_measure,
-    read_model,
     read_suites,
 )
 from kdyno.experiment.table import Table
@@ -137,7 +136,6 @@ def parse(
     measure = replace(measure, layouts=read_layouts(data.get("layout"), mistakes))
     asked, of_cases = _variants(top, folder, vocabulary, machine.kind, mistakes)
     found = with_best(asked, vocabulary, mistakes)
-    model = read_model(data.get("model", {}), mistakes)
     suites = read_suites(data.get("suite", []), vocabulary, mistakes)
     suites = expanded(suites, of_cases, vocabulary, mistakes)
     boots = vocabulary.machines.get(machine.kind, ())
@@ -157,7 +155,6 @@ def parse(
         suites=suites,
         machine=machine,
         measure=measure,
-        model=model,
         skip_unsupported=skip,
         text=text,
         mistakes=lambda: Mistakes(origin, Positions("" if words else text), words),

@@ -116,39 +116,10 @@ class Machine:
 
 
 ACCELS = ("auto", "kvm", "tcg", "icount")
-METRICS = ("time", "instructions", "cycles-estimated")
+METRICS = ("time", "instructions")
 INTERLEAVES = ("auto", "turns", "boots")
 FEWEST_LINKS, MOST_LINKS = 6, 100
 """Of each kernel. An interval is over them, and below six there is none."""
-
-
-@dataclass(frozen=True)
-class Cache:
-    """Of so many bytes in all, in sets of ``ways`` lines."""
-
-    size_bytes: int
-    ways: int
-
-
-@dataclass(frozen=True)
-class CacheModel:
-    """A processor as "cycles-estimated" has it: caches, branch prediction, and the weights by which
-    what is counted is summed up. See docs/counting.md."""
-
-    l1i: Cache = Cache(32 << 10, 8)
-    l1d: Cache = Cache(32 << 10, 8)
-    l2: Cache = Cache(1 << 20, 8)
-    llc: Cache = Cache(16 << 20, 16)
-    line_bytes: int = 64
-    history: int = 12
-    """Branches that a prediction looks back on."""
-    l1_miss: float = 10.0
-    """Cycles, as the others."""
-    l2_miss: float = 20.0
-    llc_miss: float = 100.0
-    branch_miss: float = 10.0
-    string_bytes: int = 32
-    """Of a string instruction, in a cycle."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +157,6 @@ class Experiment:
     suites: tuple[SuiteUse, ...]
     machine: Machine = field(default_factory=Machine)
     measure: Measure = field(default_factory=Measure)
-    model: CacheModel = field(default_factory=CacheModel)
     skip_unsupported: bool = False
     """Variants whose CPU features this machine lacks are skipped with the reason, not refused."""
     path: Path | None = None

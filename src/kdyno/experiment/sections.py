@@ -15,8 +15,6 @@ from kdyno.experiment.model import (
     INTERLEAVES,
     METRICS,
     MOST_LINKS,
-    Cache,
-    CacheModel,
     Machine,
     Measure,
     SuiteUse,
@@ -28,7 +26,6 @@ from kdyno.reading.position import KeyPath
 
 _SMALLEST_MEMORY_BYTES = 32 << 20
 _MOST_BOOTS = 100_000
-_CACHE = re.compile(r"([0-9]{1,7})\s*([KkMm])\s+([0-9]{1,3})-way")
 _USUAL_LINKS = 8
 _PROFILES = ("none", "perf", "gprof", "count")
 
@@ -73,63 +70,12 @@ def read_measure(data: object, mistakes: Mistakes) -> Measure:
     )
 
 
-def read_model(data: object, mistakes: Mistakes) -> CacheModel:
-    """The processor of "cycles-estimated"."""
-    table = Table(data, ("model",), mistakes, TABLES["model"])
-    own = CacheModel()
-    line_bytes = _power(table, "line", own.line_bytes, 16, 4096)
-    return CacheModel(
-        l1i=_cache(table, "l1i", own.l1i, line_bytes),
-        l1d=_cache(table, "l1d", own.l1d, line_bytes),
-        l2=_cache(table, "l2", own.l2, line_bytes),
-        llc=_cache(table, "llc", own.llc, line_bytes),
-        line_bytes=line_bytes,
-        history=table.integer("history", own.history, 0, 20),
-        l1_miss=table.number("l1_miss", own.l1_miss, 1e6, "cycles"),
-        l2_miss=table.number("l2_miss", own.l2_miss, 1e6, "cycles"),
-        llc_miss=table.number("llc_miss", own.llc_miss, 1e6, "cycles"),
-        branch_miss=table.number("branch_miss", own.branch_miss, 1e6, "cycles"),
-        string_bytes=table.integer("string_bytes", own.string_bytes, 1, 4096),
-    )
-
-
 def read_layouts(data: object, mistakes: Mistakes) -> int:
     """[layout]: the number of links, 0 without it."""
     if data is None:
         return 0
     table = Table(data, ("layout",), mistakes, TABLES["layout"])
     return table.integer("draws", _USUAL_LINKS, FEWEST_LINKS, MOST_LINKS)
-
-
-def _power(table: Table, key: str, default: int, low: int, high: int) -> int:
-    value = table.integer(key, default, low, high)
-    if value & (value - 1):
-        table.mistakes.add(table.at(key), f"{value} is not a power of two")
-        return default
-    return value
-
-
-def _cache(table: Table, key: str, default: Cache, line_bytes: int) -> Cache:
-    """``"32K 8-way"``."""
-    text = table.text(key)
-    if key not in table:
-        return default
-    match = _CACHE.fullmatch(text.strip())
-    if match is None:
-        table.mistakes.add(
-            table.at(key), f'{quoted(text)} is not a cache. Allowed: text like "32K 8-way"'
-        )
-        return default
-    found = Cache(int(match[1]) << {"K": 10, "M": 20}[match[2].upper()], int(match[3]))
-    sets, rest = divmod(found.size_bytes, max(1, found.ways) * line_bytes)
-    if not found.ways or rest or not sets or sets & (sets - 1) or found.size_bytes > 1 << 30:
-        table.mistakes.add(
-            table.at(key),
-            f"{quoted(text)} with lines of {line_bytes} bytes has no power of two of sets, or more "
-            "than 1024M",
-        )
-        return default
-    return found
 
 
 def read_suites(data: object, vocabulary: Vocabulary, mistakes: Mistakes) -> tuple[SuiteUse, ...]:

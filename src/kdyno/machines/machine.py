@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import CacheModel, Variant
+from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
 from kdyno.machines.session import Clock, Listener, Session
@@ -40,16 +40,13 @@ class Asked:
     """How an experiment wants its figures."""
 
     metric: str = "time"
-    """What is compared: "time"; "instructions" and "cycles-estimated" where the machine counts what
-    it executes."""
+    """What is compared: "time"; "instructions" where the machine counts what it executes."""
     accel: str = "auto"
     """Of a machine that emulates: "kvm", "tcg", "icount", or "auto", which never times an emulated
     CPU."""
     cpus: int = 1
     apart: bool = False
     """Instructions of programs and of the kernel apart."""
-    model: CacheModel = field(default_factory=CacheModel)
-    """Of the metric "cycles-estimated"."""
 
 
 def only_times(kind: str, can: Can, asked: Asked) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import CacheModel
 from kdyno.kernels.scheduler import Scheduler
 from kdyno.machines import diagnosis, emulator, guest, initramfs, tally
 from kdyno.machines.diagnosis import Diagnosis
@@ -42,13 +41,11 @@ _REFUSED = "qemu-system-x86_64: "
 
 @dataclass(frozen=True)
 class Tallying:
-    """How a plugin tells what each operation is made of."""
+    """How a plugin counts the instructions of programs and of the kernel apart."""
 
     library: Path
     kernel_from: int
     """Where the kernel's half of the addresses begins."""
-    model: CacheModel | None
-    """Of caches and branch prediction: the score is its estimate. None: instructions apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,14 +111,14 @@ def start(
     parts = None
     if request.tally is not None:
         parts = os.fdopen(os.memfd_create("tally"), "w+b")
-        kind = replace(kind, said=partial(_tallied, parts, request.tally.model))
+        kind = replace(kind, said=partial(_tallied, parts))
     return guest.start(request, events, listener, partial(_command, request, parts=parts), kind)
 
 
-def _tallied(parts: BinaryIO, model: CacheModel | None, said: Transcript) -> Transcript:
+def _tallied(parts: BinaryIO, said: Transcript) -> Transcript:
     with parts:
         parts.seek(0)
-        return tally.with_tallies(said, tally.read(parts), model)
+        return tally.with_tallies(said, tally.read(parts))
 
 
 def first_files(
@@ -235,7 +232,7 @@ def _descriptors(request: QemuBoot, parts: BinaryIO | None) -> tuple[int, ...]:
         wanted = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         return os.open(request.plugin.writes, wanted, 0o600), handed(request.plugin.reads)
     if request.tally is not None and parts is not None:
-        reads = tally.asked(request.tally.kernel_from, request.tally.model)
+        reads = tally.asked(request.tally.kernel_from)
         return os.dup(parts.fileno()), handed(reads)
     return ()
 

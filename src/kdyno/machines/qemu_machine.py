@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import NATIVE_COPIES, CacheModel, Variant
+from kdyno.experiment.model import NATIVE_COPIES, Variant
 from kdyno.machines import emulator
 from kdyno.machines.built import Built
 from kdyno.machines.cpus import apart, first
@@ -34,12 +34,6 @@ _PROBE_S = 20.0
 """A kernel under KVM is there after a second; a KVM that does not work may hang."""
 _KERNEL_FROM = {"x86_64": 1 << 63, "i386": 0xC0000000}
 """Where a kernel's half of the addresses begins."""
-ESTIMATED = "cycles-estimated"
-_ESTIMATE = (
-    "estimated cycles of no processor in particular ({described}): instructions, and so many for "
-    "each miss of a model of caches ({sizes}) and of branch prediction; an estimate that "
-    "tells a direction, and not time"
-)
 _SAME = "a count is the same whatever else the machine does"
 _CAVEATS: Mapping[Way, tuple[str, str]] = {
     "count": (
@@ -88,9 +82,6 @@ class Qemu(Built):
 
     def caveats(self) -> tuple[Flag, ...]:
         kind, text = _CAVEATS[self._way]
-        if self._setup.asked.metric == ESTIMATED:
-            sizes = _sizes(self._setup.asked.model)
-            kind, text = "estimate", _ESTIMATE.format(described="{described}", sizes=sizes)
         return (Flag(kind=kind, text=text.format(described=self.emulator) + self._told_copies()),)
 
     def _told_copies(self) -> str:
@@ -188,13 +179,11 @@ class Qemu(Built):
         return Plugin(made, counts, dict(plan.given).get(FUNCTIONS, b""))
 
     def _tallying(self, plan: Plan) -> Tallying | None:
-        asked = self._setup.asked
-        estimated = asked.metric == ESTIMATED
-        if not (estimated or asked.apart) or dict(plan.left):
+        if not self._setup.asked.apart or dict(plan.left):
             return None
         made = library(TALLY, self._setup.cache, self._emulator)
         begins = _KERNEL_FROM[self._setup.images[plan.variant].arch]
-        return Tallying(made, begins, asked.model if estimated else None)
+        return Tallying(made, begins)
 
 
 def _cleared(variant: Variant) -> tuple[str, ...]:
@@ -226,11 +215,6 @@ def way_of(asked: Asked) -> Way:
     if why := emulator.why_no_kvm():
         raise ToolError(_no_kvm(why))
     return "kvm"
-
-
-def _sizes(model: CacheModel) -> str:
-    names = (("L1i", model.l1i), ("L1d", model.l1d), ("L2", model.l2), ("LLC", model.llc))
-    return ", ".join(f"{name} {it.size_bytes >> 10}K {it.ways}-way" for name, it in names)
 
 
 def _no_kvm(why: str) -> str:

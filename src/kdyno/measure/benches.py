@@ -24,7 +24,7 @@ from kdyno.measure.builder import Recipes
 from kdyno.measure.equipment import equip, lacking_for
 from kdyno.measure.undecided import refuse_undecided
 from kdyno.suites.catalogue import Case, Catalogue
-from kdyno.suites.instructions import ESTIMATE_UNIT, UNIT, counted
+from kdyno.suites.instructions import counted
 from kdyno.suites.selection import cases_of, jobs_of
 
 
@@ -47,9 +47,7 @@ def tree_for_cases(
 def metric_of(experiment: Experiment) -> Asked:
     """How it wants its figures, for the machine."""
     measure = experiment.measure
-    return Asked(
-        measure.metric, experiment.machine.accel, experiment.cpus, measure.apart, experiment.model
-    )
+    return Asked(measure.metric, experiment.machine.accel, experiment.cpus, measure.apart)
 
 
 def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
@@ -139,8 +137,7 @@ def bench_of(
     )
     cases = cases_of(experiment, suites)
     if experiment.measure.metric != "time":
-        unit = UNIT if experiment.measure.metric == "instructions" else ESTIMATE_UNIT
-        cases = tuple(counted(case, unit) for case in cases)
+        cases = tuple(map(counted, cases))
     return Bench(
         experiment=experiment,
         machine=machine,

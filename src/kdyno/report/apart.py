@@ -6,17 +6,10 @@ from __future__ import annotations
 from kdyno.report import figures
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.store.verdict import Effect, Verdict
-from kdyno.suites.instructions import ESTIMATE_UNIT
 
 HEADING = "an operation is made of"
 NOTE = "of the variant, and how many more or fewer than the baseline; medians over boots"
 _HEADS = {
-    "instructions": "instructions",
-    "l1d": "L1d misses",
-    "l1i": "L1i misses",
-    "branches": "mispredicted",
-    "l2": "L2 misses",
-    "llc": "LLC misses",
     "user": "program",
     "kernel": "kernel",
 }
@@ -29,11 +22,9 @@ def grid(verdict: Verdict) -> Grid | None:
     if not effects:
         return None
     named = {each.figure for it in effects for each in it.apart}
-    estimated = [it for it in effects if it.unit == ESTIMATE_UNIT]
     columns = [
         Column("variant", lambda it: it.variant, "name"),
         Column("case", lambda it: it.case, "name"),
-        *([Column("cycles, estimated", _whole, "number")] if estimated else []),
         *(
             _column(name, head, worth)
             for worth, (name, head) in enumerate(_HEADS.items(), start=1)
@@ -41,12 +32,6 @@ def grid(verdict: Verdict) -> Grid | None:
         ),
     ]
     return Grid(columns, effects, "What an operation is made of", id="apart-table")
-
-
-def _whole(it: Effect) -> Cell:
-    if it.paired_value is None or it.baseline_value is None:
-        return Cell()
-    return _cell(it.baseline_value, it.paired_value)
 
 
 def _column(name: str, head: str, worth: int) -> Column:

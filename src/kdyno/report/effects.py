@@ -10,7 +10,7 @@ from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Verdict
-from kdyno.suites.instructions import ESTIMATE_UNIT, UNIT
+from kdyno.suites.instructions import UNIT
 
 OfCase = Effect | CaseValue | CaseInfo
 
@@ -83,15 +83,13 @@ def value(it: Effect, room: int = 200) -> Cell:
 
 
 def counts(effects: Iterable[Effect]) -> list[Column]:
-    """The column of instructions or estimated cycles more or less, where they were counted."""
-    units = {it.unit for it in effects}
-    if UNIT in units:
-        return [Column("instructions", _more, "number")]
-    return [Column("cycles, est.", _more, "number")] if ESTIMATE_UNIT in units else []
+    """The column of instructions more or less, where they were counted."""
+    counted = any(it.unit == UNIT for it in effects)
+    return [Column("instructions", _more, "number")] if counted else []
 
 
 def _more(it: Effect) -> Cell:
-    if it.unit not in (UNIT, ESTIMATE_UNIT):
+    if it.unit != UNIT:
         return Cell()
     more = figures.more(it.baseline_value, it.paired_value)
     return Cell(figures.signed(more), more) if more is not None else Cell()

@@ -89,7 +89,7 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         variant=name,
         outside=host.get("sandbox") is False,
         # Of what is said of boots nothing holds where runs are compared.
-        caveats=tuple(flag for flag in guest.caveats if flag.kind in ("machine", "estimate")),
+        caveats=tuple(flag for flag in guest.caveats if flag.kind == "machine"),
         counted=(manifest.asked or Asked()).metric != "time",
         data=data,
     )

@@ -75,7 +75,7 @@ class Asked(Record):
     precision: Annotated[float, Field(gt=0, le=RATIO_MOST)] = 0.005
     copy_of_baseline: Name | None = None
     """Name of the variant that is the baseline once more (A/A)."""
-    metric: Literal["time", "instructions", "cycles-estimated"] = "time"
+    metric: Literal["time", "instructions"] = "time"
     """What was compared. Counts that agree in all boots are exact."""
     exact_boots: Annotated[int, Field(ge=1, le=100)] = 3
     """Of either kernel, after which they are; 1: what most parts of the boot agree in."""

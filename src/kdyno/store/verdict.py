@@ -104,8 +104,7 @@ class Apart(BaseModel):
 
     model_config = ConfigDict(frozen=True)
     figure: Annotated[str, Field(max_length=100)]
-    """user, kernel: instructions. l1i, l1d, l2, llc, branches: misses. pieces, piece_bytes: of
-    string instructions, which are among the instructions."""
+    """user, kernel: instructions of programs and of the kernel."""
     baseline_value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
     value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
 

@@ -10,23 +10,17 @@ from kdyno.suites.wrapping import placeholders
 
 _TIMES = frozenset({"seconds", "whole_seconds", "milliseconds"})
 UNIT = "instructions/operation"
-ESTIMATE_UNIT = "estimated cycles/operation"
-"""By a model of caches and branch prediction: never to be taken for time."""
-
-FIGURES = (
-    *("instructions", "user", "kernel", "l1i", "l1d", "l2", "llc", "branches"),
-    *("pieces", "piece_bytes"),
-)
+FIGURES = ("user", "kernel")
 """What an operation is made of, in the order in which it is shown."""
 
 
-def counted(case: Case, unit: str = UNIT) -> Case:
+def counted(case: Case) -> Case:
     """The case with instructions for a score: nanoseconds an operation, by that clock.
 
     What a program says of its own speed, and the index of a suite, are of times.
     """
     plain = replace(case, score="time", scale=1.0, figure=None, baseline=None)
-    return replace(plain, unit=unit, better="lower", counted=True)
+    return replace(plain, unit=UNIT, better="lower", counted=True)
 
 
 def why_uncounted(case: Case) -> str:

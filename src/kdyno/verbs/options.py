@@ -125,8 +125,8 @@ Metric = Annotated[
     str | None,
     typer.Option(
         "--metric",
-        metavar="time|instructions|cycles-estimated",
-        help="What is compared: seconds, or instructions as QEMU counts them, or an estimate.",
+        metavar="time|instructions",
+        help="What is compared: seconds, or instructions as QEMU counts them.",
     ),
 ]
 Ref = Annotated[

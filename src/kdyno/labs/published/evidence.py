@@ -138,8 +138,8 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
     profiles = stored_profiles(run)
     kind = manifest.machine.kind if manifest.machine else "uml"
     asked = manifest.asked.metric if manifest.asked else "time"
-    counted = {"instructions": ", counting instructions", "cycles-estimated": ", estimating cycles"}
-    machine = (KINDS[kind].label if kind in KINDS else kind) + counted.get(asked, "")
+    counted = ", counting instructions" if asked == "instructions" else ""
+    machine = (KINDS[kind].label if kind in KINDS else kind) + counted
     source = Source(
         manifest.experiment,
         f"{machine}, on {_cpu(manifest)}",

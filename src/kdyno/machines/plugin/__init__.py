@@ -21,10 +21,10 @@ FUNCTIONS = "functions"
 """Name of what it is given: lines of ``ADDRESS NUMBER ENTERS``, where functions begin."""
 _FOLDER = Path(__file__).parent
 TALLY = "tally"
-"""Name of the plugin that tells programs from the kernel, and has the model of caches."""
+"""Name of the plugin that counts instructions of programs and of the kernel apart."""
 _SOURCES = {
     COUNTS: ("count.c", "calls.c", "code.c", "counters.c"),
-    TALLY: ("tally.c", "model.c", "code.c", "counters.c"),
+    TALLY: ("tally.c", "code.c", "counters.c"),
 }
 _SINCE = (((9, 1), 3), ((9, 0), 2))
 """Version of QEMU → of its interface, where older ones are refused or have other arguments."""

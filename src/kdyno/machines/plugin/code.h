@@ -4,26 +4,9 @@
 #define KDYNO_CODE_H
 
 #include <stddef.h>
-#include <stdint.h>
 
-enum kind {
-  PLAIN,
-  BRANCH,
-  JUMP,
-  CALL,
-  INDIRECT_CALL,
-  RETURN,
-  BEGIN_MARK,
-  END_MARK,
-  STRING
-};
+enum code { PLAIN, CALL, RETURN, BEGIN_MARK, END_MARK };
 
-struct code {
-  enum kind kind;
-  uint64_t next;   // the address behind it
-  uint64_t target; // of a BRANCH; 0: elsewhere said
-};
-
-struct code code_of(const unsigned char *bytes, size_t size, uint64_t address);
+enum code code_of(const unsigned char *bytes, size_t size);
 
 #endif

@@ -111,9 +111,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *block) {
     struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(block, i);
     uint64_t address = qemu_plugin_insn_vaddr(insn);
     unsigned char bytes[INSN_BYTES_MOST];
-    switch (code_of(bytes, insn_bytes(insn, bytes), address).kind) {
+    switch (code_of(bytes, insn_bytes(insn, bytes))) {
     case CALL:
-    case INDIRECT_CALL:
       qemu_plugin_register_vcpu_mem_cb(insn, called, NO_REGISTERS,
                                        READS_AND_WRITES, NULL);
       break;

@@ -17,7 +17,6 @@ typedef uint64_t plugin_id;
 typedef uint32_t memory_access;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
-struct qemu_plugin_hwaddr;
 struct info {
   const char *target;
   struct {
@@ -77,13 +76,7 @@ qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
 extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
                                              on_access *call, int registers,
                                              int which, void *data);
-extern unsigned qemu_plugin_mem_size_shift(memory_access access);
 extern bool qemu_plugin_mem_is_store(memory_access access);
-extern struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(memory_access access,
-                                                         uint64_t address);
-extern bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *address);
-extern uint64_t
-qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
 extern void qemu_plugin_register_atexit_cb(plugin_id id, at_end *call,
                                            void *data);
 

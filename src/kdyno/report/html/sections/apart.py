@@ -10,10 +10,7 @@ from kdyno.report.show.markup import Html
 
 ORDER = 24
 TITLE = "What an operation is made of"
-TIP = (
-    "Of the variant, in brackets how many more or fewer than the baseline. Misses are those of a "
-    "model, see the remarks above: an estimate, not time."
-)
+TIP = "Of the variant, in brackets how many more or fewer than the baseline."
 
 
 def section(evidence: Evidence) -> Html | None:
