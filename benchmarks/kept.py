@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno.labs.profile.record import FOLDER, FunctionTime, Profile, stored_profiles, to_json
-from kdyno.labs.published.evidence import OTHERS, SURVEY
+from kdyno.labs.published.answers import OTHERS, SURVEY
 from kdyno.paths import data_root, runs_root
 from kdyno.store.boot import plain_name
 from kdyno.store.resolve import resolve

@@ -30,7 +30,7 @@ from kdyno.labs.profile.record import (
     stored_profiles,
     to_json,
 )
-from kdyno.labs.published.files import load as load_article
+from kdyno.labs.published.article import load as load_article
 from kdyno.measure.asking import question_of
 from kdyno.measure.builder import Recipes
 from kdyno.measure.execution import Options

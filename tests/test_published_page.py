@@ -19,12 +19,9 @@ from benchmarks import simd_candidates
 from kdyno.errors import UsageError
 from kdyno.labs.memcpy.time.results import to_json as bench_to_json
 from kdyno.labs.profile.record import to_json as profile_to_json
-from kdyno.labs.published import charts
-from kdyno.labs.published.answering import Row, answer
-from kdyno.labs.published.article import Ask
-from kdyno.labs.published.evidence import Evidence, OfRun, Source, collect
-from kdyno.labs.published.files import kept, load, load_file, names
-from kdyno.labs.published.page import as_json, page
+from kdyno.labs.published.answers import Evidence, OfRun, Row, Source, answer, collect, kept
+from kdyno.labs.published.article import Ask, load, load_file, names
+from kdyno.labs.published.page import as_json, carried, claims, page, pictures, summary
 from kdyno.paths import data_root
 from kdyno.store.run import Run, write_run
 from kdyno.store.verdict import Effect, FactorEffect, FactorTable, GroupEffect, Verdict
@@ -37,13 +34,12 @@ GOLDEN = Path(__file__).parent / "golden"
 SMALL = """\
 title = "A small article"
 system = "a machine"
-baseline = "old"
+[table.x]
+factors = { kernel = ["old", "new"] }
 better = "higher"
-[x]
-samples_per_cell = 1
+samples = 1
 units = { pipe = "1/s" }
-old = { pipe = 100.0, disk = 10.0 }
-new = { pipe = 110.0, disk = 9.0 }
+figures = { pipe = [100.0, 110.0], disk = [10.0, 9.0] }
 [[check]]
 text = "pipes gain 10 %"
 figure = "pipe"
@@ -138,9 +134,9 @@ def test_what_is_kept_of_a_run_makes_the_same_page_and_does_not_say_whose_machin
 @pytest.mark.slow
 def test_docs_published_is_what_the_kept_runs_say() -> None:
     articles, evidence = [load(name) for name in names()], collect(kept())
-    pictures = charts.pictures(articles, evidence)
     links = {
-        name: f"![{text}](pictures/published-{name}.svg)" for name, (_, text) in pictures.items()
+        name: f"![{text}](pictures/published-{name}.svg)"
+        for name, (_, text) in pictures(articles, evidence).items()
     }
     try:
         held(ROOT / "docs" / "published.md", page(articles, evidence, links))
@@ -197,7 +193,8 @@ CLAIM = 'text = "t"\nquestion = "q?"\ncarries = "c"\n'
 )  # fmt: skip
 def test_mistakes_in_claims_name_file_key_and_value(tmp_path: Path, body: str, told: str) -> None:
     file = tmp_path / "bad.toml"
-    file.write_text(f'title = "t"\n{body}[x]\na = {{ f = 1.0 }}\n')
+    table = '[table.x]\nfactors = { kernel = ["a"] }\nfigures = { f = [1.0] }\n'
+    file.write_text(f'title = "t"\n{body}{table}')
     with pytest.raises(UsageError) as error:
         load_file(file)
     assert "bad.toml" in str(error.value) and told in str(error.value)
@@ -227,9 +224,9 @@ def test_the_newest_run_that_has_a_figure_answers(
         "2026-11-01",
     )  # fmt: skip
     evidence = Evidence({"e": (new, old)})
-    ask = Ask("effect", run="e", suite="unixbench", case="a", variant="*")
+    ask = Ask(run="e", suite="unixbench", case="a")
     assert answer(ask, evidence).rows[0].ratio == 0.9
-    found = answer(Ask("effect", run="e", suite="unixbench", case="b", variant="*"), evidence)
+    found = answer(Ask(run="e", suite="unixbench", case="b"), evidence)
     assert found.source == old.source
     assert found.rows == (
         Row("b", "mine ÷ stock", "s, less is better", "−20.0 %", 0.8, (0.7000000000000001, 0.9),
@@ -258,24 +255,23 @@ def test_factors_and_groups_answer_at_the_levels_that_are_asked_for() -> None:
         ),
     )  # fmt: skip
     evidence = Evidence({"e": (of_run(verdict),)})
-    given = {"run": "e", "suite": "s", "case": "*", "factor": "smp", "level": "*"}
-    average = answer(Ask("factor", **given, other=""), evidence)
+    given = {"run": "e", "suite": "s", "case": "*", "factor": "smp"}
+    average = answer(Ask(what="factor", **given, other=""), evidence)
     assert [it.compared for it in average.rows] == ["smp on ÷ off"]
-    split = answer(Ask("factor", **given, other="jobs"), evidence)
+    split = answer(Ask(what="factor", **given, other="jobs"), evidence)
     assert [it.compared for it in split.rows] == [
         "smp on ÷ off at jobs 1", "smp on ÷ off at jobs 4",
     ]  # fmt: skip
-    (row,) = answer(Ask("group", run="e", suite="s", case="mem*", variant="*"), evidence).rows
+    (row,) = answer(Ask(what="group", run="e", suite="s", case="mem*"), evidence).rows
     assert (row.what, row.shown, row.verdict) == ("memory", "+1.00 %", "equivalent")
 
 
 def test_what_is_missing_says_what_it_needs() -> None:
-    needs = {
-        answer(Ask(what, run=run), Evidence()).needs
-        for what, run in (
-            ("effect", "hz"), ("profile", "simd-ladder"), ("effect", "nowhere"), ("sizes", ""),
-        )
-    }  # fmt: skip
+    asks = (
+        Ask(run="hz", suite="s", case="c"), Ask(what="share", run="simd-ladder", function="f"),
+        Ask(run="nowhere", suite="s", case="c"), Ask(what="sizes", routine="a", against="b"),
+    )  # fmt: skip
+    needs = {answer(it, Evidence()).needs for it in asks}
     assert needs == {
         "a run of `experiments/hz.toml`",
         "`kdyno profile experiments/simd-ladder.toml`",
@@ -318,20 +314,22 @@ def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
     small = keeping.keep_file(tmp_path / "survey.json", tmp_path / "kept")
     assert small.name == "vectorization.json" and "records" not in small.read_text()
     whole = collect(sorted(tmp_path.glob("*.json")))
-    assert collect([small]).surveys[0].value == whole.surveys[0].value
+    assert collect([small]).files["vectorization"][0].value == whole.files["vectorization"][0].value
 
     def shown(ask: Ask) -> list[tuple[str, str]]:
         return [(row.what, row.shown) for row in answer(ask, whole).rows]
 
-    assert shown(Ask("forms", job="crc*", bytes=(64,))) == [("crc32c, 64 bytes", "−80.0 %")]
-    assert shown(Ask("places", flags="*")) == [("loops in vectors", "63")]
-    assert shown(Ask("reasons", flags="*", reason="*linked*")) == [
+    assert shown(Ask(what="forms", job="crc*", bytes=[64])) == [("crc32c, 64 bytes", "−80.0 %")]
+    assert shown(Ask(what="places")) == [("loops in vectors", "63")]
+    assert shown(Ask(what="reasons", reason="*linked*")) == [
         ("the next address comes out of memory: linked, not flat data", "8 of 100 (8.00 %)")
     ]
-    assert shown(Ask("copies", bytes=(64, 64))) == [
+    assert shown(Ask(what="copies", bytes=[64, 64])) == [
         ("copies of 64 bytes", "75.0 %"), ("copies of 64 bytes", "50.0 %"),
     ]  # fmt: skip
-    (timed,) = answer(Ask("sizes", routine="wide", against="fsrm", bytes=(4096, 4096)), whole).rows
+    (timed,) = answer(
+        Ask(what="sizes", routine="wide", against="fsrm", bytes=[4096, 4096]), whole
+    ).rows
     assert timed.what == "4096 bytes" and timed.ratio is not None and timed.ratio < 1
     assert len(whole.sources) == 4
 
@@ -368,14 +366,14 @@ def test_the_pictures_say_in_words_what_they_show() -> None:
     evidence = Evidence(
         {"smp-preemption": (of_run(compile_),), "xbench": (of_run(xbench),)},
     )
-    found = charts.pictures([load(name) for name in names()], evidence)
+    found = pictures([load(name) for name in names()], evidence)
     assert set(found) == {"jobs", "groups"}, "no bench, no curve"
     svg, text = found["jobs"]
     assert svg.startswith("<svg") and "var(--" not in svg
     assert "down to 0.53 with smp ule and 4 jobs" in text
     assert "kernel-compile/lib, a machine: up to 1.50 with mine and 2 jobs" in text
     assert found["groups"][1].endswith("today's as far as −1.00 % (cpu).")
-    assert not charts.pictures([], Evidence())
+    assert not pictures([], Evidence())
 
 
 @pytest.mark.slow
@@ -390,3 +388,47 @@ def test_the_verb_prints_the_page_or_its_claims(kdyno: Kdyno, tmp_path: Path) ->
     for link in re.findall(r"\]\((pictures/[^)]+)\)", target.read_text()):
         assert (tmp_path / link).is_file()
     assert kdyno("published", "no-such-run").status == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "says"),
+    [
+        (("faster", "faster", "inconclusive"), "faster", "carried today"),
+        (("slower", "equivalent"), "faster", "not carried"),
+        (("faster", "slower"), "faster", "differs"),
+        (("faster ≈", "equivalent"), "equivalent", "carried today"),
+        (("inconclusive",), "faster", "undecided"),
+        (("faster",), "", ""),
+        (("",), "faster", ""),
+    ],
+)
+def test_a_claim_has_one_short_answer(words: tuple[str, ...], expected: str, says: str) -> None:
+    rows = [
+        Row("a", "x", "u", "", 1.1, verdict=it.removesuffix(" ≈"), equivalent_too=it.endswith("≈"))
+        for it in words
+    ]
+    control = Row("dhry2reg (control)", "x", "u", "", 1.0, verdict="equivalent")
+    assert carried(expected, [*rows, control] if says else rows) == says
+
+
+def test_a_run_of_another_question_is_no_answer() -> None:
+    """XBench's kernels of today differ in other things than the articles' did."""
+    xbench = Verdict(experiment="xbench", baseline="speed", boots={}, groups=(GROUP,))
+    article = load("snow")
+    found = {it.check.text: it for it in claims(article, Evidence({"xbench": (of_run(xbench),)}))}
+    claim = found["XBench as a whole: 122.67 to 127.31"]
+    assert claim.by_source and claim.today == "not asked"
+    text = page([article], Evidence({"xbench": (of_run(xbench),)}))
+    assert text.index("no answer to it:** one kernel for size") < text.index("| cpu | size")
+
+
+def test_a_summary_counts_verdicts_and_says_how_far_figures_go() -> None:
+    rows = [
+        Row("a", "x", "u", "", 1.1, verdict="faster"),
+        Row("b", "x", "u", "", 0.98, verdict="inconclusive"),
+        Row("c", "x", "u", "", 1.02, verdict="faster"),
+    ]
+    assert summary(rows) == "2 faster, 1 undecided (2.00 % worse to 10.0 % better)"
+    times = [Row("a", "x", "s, less is better", "", 2.28), Row("b", "x", "KB/s", "", 1.02)]
+    assert summary(times) == "128 % worse to 2.00 % better"
+    assert summary([Row("loops", "avx2", "places", "63")]) == "loops: 63 places"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -11,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from kdyno.errors import UsageError
-from kdyno.paths import data_root
+from kdyno.labs.published.article import load as load_article
 from kdyno.suites.catalogue import CaseGroup, load
 from kdyno.suites.file import load_file
 from kdyno.suites.score import group_scores
 
 GROUPS = load()["xbench"].groups
-PUBLISHED = data_root() / "published"
 SNOW_LEOPARD = "snow-leopard-xbench-macbook-2.53"
 CORE2DUO = "core2duo-xbench-tiobench"
 
@@ -70,14 +68,9 @@ def test_mistakes_in_groups_are_named(tmp_path: Path, line: str, words: str) -> 
 
 def tables(name: str) -> Iterator[tuple[str, dict[str, float]]]:
     """The published scores of each variant, groups and items alike."""
-    data = tomllib.loads((PUBLISHED / f"{name}.toml").read_text())
-    if "variants" in data:
-        for variant, table in data["variants"].items():
-            yield variant, table["scores"]
-    else:
-        for variant, table in data["xbench"].items():
-            if isinstance(table, dict):
-                yield variant, table
+    article = load_article(name).tables
+    for cell, scores in article["scores" if "scores" in article else "xbench"].cells.items():
+        yield cell[0], scores
 
 
 def from_members(scores: dict[str, float], group: CaseGroup) -> float | None:
@@ -157,13 +150,13 @@ def test_every_group_of_the_core2duo_tables() -> None:
 
 
 def test_the_reference_values_follow_from_the_published_scores() -> None:
-    data = tomllib.loads((PUBLISHED / f"{SNOW_LEOPARD}.toml").read_text())
+    article = load_article(SNOW_LEOPARD).tables
     suite = load()["xbench"]
-    for variant in data["variants"].values():
-        for name, value in variant["values"].items():
+    for cell, values in article["values"].cells.items():
+        for name, value in values.items():
             reference = suite.case(name).baseline
             assert reference is not None
             # Values have two or more decimals, of which half a digit is open.
-            assert abs(100 * value / reference / variant["scores"][name] - 1) <= (
+            assert abs(100 * value / reference / article["scores"].cells[cell][name] - 1) <= (
                 0.0005 + 0.005 / value
             ), name

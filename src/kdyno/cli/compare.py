@@ -69,7 +69,7 @@ def verb(
     from kdyno.errors import UsageError
     from kdyno.judge.again import within
     from kdyno.judge.comparing import compare
-    from kdyno.labs.published.files import PREFIX
+    from kdyno.labs.published.article import PREFIX
     from kdyno.report.exporters import exporter
     from kdyno.report.terminal import show as show_verdict
     from kdyno.report.wording import worded
@@ -107,20 +107,18 @@ def verb(
 
 def _article(name: str, runs: list[Run], output: str | None, json: str | None) -> int:
     from kdyno.errors import UsageError
-    from kdyno.labs.published import beside
-    from kdyno.labs.published import tables as shown
-    from kdyno.labs.published.files import load
+    from kdyno.labs.published import article as articles
     from kdyno.report.show import terminal
 
-    article = load(name)
+    article = articles.load(name)
     verdict = runs[0].verdict() if runs else None
     if runs and verdict is None:
         raise UsageError(f"{runs[0].name} has no verdict yet; `kdyno run --resume` goes on with it")
-    parts = shown.parts(article) if verdict is None else beside.parts(article, verdict)
+    parts = articles.beside_parts(article, verdict) if verdict else articles.parts(article)
     if json is not None:
-        data = shown.as_json(article)
+        data = articles.as_json(article)
         if verdict is not None:
-            data["today"] = beside.beside_json(article, verdict)
+            data["today"] = articles.beside_json(article, verdict)
         write_json(data, json)
     if output is not None:
         write(terminal.text(parts), output)

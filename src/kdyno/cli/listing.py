@@ -191,7 +191,7 @@ def _fragments() -> list[dict[str, Any]]:
 
 
 def _published() -> list[dict[str, Any]]:
-    from kdyno.labs.published.files import PREFIX, load, names
+    from kdyno.labs.published.article import PREFIX, load, names
 
     return [{"article": f"{PREFIX}{name}", "title": load(name).title} for name in names()]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kdyno.labs.profile.differences import Change, Difference, difference, rows, total
 from kdyno.labs.profile.record import Profile
-from kdyno.labs.published.article import Published
+from kdyno.labs.published.article import Article
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import Part
@@ -57,9 +57,9 @@ def differences(profiles: Mapping[str, Profile], baseline: str) -> list[Differen
     ]
 
 
-def beside(article: Published, profiles: Mapping[str, Profile], baseline: str) -> Iterator[Part]:
+def beside(article: Article, profiles: Mapping[str, Profile], baseline: str) -> Iterator[Part]:
     """The article's profile and today's, function by function."""
-    table = next((it for it in article.tables if it.name == "profile"), None)
+    table = article.tables.get("profile")
     if table is None:
         yield f"{article.name} has no profile: nothing to show beside these"
         return

@@ -134,7 +134,7 @@ def verb(
     from kdyno.labs.profile import count_verb
     from kdyno.labs.profile.boots import Asked
     from kdyno.labs.profile.record import stored_profiles
-    from kdyno.labs.published.files import load as load_article
+    from kdyno.labs.published.article import load as load_article
     from kdyno.measure.execution import Options
     from kdyno.paths import cache_root
 

@@ -1,53 +1,112 @@
 # SPDX-License-Identifier: MIT
-"""A published experiment as values, and what it claims held against its own figures."""
+"""A published experiment: its tables as printed, its claims, and both held against its own figures.
+
+Each is a file of published/: tables of figures over the cross of factors, claims as ranges that
+figures have to lie in, and what one can ask today about each. See docs/comparing.md.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property, partial
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-ARM = "kernel"
-"""The one factor of a table that has arms instead of a cross."""
+from pydantic import BeforeValidator, Field, model_validator
+
+from kdyno.errors import UsageError
+from kdyno.paths import data_root
+from kdyno.reading.checked import FromFile, wrong
+from kdyno.reading.checked import check as checked
+from kdyno.reading.mistakes import meant
+from kdyno.report import effects, figures, plain
+from kdyno.report.show.grid import Cell as GridCell
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.terminal import Part
+from kdyno.store.verdict import Effect, FactorEffect, Verdict
+
+PREFIX = "published:"
+NO_SPREAD = "no spread was published: no verdict"
 
 Cell = tuple[str, ...]
-"""One level for each factor."""
+"""One level of each factor."""
 
 
-@dataclass(frozen=True)
-class Today:
+def _text(value: object) -> object:
+    return str(value) if type(value) in (int, float) else value
+
+
+def _list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+Level = Annotated[str, BeforeValidator(_text)]
+"""As the article prints it; numbers are taken as text."""
+
+
+class Today(FromFile):
     """Where kdyno measures what a table holds."""
 
     suite: str
-    cases: Mapping[str, str] = field(default_factory=dict)
+    cases: dict[str, str] = Field(default_factory=dict)
     """Figure → case, where the names differ."""
-    figure: str | None = None
+    figure: str = ""
     """For a cross: the figure that a case's score is."""
-    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    levels: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Factor → published level → today's level, where the names differ."""
 
 
-@dataclass(frozen=True)
-class Table:
-    name: str
-    factors: Mapping[str, tuple[str, ...]]
-    """Factor → levels, in the table's order."""
-    cells: Mapping[Cell, Mapping[str, float]]
-    """Cell → figure → printed number."""
-    baseline: Cell
-    better: str | None
-    samples: int | None
+class Table(FromFile):
+    factors: dict[str, list[Level]]
+    """Factor → levels. The first of each is the baseline's."""
+    figures: dict[str, list[float]]
+    """Figure → printed numbers, of every cell of the cross; the last factor moves first."""
+    better: Literal["higher", "lower"] | None = None
+    samples: int | None = None
     """Runs behind a figure; None where the text does not say."""
-    mean: bool
-    spread: bool
-    """Whether anything was published that says how much the runs differed."""
-    units: Mapping[str, str] = field(default_factory=dict)
+    mean: bool = False
+    spread: str = ""
+    """Where it was published how much the runs differed."""
+    units: dict[str, str] = Field(default_factory=dict)
+    percent: dict[str, list[float]] = Field(default_factory=dict)
+    """Figure → the percentages of ``total`` that are printed beside it."""
     today: Today | None = None
 
+    @model_validator(mode="after")
+    def _is_whole(self) -> Table:
+        count = math.prod(map(len, self.factors.values()))
+        for key in ("figures", "percent"):
+            for name, numbers in getattr(self, key).items():
+                if len(numbers) != count:
+                    what = f"{len(numbers)} numbers for the {count} cells of the cross of factors"
+                    raise wrong(f"{key}.{name}", what)
+        return self
+
+    @cached_property
+    def cells(self) -> dict[Cell, dict[str, float]]:
+        """Cell → figure → printed number."""
+        return {
+            cell: {name: numbers[at] for name, numbers in self.figures.items()}
+            for at, cell in enumerate(product(*self.factors.values()))
+        }
+
     @property
-    def figures(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for cell in self.cells.values() for name in cell))
+    def baseline(self) -> Cell:
+        return tuple(levels[0] for levels in self.factors.values())
+
+    @property
+    def variants(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell != self.baseline]
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether something can be said about differences: a spread, and more than one run."""
+        return bool(self.spread) and self.samples is not None and self.samples > 1
 
     def ratio(self, cell: Cell, figure: str, against: Cell | None = None) -> float | None:
         """Of two printed numbers; None where one is missing or zero."""
@@ -56,81 +115,181 @@ class Table:
         return value / base if value is not None and base else None
 
 
-@dataclass(frozen=True)
-class Ask:
-    """What is asked today about a claim, and which run or file has the answer. Names may be
-    patterns; what does not belong to ``what`` stays empty."""
+# What each kind of question needs, and what it may have. The first five are answered by a run,
+# the others by a file that another verb writes.
+_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "effect": (("run", "suite", "case"), ("variant",)),
+    "group": (("run", "suite", "case"), ("variant",)),
+    "factor": (("run", "suite", "case", "factor"), ("level", "other")),
+    "profile": (("run", "function"), ("variant",)),
+    "share": (("run", "function"), ()),
+    "sizes": (("routine", "against"), ("bytes",)),
+    "places": ((), ("flags",)),
+    "reasons": (("reason",), ("flags",)),
+    "copies": (("bytes",), ()),
+    "forms": (("job", "bytes"), ()),
+}
 
-    what: str
-    """See asking.What."""
+
+What = Literal[
+    "effect", "group", "factor", "profile", "share", "sizes", "places", "reasons", "copies", "forms"
+]
+
+
+class Ask(FromFile):
+    """What is asked today about a claim, and which run or file has the answer: one
+    ``[[check.today]]``. Names may be patterns, as in a shell."""
+
+    what: What = "effect"
     run: str = ""
     """The experiment."""
     suite: str = ""
     case: str = ""
-    variant: str = ""
+    variant: str = "*"
     factor: str = ""
-    level: str = ""
-    other: str = ""
+    level: str = "*"
+    other: str = "*"
     """The factor at whose levels ``factor`` is looked at; empty: averaged over the others."""
     function: str = ""
     routine: str = ""
     against: str = ""
-    flags: str = ""
+    flags: str = "*"
     reason: str = ""
     job: str = ""
     instead: str = ""
     """What is compared there in place of what the claim compares: its figures answer another
     question, and are no answer to the claim."""
-    bytes: tuple[int, ...] = ()
+    bytes: list[int] = Field(default_factory=list)
     """The smallest and the largest size; for forms, each size."""
 
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> Ask:
+        needed, optional = _KEYS[self.what]
+        given = self.model_fields_set - {"what", "instead"}
+        for key in needed:
+            if key not in given:
+                raise wrong(key, f'is missing: what = "{self.what}" needs it')
+        for key in sorted(given.difference(needed, optional)):
+            what = f'does not go with what = "{self.what}"'
+            raise wrong(key, what, None, (*needed, *optional))
+        return self
 
-@dataclass(frozen=True)
-class Check:
-    """A claim as a range that figures have to lie in. See docs/comparing.md for the keys."""
+    def fits(self, **names: str) -> bool:
+        """Whether every name is one that is asked about."""
+        return all(fnmatchcase(name, getattr(self, key)) for key, name in names.items())
+
+
+class Check(FromFile):
+    """A claim as a range that figures have to lie in: one ``[[check]]``."""
 
     text: str
-    table: str = ""
-    """Empty: every table that has the figure."""
     figure: str = ""
     """A name or a pattern; empty: nothing in the tables says anything about this claim."""
-    low: float | None = None
-    high: float | None = None
-    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    table: str = ""
+    """Empty: every table that has the figure."""
+    low: float | None = Field(default=None, alias="min")
+    high: float | None = Field(default=None, alias="max")
+    where: dict[str, Annotated[list[Level], BeforeValidator(_list)]] = Field(default_factory=dict)
     factor: str = ""
-    start: str = ""
-    end: str = ""
-    value: bool = False
-    """The printed number itself is meant, not its ratio to the baseline's."""
+    start: Level = Field(default="", alias="from")
+    end: Level = Field(default="", alias="to")
+    value: bool | None = None
+    """Whether the printed numbers are meant, not their ratios to the baseline's. None: they are
+    where levels are named and no factor to compare along."""
     share: float = 1.0
     """Part of the figures that must lie in the range."""
     partial: bool = False
     """The figures are a selection, which cannot settle the claim."""
     note: str = ""
     question: str = ""
-    """What one can ask today."""
-    expect: str = ""
-    """faster, slower or equivalent, where the claim's own figures do not tell: what today's effects
-    are if it holds."""
+    expect: Literal["", "faster", "slower", "equivalent"] = ""
+    """What today's effects are if the claim holds, where its own figures do not tell."""
     carries: str = ""
     """What of the answer carries over to the claim, honestly, in a sentence."""
-    today: tuple[Ask, ...] = ()
+    today: list[Ask] = Field(default_factory=list)
     unasked: str = ""
-    """In place of these three: why nothing is asked."""
-    chart: str = ""
-    """Beside it, see charts.CHARTS."""
+    """In place of question, carries and today: why nothing is asked."""
+    chart: Literal["", "jobs", "sizes", "groups"] = ""
+
+    @model_validator(mode="after")
+    def _is_asked_or_not(self) -> Check:
+        keys = {"question": self.question, "carries": self.carries, "today": self.today}
+        for key, value in keys.items():
+            if self.unasked and value:
+                raise wrong(key, "does not go with `unasked`, which says why nothing is asked")
+            if any(keys.values()) and not value:
+                raise wrong(key, "is missing: question, carries and today belong together")
+        return self
+
+    @property
+    def printed(self) -> bool:
+        """See ``value``."""
+        return bool(self.where) and not self.factor if self.value is None else self.value
 
 
-@dataclass(frozen=True)
-class Published:
-    name: str
+class Article(FromFile):
+    name: str = ""
+    """Of its file."""
     title: str
-    system: str
-    tables: tuple[Table, ...]
-    checks: tuple[Check, ...]
+    system: str = ""
+    tables: dict[str, Table] = Field(alias="table", min_length=1)
+    checks: list[Check] = Field(default_factory=list, alias="check")
+    loops: dict[str, int] = Field(default_factory=dict)
+    """Source file → loops in it that were vectorised."""
 
-    def table(self, name: str) -> Table:
-        return next(table for table in self.tables if table.name == name)
+    @model_validator(mode="after")
+    def _is_whole(self) -> Article:
+        for claim in self.checks:
+            if claim.table and claim.table not in self.all_tables:
+                raise ValueError(f"check {claim.text!r}: no table {claim.table!r}")
+        return self
+
+    @cached_property
+    def all_tables(self) -> dict[str, Table]:
+        """Those of the file, and how printed percentages differ from computed ones."""
+        tables = dict(self.tables)
+        for table in self.tables.values():
+            shares = {
+                name: [
+                    percent / (100.0 * value / total)
+                    for percent, value, total in zip(
+                        percents, table.figures[name], table.figures["total"], strict=True
+                    )
+                ]
+                for name, percents in table.percent.items()
+            }
+            if shares:
+                tables["printed ÷ computed percentage"] = Table(
+                    factors=table.factors, figures=shares, better=table.better
+                )
+        return tables
+
+
+def names() -> tuple[str, ...]:
+    """All that come with kdyno."""
+    return tuple(sorted(path.stem for path in (data_root() / "published").glob("*.toml")))
+
+
+def load(name: str) -> Article:
+    """``athlon64x2-kernel-compile`` or the beginning of one name; UsageError names them all."""
+    name = name.removeprefix(PREFIX)
+    known = names()
+    matches = [name] if name in known else [it for it in known if name and it.startswith(name)]
+    if len(matches) != 1:
+        hint = "" if matches else meant(name, known, f" Did you mean {PREFIX}{{}}?")
+        which = f"{len(matches)} begin so" if matches else "there is no such article"
+        raise UsageError(f"{PREFIX}{name}: {which}.{hint} There are: {', '.join(known)}")
+    return load_file(data_root() / "published" / f"{matches[0]}.toml")
+
+
+def load_file(path: Path) -> Article:
+    """UsageError names the file and the key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise UsageError(f"{path}: cannot be read: {problem}") from None
+    return checked(Article, data, str(path), text).model_copy(update={"name": path.stem})
 
 
 @dataclass(frozen=True)
@@ -148,8 +307,25 @@ class Checked:
     inside: int
     note: str = ""
 
+    def shown(self, number: float, unit: str = "") -> str:
+        return f"{number:.4g} {unit}".rstrip() if self.value else figures.effect(number)
 
-def check(article: Published, claim: Check) -> Checked:
+    def range(self, unit: str = "") -> str:
+        """What the claim means: ``at least +10.0 %``."""
+        ends = dict.fromkeys(
+            self.shown(end, unit) for end in (self.low, self.high) if end is not None
+        )
+        side = "at least " if self.high is None else "at most " if self.low is None else ""
+        return side + " to ".join(ends)
+
+    def reach(self, unit: str = "") -> str:
+        """``from +1.00 % (this) to +9.00 % (that)``."""
+        lowest, highest = (pick(self.found, key=lambda pair: pair[1]) for pick in (min, max))
+        low, high = self.shown(lowest[1], unit), self.shown(highest[1], unit)
+        return f"from {low} ({lowest[0]}) to {high} ({highest[0]})"
+
+
+def check(article: Article, claim: Check) -> Checked:
     """Every figure that the claim speaks of; it holds when enough of them lie in its range."""
     found = tuple(_numbers(article, claim)) if claim.figure else ()
     if not found:
@@ -158,23 +334,30 @@ def check(article: Published, claim: Check) -> Checked:
     high = math.inf if claim.high is None else claim.high
     inside = sum(low <= number <= high for _, number in found)
     word = "holds" if inside >= claim.share * len(found) else "does not hold"
+    word = "not settled" if claim.partial else word
     return Checked(
-        claim.text,
-        "not settled" if claim.partial else word,
-        found,
-        claim.low,
-        claim.high,
-        claim.value,
-        inside,
-        claim.note,
+        claim.text, word, found, claim.low, claim.high, claim.printed, inside, claim.note
     )
 
 
-def pairs(table: Table, claim: Check) -> Iterator[tuple[Cell, Cell]]:
+def _numbers(article: Article, claim: Check) -> Iterator[tuple[str, float]]:
+    for name, table in article.all_tables.items():
+        if claim.table and name != claim.table:
+            continue
+        several = "" if claim.table else f"{name} "
+        for figure in (it for it in table.figures if fnmatchcase(it, claim.figure)):
+            for cell, against in _pairs(table, claim):
+                printed = table.cells[cell].get(figure)
+                number = printed if claim.printed else table.ratio(cell, figure, against)
+                if number is not None:
+                    level = () if len(table.cells) == 2 and not claim.printed else cell
+                    yield several + " ".join([*level, figure]), number
+
+
+def _pairs(table: Table, claim: Check) -> Iterator[tuple[Cell, Cell]]:
     """(cell, what it is compared with) for every cell that the claim speaks of."""
-    names = list(table.factors)
     for cell in table.cells:
-        level = dict(zip(names, cell, strict=True))
+        level = dict(zip(table.factors, cell, strict=True))
         if any(level.get(name) not in wanted for name, wanted in claim.where.items()):
             continue
         if claim.factor:
@@ -184,22 +367,177 @@ def pairs(table: Table, claim: Check) -> Iterator[tuple[Cell, Cell]]:
             against = tuple(level.values())
             if against in table.cells:
                 yield cell, against
-        elif claim.value or cell != table.baseline:
+        elif claim.printed or cell != table.baseline:
             yield cell, table.baseline
 
 
-def _numbers(article: Published, claim: Check) -> Iterator[tuple[str, float]]:
-    for table in article.tables:
-        if claim.table and table.name != claim.table:
+def parts(article: Article) -> Iterator[Part]:
+    """The article on a terminal: its ratios, and its claims against its own figures."""
+    yield from filter(None, (article.title, article.system))
+    for name, table in article.all_tables.items():
+        runs = "number of runs not given"
+        if table.samples:
+            runs = f"{'mean of ' if table.mean else ''}{table.samples} runs"
+            runs = "one run each" if table.samples == 1 else runs
+        better = f", {table.better} is better" if table.better else ""
+        against = f", against {'+'.join(table.baseline)}" if table.variants else ""
+        yield from ("", f"{name}: {runs}{better}{against}", _grid(table))
+        if table.variants:
+            yield "" if table.has_verdict else NO_SPREAD
+    yield from ("", "the article's claims against its own figures")
+    for claim in article.checks:
+        own = check(article, claim)
+        yield f"  {own.word}: {own.text}"
+        text = "no printed figure says anything about it"
+        if own.found:
+            side = "" if None in (own.low, own.high) else "meant: "
+            text = f"{own.inside} of {len(own.found)} figures; they go {own.reach()}"
+            if len(own.found) == 1:
+                text = f"the figures give {own.shown(own.found[0][1])}"
+            text += f"; {side}{own.range()}"
+        yield f"      {text}"
+        if own.note:
+            yield f"      {own.note}"
+
+
+def _grid(table: Table) -> Grid:
+    """Figures with the effect where two cells are compared, else cells with the effects."""
+
+    def change(cell: Cell, figure: str) -> str:
+        if cell == table.baseline:
+            return f"{table.cells[cell][figure]:g}"
+        return figures.effect(table.ratio(cell, figure))
+
+    cells = [table.baseline, *table.variants]
+    if len(cells) > 2:
+        rows = [Column(it, partial(change, figure=it), "number") for it in table.figures]
+        return Grid([Column("", "+".join), *rows], list(table.cells))
+    columns = [Column("", str)]
+    columns += [Column("+".join(it), table.cells[it].get, "number", "{:g}".format) for it in cells]
+    columns += [Column("effect", partial(change, it), "number") for it in table.variants]
+    return Grid(columns, list(table.figures))
+
+
+def as_json(article: Article) -> dict[str, Any]:
+    """Ratios and checks, for programs."""
+    return {
+        "name": article.name,
+        "title": article.title,
+        "system": article.system,
+        "tables": [
+            {
+                "name": name,
+                "baseline": "+".join(table.baseline),
+                "better": table.better,
+                "samples_per_cell": table.samples,
+                "verdict": None if table.has_verdict else NO_SPREAD,
+                "ratios": {
+                    "+".join(cell): {it: table.ratio(cell, it) for it in table.figures}
+                    for cell in table.variants
+                },
+            }
+            for name, table in article.all_tables.items()
+        ],
+        "claims": [asdict(check(article, claim)) for claim in article.checks],
+    }
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A published ratio and today's effect."""
+
+    what: str
+    published: float
+    table: str
+    today: Effect | FactorEffect
+
+
+def beside(article: Article, verdict: Verdict) -> list[Beside]:
+    """Today's effects that measure what the article did, in the order of its tables."""
+    found: list[Beside] = []
+    for name, table in article.tables.items():
+        if table.today is not None and len(table.factors) == 1:
+            found += _variants_beside(name, table, table.today, verdict)
+        elif table.today is not None and verdict.factors is not None:
+            found += _factors_beside(name, table, table.today, verdict.factors.effects)
+    return found
+
+
+def _variants_beside(name: str, table: Table, today: Today, verdict: Verdict) -> Iterator[Beside]:
+    for cell in table.variants:
+        for figure in table.figures:
+            ratio = table.ratio(cell, figure)
+            case = today.cases.get(figure, figure)
+            for effect in verdict.effects:
+                same = effect.suite == today.suite and fnmatchcase(effect.case, case)
+                own = effect.ratio is not None and effect.variant != verdict.copy_of_baseline
+                if same and own and ratio is not None:
+                    what = f"{effect.suite}/{effect.case}: {effect.variant}"
+                    yield Beside(what, ratio, name, effect)
+
+
+def _factors_beside(
+    name: str, table: Table, today: Today, found: tuple[FactorEffect, ...]
+) -> Iterator[Beside]:
+    def printed(factor: str, level: str | None) -> str | None:
+        back = {new: old for old, new in today.levels.get(factor, {}).items()}
+        own = back.get(level or "", level)
+        return own if own in table.factors.get(factor, ()) else None
+
+    for effect in found:
+        if effect.suite != today.suite or effect.kind == "interaction":
             continue
-        several = "" if claim.table else f"{table.name} "
-        for figure in (name for name in table.figures if fnmatchcase(name, claim.figure)):
-            for cell, against in pairs(table, claim):
-                number = (
-                    table.cells[cell].get(figure)
-                    if claim.value
-                    else table.ratio(cell, figure, against)
-                )
-                if number is not None:
-                    named = [] if len(table.cells) == 2 and not claim.value else [*cell]
-                    yield several + " ".join([*named, figure]), number
+        start, end = printed(effect.factor, effect.reference), printed(effect.factor, effect.level)
+        level = None if effect.other is None else printed(effect.other, effect.at)
+        if start is None or end is None or (effect.other is not None and level is None):
+            continue
+        where = {effect.other: [level]} if effect.other is not None else {}
+        claim = Check.model_validate(
+            {"text": "", "where": where, "factor": effect.factor, "from": start, "to": end}
+        )
+        ratios = [table.ratio(cell, today.figure, base) for cell, base in _pairs(table, claim)]
+        logs = [math.log(ratio) for ratio in ratios if ratio is not None]
+        if logs:
+            at = f" at {effect.other} {effect.at}" if effect.other else ""
+            what = f"{name}: {effect.factor} {effect.level}{at} ({effect.case})"
+            yield Beside(what, math.exp(sum(logs) / len(logs)), name, effect)
+
+
+def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:
+    """Today's effects beside the published ones, on a terminal."""
+    yield f"{plain.name(verdict.experiment)} beside “{article.title}”"
+    found = beside(article, verdict)
+    if not found:
+        yield "no case of this run measures what the article did"
+        return
+
+    def word(it: Beside) -> GridCell:
+        ci = it.today.ci
+        inside = ci is not None and ci[0] <= it.published <= ci[1]
+        note = ", the published figure lies in it" if inside else ""
+        return GridCell(it.today.verdict + note, tone=it.today.verdict)
+
+    columns = (
+        Column("", lambda it: it.what),
+        Column("published", lambda it: it.published, "number", figures.effect),
+        Column("today", lambda it: effects.effect(it.today), "effect"),
+        Column("interval", lambda it: effects.interval(it.today), "number"),
+        Column("verdict today", word, "verdict"),
+    )
+    yield Grid(columns, found)
+    yield f"{NO_SPREAD} about how far the two are apart"
+
+
+def beside_json(article: Article, verdict: Verdict) -> list[dict[str, Any]]:
+    """For programs."""
+    return [
+        {
+            "what": it.what,
+            "table": it.table,
+            "published_ratio": it.published,
+            "ratio": it.today.ratio,
+            "ci": it.today.ci,
+            "verdict": it.today.verdict,
+        }
+        for it in beside(article, verdict)
+    ]

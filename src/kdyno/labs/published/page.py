@@ -1,48 +1,40 @@
 # SPDX-License-Identifier: MIT
-"""One page for all published experiments: every claim, its own figures, and today's answer."""
+"""One page for all published experiments: every claim, its own figures, today's answer."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from kdyno.labs.published import tables
-from kdyno.labs.published.answering import CONTROL, Answer, Row, answer, summary
-from kdyno.labs.published.article import Check, Checked, Published, check
-from kdyno.labs.published.evidence import Evidence, Source
-from kdyno.report import figures
+import jinja2
+
+from kdyno.labs.memcpy.time import ratios, results
+from kdyno.labs.published.answers import CONTROL, Answer, Evidence, Row, Source, answer
+from kdyno.labs.published.article import NO_SPREAD, Article, Check, Checked, Table, check
+from kdyno.report import figures, plain
+from kdyno.report.charts.palette import resolved
+from kdyno.report.charts.vega import Spec, drawn, grid, label_width
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.markdown import escaped, table
+from kdyno.store.verdict import Verdict
 
-INTRO = """\
-Five articles measured kernels between 2003 and 2011: two schedulers of FreeBSD, compiling on two
-CPUs, Mac OS X's kernel in 32 and in 64 bit, and vector registers in a kernel. None of them says how
-far its runs lay apart, so from their figures alone nobody can tell a difference from chance. This
-page has every claim that they make: whether the article's own figures carry it, what one can ask
-about it today, and what came out.
-
-- **Their kernels are not these kernels.** Where a claim is about FreeBSD or Mac OS X, Linux answers
-  a question of the same kind. Each claim says what carries over.
-- **Effects are ratios**, value ÷ baseline: +2 % is two per cent more of the unit that stands beside
-  it. Where less is better, +2 % is slower. [Reading a verdict](reading-a-verdict.md) has the words,
-  [how it measures](how-it-measures.md) the rule.
-- **Intervals** are of 95 %, and those of a verdict are corrected for the number of effects in its
-  run. `exact` is a count that was the same in every boot.
-- **What is not answered says so**, and names the run that it needs. Figures of a run that compares
-  other things than the claim say so first, and count as no answer.
-- **carried today**: all effects that are decided go the way that the claim says, however far; **not
-  carried**: none does; **differs**: some do. Where claim or figures have no direction, the figures
-  stand there.
-- **better, worse** in the list of claims: whichever way the unit goes.
-"""
-_WORDS = {
+_OWN = {
     "holds": "yes",
     "does not hold": "no",
     "not settled": "cannot be told: only a part of the figures was printed",
     "not checked": "no figure was printed",
+}
+_WORDS = {
+    "faster": "faster",
+    "slower": "slower",
+    "equivalent": "equivalent",
+    "inconclusive": "undecided",
+    "failed": "failed",
 }
 
 
@@ -50,14 +42,14 @@ _WORDS = {
 class Claim:
     """A claim with all that there is to say about it."""
 
-    article: Published
+    article: Article
     check: Check
     own: Checked
     answers: tuple[Answer, ...]
 
     @property
-    def rows(self) -> list[Row]:
-        return [row for each in self.answers for row in each.rows]
+    def heading(self) -> str:
+        return _capital(self.check.text)
 
     @property
     def expected(self) -> str:
@@ -69,9 +61,8 @@ class Claim:
         low, high = own.low or 0.0, math.inf if own.high is None else own.high
         if low < 1.0 < high:
             return "equivalent"
-        better = {
-            table.better for table in self.article.tables if self.check.table in ("", table.name)
-        }
+        tables = self.article.all_tables.items()
+        better = {it.better for name, it in tables if self.check.table in ("", name)}
         if better not in ({"higher"}, {"lower"}):
             return ""
         return "faster" if (low >= 1.0) == (better == {"higher"}) else "slower"
@@ -83,14 +74,44 @@ class Claim:
         if not asked:
             return "not asked"
         rows = [row for it in asked for row in it.rows]
-        said = (carried(self.expected, rows) or summary(rows)) if rows else ""
-        missing = sum(not it.rows for it in asked)
-        if not missing:
-            return said
-        return f"{said}; partly answered" if said else "not answered yet"
+        words = (carried(self.expected, rows) or summary(rows)) if rows else ""
+        if all(it.rows for it in asked):
+            return words
+        return f"{words}; partly answered" if words else "not answered yet"
+
+    @property
+    def own_words(self) -> str:
+        """The claim against the figures that were printed with it, in sentences."""
+        own, unit = self.own, ""
+        if self.check.table in self.article.tables:
+            units = self.article.tables[self.check.table].units
+            unit = units.get(self.check.figure, units.get("default", ""))
+        text = f"{_capital(_OWN[own.word])}."
+        if len(own.found) == 1:
+            figure = own.shown(own.found[0][1], unit)
+            text += f" The figure is {figure}; the claim means {own.range(unit)}."
+        elif own.found:
+            text += (
+                f" {own.inside} of {len(own.found)} figures are as the claim means "
+                f"({own.range(unit)}); they go {own.reach(unit)}."
+            )
+        return f"{text} {_capital(own.note)}." if own.note else text
+
+    @property
+    def by_source(self) -> list[tuple[tuple[Source, str], list[Row]]]:
+        """((source, what it compares instead), its rows)."""
+        rows: dict[tuple[Source, str], list[Row]] = {}
+        for each in self.answers:
+            if each.source is not None:
+                rows.setdefault((each.source, each.ask.instead), []).extend(each.rows)
+        return list(rows.items())
+
+    @property
+    def needs(self) -> list[str]:
+        return list(dict.fromkeys(it.needs for it in self.answers if it.source is None))
 
 
-def claims(article: Published, evidence: Evidence) -> list[Claim]:
+def claims(article: Article, evidence: Evidence) -> list[Claim]:
     """In the article's order."""
     return [
         Claim(article, each, check(article, each), tuple(answer(it, evidence) for it in each.today))
@@ -99,33 +120,42 @@ def claims(article: Published, evidence: Evidence) -> list[Claim]:
 
 
 def page(
-    articles: Sequence[Published], evidence: Evidence, pictures: Mapping[str, str] | None = None
+    articles: Sequence[Article], evidence: Evidence, pictures: Mapping[str, str] | None = None
 ) -> str:
     """The page as Markdown. ``pictures``: name of a chart → the link that shows it."""
-    found = {article.name: claims(article, evidence) for article in articles}
-    every = [claim for each in found.values() for claim in each]
-    answered = sum(any(it.rows and not it.ask.instead for it in claim.answers) for claim in every)
-    parts = [
-        "<!-- SPDX-License-Identifier: MIT -->\n<!-- Made by `kdyno published`. -->",
-        "# What became of the published results",
-        INTRO.strip(),
-        f"{len(every)} claims, {answered} of them with figures of today:",
-        table(_overview(found)),
+    found = [(article, claims(article, evidence)) for article in articles]
+    every = [claim for _, each in found for claim in each]
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {"md": escaped, "figures": _figures}
+    overview = [
+        Column("article", lambda of: "" if of[0] else of[1].article.title),
+        Column("claim", lambda of: Cell(of[1].check.text, link=f"#{_anchor(of[1].heading)}")),
+        Column("carried by its own figures", lambda of: _OWN[of[1].own.word].partition(":")[0]),
+        Column("today", lambda of: of[1].today),
     ]
-    for article in articles:
-        parts += [f"## {escaped(article.title)}", *_article(article)]
-        for claim in found[article.name]:
-            parts += _claim(claim, pictures or {})
-    parts += [
-        "## The runs behind this page",
-        "`kdyno published` makes this page from the runs that come with kdyno, "
-        "`kdyno published RUN…` from yours.",
-        table(_sources(evidence.sources)),
+    sources = [
+        Column("from", lambda it: Cell(it.name)),
+        Column("day", lambda it: it.day),
+        Column("machine", lambda it: Cell(it.machine)),
+        Column("measured", lambda it: it.extent),
+        Column("command", lambda it: Cell(it.command)),
     ]
-    return "\n\n".join(parts) + "\n"
+    template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
+    text = environment.from_string(template).render(
+        claims=every,
+        answered=sum(any(it.rows and not it.ask.instead for it in each.answers) for each in every),
+        overview=table(Grid(overview, [row for _, each in found for row in enumerate(each)])),
+        articles=found,
+        no_spread=_capital(NO_SPREAD),
+        pictures=pictures or {},
+        sources=table(Grid(sources, evidence.sources)),
+    )
+    return f"{text.rstrip()}\n"
 
 
-def as_json(articles: Sequence[Published], evidence: Evidence) -> dict[str, Any]:
+def as_json(articles: Sequence[Article], evidence: Evidence) -> dict[str, Any]:
     """The same for programs."""
     return {
         "schema": 1,
@@ -165,99 +195,46 @@ def carried(expected: str, rows: Sequence[Row]) -> str:
     }
     if not expected or not any(it.verdict for it in rows):
         return ""
-    if not words:
-        return "undecided"
-    return (
-        "carried today"
-        if words == {expected}
-        else "differs"
-        if expected in words
-        else "not carried"
+    if not words or words == {expected}:
+        return "carried today" if words else "undecided"
+    return "differs" if expected in words else "not carried"
+
+
+def summary(rows: Iterable[Row]) -> str:
+    """``4 faster, 1 equivalent (0.28 % worse to 10.2 % better)``: all figures of a claim in a few
+    words, whichever way their units go."""
+    every = list(rows)
+    ordered = sorted((it for it in every if it.ratio), key=lambda it: it.gain)
+    if not ordered:
+        return "; ".join(f"{it.what}: {it.shown} {it.unit}" for it in every[:2])
+    counts = {word: sum(it.verdict == word for it in every) for word in _WORDS}
+    words = ", ".join(f"{count} {_WORDS[word]}" for word, count in counts.items() if count)
+    ends = dict.fromkeys(
+        f"{figures.size(it.ratio)} {'better' if it.gain > 0 else 'worse'}"
+        if it.gain
+        else "no difference"
+        for it in (ordered[0], ordered[-1])
     )
+    return f"{words} ({' to '.join(ends)})" if words else " to ".join(ends)
 
 
-def _overview(found: Mapping[str, Sequence[Claim]]) -> Grid:
-    """A row for each claim, with a link to what is said about it."""
-    columns = [
-        Column("article", lambda of: "" if of[0] else of[1].article.title),
-        Column("claim", lambda of: Cell(of[1].check.text, link=f"#{anchor(_heading(of[1]))}")),
-        Column("carried by its own figures", lambda of: _WORDS[of[1].own.word].partition(":")[0]),
-        Column("today", lambda of: of[1].today),
-    ]
-    return Grid(columns, [each for of_article in found.values() for each in enumerate(of_article)])
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
-def _heading(claim: Claim) -> str:
-    return claim.check.text[:1].upper() + claim.check.text[1:]
-
-
-def anchor(text: str) -> str:
+def _anchor(heading: str) -> str:
     """What a heading is linked by."""
-    return re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-")
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-def _article(article: Published) -> Iterator[str]:
-    spread = f"{tables.NO_SPREAD[0].upper()}{tables.NO_SPREAD[1:]}"
-    told = f"{article.system}. " if article.system else ""
-    yield escaped(f"{told}{spread}.") + f" All figures: `kdyno compare published:{article.name}`."
+def _figures(rows: Sequence[Row]) -> str:
+    def interval(it: Row) -> Cell:
+        return Cell("exact" if it.exact else figures.interval(it.ci) if it.ci is not None else "")
 
+    def verdict(it: Row) -> Cell:
+        notes = ("too little to matter",) if it.equivalent_too else ()
+        return Cell(_WORDS.get(it.verdict, it.verdict), None, notes, tone=it.verdict)
 
-def _claim(claim: Claim, pictures: Mapping[str, str]) -> Iterator[str]:
-    yield f"### {escaped(_heading(claim))}"
-    yield f"**Do its own figures carry it?** {escaped(own(claim.own, _unit(claim)))}"
-    if claim.check.chart in pictures:
-        yield pictures[claim.check.chart]
-    if claim.check.unasked:
-        yield f"**Not asked today.** {escaped(claim.check.unasked)}"
-        return
-    yield f"**Asked today:** {escaped(claim.check.question)}"
-    by_source: dict[tuple[Source, str], list[Row]] = {}
-    for each in claim.answers:
-        if each.source is not None:
-            by_source.setdefault((each.source, each.ask.instead), []).extend(each.rows)
-    for (source, instead), rows in by_source.items():
-        if instead:
-            yield f"**Not what the claim compares, and no answer to it:** {escaped(instead)}"
-        yield f"{_where(source)}:"
-        yield table(_figures(rows))
-    for needs in dict.fromkeys(each.needs for each in claim.answers if each.source is None):
-        yield f"**Not answered yet:** this needs {needs}."
-    word = "carries over" if by_source else "would carry over"
-    yield f"**What {word}:** {escaped(claim.check.carries)}"
-
-
-def own(it: Checked, unit: str = "") -> str:
-    """The claim against the figures that were printed with it, as a sentence. ``unit``: of the
-    figures, where they are meant themselves and not their ratios."""
-    head = f"{_WORDS[it.word][:1].upper()}{_WORDS[it.word][1:]}."
-    note = f" {it.note[:1].upper()}{it.note[1:]}." if it.note else ""
-    if not it.found:
-        return head + note
-    show = (lambda number: f"{number:.4g} {unit}".rstrip()) if it.value else figures.effect
-    ends = list(dict.fromkeys(show(end) for end in (it.low, it.high) if end is not None))
-    sides = "at least " if it.high is None else "at most " if it.low is None else ""
-    meant = f"{sides}{' to '.join(ends)}"
-    lowest, highest = (pick(it.found, key=lambda pair: pair[1]) for pick in (min, max))
-    if len(it.found) == 1:
-        return f"{head} The figure is {show(lowest[1])}; the claim means {meant}.{note}"
-    return (
-        f"{head} {it.inside} of {len(it.found)} figures are as the claim means ({meant}); they "
-        f"go from {show(lowest[1])} ({lowest[0]}) to {show(highest[1])} ({highest[0]}).{note}"
-    )
-
-
-def _unit(claim: Claim) -> str:
-    for each in claim.article.tables:
-        if each.name == claim.check.table:
-            return each.units.get(claim.check.figure, each.units.get("default", ""))
-    return ""
-
-
-def _where(it: Source) -> str:
-    return escaped(", ".join(filter(None, (it.name, it.machine, it.day, it.extent))))
-
-
-def _figures(rows: Sequence[Row]) -> Grid:
     columns = [
         Column("what", lambda it: Cell(it.what)),
         Column("compared", lambda it: Cell(it.compared)),
@@ -265,30 +242,207 @@ def _figures(rows: Sequence[Row]) -> Grid:
         Column("effect", lambda it: Cell(it.shown, it.ratio), "effect"),
     ]
     if any(it.ci for it in rows):
-        columns.append(Column("95 % interval", _interval, "number"))
+        columns.append(Column("95 % interval", interval, "number"))
     if any(it.verdict for it in rows):
-        columns.append(Column("verdict", _verdict, "verdict"))
-    return Grid(columns, rows)
+        columns.append(Column("verdict", verdict, "verdict"))
+    return table(Grid(columns, rows))
 
 
-def _interval(it: Row) -> Cell:
-    if it.exact:
-        return Cell("exact")
-    return Cell(figures.interval(it.ci)) if it.ci is not None else Cell()
+_WIDTH_PX = 860
+_COMPILED = ("smp-schedulers", "smp-preemption")
+"""Experiments that compile with several numbers of jobs."""
+
+Rows = list[dict[str, Any]]
+Picture = tuple[Spec, str]
+"""A Vega-Lite specification, and what it says in words."""
 
 
-def _verdict(it: Row) -> Cell:
-    notes = ("too little to matter",) if it.equivalent_too else ()
-    word = "undecided" if it.verdict == "inconclusive" else it.verdict
-    return Cell(word, None, notes, tone=it.verdict)
+def pictures(articles: Sequence[Article], evidence: Evidence) -> dict[str, tuple[str, str]]:
+    """Chart → (SVG that stands alone, what it says in words), of those that there are data for."""
+    found = {}
+    for name, draw in _CHARTS.items():
+        if (picture := draw(articles, evidence)) is not None:
+            head, rest = drawn(*picture).split(">", 1)
+            ground = '<rect width="100%" height="100%" fill="var(--ground)"/>'
+            found[name] = (resolved(f"{head}>{ground}{rest}") + "\n", picture[1])
+    return found
 
 
-def _sources(found: Sequence[Source]) -> Grid:
-    columns = [
-        Column("from", lambda it: Cell(it.name)),
-        Column("day", lambda it: it.day),
-        Column("machine", lambda it: Cell(it.machine)),
-        Column("measured", lambda it: it.extent),
-        Column("command", lambda it: Cell(it.command)),
+def _filled(name: str, **given: Any) -> Spec:
+    """The panel of charts.json with every text ``$key`` replaced by what is given for it."""
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: fill(it) for key, it in value.items()}
+        if isinstance(value, list):
+            return [fill(it) for it in value]
+        is_key = isinstance(value, str) and value.startswith("$")
+        return given[value[1:]] if is_key else value
+
+    spec: Spec = fill(json.loads(Path(__file__).with_name("charts.json").read_text("utf-8"))[name])
+    return spec
+
+
+def _jobs(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
+    """How long a compile takes by the number of jobs: as published, and today."""
+    panels: dict[str, Rows] = {}
+    for article in articles:
+        for name, table_ in article.tables.items():
+            if "jobs" in table_.factors:
+                system = plain.short(article.title.partition(":")[0])
+                panels[f"{plain.short(name).replace('_', ' ')}, {system}"] = _times(table_)
+    if not panels:
+        return None
+    for run in (it for name in _COMPILED for it in evidence.runs.get(name, ())):
+        where = run.source.machine.partition(",")[0]
+        for case, rows in _times_today(run.verdict).items():
+            panels[f"today: {run.source.name}, {plain.short(case)}, {where}"] = rows
+    specs, words = [], []
+    for title, rows in panels.items():
+        lines = list(dict.fromkeys(row["line"] for row in rows))
+        jobs = sorted({row["jobs"] for row in rows})
+        specs.append(_filled("jobs", title=title, rows=rows, lines=lines, jobs=jobs))
+        row = max(rows, key=lambda row: abs(math.log(row["at"])))
+        way = "down" if row["at"] < 1.0 else "up"
+        at = f"{row['line']} and {figures.count(row['jobs'], 'job')}"
+        words.append(f"{title}: {way} to {row['at']:.2f} with {at}")
+    more = "one CPU with one job is 1; means of three as published, medians of today"
+    # Each panel has lines of its own, and so a legend of its own.
+    spec = grid(specs, 2, _heading("Time of a compile by the number of jobs", more)) | _APART
+    return spec, f"Time of a compile by jobs, one CPU with one job is 1. {'; '.join(words)}."
+
+
+def _times(table: Table) -> Rows:
+    at, base = list(table.factors).index("jobs"), table.cells[table.baseline]["real_s"]
+    return [
+        {
+            "line": " ".join((*cell[:at], *cell[at + 1 :])),
+            "jobs": int(cell[at]),
+            "at": row["real_s"] / base,
+        }
+        for cell, row in table.cells.items()
     ]
-    return Grid(columns, found)
+
+
+def _times_today(verdict: Verdict | None) -> dict[str, Rows]:
+    """suite/case → its times by jobs, of cases with a number of jobs; the baseline's with one job
+    is 1."""
+    times: dict[str, dict[tuple[str, int], float]] = {}
+    for it in verdict.effects if verdict else ():
+        case, _, jobs = it.case.rpartition("@")
+        compiles = it.suite in ("kernel-compile", "make") and jobs.isdigit()
+        if verdict and compiles and it.baseline_value and it.ratio:
+            of = times.setdefault(f"{it.suite}/{case}", {})
+            of[verdict.baseline, int(jobs)] = it.baseline_value
+            of[it.variant, int(jobs)] = it.baseline_value * it.ratio
+    return {
+        name: [
+            {"line": plain.short(line), "jobs": jobs, "at": value / base}
+            for (line, jobs), value in of.items()
+        ]
+        for name, of in times.items()
+        if verdict and (base := of.get((verdict.baseline, 1)))
+    }
+
+
+def _sizes(_articles: Sequence[Article], evidence: Evidence) -> Picture | None:
+    """The published routine's time ÷ the kernel's own, by size."""
+    for bench in (it.value for it in evidence.files.get(results.KIND, ())):
+        if not {"orig", "saito-oikawa"} <= set(bench.ns):
+            continue
+        rows: Rows = []
+        for load in bench.loads:
+            if (load.mode, load.level, load.alignment) == ("fixed", "L1", "aligned"):
+                effect = ratios.against(bench, "saito-oikawa", "orig", load)
+                if effect.ratio is not None:
+                    ends = {"low": effect.lo, "high": effect.hi}
+                    rows.append({"bytes": load.most, "at": effect.ratio, **ends})
+        if len(rows) < 3:
+            continue
+        heading = _heading(
+            "The published SIMD memcpy against the kernel's loop",
+            f"{plain.short(bench.cpu)}; below the dashed line the published routine is quicker",
+        )
+        ticks = list(range(512, rows[-1]["bytes"] + 1, 512))
+        ends_ = ", ".join(f"{row['at']:.2f} at {row['bytes']} bytes" for row in (rows[0], rows[-1]))
+        first = next((row["bytes"] for row in rows if row["at"] < 1), None)
+        crossing = f"; below 1 from {first} bytes" if first else ""
+        spec = _filled("sizes", title=heading, rows=rows, ticks=ticks)
+        return spec, f"Time of the published routine ÷ the kernel's own loop: {ends_}{crossing}."
+    return None
+
+
+def _groups(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
+    """XBench's groups: what the articles' kernels did to them, and what today's did."""
+    then: Rows = [
+        {
+            "group": figure,
+            "of": plain.short(article.title.partition(":")[0]),
+            "at": _percent(table.ratio(cell, figure)),
+        }
+        for article in articles
+        for name, table in article.tables.items()
+        if table.today is not None and table.today.suite == "xbench" and name != "values"
+        for cell in table.variants
+        for figure in table.figures
+    ]
+    verdicts = [it.verdict for it in evidence.runs.get("xbench", ()) if it.verdict]
+    judged = next((it.groups for it in verdicts if it.groups), ())
+    if not then or not judged:
+        return None
+    order = [it.group for it in judged]
+    then = [row for row in then if row["group"] in order]
+    today: Rows = [
+        {
+            "group": it.group,
+            "of": "today",
+            "at": _percent(it.ratio),
+            **({"low": _percent(it.ci[0]), "high": _percent(it.ci[1])} if it.ci else {}),
+        }
+        for it in judged
+    ]
+    label_px = label_width(order, 160)
+    # Two questions, so no common axis.
+    specs = [
+        _filled(
+            "groups",
+            title=title,
+            rows=rows,
+            order=order,
+            width=_WIDTH_PX - label_px - 60,
+            label=label_px,
+            names=list(dict.fromkeys(row["of"] for row in rows)),
+            colours=[f"var(--{it})" for it in colours],
+        )
+        for title, rows, colours in (
+            (
+                "published: 64-bit ÷ 32-bit kernel, one run each",
+                then,
+                ("baseline", "inconclusive", "failed"),
+            ),
+            ("today, another question: kernel for size ÷ for speed", today, ("variant",)),
+        )
+    ]
+    heading = _heading("XBench's groups", "each picture with an axis of its own")
+    most = [max(rows, key=lambda row: abs(row["at"])) for rows in (then, today)]
+    ends = [f"{figures.percent(row['at'] / 100.0)} ({row['group']})" for row in most]
+    words = f"published changes go as far as {ends[0]}, today's as far as {ends[1]}"
+    return grid(specs, 1, heading) | _APART, f"XBench's groups: {words}."
+
+
+def _percent(ratio: float | None) -> float:
+    return 100.0 * ((ratio or 1.0) - 1.0)
+
+
+def _heading(text: str, more: str) -> Spec:
+    colours = {"color": "var(--ink)", "subtitleColor": "var(--muted)"}
+    return {"text": text, "subtitle": more, **colours, "fontSize": 15, "offset": 12}
+
+
+_APART: Spec = {"resolve": {"scale": {"color": "independent", "size": "independent"}}}
+_CHARTS: Mapping[str, Callable[[Sequence[Article], Evidence], Picture | None]] = {
+    "jobs": _jobs,
+    "sizes": _sizes,
+    "groups": _groups,
+}
+"""Name, as a claim's ``chart`` says it → what draws it; None where there is nothing to draw."""

@@ -37,14 +37,21 @@ def verb(
     json: Json = None,
 ) -> int:
     """Answer the claims of published experiments from runs."""
-    from kdyno.labs.published import charts
-    from kdyno.labs.published.evidence import collect
-    from kdyno.labs.published.files import kept, load, names
-    from kdyno.labs.published.page import as_json, page
+    from kdyno.labs.published.answers import collect, kept
+    from kdyno.labs.published.article import load, names
+    from kdyno.labs.published.page import as_json, page, pictures
+    from kdyno.verbs.sharing import found
 
     check_writable(json)
     check_writable(output, "-o")
-    evidence = collect(kept() if not what else [_found(word, runs) for word in what])
+    paths = list(kept())
+    if what:
+        files = [Path(word).expanduser() for word in what]
+        paths = [
+            file if file.suffix == ".json" and file.is_file() else found(word, runs).path
+            for word, file in zip(what, files, strict=True)
+        ]
+    evidence = collect(paths)
     articles = [load(name) for name in names()]
     if json is not None:
         write_json(as_json(articles, evidence), json)
@@ -53,7 +60,7 @@ def verb(
     links: dict[str, str] = {}
     if output is not None and output != "-":
         folder = Path(output).parent / "pictures"
-        for name, (svg, text) in charts.pictures(articles, evidence).items():
+        for name, (svg, text) in pictures(articles, evidence).items():
             folder.mkdir(exist_ok=True)
             file = folder / f"published-{name}.svg"
             write(svg, str(file))
@@ -62,10 +69,3 @@ def verb(
     if output is not None and output != "-":
         say(f"written: {output}{', with pictures in ' + str(folder) if links else ''}")
     return 0
-
-
-def _found(word: str, runs: Path | None) -> Path:
-    from kdyno.verbs.sharing import found
-
-    path = Path(word).expanduser()
-    return path if path.suffix == ".json" and path.is_file() else found(word, runs).path

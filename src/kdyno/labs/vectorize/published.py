@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kdyno.errors import ToolError
+from kdyno.errors import ToolError, UsageError
+from kdyno.labs.published.article import load as load_article
 from kdyno.labs.vectorize.survey import Survey
-from kdyno.paths import data_root
 
 NAME = "simd-in-the-kernel"
 
@@ -29,13 +28,11 @@ class PublishedLoops:
 
 def load() -> PublishedLoops:
     """ToolError when the file that comes with kdyno cannot be read."""
-    path = data_root() / "published" / f"{NAME}.toml"
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        loops = {str(file): int(count) for file, count in data["vectorized"]["loops"].items()}
-        return PublishedLoops(str(data["title"]), str(data.get("system", "")), loops)
-    except (OSError, KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise ToolError(f"{path}: cannot be read: {problem!r}") from None
+        article = load_article(NAME)
+    except UsageError as problem:
+        raise ToolError(str(problem)) from None
+    return PublishedLoops(article.title, article.system, article.loops)
 
 
 def beside(published: PublishedLoops, survey: Survey) -> list[tuple[str, int, list[int | None]]]:

@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: MIT
+"""Today's answers to published claims: the evidence (runs, and files of other verbs), and the rows
+of figures that it gives for what is asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from kdyno.errors import UsageError
+from kdyno.labs.memcpy.count import distribution
+from kdyno.labs.memcpy.time import ratios, results
+from kdyno.labs.profile.differences import difference, rows
+from kdyno.labs.profile.record import Profile, stored_profiles
+from kdyno.labs.published.article import Ask
+from kdyno.labs.vectorize.reasons import REASONS
+from kdyno.machines.kinds import KINDS
+from kdyno.paths import data_root
+from kdyno.reading.checked import FromTool, check_json, values
+from kdyno.report import figures, plain
+from kdyno.report.html.sections.again import run_command
+from kdyno.stats.additive import mean_of
+from kdyno.stats.effect import interval
+from kdyno.stats.verdict import word_of
+from kdyno.store.manifest import Manifest
+from kdyno.store.reading import content
+from kdyno.store.run import Run
+from kdyno.store.verdict import Effect, FactorEffect, GroupEffect, Verdict
+
+OTHERS = "all others"
+"""In a profile that was shortened: stands for the functions that are not named."""
+SURVEY, FORMS = "vectorization", "simd-forms"
+CONTROL = " (control)"
+"""Behind the name of a row that should not move."""
+_EVERY = "*"
+_LESS = "less is better"
+_MATTERS = 0.01
+"""Differences of profiles and benches below this are called equivalent."""
+_MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where figures come from, in words."""
+
+    name: str
+    machine: str
+    day: str
+    """As 2026-11-22; empty: not known."""
+    extent: str
+    """How much was measured."""
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class OfRun:
+    """What a run has: a verdict, profiles, or both."""
+
+    source: Source
+    baseline: str
+    verdict: Verdict | None
+    profiles: Mapping[str, Profile]
+
+
+@dataclass(frozen=True)
+class OfFile:
+    """What a verb wrote into a file: a Bench, a Distribution, a Survey, Forms."""
+
+    source: Source
+    value: Any
+
+
+class _Places(FromTool):
+    places: Annotated[int, Field(ge=0)]
+
+
+class _Missed(_Places):
+    reasons: dict[str, Annotated[int, Field(ge=0)]]
+
+
+class Side(FromTool):
+    """What a compiler made of a kernel's loops with one set of flags, in places of the source."""
+
+    flags: str
+    vectorized: _Places
+    missed: _Missed
+
+
+class Survey(FromTool):
+    """What is read of a file of `kdyno vectorize --json`."""
+
+    version: str
+    compiler: str
+    sides: list[Side]
+
+
+class Form(FromTool):
+    """A job by one form of its code: nanoseconds of a call over so many bytes."""
+
+    candidate: str
+    form: str
+    bytes: Annotated[int, Field(gt=0)]
+    ns: Annotated[float, Field(gt=0)]
+
+
+class Forms(FromTool):
+    schema_: Literal[1] = Field(alias="schema")
+    cpu: str
+    created: str
+    forms: list[Form]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that was given. Each tuple has the newest first."""
+
+    runs: Mapping[str, tuple[OfRun, ...]] = field(default_factory=dict)
+    """Experiment → its runs."""
+    files: Mapping[str, tuple[OfFile, ...]] = field(default_factory=dict)
+    """Kind → files of it."""
+
+    @property
+    def sources(self) -> list[Source]:
+        """Of all that was given, by name."""
+        given = [it.source for each in self.runs.values() for it in each]
+        given += [it.source for each in self.files.values() for it in each]
+        return sorted(given, key=lambda it: (it.name, it.day))
+
+
+def collect(paths: Iterable[Path]) -> Evidence:
+    """Of folders of runs and of files. UsageError names what is neither."""
+    runs: dict[str, list[tuple[str, OfRun]]] = {}
+    files: dict[str, tuple[OfFile, ...]] = {}
+    for path in paths:
+        if path.is_dir():
+            manifest, subject = of_run(Run(path))
+            runs.setdefault(manifest.experiment, []).append((manifest.created, subject))
+        else:
+            data = content(path, _MOST_BYTES, "result")
+            kind = _kind(data, path)
+            files[kind] = (*files.get(kind, ()), _FILES[kind](data, str(path)))
+    newest = {
+        name: tuple(it for _, it in sorted(each, key=lambda pair: pair[0], reverse=True))
+        for name, each in runs.items()
+    }
+    return Evidence(newest, files)
+
+
+def kept() -> tuple[Path, ...]:
+    """Runs and files that come with kdyno, as evidence for today's answers."""
+    folder = data_root() / "published" / "runs"
+    paths = folder.iterdir() if folder.is_dir() else ()
+    counted = data_root() / "kernel" / "distributions" / "unixbench.json"
+    return (*sorted(it for it in paths if it.is_dir() or it.suffix == ".json"), counted)
+
+
+def of_run(run: Run) -> tuple[Manifest, OfRun]:
+    """The run's manifest, and what it says. Errors as of a run that cannot be read."""
+    manifest, verdict, profiles = run.manifest(), run.verdict(), stored_profiles(run)
+    kind = manifest.machine.kind if manifest.machine else "uml"
+    machine = KINDS[kind].label if kind in KINDS else kind
+    if manifest.asked is not None and manifest.asked.metric == "instructions":
+        machine += ", counting instructions"
+    cpu = plain.short(str(manifest.host.get("cpu_model", "an unknown CPU")))
+    if isinstance(count := manifest.host.get("cpus"), int | float):
+        cpu += f", {count:g} CPUs"
+    extent = []
+    if verdict is not None:
+        how = "by turns" if manifest.interleave == "turns" else "by whole boots"
+        counts = sorted(set(verdict.boots.values()))
+        boots = (
+            " to ".join(str(it) for it in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
+        )
+        extent.append(f"{boots} boots of each kernel, {how}" if counts else how)
+    if profiles:
+        least = min(len(it.boots) for it in profiles.values())
+        method = next(iter(profiles.values())).method
+        extent.append(f"{least} boots of each kernel under {method}")
+    file = f"experiments/{plain.short(manifest.experiment)}.toml"
+    command = run_command(file, manifest.overrides, manifest.seed).partition(" --seed ")[0]
+    if verdict is None:
+        command = command.replace("kdyno run", "kdyno profile", 1)
+    source = Source(
+        manifest.experiment,
+        f"{machine}, on {cpu}",
+        manifest.created[:10],
+        "; ".join(extent),
+        command,
+    )
+    return manifest, OfRun(source, manifest.baseline, verdict, profiles)
+
+
+def _span(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _kind(data: bytes, path: Path) -> str:
+    try:
+        value = values(data)
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"{path}: neither a run's folder nor JSON ({problem})") from None
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind not in _FILES:
+        known = ", ".join(_FILES)
+        raise UsageError(
+            f'{path}: "kind" is {str(kind)[:60]!r}; files are taken of the kinds {known}'
+        )
+    return str(kind)
+
+
+def _bench(data: bytes, origin: str) -> OfFile:
+    bench = results.parse_bench(data, origin)
+    machine = f"user space, on {plain.short(bench.cpu)}"
+    command = "kdyno memcpy bench" + " --paper" * (bench.plan == "paper")
+    extent = f"{bench.blocks} blocks of every size"
+    return OfFile(Source("memcpy bench", machine, bench.created[:10], extent, command), bench)
+
+
+def _copies(data: bytes, origin: str) -> OfFile:
+    copies = distribution.parse_distribution(data, origin)
+    machine = f"User Mode Linux: {plain.short(copies.source)}"
+    extent = f"{copies.calls / 1e6:.1f} million copies counted"
+    return OfFile(Source("memcpy histogram", machine, "", extent, "kdyno memcpy histogram"), copies)
+
+
+def _survey(data: bytes, origin: str) -> OfFile:
+    way = "`kdyno vectorize --json FILE` writes such files"
+    survey = check_json(Survey, data, origin, SURVEY, way)
+    flags = " ".join(f"--flags {plain.short(it.flags)}" for it in survey.sides)
+    version, compiler = plain.short(survey.version), plain.short(survey.compiler)
+    machine = f"Linux {version} for User Mode Linux, {compiler}"
+    extent = "every loop of the kernel, as the compiler tells it"
+    return OfFile(Source("vectorize", machine, "", extent, f"kdyno vectorize {flags}"), survey)
+
+
+def _forms(data: bytes, origin: str) -> OfFile:
+    way = "`python -m benchmarks.simd_candidates --json FILE` writes such files"
+    forms = check_json(Forms, data, origin, FORMS, way)
+    machine = f"user space, on {plain.short(forms.cpu)}"
+    extent = "medians of repeated calls; no interval"
+    command = "python -m benchmarks.simd_candidates"
+    return OfFile(Source("simd_candidates", machine, forms.created[:10], extent, command), forms)
+
+
+_FILES: dict[str, Callable[[bytes, str], OfFile]] = {
+    results.KIND: _bench,
+    distribution.KIND: _copies,
+    SURVEY: _survey,
+    FORMS: _forms,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of today. ``ratio`` and ``ci``: None where it is no ratio, or has no interval."""
+
+    what: str
+    compared: str
+    unit: str
+    shown: str
+    """The figure as people read it."""
+    ratio: float | None = None
+    ci: tuple[float, float] | None = None
+    exact: bool = False
+    verdict: str = ""
+    equivalent_too: bool = False
+
+    @property
+    def gain(self) -> float:
+        """The ratio as its logarithm, above 0 where that is better."""
+        log = math.log(self.ratio or 1.0)
+        return -log if self.unit.endswith(_LESS) else log
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one source says, or what is missing."""
+
+    ask: Ask
+    source: Source | None
+    rows: tuple[Row, ...] = ()
+    needs: str = ""
+    """Markdown; where there is no source."""
+
+
+def answer(ask: Ask, evidence: Evidence) -> Answer:
+    """From the newest source that has a figure for it."""
+    kind, read = _READERS[ask.what]
+    subjects: Sequence[OfRun | OfFile] = (
+        evidence.files.get(kind, ()) if kind else evidence.runs.get(ask.run, ())
+    )
+    for subject in subjects:
+        if found := read(ask, subject if isinstance(subject, OfRun) else subject.value):
+            return Answer(ask, subject.source, tuple(found))
+    name = plain.short(ask.run)
+    needs = f"a run of `experiments/{name}.toml`"
+    if kind:
+        needs = f"`{_COMMANDS[kind]}`"
+    elif not (data_root() / "experiments" / f"{ask.run}.toml").is_file():
+        needs = f"an experiment `{name}`, which kdyno does not have yet"
+    elif ask.what in ("profile", "share"):
+        needs = f"`kdyno profile experiments/{name}.toml`"
+    return Answer(ask, None, needs=needs)
+
+
+_COMMANDS = {
+    results.KIND: "kdyno memcpy bench --paper --json FILE",
+    distribution.KIND: "kdyno memcpy histogram -o FILE.json",
+    SURVEY: "kdyno vectorize --flags sse2 --flags avx2 --flags avx512 --json FILE",
+    FORMS: "python -m benchmarks.simd_candidates --json FILE",
+}
+
+
+def _effects(ask: Ask, run: OfRun) -> list[Row]:
+    return [
+        _row(it.case, f"{it.variant} ÷ {run.baseline}", it)
+        for it in (run.verdict.effects if run.verdict else ())
+        if it.suite == ask.suite
+        and ask.fits(case=it.case, variant=it.variant)
+        and it.ratio is not None
+        and run.verdict is not None
+        and it.variant != run.verdict.copy_of_baseline
+    ]
+
+
+def _groups(ask: Ask, run: OfRun) -> list[Row]:
+    return [
+        _row(it.group, f"{it.variant} ÷ {run.baseline}", it)
+        for it in (run.verdict.groups if run.verdict else ())
+        if it.suite == ask.suite and ask.fits(case=it.group, variant=it.variant)
+    ]
+
+
+def _factors(ask: Ask, run: OfRun) -> list[Row]:
+    table = run.verdict.factors if run.verdict else None
+    return [
+        _row(
+            it.case,
+            f"{it.factor} {it.level} ÷ {it.reference}" + f" at {it.other} {it.at}" * bool(it.other),
+            it,
+        )
+        for it in (table.effects if table else ())
+        if it.kind != "interaction"
+        and it.suite == ask.suite
+        and it.factor == ask.factor
+        and ask.fits(case=it.case, level=it.level, other=it.other or "")
+        and it.ratio is not None
+    ]
+
+
+def _row(what: str, compared: str, it: Effect | GroupEffect | FactorEffect) -> Row:
+    unit = "of its items" if isinstance(it, GroupEffect) else it.unit
+    if not isinstance(it, GroupEffect) and it.better == "lower":
+        unit += f", {_LESS}"
+    control = CONTROL if isinstance(it, Effect) and it.control else ""
+    exact = isinstance(it, Effect) and it.exact
+    return Row(
+        plain.name(what) + control,
+        plain.name(compared),
+        plain.name(unit),
+        figures.exact(it.ratio) if exact else figures.effect(it.ratio),
+        it.ratio,
+        it.ci,
+        exact,
+        it.verdict,
+        it.equivalent_too,
+    )
+
+
+def _timed(
+    what: str, compared: str, unit: str, ratio: float | None, ci: tuple[float, float] | None
+) -> Row:
+    """Of a ratio of times that no verdict has judged."""
+    low, high = ci or (None, None)
+    word, small = word_of(low, high, "lower", _MATTERS)
+    unit = f"{unit}, {_LESS}"
+    return Row(what, compared, unit, figures.effect(ratio), ratio, ci, False, word, small)
+
+
+def _profiles(ask: Ask, run: OfRun) -> list[Row]:
+    base = run.profiles.get(run.baseline)
+    found = []
+    for variant, profile in run.profiles.items():
+        if base is None or variant == run.baseline or not ask.fits(variant=variant):
+            continue
+        compared = difference(base, profile)
+        for it in compared.by_where if ask.function == _EVERY else compared.changes:
+            change = it.relative
+            if it.where != "kernel" or change is None or not ask.fits(function=it.function or "*"):
+                continue
+            ci = None
+            if change.lo is not None and change.hi is not None:
+                ci = (1.0 + change.lo, 1.0 + change.hi)
+            whose = "the kernel's own" if ask.function == _EVERY else f"{ask.function}'s"
+            names = f"{variant} ÷ {run.baseline}"
+            found.append(
+                _timed(f"{whose} seconds", names, "s of the same work", 1.0 + change.mean, ci)
+            )
+    return found
+
+
+def _shares(ask: Ask, run: OfRun) -> list[Row]:
+    """Of the kernel's own functions alone: not every method sees others."""
+    base = run.profiles.get(run.baseline)
+    whole_s = mean_of(list(base.totals("kernel").values())).mean if base is not None else 0.0
+    if base is None or not whole_s:
+        return []
+    own = [it for it in rows(base) if it.where == "kernel" and it.function != OTHERS]
+    return [
+        Row(
+            it.function,
+            run.baseline,
+            f"of the kernel's own {whole_s:.3g} s a boot",
+            f"{figures.share(it.seconds.mean / whole_s)}, place {place}",
+        )
+        for place, it in enumerate(own, 1)
+        if ask.fits(function=it.function)
+    ]
+
+
+def _sizes(ask: Ask, bench: results.Bench) -> list[Row]:
+    least, most = (ask.bytes[0], ask.bytes[-1]) if ask.bytes else (0, 1 << 62)
+    loads = [
+        load
+        for load in bench.loads
+        if load.mode == "fixed" and load.level == "L1" and least <= load.most <= most
+    ]
+    if not loads or not {ask.routine, ask.against} <= set(bench.ns):
+        return []
+    effect = ratios.over(bench, ask.routine, [ask.against] * len(loads), loads)
+    sizes = sorted({load.most for load in loads})
+    compared = f"{ask.routine} ÷ {ask.against}"
+    ci = interval(effect.lo, effect.hi)
+    return [_timed(f"{_span(sizes[0], sizes[-1])} bytes", compared, "ns a call", effect.ratio, ci)]
+
+
+def _places(ask: Ask, survey: Survey) -> list[Row]:
+    return [
+        Row("loops in vectors", it.flags, "places in the source", str(it.vectorized.places))
+        for it in survey.sides
+        if ask.fits(flags=it.flags)
+    ]
+
+
+def _reasons(ask: Ask, survey: Survey) -> list[Row]:
+    found = []
+    for side in (it for it in survey.sides if ask.fits(flags=it.flags)):
+        for reason, count in side.missed.reasons.items():
+            words, of = REASONS.get(reason, reason), side.missed.places
+            if ask.fits(reason=words):
+                shown = f"{count} of {of} ({figures.share(count / of)})" if of else str(count)
+                found.append(Row(words, side.flags, "of the places that are not", shown))
+    return found
+
+
+def _copied(ask: Ask, copies: distribution.Distribution) -> list[Row]:
+    least, most = ask.bytes[0], ask.bytes[-1]
+    inside = [cell for cell in copies.cells if least <= cell.size <= most]
+    calls = sum(cell.calls for cell in inside) / copies.calls
+    volume = sum(cell.bytes for cell in inside) / copies.bytes
+    return [
+        Row(f"copies of {_span(least, most)} bytes", "counted", of, figures.share(share))
+        for of, share in (("of all copies", calls), ("of all bytes", volume))
+    ]
+
+
+def _formed(ask: Ask, forms: Forms) -> list[Row]:
+    found = []
+    jobs = dict.fromkeys(it.candidate for it in forms.forms if fnmatchcase(it.candidate, ask.job))
+    for job in jobs:
+        for size in ask.bytes:
+            own = [it for it in forms.forms if (it.candidate, it.bytes) == (job, size)]
+            scalar = [it.ns for it in own if it.form.startswith("scalar")]
+            others = [it for it in own if not it.form.startswith("scalar")]
+            if scalar and others:
+                best = min(others, key=lambda it: it.ns)
+                ratio = best.ns / min(scalar)
+                unit, shown = f"ns a call, {_LESS}", figures.effect(ratio)
+                compared = f"{best.form} ÷ scalar"
+                found.append(Row(f"{job}, {size} bytes", compared, unit, shown, ratio))
+    return found
+
+
+_READERS: dict[str, tuple[str, Callable[[Ask, Any], list[Row]]]] = {
+    "effect": ("", _effects),
+    "group": ("", _groups),
+    "factor": ("", _factors),
+    "profile": ("", _profiles),
+    "share": ("", _shares),
+    "sizes": (results.KIND, _sizes),
+    "places": (SURVEY, _places),
+    "reasons": (SURVEY, _reasons),
+    "copies": (distribution.KIND, _copied),
+    "forms": (FORMS, _formed),
+}
+"""What is asked → (kind of file, or "" for a run; what finds the rows in it)."""
