@@ -41,7 +41,7 @@ VERBS = (
     (3, ("report", "RUN", "--chart", "effects")),
     (3, ("report", "RUN", "--scoring", "unixbench")),
     *((3, ("report", "RUN", "-f", name)) for name in ("markdown", "csv", "junit", "json")),
-    *((2, ("report", "RUN", "-f", name)) for name in ("benchstat", "googlebench", "hyperfine")),
+    (2, ("report", "RUN", "-f", "benchstat")),
     (2, ("report", "RUN", "-f", "speedscope")),
     (1, ("report", "RUN", "-f", "parquet", "-o", "OUT.parquet")),
     (4, ("report", "RUN", "-f", "html", "-o", "OUT.html")),
@@ -61,7 +61,7 @@ VERBS = (
 """(how often, words): everything that reads a run and runs nothing."""
 
 _SUFFIXES = {"markdown": ".md", "csv": ".csv", "junit": ".xml"} | dict.fromkeys(
-    ("json", "googlebench", "hyperfine", "speedscope"), ".json"
+    ("json", "speedscope"), ".json"
 )
 
 NAMES = (

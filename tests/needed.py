@@ -29,7 +29,6 @@ PACKAGES: Mapping[str, str] = {
     "chromium": "chromium-headless-shell",
     "clang": "clang",
     "clang-19": "clang-19",
-    "compare.py": "libbenchmark-tools",
     "diff": "diffutils",
     "dpkg-deb": "dpkg",
     "fio": "fio",
@@ -37,7 +36,6 @@ PACKAGES: Mapping[str, str] = {
     "gcc": "gcc",
     "gprof": "binutils",
     "hackbench": "rt-tests",
-    "hyperfine": "hyperfine",
     "mkfs.ext4": "e2fsprogs",
     "munged": "munge",
     "nm": "binutils",
@@ -57,7 +55,6 @@ PACKAGES: Mapping[str, str] = {
 NAMES: Mapping[str, tuple[str, ...]] = {
     "chromium": ("chromium", "chromium-browser", "chromium-headless-shell"),
     "clang": ("clang", "clang-19", "clang-16"),
-    "compare.py": ("/usr/share/benchmark/compare.py",),
     "postgres": ("postgres", *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")))),
     "benchstat": (".venv/bin/benchstat", "benchstat"),
 }

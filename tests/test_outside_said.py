@@ -26,9 +26,7 @@ from kdyno.store.run import Run, list_runs, write_run
 SAID = {
     "benchstat": "\nsandbox: none\n",
     "csv": ",no-sandbox",
-    "googlebench": '"sandbox": "none"',
     "html": "measured without the sandbox (--no-sandbox)",
-    "hyperfine": '"sandbox": "none"',
     "json": '"kind": "no-sandbox"',
     "junit": 'value="no-sandbox: measured without the sandbox',
     "markdown": "no-sandbox: measured without the sandbox",

@@ -84,8 +84,7 @@ def test_what_is_not_too_much_is_not_cut(tmp_path: Path, monkeypatch: pytest.Mon
     assert evidence.cut() is evidence
 
 
-@pytest.mark.parametrize("format", ["csv", "json", "junit", "benchstat", "googlebench",
-                                    "hyperfine"])  # fmt: skip
+@pytest.mark.parametrize("format", ["csv", "json", "junit", "benchstat"])
 def test_a_program_gets_all(kdyno: Kdyno, run: Run, format: str) -> None:
     said = kdyno("report", run.name, "-f", format)
     assert said.status == 0

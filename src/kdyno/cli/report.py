@@ -50,8 +50,8 @@ def verb(
             "-f",
             "--format",
             metavar="FORMAT",
-            help="html, markdown, csv, json, parquet, svg, png, junit, benchstat, googlebench, "
-            "hyperfine, speedscope; none: by the name of the file, else a table.",
+            help="html, markdown, csv, json, parquet, svg, png, junit, benchstat, "
+            "speedscope; none: by the name of the file, else a table.",
             autocompletion=format_names,
         ),
     ] = None,

@@ -30,7 +30,7 @@ class Exporter:
     name: str
     help: str
     suffix: str
-    """With the dot; may have two (``.hyperfine.json``)."""
+    """With the dot; may have two (``.speedscope.json``)."""
     needs_run: bool
     """It shows boots: ``export`` wants Evidence, and makes do with a bare verdict."""
     module: ModuleType
