@@ -7,7 +7,7 @@ KDYNO := $(BIN)/kdyno
 
 .PHONY: setup setup-suites setup-tests demo test check bench fresh statistics lock clean help
 
-# Containers often have it set. Then every process compiles all that it imports, numpy and altair
+# Containers often have it set. Then every process compiles all that it imports, numpy and scipy
 # too: that was half of what the tests cost.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -17,8 +17,7 @@ from command_line import Kdyno, kdyno  # noqa: F401
 from synthetic_run import DEMO, HOSTILE, Shape, case, make
 from test_report_golden import VERDICTS
 
-from kdyno.report.charts.palette import COLOURS, resolved
-from kdyno.report.charts.vega import fitted
+from kdyno.report.charts.vega import COLOURS, filled, fitted, resolved
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.html import export_run, sections
 from kdyno.report.html.sections.again import run_command
@@ -344,17 +343,14 @@ def test_report_refuses_before_it_works(
     assert said.status == 2 and text in said.err
 
 
-@pytest.mark.slow
-def test_charts_keep_to_the_schema(demo: Evidence) -> None:
-    """Pages are made without altair's own checks; here they are on."""
-    import altair
-
-    from kdyno.report.charts.effects import effects_chart
-    from kdyno.report.charts.spread import spread_chart, spreads
-    from kdyno.report.groups import groups
-
-    made = [effects_chart(demo.verdict, group, 800, 150) for group in groups(demo.verdict)]
-    made.append(spread_chart(spreads(demo), "stock", 800))
-    for spec in made:
-        assert spec is not None
-        altair.Chart.from_dict(spec).to_dict(validate=True)
+def test_a_chart_is_filled_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    file.write_text('{"title": "$title", "layer": [{"data": {"values": "$rows"}}], "n": 1}')
+    rows = [{"name": "$title"}]
+    assert filled(file, title="<a>", rows=rows) == {
+        "title": "<a>",
+        "layer": [{"data": {"values": rows}}],
+        "n": 1,
+    }
+    with pytest.raises(KeyError, match="rows"):
+        filled(file, title="<a>")

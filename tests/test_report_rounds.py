@@ -14,7 +14,7 @@ import pytest
 from synthetic_run import DEMO, case, make
 
 from kdyno.report import drawings
-from kdyno.report.charts.rounds import COLOURS, Turns, rounds_chart, turns
+from kdyno.report.charts.time import COLOURS, Turns, turns
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.html.sections import rounds as rounds_section
 from kdyno.report.html.sections import spread as spread_section
@@ -93,22 +93,20 @@ def test_as_many_kernels_as_there_are_colours() -> None:
 
 def test_both_panels_have_one_scale() -> None:
     found = drawn_turns(of_rounds({"case-0": [RESTLESS]}, {"mine": 1.02}))
-    panels = rounds_chart(found, 900)["vconcat"]
-    domains = [panel["layer"][0]["encoding"]["y"]["scale"]["domain"] for panel in panels]
+    panels = found.chart(900)["vconcat"]
+    domains = [panel["encoding"]["y"]["scale"]["domain"] for panel in panels]
     spans = [high - low for low, high in domains]
     assert spans[0] == pytest.approx(spans[1]) and spans[0] > 50
     assert domains[1][0] < 2.0 < domains[1][1]
     value = panels[1]["layer"][1]["data"]["values"]
     assert value == [{"percent": 2.0, "name": "mine"}]
-    assert len(panels[0]["layer"][0]["data"]["values"]) == 16
+    assert len(panels[0]["data"]["values"]) == 16
 
 
 def test_one_wild_round_does_not_squeeze_the_others() -> None:
     rows = [0.01 * (-1) ** number for number in range(40)]
     found = drawn_turns(of_rounds({"case-0": [[*rows, math.log(0.1)]]}, {"mine": 1.02}))
-    low, high = rounds_chart(found, 900)["vconcat"][0]["layer"][0]["encoding"]["y"]["scale"][
-        "domain"
-    ]
+    low, high = found.chart(900)["vconcat"][0]["encoding"]["y"]["scale"]["domain"]
     assert high - low < 10
 
 
@@ -151,10 +149,3 @@ def test_two_levels_of_spread_in_percent(demo: Evidence) -> None:
     wanted = (first.spread.within, first.spread.between, first.spread.of_group)
     assert cells == ["mine", "40", *(f"{100 * it:.2f} %" for it in wanted)]
     assert first.spread.within == pytest.approx(0.007, abs=0.002)
-
-
-@pytest.mark.slow
-def test_the_chart_keeps_to_the_schema(demo: Evidence) -> None:
-    import altair
-
-    altair.Chart.from_dict(rounds_chart(drawn_turns(demo), 800)).to_dict(validate=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kdyno.report.charts.palette import COLOURS
+from kdyno.report.charts.vega import COLOURS
 from kdyno.report.evidence import Evidence
 
 pytestmark = pytest.mark.browser

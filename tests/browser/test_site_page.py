@@ -14,7 +14,7 @@ import pytest
 from site_runs import at_once, small, weeks
 from synthetic_run import HOSTILE, Shape, case, make
 
-from kdyno.report.charts.palette import COLOURS
+from kdyno.report.charts.vega import COLOURS
 from kdyno.report.site.build import build_site
 from kdyno.report.site.comparison import comparison
 from kdyno.report.site.series import Series, series_of

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from kdyno.errors import UsageError
 from kdyno.reading.mistakes import meant
 from kdyno.report import plain
-from kdyno.report.charts import boots, effects, interaction, load, rounds, spread
-from kdyno.report.charts.palette import resolved
-from kdyno.report.charts.vega import Spec, drawn, grid, layer, panel, png, stack, unchecked
+from kdyno.report.charts import boots, effects, time, vega
+from kdyno.report.charts.vega import Spec, grid, heading, stack
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import cut_short, drawn_first, groups, shown
 from kdyno.report.sentence import answer
@@ -38,60 +37,60 @@ class Drawing:
 
 def effects_drawing(evidence: Evidence) -> Drawing | None:
     verdict = shown(evidence.verdict)
-    found, left = drawn_first(groups(verdict))
+    drawable, left = drawn_first(groups(verdict))
     panels = []
-    for group in found:
+    for group in drawable:
         title = f"{plain.short(group.variant)} ÷ {plain.short(verdict.baseline)}"
-        heading = {"text": title, "color": "var(--ink)"}
-        chart = effects.effects_chart(verdict, group, WIDTH_PX, FIGURES_PX, heading)
+        head = {"text": title, "color": "var(--ink)"}
+        chart = effects.effects_chart(verdict, group, WIDTH_PX, FIGURES_PX, head)
         if chart is not None:
             panels.append(chart)
     if not panels:
         return None
-    text = " ".join(effects.told(verdict, group) for group in found)
-    told = cut_short(evidence.verdict)
-    more = [f" {told[0].upper()}{told[1:]}."] if told else []
-    heading = _heading(verdict, "".join([*more, *([f" {left}"] if left else [])]))
-    return Drawing(stack(panels, heading, spacing_px=20), text)
+    text = " ".join(effects.summary(verdict, group) for group in drawable)
+    cut = cut_short(evidence.verdict)
+    more = f" {cut[0].upper()}{cut[1:]}." if cut else ""
+    more += f" {left}" if left else ""
+    return Drawing(stack(panels, _heading(verdict, more), spacing_px=20), text)
 
 
 def boots_drawing(evidence: Evidence) -> Drawing | None:
-    found = [
+    cells = [
         (case, variant)
         for case, variant, _ in evidence.cells
         if variant != evidence.verdict.baseline or len(evidence.variants) == 1
     ]
-    panels = [boots.boots_chart(evidence, *each, _PAIR_PX) for each in found[:_MOST_PANELS]]
-    return _pairs(evidence, panels, len(found), "Every boot as a point in time order.")
+    panels = [boots.boots_chart(evidence, *cell, _PAIR_PX) for cell in cells[:_MOST_PANELS]]
+    return _pairs(evidence, panels, len(cells), "Every boot as a point in time order.")
 
 
 def spread_drawing(evidence: Evidence) -> Drawing | None:
-    found = [it for it in spread.spreads(evidence) if it.boots > 1][: spread.MOST_ROWS]
-    if not found:
+    rows = boots.spreads(evidence)[: boots.MOST_ROWS]
+    if not rows:
         return None
-    chart = spread.spread_chart(found, evidence.verdict.baseline, WIDTH_PX)
-    return Drawing({**chart, "title": _heading(evidence.verdict)}, spread.told(found))
+    chart = boots.spread_chart(rows, evidence.verdict.baseline, WIDTH_PX)
+    return Drawing({**chart, "title": _heading(evidence.verdict)}, boots.spread_summary(rows))
 
 
 def rounds_drawing(evidence: Evidence) -> Drawing | None:
-    found = rounds.turns(evidence)
-    if found is None:
+    turns = time.turns(evidence)
+    if turns is None:
         return None
-    chart = rounds.rounds_chart(found, WIDTH_PX, found.title)
-    return Drawing({**chart, "title": _heading(evidence.verdict)}, found.text)
+    chart = turns.chart(WIDTH_PX, turns.title)
+    return Drawing({**chart, "title": _heading(evidence.verdict)}, turns.text)
 
 
 def factors_drawing(evidence: Evidence) -> Drawing | None:
-    found = list(interaction.interaction_charts(evidence.verdict))
-    panels = [{**each.chart(_PAIR_PX + 90), "title": each.title} for each in found[:_MOST_PANELS]]
-    return _pairs(evidence, panels, len(found), " ".join(each.text for each in found))
+    lines = effects.interactions(evidence.verdict)
+    panels = [line.chart(_PAIR_PX + 90, line.title) for line in lines]
+    return _pairs(evidence, panels, len(lines), " ".join(line.text for line in lines))
 
 
 def load_drawing(evidence: Evidence) -> Drawing | None:
-    found = load.loads(evidence)
-    top = load.highest(found)
-    panels = [load.load_chart(each, _PAIR_PX, each.title, top) for each in found[:_MOST_PANELS]]
-    return _pairs(evidence, panels, len(found), " ".join(each.text for each in found))
+    loads = time.loads(evidence)
+    top = max((load.highest for load in loads), default=0.0)
+    panels = [load.chart(_PAIR_PX, load.title, top) for load in loads]
+    return _pairs(evidence, panels, len(loads), " ".join(load.text for load in loads))
 
 
 CHARTS: dict[str, Callable[[Evidence], Drawing | None]] = {
@@ -102,7 +101,7 @@ CHARTS: dict[str, Callable[[Evidence], Drawing | None]] = {
     "factors": factors_drawing,
     "load": load_drawing,
 }
-"""Name → what draws it; None where the run has nothing of the kind."""
+"""Name → its drawing; None where the run has nothing of the kind."""
 
 
 def check(chart: str, format: str | None) -> None:
@@ -121,25 +120,18 @@ def picture(chart: str, evidence: Evidence, format: str) -> str | bytes:
     UsageError where the run has nothing to draw, except for the effects, of which the words that
     there are none are drawn.
     """
-    svg = standalone(chart, evidence)
-    return png(svg) if format == "png" else svg + "\n"
-
-
-def standalone(chart: str, evidence: Evidence) -> str:
-    """The chart as an SVG that needs no page around it."""
-    with unchecked():
-        drawing = CHARTS[chart](evidence)
-        if drawing is None and chart == "effects":
-            drawing = Drawing(stack([_nothing()], _heading(evidence.verdict)), "")
-        if drawing is None:
-            having = [name for name, draw in CHARTS.items() if draw(evidence) is not None]
-            raise UsageError(
-                f"--chart {chart}: {evidence.name} has nothing of the kind to draw; "
-                f"it has {', '.join(having) or 'no chart'}"
-            )
-        head, rest = drawn(drawing.spec, f"{answer(evidence.verdict)} {drawing.text}").split(">", 1)
-    ground = '<rect width="100%" height="100%" fill="var(--ground)"/>'
-    return resolved(f"{head}>{ground}{rest}")
+    drawing = CHARTS[chart](evidence)
+    if drawing is None and chart == "effects":
+        nothing = vega.filled("nothing.json", width=WIDTH_PX)
+        drawing = Drawing(stack([nothing], _heading(evidence.verdict)), "")
+    if drawing is None:
+        there = [name for name, draw in CHARTS.items() if draw(evidence) is not None]
+        raise UsageError(
+            f"--chart {chart}: {evidence.name} has nothing of the kind to draw; "
+            f"it has {', '.join(there) or 'no chart'}"
+        )
+    svg = vega.alone(drawing.spec, f"{answer(evidence.verdict)} {drawing.text}")
+    return vega.png(svg) if format == "png" else svg + "\n"
 
 
 def _pairs(evidence: Evidence, panels: list[Spec], number: int, text: str) -> Drawing | None:
@@ -148,26 +140,10 @@ def _pairs(evidence: Evidence, panels: list[Spec], number: int, text: str) -> Dr
         return None
     left = number - _MOST_PANELS
     more = f" The first {_MOST_PANELS}; {left} more are in the HTML report." if left > 0 else ""
-    heading = _heading(evidence.verdict, more)
-    return Drawing(grid(panels, 2, heading), text + more)
+    return Drawing(grid(panels, 2, _heading(evidence.verdict, more)), text + more)
 
 
 def _heading(verdict: Verdict, more: str = "") -> Spec:
     outside = " Measured without the sandbox." if verdict.outside else ""
-    return {
-        "text": plain.short(verdict.experiment),
-        "subtitle": plain.sentence(verdict.question)[:140] + more + outside,
-        "color": "var(--ink)",
-        "subtitleColor": "var(--muted)",
-        "fontSize": 16,
-        "offset": 16,
-    }
-
-
-def _nothing() -> Spec:
-    import altair
-
-    mark = (
-        altair.Chart().mark_text(color="var(--ink)", fontSize=14).encode(text=altair.Text("text:N"))
-    )
-    return panel([layer(mark, [{"text": "nothing was measured"}])], WIDTH_PX, 60)
+    question = plain.sentence(verdict.question)[:140]
+    return heading(plain.short(verdict.experiment), f"{question}{more}{outside}")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kdyno.report import svg
+from kdyno.report import drawings
 from kdyno.report.evidence import Evidence
 
 NAME = "png"
@@ -13,6 +13,6 @@ IS_TEXT = False
 
 
 def export_run(evidence: Evidence) -> bytes:
-    from kdyno.report.charts.vega import png
-
-    return png(svg.export(evidence.verdict))
+    picture = drawings.picture("effects", Evidence(evidence.verdict), "png")
+    assert isinstance(picture, bytes)
+    return picture

@@ -14,4 +14,4 @@ SUFFIX = ".svg"
 
 def export(verdict: Verdict) -> str:
     """One panel per variant; without any figure, the words that there is none."""
-    return drawings.standalone("effects", Evidence(verdict)) + "\n"
+    return str(drawings.picture("effects", Evidence(verdict), "svg"))

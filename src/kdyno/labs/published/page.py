@@ -17,8 +17,7 @@ from kdyno.labs.memcpy.time import ratios, results
 from kdyno.labs.published.answers import CONTROL, Answer, Evidence, Row, Source, answer
 from kdyno.labs.published.article import NO_SPREAD, Article, Check, Checked, Table, check
 from kdyno.report import figures, plain
-from kdyno.report.charts.palette import resolved
-from kdyno.report.charts.vega import Spec, drawn, grid, label_width
+from kdyno.report.charts.vega import Spec, alone, filled, grid, label_width
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.markdown import escaped, table
 from kdyno.store.verdict import Verdict
@@ -262,25 +261,14 @@ def pictures(articles: Sequence[Article], evidence: Evidence) -> dict[str, tuple
     found = {}
     for name, draw in _CHARTS.items():
         if (picture := draw(articles, evidence)) is not None:
-            head, rest = drawn(*picture).split(">", 1)
-            ground = '<rect width="100%" height="100%" fill="var(--ground)"/>'
-            found[name] = (resolved(f"{head}>{ground}{rest}") + "\n", picture[1])
+            found[name] = (alone(*picture) + "\n", picture[1])
     return found
 
 
 def _filled(name: str, **given: Any) -> Spec:
     """The panel of charts.json with every text ``$key`` replaced by what is given for it."""
-
-    def fill(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: fill(it) for key, it in value.items()}
-        if isinstance(value, list):
-            return [fill(it) for it in value]
-        is_key = isinstance(value, str) and value.startswith("$")
-        return given[value[1:]] if is_key else value
-
-    spec: Spec = fill(json.loads(Path(__file__).with_name("charts.json").read_text("utf-8"))[name])
-    return spec
+    charts = json.loads(Path(__file__).with_name("charts.json").read_text("utf-8"))
+    return filled(charts[name], **given)
 
 
 def _jobs(articles: Sequence[Article], evidence: Evidence) -> Picture | None:

@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""The dot chart: every effect of one variant with its interval, against what would not matter."""
+"""Effects with their intervals: the dot chart of one variant, and levels of crossed factors."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from kdyno.report import effects, figures, plain
+from kdyno.report import effects as columns
+from kdyno.report import figures, plain
 from kdyno.report.chart import scale
-from kdyno.report.charts.vega import Spec, fitted, label_width, layer, names_axis, panel, stack
+from kdyno.report.charts.vega import Spec, filled, fitted, label_width, stack
 from kdyno.report.groups import Group
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect, FactorEffect, Verdict
 
-ROW_PX = 20
 _WORDS = ("faster", "slower", "equivalent", "inconclusive", "failed")
-
-
-def sorted_effects(group: Group, suite: str) -> tuple[Effect, ...]:
-    """The suite's measured effects, the largest ratio on top; controls below all others."""
-    measured = [it for it in group.effects if it.suite == suite and it.ratio is not None]
-    return tuple(sorted(measured, key=lambda it: (it.control, -(it.ratio or 0.0))))
+_ARROW_AT = 0.94
+"""Of half the axis: an arrow at its very end would lie on the case's name."""
+_MOST_INTERACTIONS = 24
+"""Charts; the table of an experiment with more has the rest."""
 
 
 def limit(verdict: Verdict) -> float:
@@ -31,36 +29,97 @@ def limit(verdict: Verdict) -> float:
 def effects_chart(
     verdict: Verdict, group: Group, width_px: int, figures_px: int, title: str | Spec = ""
 ) -> Spec | None:
-    """A chart about ``width_px`` wide, labels included; None when nothing was measured.
+    """Every effect of a variant, a panel for each suite; None when nothing was measured.
 
-    ``figures_px``: room for the effect in figures at the right; 0 leaves them out.
+    width_px: of the chart with its labels, about. figures_px: room at the right for the effect in
+    figures; 0 leaves them out, except for effects beyond the axis.
     """
-    names = [f"{plain.short(it.case)} ↓ *" for it in group.effects]
-    label_px = label_width(names, width_px * 3 // 10)
-    plot_px = max(120, width_px - label_px - figures_px - 30)
+    label_px = label_width(
+        [f"{plain.short(it.case)} ↓ *" for it in group.effects], width_px * 3 // 10
+    )
     half = 100.0 * limit(verdict)
-    suites = [suite for suite in group.suites if sorted_effects(group, suite)]
+    measured = {
+        suite: effects
+        for suite in group.suites
+        # The largest ratio on top; controls below all others.
+        if (
+            effects := sorted(
+                (it for it in group.effects if it.suite == suite and it.ratio is not None),
+                key=lambda it: (it.control, -(it.ratio or 0.0)),
+            )
+        )
+    }
     panels = []
-    for suite in suites:
-        effects = sorted_effects(group, suite)
-        last = suite == suites[-1]
-        layers = _layers(verdict, effects, half, label_px, last, figures_px > 0)
-        name = plain.short(suite) if len(suites) > 1 else ""
-        panels.append(panel(layers, plot_px, {"step": ROW_PX}, name))
+    for suite, effects in measured.items():
+        last = suite == list(measured)[-1]
+        rows = [
+            _row(number, effect, half, label_px, figures_px > 0)
+            for number, effect in enumerate(effects)
+        ]
+        floor = "; grey: noise floor" if any(it.noise_floor is not None for it in effects) else ""
+        words = f"value ÷ baseline − 1; band: {figures.tolerance(verdict.equivalent)}{floor}"
+        band = min(100.0 * verdict.equivalent, half)
+        panels.append(
+            filled(
+                "effects.json",
+                title=plain.short(suite) if len(measured) > 1 else "",
+                width=max(120, width_px - label_px - figures_px - 30),
+                rows=rows,
+                order=[row["row"] for row in rows],
+                domain=[-half, half],
+                half=half,
+                band={"low": -band, "high": band},
+                label_px=label_px,
+                last=last,
+                axis_title=words if last else None,
+            )
+        )
     return stack(panels, title) if panels else None
 
 
-def told(verdict: Verdict, group: Group) -> str:
-    """The finding of the chart in words, for those who cannot see it."""
+def _row(number: int, effect: Effect, half: float, label_px: int, with_figures: bool) -> Spec:
+    """The number keeps cases apart whose names read the same once they are cut."""
+
+    def inside(value: float, edge: float = half) -> float:
+        return max(-edge, min(edge, value))
+
+    at = 100.0 * ((effect.ratio or 1.0) - 1.0)
+    ends = effect.ci or effect.ci_raw
+    mark = (" ↓" if effect.better == "lower" else "") + (" *" if effect.control else "")
+    side = (at > half) - (at < -half)
+    figure = f"{figures.effect(effect.ratio)} {columns.word(effect)}"
+    row: Spec = {
+        "row": f"{number:05d} {fitted(plain.short(effect.case), label_px - 20)}{mark}",
+        "verdict": effect.verdict,
+        "at": inside(at, _ARROW_AT * half) if side else at,
+        "side": side,
+    }
+    if with_figures:
+        row["at_right"] = figure
+    elif side:
+        row["beside"] = figure
+    if ends is not None:
+        low, high = (100.0 * (end - 1.0) for end in ends)
+        if low < half and high > -half:
+            row |= {"low": inside(low), "high": inside(high)}
+    if effect.noise_floor is not None:
+        floor = min(100.0 * effect.noise_floor, half)
+        row |= {"floor_low": -floor, "floor_high": floor}
+    return row
+
+
+def summary(verdict: Verdict, group: Group) -> str:
+    """What the chart shows in words, for those who cannot see it."""
     counts: Counter[str] = Counter(it.verdict for it in group.effects)
     found = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
-    measured = [it for it in group.effects if it.ratio is not None]
+    measured = sorted(
+        (it for it in group.effects if it.ratio is not None), key=lambda it: it.ratio or 0.0
+    )
     parts = [
         f"Effects of {plain.short(group.variant)} against {plain.short(verdict.baseline)}: {found}"
     ]
     if measured:
-        low = min(measured, key=lambda it: it.ratio or 0.0)
-        high = max(measured, key=lambda it: it.ratio or 0.0)
+        low, high = measured[0], max(measured, key=lambda it: it.ratio or 0.0)
         parts.append(
             f"from {figures.effect(low.ratio)} in {plain.short(low.case)} "
             f"to {figures.effect(high.ratio)} in {plain.short(high.case)}"
@@ -68,108 +127,68 @@ def told(verdict: Verdict, group: Group) -> str:
     return "; ".join(parts) + ". The table of verdicts has every figure."
 
 
-def _layers(
-    verdict: Verdict,
-    effects: Sequence[Effect],
-    half: float,
-    label_px: int,
-    last: bool,
-    with_figures: bool,
-) -> list[Spec]:
-    import altair
+@dataclass(frozen=True)
+class Interaction:
+    """What a level does at each level of another factor. A flat line: they do not depend on each
+    other."""
 
-    rows = [_row(number, it, half, label_px) for number, it in enumerate(effects)]
-    order = [row["row"] for row in rows]
-    ends = altair.Scale(domain=[-half, half], nice=False)
-    ticks = "datum.value == 0 ? '0' : format(datum.value, '+~g') + ' %'"
-    axis = altair.Axis(
-        title=_axis_title(verdict, effects) if last else None,
-        labelExpr=ticks,
-        labels=last,
-        ticks=last,
-        tickCount=5,
-        labelFlush=False,
-    )
-    names = names_axis(label_px)
-    y = altair.Y("row:N", scale=altair.Scale(domain=order), title=None, axis=names)
+    title: str
+    text: str
+    """The finding in words."""
+    effects: Sequence[FactorEffect]
+    """Conditional ones of one level, by the levels of one other factor."""
+    levels: Sequence[str]
+    equivalent: float
 
-    def x(name: str) -> Any:
-        return altair.X(f"{name}:Q", scale=ends, axis=axis)
-
-    colour = altair.Color(
-        "verdict:N",
-        scale=altair.Scale(domain=list(_WORDS), range=[f"var(--{word})" for word in _WORDS]),
-        legend=None,
-    )
-    band = min(100.0 * verdict.equivalent, half)
-    chart = altair.Chart()
-    layers = [
-        layer(
-            chart.mark_rect(color="var(--band)").encode(x=x("low"), x2=altair.X2("high:Q")),
-            [{"low": -band, "high": band}],
-        ),
-        layer(
-            chart.mark_bar(color="var(--floor)", height=4).encode(
-                y=y, x=x("floor_low"), x2=altair.X2("floor_high:Q")
-            ),
-            [row for row in rows if "floor_low" in row],
-        ),
-        layer(chart.mark_rule(color="var(--muted)").encode(x=x("low")), [{"low": 0}]),
-        layer(
-            chart.mark_rule(strokeWidth=2).encode(
-                y=y, x=x("low"), x2=altair.X2("high:Q"), color=colour
-            ),
-            [row for row in rows if "low" in row],
-        ),
-    ]
-    for side, shape in ((0, "circle"), (-1, "triangle-left"), (1, "triangle-right")):
-        there = [row for row in rows if row["side"] == side]
-        if there:
-            mark = chart.mark_point(shape=shape, size=70, filled=True, opacity=1)
-            layers.append(layer(mark.encode(y=y, x=x("at"), color=colour), there))
-        if there and side and not with_figures:  # what lies outside is told in figures at least
-            align: Any = "left" if side < 0 else "right"
-            mark = chart.mark_text(align=align, fontSize=12, dx=-9 * side)
-            text = altair.Text("figure:N")
-            layers.append(layer(mark.encode(y=y, x=x("at"), text=text, color=colour), there))
-    if with_figures:
-        mark = chart.mark_text(align="left", fontSize=12, dx=8)
-        place = altair.XDatum(half)
-        layers.append(
-            layer(mark.encode(y=y, x=place, text=altair.Text("figure:N"), color=colour), rows)
+    def chart(self, width_px: int, title: str = "") -> Spec:
+        there = dict.fromkeys(it.at or "" for it in self.effects)
+        # A verdict from elsewhere may have effects of levels that it does not list.
+        order = dict.fromkeys((*(it for it in self.levels if it in there), *there))
+        # The number keeps levels apart that read the same once they are cut.
+        place = {level: f"{number:05d} {_cut(level)}" for number, level in enumerate(order)}
+        rows = []
+        for effect in self.effects:
+            row: Spec = {
+                "level": place[effect.at or ""],
+                "at": 100.0 * ((effect.ratio or 1.0) - 1.0),
+            }
+            if ends := effect.ci or effect.ci_raw:
+                row |= {"low": 100.0 * (ends[0] - 1.0), "high": 100.0 * (ends[1] - 1.0)}
+            rows.append(row)
+        band = 100.0 * self.equivalent
+        return filled(
+            "factors.json",
+            title=title,
+            width=width_px - 90,
+            rows=rows,
+            order=list(place.values()),
+            factor=_cut(self.effects[0].other or ""),
+            band={"at": -band, "high": band},
         )
-    return layers
 
 
-def _axis_title(verdict: Verdict, effects: Sequence[Effect]) -> str:
-    floor = "; grey: noise floor" if any(it.noise_floor is not None for it in effects) else ""
-    return f"value ÷ baseline − 1; band: {figures.tolerance(verdict.equivalent)}{floor}"
+def interactions(verdict: Verdict) -> list[Interaction]:
+    """One for each case, level and other factor with at least two levels measured."""
+    table = verdict.factors
+    if table is None:
+        return []
+    lines: dict[tuple[str, ...], list[FactorEffect]] = {}
+    for it in table.effects:
+        if it.kind == "conditional" and it.ratio is not None and it.other and it.at:
+            lines.setdefault((it.suite, it.case, it.factor, it.level, it.other), []).append(it)
+    found = []
+    for (_suite, case, factor, level, other), effects in lines.items():
+        if len(effects) < 2:
+            continue
+        what = f"{plain.short(factor)} {plain.short(level)}"
+        title = f"{plain.short(case)}: {what}, by {plain.short(other)}"
+        points = ", ".join(
+            f"{plain.short(it.at or '')} {figures.effect(it.ratio)}" for it in effects
+        )
+        levels = table.factors.get(other, ())
+        found.append(Interaction(title, f"{title}: {points}", effects, levels, verdict.equivalent))
+    return found[:_MOST_INTERACTIONS]
 
 
-def _row(number: int, it: Effect, half: float, label_px: int) -> dict[str, Any]:
-    at = 100.0 * ((it.ratio or 1.0) - 1.0)
-    ends = it.ci or it.ci_raw
-    mark = (" ↓" if it.better == "lower" else "") + (" *" if it.control else "")
-    row: dict[str, Any] = {
-        "row": f"{number:05d} {fitted(plain.short(it.case), label_px - 20)}{mark}",
-        "verdict": it.verdict,
-        "at": _inside(at, _ARROW_AT * half if abs(at) > half else half),
-        "side": (at > half) - (at < -half),
-        "figure": f"{figures.effect(it.ratio)} {effects.word(it)}",
-    }
-    if ends is not None:
-        low, high = (100.0 * (end - 1.0) for end in ends)
-        if low < half and high > -half:
-            row |= {"low": _inside(low, half), "high": _inside(high, half)}
-    if it.noise_floor is not None:
-        floor = min(100.0 * it.noise_floor, half)
-        row |= {"floor_low": -floor, "floor_high": floor}
-    return row
-
-
-_ARROW_AT = 0.94
-"""Of half the axis: an arrow at its very end would lie on the case's name."""
-
-
-def _inside(value: float, half: float) -> float:
-    return max(-half, min(half, value))
+def _cut(text: str) -> str:
+    return fitted(plain.short(text), 120)

@@ -11,8 +11,6 @@ SUFFIX = ".html"
 
 
 def export_run(evidence: Evidence) -> str:
-    from kdyno.report.charts.vega import unchecked
     from kdyno.report.html.page import page
 
-    with unchecked():
-        return page(evidence)
+    return page(evidence)

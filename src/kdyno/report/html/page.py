@@ -13,7 +13,7 @@ from string import Template
 
 from kdyno import __version__
 from kdyno.report import plain
-from kdyno.report.charts.palette import css_rules
+from kdyno.report.charts.vega import COLOURS
 from kdyno.report.evidence import Evidence
 from kdyno.report.html import sections
 from kdyno.report.html.data import page_data
@@ -138,7 +138,9 @@ def file_text(name: str) -> str:
 @cache
 def style_sheet() -> str:
     """The style of every page: page.css with the palette, which the charts use as well."""
-    light, dark = css_rules(dark=False), css_rules(dark=True)
+    light, dark = (
+        "".join(f"--{name}:{pair[side]};" for name, pair in COLOURS.items()) for side in (0, 1)
+    )
     rules = file_text("page.css")
     return (
         f":root{{{light}}}\n"

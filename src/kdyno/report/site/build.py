@@ -175,7 +175,6 @@ def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
     run = Run(Path(path))
     target = Path(out) / "runs" / f"{page_name(run.name)}.html"
     try:
-        from kdyno.report.charts.vega import unchecked
         from kdyno.report.html.page import page
 
         summary, evidence = summarize(run)
@@ -183,8 +182,7 @@ def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
             target.unlink(missing_ok=True)
             return summary
         evidence = replace(evidence, sections=sections())
-        with unchecked():
-            write(target, page(evidence, light=not full, home="../index.html"))
+        write(target, page(evidence, light=not full, home="../index.html"))
         return summary
     except KdynoError:
         raise

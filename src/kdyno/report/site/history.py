@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kdyno.report import figures, plain
-from kdyno.report.charts import history as chart
+from kdyno.report.charts.boots import Strip
 from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import FILTER_FROM_ROWS, badge, filters, table
@@ -191,8 +191,8 @@ def _last_change(it: Series) -> Cell:
 def _panel(it: Series, number: int) -> Html:
     digests = [mark.kernel.digest for mark in it.marks]
     new = [at for at in range(1, len(digests)) if digests[at] != digests[at - 1]]
-    on = chart.axes(it.marks)
-    drawing = chart.drawn(on, it.marks, it.levels, _read_aloud(it), new)
+    on = _strip(it.marks)
+    drawing = on.svg(_read_aloud(it), _paths(on, it, new))
     last = it.changes[-1] if it.changes else None
     what = "÷ baseline" if it.measure == "effect" else ""
     title = [short(it.case), " · ", short(it.variant), f" {what}" if what else None]
@@ -221,6 +221,35 @@ def _panel(it: Series, number: int) -> Html:
         data_f_measure=it.measure,
         data_f_changed=_changed(it),
     )
+
+
+def _strip(marks: Sequence[Mark]) -> Strip:
+    """Showing all points and their intervals; an interval that is very wide is cut off."""
+    values = [it.value for it in marks]
+    low, high = min(values), max(values)
+    room = max(high - low, 0.002 * abs(high)) * 1.5
+    lows = [it.low for it in marks if it.low is not None]
+    highs = [it.high for it in marks if it.high is not None]
+    return Strip(
+        len(marks), max(min([low, *lows]), low - room), min(max([high, *highs]), high + room)
+    )
+
+
+def _paths(on: Strip, it: Series, new: Sequence[int]) -> list[tuple[str, str]]:
+    """Class and path of the panel's parts. new: points with another kernel than the one before."""
+    spans = (
+        f"M{on.x(at)} {on.y(max(mark.low, on.low))}V{on.y(min(mark.high, on.high))}"
+        for at, mark in enumerate(it.marks)
+        if mark.low is not None and mark.high is not None
+    )
+    levels = (f"M{on.x(of.start - 0.5)} {on.y(of.level)}H{on.x(of.end - 0.5)}" for of in it.levels)
+    return [
+        ("change", "".join(f"M{on.x(of.start - 0.5)} 0V{on.height}" for of in it.levels[1:])),
+        ("kernel", on.ticks(new, on.edge)),
+        ("spans", "".join(spans)),
+        ("level", "".join(levels)),
+        ("dots variant", on.dots((at, mark.value) for at, mark in enumerate(it.marks))),
+    ]
 
 
 def _told(change: Change) -> Html:
@@ -287,7 +316,7 @@ def _data(found: Sequence[Series]) -> dict[str, Any]:
             version = plain.short(mark.kernel.version) if mark.kernel.version else ""
             kernel = versions.setdefault(version, len(versions))
             points.append([runs[mark.run.page], mark.value, mark.low, mark.high, kernel])
-        on = chart.axes(it.marks)
+        on = _strip(it.marks)
         series.append(
             {
                 "unit": plain.short(it.unit) if it.measure == "score" else "",

@@ -101,7 +101,7 @@ def tool_stamp() -> str:
     digest = sha256(__version__.encode())
     for room in ("judge", "labs", "report", "stats", "store"):
         for path in sorted((package / room).rglob("*")):
-            if path.suffix in (".py", ".js", ".css", ".html"):
+            if path.suffix in (".py", ".js", ".css", ".html", ".json"):
                 digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from kdyno.labs.memcpy.count.distribution import Distribution, Site
 from kdyno.labs.memcpy.count.shares import aligned, by_size, size_quantile
 from kdyno.report import plain
-from kdyno.report.charts.palette import resolved
+from kdyno.report.charts.vega import resolved
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.terminal import Part
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from kdyno.labs.memcpy.time import ratios
 from kdyno.labs.memcpy.time.loads import Load
 from kdyno.labs.memcpy.time.results import Bench, Entry
 from kdyno.labs.memcpy.time.tables import answer, curves, span, title, told
 from kdyno.report import plain
-from kdyno.report.charts.vega import Spec, drawn, fitted, layer, panel, stack
+from kdyno.report.charts import vega
+from kdyno.report.charts.vega import Spec, filled, fitted, heading, stack
 
 HEIGHT_PX = 300
 COLOURS = ("variant", "slower", "faster", "failed", "inconclusive")
@@ -42,55 +44,15 @@ def drawable(bench: Bench) -> list[tuple[str, str, str]]:
     return [key for key in curves(bench) if len(ratios.curve(bench, *key)) >= _FEWEST]
 
 
-def chart(bench: Bench, key: tuple[str, str, str], width_px: int, heading: str = "") -> Spec:
+def chart(bench: Bench, key: tuple[str, str, str], width_px: int, title: str = "") -> Spec:
     """One curve's panel with its legend, about ``width_px`` wide."""
-    import altair
-
     loads = ratios.curve(bench, *key)
     entries = drawn_entries(bench)
     styles = _styles(entries)
-    names = list(styles)
     wide = width_px > 600
-    legend = altair.Legend(
-        title=None,
-        orient="right" if wide else "bottom",
-        columns=1 if wide else 3,
-        labelColor="var(--ink)",
-        labelFontSize=12,
-        symbolStrokeWidth=2,
-        symbolType="stroke",
-        symbolSize=300,
-        labelLimit=150,
-    )
-    colour = altair.Color(
-        "name:N",
-        scale=altair.Scale(domain=names, range=[f"var(--{styles[it][0]})" for it in names]),
-        legend=legend,
-    )
-    dash = altair.StrokeDash(
-        "name:N",
-        scale=altair.Scale(domain=names, range=[list(styles[it][1]) for it in names]),
-        legend=legend,
-    )
-    scale = altair.Scale(type="log", nice=False)
-    x_scale = altair.Scale(type="log", base=2, nice=False, domain=[loads[0].mean, loads[-1].mean])
-    x = altair.X(
-        "bytes:Q",
-        scale=x_scale,
-        axis=altair.Axis(
-            title="bytes" if loads[0].least == loads[0].most else "mean bytes of the draws",
-            values=_ticks(loads, 5 if not wide else 9),
-            labelExpr="datum.value >= 1024 ? datum.value / 1024 + ' KiB' : datum.value",
-            grid=True,
-        ),
-    )
-    axis = altair.Axis(
-        title="ns per call", labelExpr="format(datum.value, '~r')", values=_decades(bench, loads)
-    )
-    y = altair.Y("ns:Q", scale=scale, axis=axis)
     rows = [
-        {"name": _label(it), "bytes": load.mean, "ns": ratios.ns(bench, it.name, load)}
-        for it in entries
+        {"name": _label(entry), "bytes": load.mean, "ns": ratios.ns(bench, entry.name, load)}
+        for entry in entries
         for load in loads
     ]
     for load in loads:
@@ -98,25 +60,34 @@ def chart(bench: Bench, key: tuple[str, str, str], width_px: int, heading: str =
         if least_ns is not None:
             # What lies far below one call's cost would only stretch the axis.
             rows.append({"name": _CEILING, "bytes": load.mean, "ns": max(least_ns, 0.3)})
-    base = altair.Chart()
-    layers = [
-        layer(
-            base.mark_line(strokeWidth=2, interpolate="linear", clip=True).encode(
-                x=x, y=y, color=colour, strokeDash=dash
-            ),
-            rows,
-        )
-    ]
-    if wide and (winners := _winners(bench, key, loads)):
-        middle = altair.X("middle:Q", scale=x_scale)
-        edge = altair.X("edge:Q", scale=x_scale)
-        layers.insert(0, layer(base.mark_rule(color="var(--line)").encode(x=edge), winners[1:]))
-        words = base.mark_text(color="var(--ink)", fontSize=11, fontWeight="bold", baseline="top")
-        layers.append(
-            layer(words.encode(x=middle, y=altair.value(2), text=altair.Text("name:N")), winners)
-        )
-    taken_px = 250 if wide else 70
-    return panel(layers, width_px - taken_px, HEIGHT_PX if wide else 240, heading)
+    winners = _winners(bench, key, loads) if wide else []
+    return filled(
+        Path(__file__).with_name("curve.json"),
+        title=title,
+        width=width_px - (250 if wide else 70),
+        height=HEIGHT_PX if wide else 240,
+        domain=[loads[0].mean, loads[-1].mean],
+        x_title="bytes" if loads[0].least == loads[0].most else "mean bytes of the draws",
+        sizes=_ticks(loads, 9 if wide else 5),
+        times=_decades(bench, loads),
+        rows=rows,
+        winners=winners,
+        edges=winners[1:],
+        names=list(styles),
+        colours=[f"var(--{colour})" for colour, _ in styles.values()],
+        dashes=[list(dash) for _, dash in styles.values()],
+        legend={
+            "title": None,
+            "orient": "right" if wide else "bottom",
+            "columns": 1 if wide else 3,
+            "labelColor": "var(--ink)",
+            "labelFontSize": 12,
+            "symbolStrokeWidth": 2,
+            "symbolType": "stroke",
+            "symbolSize": 300,
+            "labelLimit": 150,
+        },
+    )
 
 
 def _winners(
@@ -152,21 +123,15 @@ def text(bench: Bench, key: tuple[str, str, str]) -> str:
 
 
 def picture(bench: Bench, width_px: int = 900) -> str:
-    """All curves below each other as one drawing with a ground; colours as ``var(--name)``."""
+    """All curves below each other as one SVG that stands alone."""
     keys = drawable(bench) or curves(bench)[:1]
     panels = [chart(bench, key, width_px, title(*key)) for key in keys]
-    heading: Spec = {
-        "text": "Memory routines" + (": the published comparison" * (bench.plan == "paper")),
-        "subtitle": f"{plain.sentence(bench.cpu)}, {bench.core_ghz:.2f} GHz, {bench.blocks} blocks",
-        "color": "var(--ink)",
-        "subtitleColor": "var(--muted)",
-        "fontSize": 16,
-        "offset": 16,
-    }
+    head = heading(
+        "Memory routines" + (": the published comparison" * (bench.plan == "paper")),
+        f"{plain.sentence(bench.cpu)}, {bench.core_ghz:.2f} GHz, {bench.blocks} blocks",
+    )
     words = " ".join([answer(bench), *(text(bench, key) for key in keys)])
-    head, rest = drawn(stack(panels, heading, spacing_px=28), words).split(">", 1)
-    ground = '<rect width="100%" height="100%" fill="var(--ground)"/>'
-    return f"{head}>{ground}{rest}\n"
+    return vega.alone(stack(panels, head, spacing_px=28), words) + "\n"
 
 
 def _styles(entries: Sequence[Entry]) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -229,15 +229,12 @@ def _give(
 
 def drawing(found: Bench, suffix: str) -> str | bytes:
     """The curves as a page or a picture."""
-    from kdyno.report.charts.palette import resolved
-    from kdyno.report.charts.vega import png, unchecked
+    if suffix == ".html":
+        from kdyno.labs.memcpy.time.page import page
 
-    with unchecked():
-        if suffix == ".html":
-            from kdyno.labs.memcpy.time.page import page
+        return page(found)
+    from kdyno.labs.memcpy.time.curves import picture
+    from kdyno.report.charts.vega import png
 
-            return page(found)
-        from kdyno.labs.memcpy.time.curves import picture
-
-        svg = resolved(picture(found))
+    svg = picture(found)
     return svg if suffix == ".svg" else png(svg)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from statistics import median
 
 from kdyno.report import effects, figures, plain
-from kdyno.report.charts.boots import drawn, strip
+from kdyno.report.charts.boots import boots_strip
 from kdyno.report.evidence import Evidence, Point
 from kdyno.report.html.data import measured_cases
 from kdyno.report.show.html import FILTER_FROM_ROWS, filters
@@ -58,11 +58,11 @@ def _panel(
     it: Effect | None,
 ) -> Html:
     before, after = arms
-    on = strip(len(evidence.boots), (*before, *after))
     unit = plain.name(case.unit)
     effect = f"{figures.effect(it.ratio)} {effects.word(it)}" if it and it.ratio is not None else ""
     names = list(evidence.variants)
-    drawing = drawn(on, before, after, failed, _told(evidence, case, variant, arms, effect))
+    on, paths = boots_strip(len(evidence.boots), {"baseline": before, "variant": after}, failed)
+    drawing = on.svg(_told(evidence, case, variant, arms, effect), paths)
     arm = [" · ", short(variant)] if after else []
     title = [short(case.case), arm, tag("small", short(case.suite))]
     return tag(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kdyno.report import figures
-from kdyno.report.charts.effects import effects_chart, told
+from kdyno.report.charts.effects import effects_chart, summary
 from kdyno.report.charts.vega import drawn
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import Group, drawn_first, groups
@@ -28,7 +28,7 @@ def section(evidence: Evidence) -> Html | None:
 
 
 def _figure(verdict: Verdict, group: Group) -> Html | None:
-    text = told(verdict, group)
+    text = summary(verdict, group)
     drawings = []
     for kind, (width_px, figures_px) in WIDTHS_PX.items():
         chart = effects_chart(verdict, group, width_px, figures_px)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kdyno.report import factors, plain
-from kdyno.report.charts.interaction import interaction_charts
+from kdyno.report.charts.effects import interactions
 from kdyno.report.evidence import Evidence
 from kdyno.report.html.figure import drawings
 from kdyno.report.show.html import headed_table
@@ -35,7 +35,7 @@ def section(evidence: Evidence) -> Html | None:
 
 def _charts(evidence: Evidence) -> Html | None:
     figures = []
-    for drawing in interaction_charts(evidence.verdict):
+    for drawing in interactions(evidence.verdict):
         kinds = drawings(WIDTHS_PX, drawing.chart, drawing.text)
         figures.append(tag("figure", tag("figcaption", drawing.title), kinds))
     return tag("div", figures, class_="pair") if figures else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kdyno.report.charts.load import highest, load_chart, loads
+from kdyno.report.charts.time import loads
 from kdyno.report.evidence import Evidence
 from kdyno.report.html.figure import captioned, drawings
 from kdyno.report.show.markup import Html, join, tag
@@ -25,10 +25,10 @@ def section(evidence: Evidence) -> Html | None:
     found = loads(evidence)
     if not found:
         return None
-    top = highest(found)
+    top = max(load.highest for load in found)
     parts = []
     for load in found:
-        chart = partial(load_chart, load, title="", highest=top)
+        chart = partial(load.chart, highest=top)
         parts.append(captioned(load.title, load.text, drawings(WIDTHS_PX, chart, load.text)))
     keys = "Dashed: as many as were asked for (-j). Shaded: fewer than half of that."
     return join([tag("p", keys, class_="legend"), tag("div", parts, class_="pair")])

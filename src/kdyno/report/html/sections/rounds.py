@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kdyno.report.charts.rounds import rounds_chart, turns
+from kdyno.report.charts.time import turns
 from kdyno.report.evidence import Evidence
 from kdyno.report.html.figure import captioned, drawings
 from kdyno.report.show.markup import Html, join
@@ -25,5 +25,5 @@ def section(evidence: Evidence) -> Html | None:
     found = turns(evidence)
     if found is None:
         return None
-    shown = drawings(WIDTHS_PX, lambda px: rounds_chart(found, px), found.text)
+    shown = drawings(WIDTHS_PX, found.chart, found.text)
     return join([captioned(found.title, found.text, shown)])

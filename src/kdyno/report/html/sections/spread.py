@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 
 from kdyno.report import effects, figures, plain
-from kdyno.report.charts import spread as chart
+from kdyno.report.charts import boots as chart
 from kdyno.report.evidence import Evidence
 from kdyno.report.html.figure import drawings
 from kdyno.report.show.grid import Column, Grid
@@ -63,7 +63,7 @@ def _of_turns(evidence: Evidence) -> Html | None:
 
 
 def _of_boots(evidence: Evidence) -> Html | None:
-    found = [it for it in chart.spreads(evidence) if it.boots > 1]
+    found = chart.spreads(evidence)
     if not found:
         return None
     baseline = evidence.verdict.baseline
@@ -75,7 +75,7 @@ def _of_boots(evidence: Evidence) -> Html | None:
     figure = note = None
     if drawable:
         draw = partial(chart.spread_chart, drawable, baseline)
-        figure = tag("figure", drawings(WIDTHS_PX, draw, chart.told(found)))
+        figure = tag("figure", drawings(WIDTHS_PX, draw, chart.spread_summary(found)))
         if len(drawable) < len(found):
             said = f"The chart shows {len(drawable)} of {len(found)} rows."
             note = tag("p", said, class_="legend")
