@@ -20,7 +20,7 @@ from benchmarks.fuzz_stores import play_store, store
 from benchmarks.mutations import mutated, mutated_json, mutated_text
 from kdyno.errors import KdynoError
 from kdyno.experiment import loader
-from kdyno.experiment.vocabulary import Vocabulary
+from kdyno.experiment.layer import Vocabulary
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.protocol import Reader

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from test_experiment_messages import DATA, VOCABULARY
 
 from kdyno.errors import UsageError
-from kdyno.experiment.keys import TABLES
-from kdyno.experiment.loader import load, parse, variant
+from kdyno.experiment.layer import Vocabulary
+from kdyno.experiment.loader import TABLES, load, parse, variant
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, Measure, SuiteUse
-from kdyno.experiment.vocabulary import Vocabulary
-from kdyno.reading.position import Positions
+from kdyno.reading.mistakes import Positions
 
 
 def parsed(text: str, folder: Path = DATA) -> Experiment:

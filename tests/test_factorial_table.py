@@ -14,9 +14,9 @@ import pytest
 from test_experiment_messages import DATA
 
 from kdyno.errors import UsageError
+from kdyno.experiment.layer import Vocabulary
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.vocabulary import Vocabulary
 from kdyno.judge.factoring import factor_table
 from kdyno.judge.question import Question
 from kdyno.report import factors

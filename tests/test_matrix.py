@@ -13,7 +13,7 @@ from site_runs import at_once, small
 from benchmarks import commits
 from kdyno.cli import run as run_verb
 from kdyno.errors import BuildError, UsageError
-from kdyno.experiment.matrix import at, read
+from kdyno.experiment.loader import at_ref, read_matrix
 from kdyno.kernels.source import Tree
 from kdyno.report.show.terminal import text
 from kdyno.store.run import list_runs
@@ -40,15 +40,15 @@ cases = ["pipe"]
 
 
 def test_the_experiment_for_a_commit() -> None:
-    found = read(TEXT, "m.toml")
+    found = read_matrix(TEXT, "m.toml")
     assert found is not None and found.refs == ("v7.2", "v7.3") and found.span is None
-    derived = at(TEXT, "v7.3")
+    derived = at_ref(TEXT, "v7.3")
     assert "matrix" not in derived and "{ref}" not in derived and "refs" not in derived
     assert 'source = "git:DIR#v7.3"' in derived and "faster at v7.3?" in derived
     # Messages name the same lines.
     assert derived.splitlines().index("[kernel]") == TEXT.splitlines().index("[kernel]")
-    assert read(derived, "m.toml") is None and read("[", "m.toml") is None
-    ranged = read(TEXT.replace('[\n  "v7.2",\n  "v7.3",\n]', '"v7.2..v7.3"'), "m.toml")
+    assert read_matrix(derived, "m.toml") is None and read_matrix("[", "m.toml") is None
+    ranged = read_matrix(TEXT.replace('[\n  "v7.2",\n  "v7.3",\n]', '"v7.2..v7.3"'), "m.toml")
     assert ranged is not None and ranged.span == ("v7.2", "v7.3")
 
 
@@ -65,7 +65,7 @@ def test_the_experiment_for_a_commit() -> None:
 )
 def test_mistakes(old: str, new: str, says: str) -> None:
     with pytest.raises(UsageError, match=f"(?s){says}"):
-        read(TEXT.replace(old, new), "m.toml")
+        read_matrix(TEXT.replace(old, new), "m.toml")
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_row_a_commit(
     done = kdyno("run", file, "--runs", runs, "--fail-on", "slower")
     assert asked == ["v7.2", "v7.3"] and done.status == 10
     first, second = (
-        next(run.name for run in list_runs(runs) if run.experiment_text() == at(TEXT, ref))
+        next(run.name for run in list_runs(runs) if run.experiment_text() == at_ref(TEXT, ref))
         for ref in asked
     )
     rows = [line.split() for line in done.out.splitlines() if line.strip().startswith("v7.")]
@@ -146,7 +146,7 @@ def test_a_commit_that_does_not_build(
 def test_where_a_matrix_is_not_what_is_wanted(file: Path, kdyno: Kdyno) -> None:  # noqa: F811
     assert "is for many commits" in kdyno("build", file).err
     assert "a matrix has one for each commit" in kdyno("run", file, "--json", "-").err
-    file.write_text(at(TEXT, "v7.2"))
+    file.write_text(at_ref(TEXT, "v7.2"))
     assert "has no [matrix]" in kdyno("run", file, "--ref", "v7.2").err
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.routines import BEST
+from kdyno.experiment.layer import BEST
 from kdyno.kernels import cpu
 from kdyno.kernels.routines import rack
 from kdyno.kernels.routines.best import best

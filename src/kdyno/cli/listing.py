@@ -151,7 +151,7 @@ def _routines() -> list[dict[str, Any]]:
 def _best() -> list[dict[str, Any]]:
     """The word ``best``: what it means on this CPU."""
     from kdyno.errors import UsageError
-    from kdyno.experiment.routines import BEST
+    from kdyno.experiment.layer import BEST
     from kdyno.kernels.routines.best import best
     from kdyno.kernels.routines.routine import FUNCTIONS
 
@@ -165,7 +165,7 @@ def _best() -> list[dict[str, Any]]:
 
 
 def _schedulers() -> list[dict[str, Any]]:
-    from kdyno.experiment.schedulers import OWN_SCHEDULER
+    from kdyno.experiment.layer import OWN_SCHEDULER
     from kdyno.kernels.scheduler import list_schedulers
 
     own = {OWN_SCHEDULER: "the kernel's own: no program is loaded"}

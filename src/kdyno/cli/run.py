@@ -102,7 +102,6 @@ def verb(
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
     from kdyno.experiment import loader
-    from kdyno.experiment.matrix import at
     from kdyno.verbs.matrix import each, matrix_of, refs_of
 
     overrides = extent.overrides(
@@ -145,7 +144,12 @@ def verb(
         text = loader.read(experiment)
         refs = refs_of(found, experiment, yes)
         return each(
-            refs, lambda it: at(text, it), options.runs, overrides.to_json(), one, fail_on or ()
+            refs,
+            lambda it: loader.at_ref(text, it),
+            options.runs,
+            overrides.to_json(),
+            one,
+            fail_on or (),
         )
     if experiment is not None or overrides.to_json() or ref is not None or dry_run:
         raise UsageError("--resume goes on with a run as it was begun; give nothing else")

@@ -1,28 +1,54 @@
 # SPDX-License-Identifier: MIT
-"""One level of kernel keys: [kernel], a [variant.NAME], or a level of a factor."""
+"""One level of kernel keys: [kernel], a [variant.NAME], or a level of a factor; and the words that
+its keys may use, given by the rooms that own them."""
 
 from __future__ import annotations
 
+import os.path
 import re
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import PlainValidator, ValidationInfo
 
 from kdyno.errors import UsageError
-from kdyno.experiment.fragment import fragments
-from kdyno.experiment.keys import KERNEL_KEYS
-from kdyno.experiment.model import PROGRAMS, ConfigFragment
-from kdyno.experiment.routines import read_memcpy, read_routines
-from kdyno.experiment.schedulers import read_scheduler
-from kdyno.experiment.table import Table, is_file
-from kdyno.experiment.vocabulary import Vocabulary
-from kdyno.reading.mistakes import Mistakes, nearest, quoted
-from kdyno.reading.position import KeyPath
-
-REPLACING = (
-    *("source", "arch", "cflags", "compiler", "memcpy", "routines", "scheduler"),
-    *("cpus", "programs"),
+from kdyno.experiment.model import (
+    NATIVE_COPIES,
+    PROGRAMS,
+    Closed,
+    ConfigFragment,
+    Machine,
+    Pairs,
+    Text,
+    Texts,
+    text,
+    texts,
+    whole,
+    word,
 )
+from kdyno.reading.checked import INSIDE, wrong
+from kdyno.reading.mistakes import KeyPath, Mistakes, nearest, quoted, spelled, stands_where
+
+RUN_SUITE = "run"
+"""The suite that times a command line of the user's; always there."""
+OWN_MEMCPY = "stock"
+"""``memcpy = "stock"``: the kernel's own routine, to undo what [kernel] asks for."""
+BEST = "best"
+"""``memcpy = "best"``: what is best on the CPU at hand."""
+OWN_SCHEDULER = "fair"
+"""``scheduler = "fair"``: the kernel's own, to undo what [kernel] asks for."""
+SUFFIX = ".bpf.c"
+"""Of a scheduler's file."""
+NO_SCHEDULER: Mapping[str, str] = {
+    "um": "a kernel for User Mode Linux has no compiler for such programs",
+    "um32": "a kernel for User Mode Linux has no compiler for such programs",
+    "i386": "a 32-bit kernel does not call such programs",
+}
+"""Architecture → why its kernels take no scheduler that is a program."""
 
 # These strings pass through make and a shell on their way to the compiler.
 _FLAGS = re.compile(r"-[A-Za-z0-9_=,.+:/@%~ -]*")
@@ -31,118 +57,122 @@ _COMPILER = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9._+/-]{0,200}")
 _C_FILE = re.compile(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*\.c")
 _SYSCTL = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_:-]+)+")
 _GIT_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/:]+@[^/:]+:.|-|.*::")
+_SCHEDULER = re.compile(r"[A-Za-z0-9_]{1,40}")
+_LINE = re.compile(r'CONFIG_(\w+)=(y|m|n|-?\d+|0[xX][0-9a-fA-F]+|"(?:\\.|[^"\\])*")', re.ASCII)
+_UNSET = re.compile(r"# CONFIG_(\w+) is not set", re.ASCII)
+_LINE_RULE = 'a line is CONFIG_X=y, =m, =n, =NUMBER, ="TEXT", or "# CONFIG_X is not set"'
+_LARGEST_CONFIG_BYTES = 1 << 20
 _LARGEST_PATCH_BYTES = 16 << 20
 
 
+def _no_best(function: str, _arch: str) -> tuple[str, str]:
+    raise UsageError(f"no table says which {function} is best")
+
+
 @dataclass(frozen=True)
-class Layer:
-    """The keys of one level; None or empty where the level does not have the key."""
+class Vocabulary:
+    """What exists in this installation of kdyno."""
 
-    path: KeyPath
-    source: str | None = None
-    arch: str | None = None
-    config: tuple[ConfigFragment, ...] = ()
-    patches: tuple[Path, ...] = ()
-    cflags: str | None = None
-    file_cflags: tuple[tuple[str, str], ...] = ()
-    compiler: str | None = None
-    cmdline: str = ""
-    sysctl: tuple[tuple[str, str], ...] = ()
-    memcpy: str | None = None
-    routines: tuple[tuple[str, str], ...] | None = None
-    scheduler: str | None = None
-    cpus: int | None = None
-    programs: str | None = None
-
-
-def read_layer(
-    data: object,
-    path: KeyPath,
-    folder: Path,
-    vocabulary: Vocabulary,
-    machine: str,
-    mistakes: Mistakes,
-    keys: tuple[str, ...] = KERNEL_KEYS,
-) -> Layer:
-    """The layer in ``data``; files are looked for in the experiment's ``folder``, and fragments
-    bring what kernels for this kind of ``machine`` need besides."""
-    table = Table(data, path, mistakes, keys)
-    flags, file_flags = _cflags(table)
-    return Layer(
-        path=path,
-        source=_source(table, folder, vocabulary),
-        arch=table.word("arch", vocabulary.archs, "") or None,
-        config=fragments(
-            table.texts("config"), folder, vocabulary.fragment_dirs, machine, mistakes
-        ),
-        patches=_patches(table, folder, vocabulary),
-        cflags=flags,
-        file_cflags=file_flags,
-        compiler=_compiler(table),
-        cmdline=table.text("cmdline").strip(),
-        sysctl=_sysctl(table),
-        memcpy=read_memcpy(table, folder, vocabulary),
-        routines=read_routines(table, folder, vocabulary),
-        scheduler=read_scheduler(table, folder, vocabulary),
-        cpus=table.integer("cpus", 0, 1, 1024) or None,
-        programs=table.word("programs", PROGRAMS, "") or None,
+    suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Suite → its cases, in the suite's order."""
+    settings: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Suite → case → the ``{name}``s that its arguments leave to a factor."""
+    routines: tuple[str, ...] = ()
+    """Names of memory routines that ``memcpy`` may ask for."""
+    function_routines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Function other than memcpy → names of its routines, which ``routines`` may ask for."""
+    schedulers: tuple[str, ...] = ()
+    """Names that ``scheduler`` may ask for, beside the kernel's own."""
+    runs_here: Callable[[str], bool] = lambda _routine: True
+    """Whether this machine's CPU can run a routine; ``memset-avx2`` is avx2 of memset."""
+    best: Callable[[str, str], tuple[str, str]] = _no_best
+    """(function, architecture) → the routine that is best on this machine's CPU, and why;
+    UsageError where there is none."""
+    fragment_dirs: tuple[Path, ...] = ()
+    """Where ``NAME.config`` is looked up after the experiment's own folder."""
+    patch_dirs: tuple[Path, ...] = ()
+    """Where a patch is looked up after the experiment's own folder."""
+    machines: Mapping[str, tuple[str, ...]] = field(
+        default_factory=lambda: {Machine.kind: ("um", "um32")}
     )
+    """Kind of machine → architectures that it boots, its default first. None: it boots nothing,
+    and its one variant is the kernel that runs."""
+    source_kinds: tuple[str, ...] = ("debian", "path", "tar", "git", "kernel.org")
+    check_source: Callable[[str], object] | None = None
+    """Called with each source, paths resolved; raises UsageError for one that cannot be."""
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """Of all machines."""
+        return tuple(dict.fromkeys(arch for archs in self.machines.values() for arch in archs))
 
 
-def _source(table: Table, folder: Path, vocabulary: Vocabulary) -> str | None:
-    """The source, paths resolved; "" for one that is wrong, None where there is none."""
-    if "source" not in table:
-        return None
-    text = table.text("source").strip()
-    if not isinstance(table.raw("source"), str):
-        return ""
-    kind, colon, rest = text.partition(":")
-    forms = [f"{kind}:…" for kind in vocabulary.source_kinds]
-    if not colon or kind not in vocabulary.source_kinds or not rest:
+@dataclass(frozen=True)
+class Place:
+    """Where an experiment is read: what its keys mean depends on it."""
+
+    folder: Path
+    """Where relative paths begin."""
+    vocabulary: Vocabulary
+    machine: str
+    """The kind of machine: fragments bring what its kernels need besides."""
+
+
+def _place(info: ValidationInfo) -> Place:
+    assert isinstance(info.context, Place)
+    return info.context
+
+
+def _source(value: object, info: ValidationInfo) -> str:
+    """The source, paths resolved."""
+    place = _place(info)
+    source = text(value).strip()
+    kind, colon, rest = source.partition(":")
+    if not colon or kind not in place.vocabulary.source_kinds or not rest:
         problem = "has nothing after the colon" if colon and not rest else "is not a source"
-        table.mistakes.add(
-            table.at("source"), f"{quoted(text)} {problem}", allowed=forms, near=f"{kind}:…"
-        )
-        return ""
+        forms = [f"{name}:…" for name in place.vocabulary.source_kinds]
+        raise wrong((), f"{quoted(source)} {problem}", f"{kind}:…", forms)
     if kind in ("path", "tar"):
-        place = _below(folder, rest)
-        wanted = "folder" if kind == "path" else "file"
-        if not (_is_folder(place) if kind == "path" else is_file(place)):
-            table.mistakes.add(table.at("source"), f"{quoted(text)}: there is no {wanted} {place}")
-            return ""
-        text = f"{kind}:{place}"
+        path = _below(place.folder, rest)
+        if not (is_folder(path) if kind == "path" else is_file(path)):
+            wanted = "folder" if kind == "path" else "file"
+            raise ValueError(f"{quoted(source)}: there is no {wanted} {path}")
+        source = f"{kind}:{path}"
     elif kind == "git" and not _GIT_URL.match(rest):
-        place_text, mark, ref = rest.rpartition("#") if "#" in rest else (rest, "", "")
-        text = f"git:{_below(folder, place_text)}{mark}{ref}"
-    if vocabulary.check_source is not None:
+        repository, mark, ref = rest.rpartition("#") if "#" in rest else (rest, "", "")
+        source = f"git:{_below(place.folder, repository)}{mark}{ref}"
+    if place.vocabulary.check_source is not None:
         try:
-            vocabulary.check_source(text)
+            place.vocabulary.check_source(source)
         except UsageError as problem:
-            table.mistakes.add(table.at("source"), str(problem))
-            return ""
-    return text
+            raise ValueError(str(problem)) from None
+    return source
 
 
-def _patches(table: Table, folder: Path, vocabulary: Vocabulary) -> tuple[Path, ...]:
-    found = []
-    for path, name in table.texts("patches"):
-        candidates = [_below(place, name) for place in (folder, *vocabulary.patch_dirs)]
-        file = next((candidate for candidate in candidates if is_file(candidate)), None)
-        if file is None:
-            own = sorted(entry.name for entry in _patch_files(folder))
-            shipped = [it.name for place in vocabulary.patch_dirs for it in _patch_files(place)]
-            what = f"there is no patch {quoted(name)} in {folder}"
+def _arch(value: object, info: ValidationInfo) -> str:
+    return word(value, _place(info).vocabulary.archs)
+
+
+def _patches(value: object, info: ValidationInfo) -> tuple[Path, ...]:
+    place = _place(info)
+    folders = (place.folder, *place.vocabulary.patch_dirs)
+    found: list[Path] = []
+    for index, name in enumerate(texts(value)):
+        candidates = [_below(folder, name) for folder in folders]
+        file = next((path for path in candidates if name and is_file(path)), None)
+        if file is None and name:
+            own = sorted(_names(place.folder, "*.patch", "*.diff"))
+            shipped = [it for folder in folders[1:] for it in _names(folder, "*.patch", "*.diff")]
+            what = f"there is no patch {quoted(name)} in {place.folder}"
             if not own:
                 what += ", and no other *.patch or *.diff"
             # All end alike, so that less is like a person's own name of a file.
             if hint := nearest(name, [*own, *shipped], 0.8):
                 what += f". Did you mean {quoted(hint)}?"
-            table.mistakes.add(path, what, allowed=own, found=name)
-        elif problem := _no_patch(file):
-            table.mistakes.add(path, f"{quoted(name)} {problem}", found=name)
-        elif file in found:
-            table.mistakes.add(path, f"{quoted(name)} is listed twice", found=name)
-        else:
+            raise wrong((index,), what, allowed=own, found=name)
+        if file is not None:
+            if problem := "is listed twice" if file in found else _no_patch(file):
+                raise wrong((index,), f"{quoted(name)} {problem}", found=name)
             found.append(file)
     return tuple(found)
 
@@ -159,76 +189,45 @@ def _no_patch(file: Path) -> str | None:
     return None
 
 
-def _cflags(table: Table) -> tuple[str | None, tuple[tuple[str, str], ...]]:
-    raw = table.raw("cflags")
-    if raw is None:
-        return None, ()
-    if isinstance(raw, str):
-        text = table.text("cflags").strip()
-        return _checked_flags(table, table.at("cflags"), text), ()
-    if not isinstance(raw, dict):
+def _cflags(value: object) -> tuple[str, Pairs]:
+    """(for every file, (file, flags) pairs)."""
+    if not isinstance(value, str | dict):
         wanted = 'text like "-O3" or a table like { "lib/sort.c" = "-O3", "*" = "-O2" }'
-        table.wrong_type(table.at("cflags"), raw, wanted)
-        return None, ()
-    whole: str = ""
-    files: dict[str, str] = {}
-    for name, value in raw.items():
-        path = (*table.at("cflags"), name)
-        if not isinstance(value, str):
-            table.wrong_type(path, value, 'text like "-O3"')
-            continue
-        flags = _checked_flags(table, path, value.strip())
-        if name == "*":
-            whole = flags
-        elif not _C_FILE.fullmatch(name) or ".." in name.split("/"):
-            table.mistakes.add(
-                path,
-                f'{quoted(name)} is not a .c file of a kernel tree, like "lib/sort.c", and not "*"',
-            )
-        else:
-            files[name] = flags
-    return whole, tuple(sorted(files.items()))
+        raise ValueError(stands_where(value, wanted))
+    flags: dict[str, str] = {}
+    for name, given in value.items() if isinstance(value, dict) else [("*", text(value))]:
+        at = (name,) if isinstance(value, dict) else ()
+        if not isinstance(given, str):
+            raise wrong(at, stands_where(given, 'text like "-O3"'))
+        flags[name] = given.strip()
+        if flags[name] and not _FLAGS.fullmatch(flags[name]):
+            raise wrong(at, f"{quoted(flags[name])} is not accepted: {_FLAGS_RULE}", found=given)
+        if name != "*" and (not _C_FILE.fullmatch(name) or ".." in name.split("/")):
+            what = f'{quoted(name)} is not a .c file of a kernel tree, like "lib/sort.c", and not'
+            raise wrong(at, f'{what} "*"')
+    return flags.pop("*", ""), tuple(sorted(flags.items()))
 
 
-def _checked_flags(table: Table, path: KeyPath, text: str) -> str:
-    if text and not _FLAGS.fullmatch(text):
-        table.mistakes.add(path, f"{quoted(text)} is not accepted: {_FLAGS_RULE}", found=text)
-        return ""
-    return text
+def _compiler(value: object) -> str:
+    if not _COMPILER.fullmatch(text(value).strip()):
+        allowed = 'one program, like "gcc-12" or a path; flags go into cflags'
+        raise ValueError(f"{quoted(str(value).strip())} is not a compiler. Allowed: {allowed}")
+    return str(value).strip()
 
 
-def _compiler(table: Table) -> str | None:
-    text = table.text("compiler").strip()
-    if "compiler" not in table or not isinstance(table.raw("compiler"), str):
-        return None
-    if not _COMPILER.fullmatch(text):
-        table.mistakes.add(
-            table.at("compiler"),
-            f'{quoted(text)} is not a compiler. Allowed: one program, like "gcc-12" or a path; '
-            "flags go into cflags",
-        )
-        return None
-    return text
-
-
-def _sysctl(table: Table) -> tuple[tuple[str, str], ...]:
-    raw = table.raw("sysctl")
-    if raw is None:
-        return ()
-    if not isinstance(raw, dict):
-        table.wrong_type(table.at("sysctl"), raw, 'a table like { "vm.swappiness" = 10 }')
-        return ()
+def _sysctl(value: object) -> Pairs:
+    if not isinstance(value, dict):
+        raise ValueError(stands_where(value, 'a table like { "vm.swappiness" = 10 }'))
     found: dict[str, str] = {}
-    for name, value in _flattened(raw):
-        path = (*table.at("sysctl"), name)
+    for name, given in _flattened(value):
         if not _SYSCTL.fullmatch(name):
-            table.mistakes.add(path, f"{quoted(name)} is not a sysctl, like vm.swappiness")
-        elif isinstance(value, str) and value and value.isprintable():
-            found[name.replace("/", ".")] = value
-        elif isinstance(value, int) and abs(value) < 1 << 64:
-            found[name.replace("/", ".")] = str(int(value))
+            raise wrong((name,), f"{quoted(name)} is not a sysctl, like vm.swappiness")
+        if isinstance(given, str) and given and given.isprintable():
+            found[name.replace("/", ".")] = given
+        elif isinstance(given, int) and abs(given) < 1 << 64:
+            found[name.replace("/", ".")] = str(int(given))
         else:
-            table.wrong_type(path, value, "an integer of 64 bits or one line of text")
+            raise wrong((name,), stands_where(given, "an integer of 64 bits or one line of text"))
     return tuple(sorted(found.items()))
 
 
@@ -243,29 +242,243 @@ def _flattened(table: dict[str, object], above: str = "") -> list[tuple[str, obj
     return flat
 
 
-def _below(folder: Path, name: str) -> Path:
+def is_routine_file(name: str) -> bool:
+    """Whether ``name`` means a file of the person's own and no routine of the project."""
+    return "/" in name or name.endswith(".S")
+
+
+def _memcpy(value: object, info: ValidationInfo) -> str | None:
+    place = _place(info)
+    return _routine(value, (), (*place.vocabulary.routines, *NATIVE_COPIES), place)
+
+
+def _routines(value: object, info: ValidationInfo) -> Pairs:
+    """(function, routine) pairs, sorted."""
+    place = _place(info)
+    if not isinstance(value, dict):
+        wanted = 'a table like { memset = "avx512", copy_page = "mine.S" }'
+        raise ValueError(stands_where(value, wanted))
+    functions = place.vocabulary.function_routines
+    found = {}
+    for function, given in value.items():
+        if function not in functions:
+            raise wrong((function,), "unknown key", function, functions)
+        found[function] = _routine(given, (function,), functions[function], place)
+    return tuple(sorted((function, name) for function, name in found.items() if name))
+
+
+def _routine(value: object, at: KeyPath, routines: Iterable[str], place: Place) -> str | None:
+    """A routine's name or file; of several the first that this machine's CPU can run."""
+    allowed = tuple(dict.fromkeys((OWN_MEMCPY, BEST, *routines)))
+    if isinstance(value, list):
+        names = [((*at, index), name) for index, name in enumerate(texts(value, at)) if name]
+    elif isinstance(value, str):
+        names = [(at, value)]
+    else:
+        raise wrong(at, stands_where(value, 'text in quotes, "…",'))
+    stems = {}
+    for path, name in names:
+        if is_routine_file(name):
+            file = Path(os.path.normpath(place.folder / _home(name)))
+            if not name.endswith(".S") or not is_file(file):
+                why = "no file" if name.endswith(".S") else "a routine's file is named FILE.S"
+                raise wrong(path, f"{quoted(name)}: {why} {file}", found=name)
+            stems[str(file)] = str(file)
+        elif name in allowed:
+            stems[name] = "-".join((*map(str, at), name))
+        else:
+            raise wrong(path, f"{quoted(name)} is not known", name, allowed, name)
+    own = (OWN_MEMCPY, BEST, *NATIVE_COPIES)
+    for name, stem in stems.items() if len(stems) > 1 else ():
+        if name in own or place.vocabulary.runs_here(stem):
+            return name
+    # None of them runs here: whoever builds refuses or skips the first, with the reason.
+    return next(iter(stems), None)
+
+
+def is_scheduler_file(name: str) -> bool:
+    """Whether ``name`` means a file of the person's own and no scheduler of the project."""
+    return "/" in name or name.endswith(SUFFIX)
+
+
+def called(scheduler: str) -> str:
+    """What a scheduler calls itself, of its name or its file's path."""
+    return Path(scheduler).name.removesuffix(SUFFIX)
+
+
+def _scheduler(value: object, info: ValidationInfo) -> str:
+    """One of the project's by its name, or a file as an absolute path; relative ones begin at the
+    experiment's folder."""
+    place = _place(info)
+    if not (isinstance(value, str) and is_scheduler_file(value)):
+        return word(value, dict.fromkeys((OWN_SCHEDULER, *place.vocabulary.schedulers)))
+    file = Path(os.path.normpath(place.folder / _home(value)))
+    if not value.endswith(SUFFIX):
+        raise ValueError(f"{quoted(value)}: a scheduler's file is named NAME{SUFFIX}")
+    if not _SCHEDULER.fullmatch(called(value)):
+        rule = "its name is what the kernel calls it: letters, digits and _"
+        raise ValueError(f"{quoted(value)}: {rule}")
+    if not is_file(file):
+        raise ValueError(f"{quoted(value)}: no file {file}")
+    return str(file)
+
+
+@dataclass(frozen=True)
+class Layer(Closed):
+    """[kernel]. None or empty where the level does not have the key."""
+
+    source: Annotated[str | None, PlainValidator(_source)] = None
+    arch: Annotated[str | None, PlainValidator(_arch)] = None
+    config: Texts = ()
+    patches: Annotated[tuple[Path, ...], PlainValidator(_patches)] = ()
+    cflags: Annotated[tuple[str, Pairs] | None, PlainValidator(_cflags)] = None
+    compiler: Annotated[str | None, PlainValidator(_compiler)] = None
+    cmdline: Text = ""
+    sysctl: Annotated[Pairs, PlainValidator(_sysctl)] = ()
+    memcpy: Annotated[str | None, PlainValidator(_memcpy)] = None
+    routines: Annotated[Pairs | None, PlainValidator(_routines)] = None
+    scheduler: Annotated[str | None, PlainValidator(_scheduler)] = None
+    path: Annotated[KeyPath, INSIDE] = ()
+    """Where the level stands in the file."""
+    fragments: Annotated[tuple[ConfigFragment, ...], INSIDE] = ()
+    """What ``config`` names."""
+
+
+@dataclass(frozen=True)
+class VariantLayer(Layer):
+    """[variant.NAME]."""
+
+    cpus: Annotated[int | None, whole(1, 1024)] = None
+    programs: Annotated[str | None, PlainValidator(partial(word, allowed=PROGRAMS))] = None
+
+
+@dataclass(frozen=True)
+class Level(VariantLayer):
+    """A level of a factor of kernels. One with ``set`` or ``case`` is of cases: see CaseLevel."""
+
+    set: Any = None
+    case: Any = None
+
+
+L = TypeVar("L", bound=Layer)
+
+
+def placed(layer: L, path: KeyPath, place: Place, mistakes: Mistakes) -> L:
+    """The layer that stands at ``path`` of the file, with the fragments that its ``config`` names:
+    looked up beside the experiment, and then in those of kdyno. Beside NAME.config may lie
+    NAME.MACHINE.config, with what kernels for that kind of machine need besides."""
+    fragments: list[ConfigFragment] = []
+    for index, entry in enumerate(layer.config):
+        at = (*path, "config", index)
+        line = normal_line(entry)
+        if line is not None:
+            named = [ConfigFragment(spelled(at), (line,))]
+        elif "=" in entry or entry.startswith("#") or entry.upper().startswith("CONFIG_"):
+            what = f"{quoted(entry)} is not a configuration line: {_LINE_RULE}"
+            mistakes.add(at, what, found=entry)
+            continue
+        else:
+            named = _from_files(at, entry, place, mistakes) if entry else []
+        for fragment in named:
+            fragments.append(fragment)
+            if problem := contradiction(fragments):
+                mistakes.add(at, problem, found=entry)
+    return replace(layer, path=path, fragments=tuple(fragments))
+
+
+def normal_line(line: str) -> str | None:
+    """The line as a .config has it; None when it is not a configuration line."""
+    if match := _LINE.fullmatch(line):
+        return line if match[2] != "n" else f"# CONFIG_{match[1]} is not set"
+    return line if _UNSET.fullmatch(line) else None
+
+
+def option_of(line: str) -> str:
+    """``CONFIG_X`` of a normal line."""
+    return line.split(" ", 2)[1] if line.startswith("#") else line.partition("=")[0]
+
+
+def contradiction(fragments: list[ConfigFragment]) -> str | None:
+    """How the last fragment contradicts an earlier one, or None."""
+    *before, last = fragments
+    earlier = {option_of(line): (line, it.origin) for it in before for line in it.lines}
+    for line in last.lines:
+        other, origin = earlier.get(option_of(line), (line, ""))
+        if other != line:
+            return f"{line!r} (from {last.origin}) contradicts {other!r} (from {origin})"
+    return None
+
+
+def _from_files(at: KeyPath, entry: str, place: Place, mistakes: Mistakes) -> list[ConfigFragment]:
+    folders = [place.folder, *place.vocabulary.fragment_dirs]
+    candidates = [folder / name for folder in folders for name in (f"{entry}.config", entry)]
+    file = next((candidate for candidate in candidates if is_file(candidate)), None)
+    if file is None:
+        stems = (Path(name).stem for folder in folders for name in _names(folder, "*.config"))
+        names = sorted({stem for stem in stems if "." not in stem})
+        hint = nearest(entry.removesuffix(".config"), names)
+        meant = f". Did you mean {quoted(hint)}?" if hint else "."
+        what = f"{quoted(entry)} is neither a fragment nor a file beside the experiment{meant}"
+        what += f" Fragments: {', '.join(names) or 'none'}; or write CONFIG_X=y"
+        mistakes.add(at, what, found=entry)
+        return []
+    besides = file.with_name(f"{file.stem}.{place.machine}.config")
+    fragments = []
+    for path in [file, *([besides] if file.suffix == ".config" and is_file(besides) else [])]:
+        try:
+            if path.stat().st_size > _LARGEST_CONFIG_BYTES:
+                mistakes.add(at, f"{path.name} is larger than 1 MB, so it is not a fragment")
+                continue
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            mistakes.add(at, f"{path.name} cannot be read: {problem}", found=entry)
+            continue
+        lines: dict[str, tuple[str, int]] = {}
+        for number, raw in enumerate(text.splitlines(), start=1):
+            stripped = raw.strip()
+            if (line := normal_line(stripped)) is not None:
+                earlier, before = lines.setdefault(option_of(line), (line, number))
+                if earlier != line:
+                    what = f"line {before} has {earlier!r}, line {number} {line!r}"
+                    mistakes.add(at, f"{path.name} contradicts itself: {what}", found=path.name)
+            elif stripped and not stripped.startswith("#"):
+                what = f"{quoted(stripped)} is not a configuration line: {_LINE_RULE}"
+                mistakes.add(at, f"{path.name}, line {number}: {what}", found=path.name)
+        fragments.append(ConfigFragment(path.name, tuple(line for line, _number in lines.values())))
+    return fragments
+
+
+def _home(name: str) -> Path:
     path = Path(name)
     with suppress(RuntimeError):  # ~somebody who does not exist
         path = path.expanduser()
-    return Path(*(folder / path).parts) if path.is_absolute() else _tidy(folder, path)
+    return path
 
 
-def _tidy(folder: Path, path: Path) -> Path:
-    """``folder/path`` without ``.`` and leading ``..``, so that a path is written one way."""
-    import os.path
+def _below(folder: Path, name: str) -> Path:
+    """A path from the experiment's folder, written one way: without ``.`` and leading ``..``."""
+    path = _home(name)
+    return path if path.is_absolute() else Path(os.path.normpath(folder / path))
 
-    return Path(os.path.normpath(folder / path))
+
+def is_file(path: Path) -> bool:
+    """Whether ``path`` is a file; False too for what no path can be."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """The same for a folder."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
         return False
 
 
-def _patch_files(folder: Path) -> list[Path]:
+def _names(folder: Path, *patterns: str) -> list[str]:
     try:
-        return [*folder.glob("*.patch"), *folder.glob("*.diff")]
+        return [file.name for pattern in patterns for file in folder.glob(pattern)]
     except OSError:
         return []

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""An experiment file in, a checked ``Experiment`` out, or every mistake in it at once.
+"""An experiment file in, a checked ``Experiment`` out, or every mistake in it at once: the messages
+name line, key, what was found, what is allowed and the nearest right word.
 
-TOML is read with tomllib and checked by hand: the messages name line, key, what was found,
-what is allowed and the nearest right word, and all mistakes are told, not only the first.
+A file with [matrix] is one experiment over many commits, a pattern of experiments: wherever it says
+``{ref}`` the one for a commit has that commit; apart from that, and from [matrix] itself, it is the
+same file, line by line.
 """
 
 from __future__ import annotations
@@ -10,37 +12,53 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, NoReturn
+
+from pydantic import BeforeValidator, Field
 
 from kdyno.errors import UsageError
-from kdyno.experiment import matrix
-from kdyno.experiment.cells import (
-    CaseFactors,
-    CaseLevel,
-    expanded,
-    is_case_factor,
-    listed,
-    read_case_level,
+from kdyno.experiment import cross
+from kdyno.experiment.cross import VARIANT, CaseLevel, with_best
+from kdyno.experiment.layer import (
+    NO_SCHEDULER,
+    RUN_SUITE,
+    Layer,
+    Level,
+    Place,
+    VariantLayer,
+    Vocabulary,
+    called,
+    placed,
 )
-from kdyno.experiment.cross import VARIANT, running
-from kdyno.experiment.cross import variants as crossed
-from kdyno.experiment.keys import LEVEL_KEYS, TABLES, VARIANT_KEYS
-from kdyno.experiment.layer import Layer, read_layer
-from kdyno.experiment.model import Experiment, Machine, Variant
-from kdyno.experiment.routines import with_best
-from kdyno.experiment.schedulers import check_schedulers
-from kdyno.experiment.sections import (
-    read_layouts,
-    read_machine,
-    read_measure,
-    read_suites,
+from kdyno.experiment.model import (
+    NAME,
+    NAME_RULE,
+    Closed,
+    Experiment,
+    Flag,
+    Layout,
+    Machine,
+    Measure,
+    Name,
+    Question,
+    SuiteUse,
+    Text,
+    Variant,
 )
-from kdyno.experiment.table import Table
-from kdyno.experiment.vocabulary import Vocabulary
-from kdyno.reading.mistakes import Mistakes, nearest, quoted, refuse
-from kdyno.reading.position import KeyPath, Positions
+from kdyno.reading.checked import keys_of
+from kdyno.reading.checked import read as read_as
+from kdyno.reading.mistakes import (
+    KeyPath,
+    Mistakes,
+    Positions,
+    nearest,
+    quoted,
+    refuse,
+    spelled,
+)
 
 _LARGEST_BYTES = 1 << 20
 _SYNTAX_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
@@ -60,21 +78,94 @@ _HINTS = {
     "Expected newline": "A line has one KEY = VALUE, and a text is in quotes",
     "Invalid statement": "A line is KEY = VALUE or [TABLE]",
 }
+REF = "{ref}"
+_COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
+_HEADER = re.compile(r"\s*\[")
+_MATRIX = re.compile(r"\s*\[\s*matrix\s*\]\s*(#.*)?")
+
+
+def _levels(value: object) -> object:
+    """``jobs = [1, 4]`` as the levels that it is short for; anything else as it is.
+
+    The values of a factor called ``cpus`` are CPUs of the machine, of any other a setting.
+    """
+    if not isinstance(value, dict):
+        return value
+    return {
+        factor: {
+            str(it): {"cpus": it} if factor == "cpus" else {"set": {factor: it}} for it in levels
+        }
+        if isinstance(levels, list)
+        else levels
+        for factor, levels in value.items()
+    }
+
+
+def _listed(value: object) -> object:
+    if not isinstance(value, list):
+        raise ValueError("suites are written [[suite]], in double brackets")
+    return value
+
+
+@dataclass(frozen=True)
+class File(Closed):
+    """The whole file. Factors are read one by one: they are of kernels or of cases."""
+
+    name: Name = ""
+    question: Question = ""
+    baseline: Text = ""
+    skip_unsupported: Annotated[Flag, Field(alias="skip-unsupported")] = False
+    kernel: Layer = field(default_factory=Layer)
+    variant: dict[Name, VariantLayer] = field(default_factory=dict)
+    factor: Annotated[dict[Name, Any], BeforeValidator(_levels)] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine)
+    suite: Annotated[tuple[SuiteUse, ...], BeforeValidator(_listed)] = ()
+    measure: Measure = field(default_factory=Measure)
+    layout: Layout | None = None
+    matrix: Any = None
+
+
+@dataclass(frozen=True)
+class MatrixTable(Closed):
+    refs: Any = None
+
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    name: keys_of(table)
+    for name, table in {
+        "": File,
+        "layout": Layout,
+        "matrix": MatrixTable,
+        "kernel": Layer,
+        "machine": Machine,
+        "variant": VariantLayer,
+        "factor": Level,
+        "suite": SuiteUse,
+        "measure": Measure,
+    }.items()
+}
+"""Table → keys. ``variant`` stands for each [variant.NAME], ``factor`` for each level."""
+
+
+def home_of(key: str) -> str:
+    """The table that has ``key``, as it is written in the file; empty when none has."""
+    names = {"": "the top of the file", "suite": "[[suite]]"}
+    return next((names.get(it, f"[{it}]") for it, keys in TABLES.items() if key in keys), "")
 
 
 def load(path: Path, vocabulary: Vocabulary, ref: str | None = None) -> Experiment:
     """The experiment in the file ``path``; of one with [matrix] that for the commit ``ref``.
     UsageError lists every mistake."""
     text = read(path)
-    found = matrix.read(text, str(path))
-    if found is not None and ref is None:
+    matrix = read_matrix(text, str(path))
+    if matrix is not None and ref is None:
         raise UsageError(
             f"{path} is for many commits: `kdyno run` measures them all, --ref REF one of them"
         )
     if ref is not None:
-        if found is None:
+        if matrix is None:
             raise UsageError(f"--ref {ref}: {path} has no [matrix]")
-        text = matrix.at(text, ref)
+        text = at_ref(text, ref)
     experiment = parse(text, str(path), path.absolute().parent, vocabulary)
     return replace(experiment, path=path.absolute())
 
@@ -114,6 +205,13 @@ def read(path: Path) -> str:
         ) from problem
 
 
+def _siblings(path: Path) -> list[Path]:
+    try:
+        return list(path.absolute().parent.glob("*.toml"))
+    except OSError:
+        return []
+
+
 def parse(
     text: str,
     origin: str,
@@ -122,42 +220,41 @@ def parse(
     words: Callable[[KeyPath], str] | None = None,
 ) -> Experiment:
     """The experiment in ``text``. ``origin`` names it in messages, ``folder`` is where relative
-    paths begin. UsageError lists every mistake. words: how messages call a key of a text that
-    nobody wrote."""
+    paths begin. UsageError lists every mistake. words: what messages call a key of a text that
+    nobody wrote as a file."""
+
+    def none_yet() -> Mistakes:
+        return Mistakes(origin, Positions("" if words else text), words)
+
     data = _toml(text, origin)
-    mistakes = Mistakes(origin, Positions("" if words else text), words)
-    top = Table(data, (), mistakes, TABLES[""])
-    if "name" not in top:
+    mistakes = none_yet()
+    file = read_as(File, data, mistakes, (), Place(folder, vocabulary, ""), home_of)
+    if "name" not in data:
         mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
-    name = top.name("name")
-    question = _question(top)
-    machine = read_machine(data.get("machine", {}), vocabulary, mistakes)
-    measure = read_measure(data.get("measure", {}), mistakes)
-    measure = replace(measure, layouts=read_layouts(data.get("layout"), mistakes))
-    asked, of_cases = _variants(top, folder, vocabulary, machine.kind, mistakes)
-    found = with_best(asked, vocabulary, mistakes)
-    suites = read_suites(data.get("suite", []), vocabulary, mistakes)
-    suites = expanded(suites, of_cases, vocabulary, mistakes)
-    boots = vocabulary.machines.get(machine.kind, ())
-    alone = measure.calibrate or bool(measure.layouts) or not boots
-    # A factor that is told to lack a level lacks variants, too: that is one mistake.
-    crossed_well = all(isinstance(it, dict) and len(it) > 1 for it in _factors(top).values())
-    baseline = _baseline(top, found, alone, mistakes) if crossed_well else top.text("baseline")
-    _check_archs(found, machine.kind, vocabulary, mistakes)
-    check_schedulers(found, mistakes)
-    skip = top.flag("skip-unsupported")
+    measure = _measure(file, data, mistakes)
+    place = Place(folder, vocabulary, file.machine.kind)
+    asked, of_cases = _variants(file, place, mistakes)
+    variants = tuple(with_best(variant, vocabulary, mistakes) for variant in asked)
+    suites = cross.cells(_suites(file, data, vocabulary, mistakes), of_cases, vocabulary, mistakes)
+    boots = vocabulary.machines.get(file.machine.kind, ())
+    baseline = file.baseline
+    # A factor that lacks a level lacks variants, too: that is one mistake.
+    if all(isinstance(levels, dict) and len(levels) > 1 for levels in file.factor.values()):
+        alone = measure.calibrate or bool(measure.layouts) or not boots
+        baseline = _baseline(file, data, variants, alone, mistakes)
+    _check_archs(variants, file.machine.kind, vocabulary, mistakes)
     mistakes.raise_any()
     return Experiment(
-        name=name,
-        question=question,
+        name=file.name,
+        question=file.question,
         baseline=baseline,
-        variants=found,
+        variants=variants,
         suites=suites,
-        machine=machine,
+        machine=file.machine,
         measure=measure,
-        skip_unsupported=skip,
+        skip_unsupported=file.skip_unsupported,
         text=text,
-        mistakes=lambda: Mistakes(origin, Positions("" if words else text), words),
+        mistakes=none_yet,
     )
 
 
@@ -166,162 +263,313 @@ def variant(
 ) -> Variant:
     """One kernel of its own, from ``keys`` as [kernel] has them; otherwise as ``parse``."""
     mistakes = Mistakes(origin, Positions(""))
-    machine = Machine().kind
-    layer = read_layer(dict(keys), ("kernel",), folder, vocabulary, machine, mistakes)
-    alone = {name: Layer(("variant", name))}
-    crossing = crossed(layer, alone, {}, vocabulary.machines[machine][0], mistakes)
-    (found,) = with_best(crossing, vocabulary, mistakes)
+    place = Place(folder, vocabulary, Machine.kind)
+    layer = read_as(Layer, dict(keys), mistakes, ("kernel",), place, home_of)
+    kernel = placed(layer, ("kernel",), place, mistakes)
+    alone = {name: Layer(path=("variant", name))}
+    arch = vocabulary.machines[place.machine][0]
+    (only,) = cross.variants(kernel, alone, {}, arch, mistakes)
+    only = with_best(only, vocabulary, mistakes)
     mistakes.raise_any()
-    return found
+    return only
 
 
 def _toml(text: str, origin: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        said = str(problem)
-        line = 0
-        if match := _SYNTAX_PLACE.search(said):
-            line = int(match[1])
-            said = f"{said[: match.start()]} (column {match[2]})"
-        elif match := _SYNTAX_END.search(said):
-            line = max(1, len(text.splitlines()))
-            said = f"{said[: match.start()]} (at the end of the file)"
-        if said.startswith('Expected "\'"'):  # looked for to the end of the file
-            odd = (n for n, it in enumerate(text.splitlines(), 1) if it.count("'") % 2)
-            line, said = next(odd, line), "a text in single quotes does not end"
-            hint = _ONE_LINE
-        else:
-            hint = next((it for start, it in _HINTS.items() if said.startswith(start)), "")
-        if said.startswith(("Cannot overwrite", "Cannot declare")) and (
-            first := _first_of_twice(text, line)
-        ):
-            hint = f"{first[1]} stands in line {first[0]} already: it may be there once"
-        refuse(origin, [(line, f"this is not TOML: {said}" + (f". {hint}" if hint else ""))])
+    except tomllib.TOMLDecodeError as error:
+        _refuse_syntax(text, origin, str(error))
     except (ValueError, RecursionError, OverflowError) as problem:
         # Numbers of thousands of digits, impossible dates, brackets in brackets in brackets.
         why = str(problem).partition(";")[0]
         raise UsageError(f"{origin}: a value in the file cannot be read: {why}") from problem
 
 
-def _first_of_twice(text: str, line: int) -> tuple[int, str] | None:
-    """(line, key or header) that is what ``line`` begins with, before it."""
-    heads = [_STATEMENT.match(it) for it in text.splitlines()[:line]]
-    words = [it[1].strip() if it else "" for it in heads]
-    if not words or not words[-1]:
-        return None
-    bare = words[-1].strip("[]")
-    same = [n for n, it in enumerate(words[:-1], 1) if it == words[-1] or it.strip("[]") == bare]
-    return (same[-1], words[same[-1] - 1]) if same else None
+def _refuse_syntax(text: str, origin: str, problem: str) -> NoReturn:
+    lines = text.splitlines()
+    line = 0
+    if match := _SYNTAX_PLACE.search(problem):
+        line = int(match[1])
+        problem = f"{problem[: match.start()]} (column {match[2]})"
+    elif match := _SYNTAX_END.search(problem):
+        line = max(1, len(lines))
+        problem = f"{problem[: match.start()]} (at the end of the file)"
+    hint = next((hint for start, hint in _HINTS.items() if problem.startswith(start)), "")
+    if problem.startswith('Expected "\'"'):  # looked for to the end of the file
+        odd = (number for number, it in enumerate(lines, 1) if it.count("'") % 2)
+        line, problem = next(odd, line), "a text in single quotes does not end"
+    if problem.startswith(("Cannot overwrite", "Cannot declare")):
+        # The key or header that the line begins with stands before it.
+        heads = [_STATEMENT.match(it) for it in lines[:line]]
+        *before, second = [it[1].strip() if it else "" for it in heads]
+        for number, first in enumerate(before, 1):
+            if second and first.strip("[]") == second.strip("[]"):
+                hint = f"{first} stands in line {number} already: it may be there once"
+    refuse(origin, [(line, f"this is not TOML: {problem}" + (f". {hint}" if hint else ""))])
 
 
-def _question(top: Table) -> str:
-    """The question; one written over several lines is one line on screen."""
-    raw = top.raw("question")
-    if isinstance(raw, str):
-        return "".join(letter for letter in " ".join(raw.split()) if letter.isprintable())
-    return top.text("question")
+def _measure(file: File, data: Mapping[str, Any], mistakes: Mistakes) -> Measure:
+    measure = replace(file.measure, layouts=file.layout.draws if file.layout else 0)
+    most = measure.max_boots
+    given = data.get("measure")
+    if not isinstance(given, dict) or "min_boots" not in given:
+        return replace(measure, min_boots=min(measure.min_boots, most))
+    if measure.min_boots > most:
+        what = f"min_boots is {measure.min_boots}, more than max_boots, which is {most}"
+        mistakes.add(("measure", "min_boots"), what)
+    return measure
 
 
 def _variants(
-    top: Table, folder: Path, vocabulary: Vocabulary, machine: str, mistakes: Mistakes
-) -> tuple[tuple[Variant, ...], CaseFactors]:
+    file: File, place: Place, mistakes: Mistakes
+) -> tuple[tuple[Variant, ...], cross.CaseFactors]:
     """The cross of all factors of kernels, and the factors of cases."""
-    shared = top.raw("kernel") if "kernel" in top else {}
-    kernel = read_layer(shared, ("kernel",), folder, vocabulary, machine, mistakes)
+    kernel = placed(file.kernel, ("kernel",), place, mistakes)
     explicit = {
-        name: read_layer(
-            data, ("variant", name), folder, vocabulary, machine, mistakes, VARIANT_KEYS
-        )
-        for name, data in top.table("variant").items()
+        name: placed(layer, ("variant", name), place, mistakes)
+        for name, layer in file.variant.items()
     }
-    factors: dict[str, dict[str, Layer]] = {}
+    factors: dict[str, dict[str, Level]] = {}
     of_cases: dict[str, dict[str, CaseLevel]] = {}
-    top.table("factor")  # what is wrong with it as a whole
-    given = _factors(top)
-    factor_tables = Table(given, ("factor",), mistakes, given)
-    for factor in given:
+    for factor, levels in file.factor.items():
         path = ("factor", factor)
-        levels = factor_tables.table(factor)
-        if isinstance(given[factor], dict) and len(levels) < 2:
-            mistakes.add(path, f"a factor needs two levels or more, this has {len(levels)}")
+        tables = levels if isinstance(levels, dict) else {}
+        if len(tables) < 2 and tables is levels:
+            mistakes.add(path, f"a factor needs two levels or more, this has {len(tables)}")
         if factor == VARIANT and len(explicit) > 1:
             mistakes.add(path, f"{quoted(VARIANT)} is what the [variant.NAME]s are: rename it")
-        if is_case_factor(levels):
-            of_cases[factor] = {
-                level: read_case_level(data, (*path, level), mistakes)
-                for level, data in levels.items()
+        if any(isinstance(it, dict) and {"set", "case"} & set(it) for it in tables.values()):
+            for level, table in tables.items():
+                if isinstance(table, dict) and ("set" in table) == ("case" in table):
+                    what = "a level of this factor needs one of set = { NAME = VALUE } and case = "
+                    what += "NAME, as the factor's other levels have; kernels and cases cannot be "
+                    mistakes.add((*path, level), f"{what}mixed in one factor")
+            cases = read_as(dict[Name, CaseLevel], tables, mistakes, path, place, home_of)
+            of_cases[factor] = cases
+        else:
+            layers = read_as(dict[Name, Level], levels, mistakes, path, place, home_of)
+            factors[factor] = {
+                level: placed(layer, (*path, level), place, mistakes)
+                for level, layer in layers.items()
             }
-            continue
-        factors[factor] = {
-            level: read_layer(
-                data, (*path, level), folder, vocabulary, machine, mistakes, LEVEL_KEYS
-            )
-            for level, data in levels.items()
-        }
-    boots = vocabulary.machines.get(machine)
+    boots = place.vocabulary.machines.get(place.machine)
     if boots == ():
-        return running(machine, kernel, explicit, factors, mistakes), of_cases
-    default_arch = (boots or vocabulary.archs)[0]
-    return crossed(kernel, explicit, factors, default_arch, mistakes), of_cases
+        return cross.running(place.machine, kernel, explicit, factors, mistakes), of_cases
+    arch = (boots or place.vocabulary.archs)[0]
+    return cross.variants(kernel, explicit, factors, arch, mistakes), of_cases
 
 
-def _factors(top: Table) -> dict[str, Any]:
-    factors = top.raw("factor")
-    levels = factors.items() if isinstance(factors, dict) else ()
-    return {name: listed(name, data) for name, data in levels}
-
-
-def _baseline(top: Table, found: tuple[Variant, ...], alone: bool, mistakes: Mistakes) -> str:
+def _baseline(
+    file: File,
+    data: Mapping[str, Any],
+    variants: tuple[Variant, ...],
+    alone: bool,
+    mistakes: Mistakes,
+) -> str:
     """The baseline's name, or of the only variant, if one may stand ``alone``."""
-    names = [variant.name for variant in found]
-    if not found:
-        if not top.raw("variant") and not top.raw("factor"):
-            mistakes.add(
-                (), "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
-            )
-        return ""
-    if len(found) == 1 and not alone and len(top.raw("variant") or ()) < 2:
+    names = [variant.name for variant in variants]
+    if not names:
+        if not data.get("variant") and not data.get("factor"):
+            what = "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
+            mistakes.add((), what)
+    elif len(names) == 1 and not alone and len(data.get("variant") or ()) < 2:
         mistakes.add(
             ("variant",),
             f"one variant, {quoted(names[0])}, has nothing to be compared with. Add another, or "
             "set calibrate = true in [measure] to measure the noise floor",
         )
-    if "baseline" not in top:
-        if len(found) == 1:
-            return names[0]
-        mistakes.add(
-            (), "baseline is missing: which variant are the others compared with?", allowed=names
-        )
+    if not names or mistakes.has(("baseline",)):
         return ""
-    baseline = top.text("baseline")
-    if isinstance(top.raw("baseline"), str) and baseline not in names:
-        mistakes.add(
-            top.at("baseline"), f"{quoted(baseline)} is not a variant", allowed=names, near=baseline
-        )
-    return baseline
+    if "baseline" not in data:
+        if len(names) > 1:
+            what = "baseline is missing: which variant are the others compared with?"
+            mistakes.add((), what, allowed=names)
+        return names[0]
+    if file.baseline not in names:
+        what = f"{quoted(file.baseline)} is not a variant"
+        mistakes.add(("baseline",), what, allowed=names, near=file.baseline)
+    return file.baseline
 
 
 def _check_archs(
-    found: tuple[Variant, ...], machine: str, vocabulary: Vocabulary, mistakes: Mistakes
+    variants: tuple[Variant, ...], machine: str, vocabulary: Vocabulary, mistakes: Mistakes
 ) -> None:
     boots = vocabulary.machines.get(machine)
-    if not boots:
-        return
     pairs = "; ".join(
         f"{' and '.join(archs)} with {kind}" for kind, archs in vocabulary.machines.items() if archs
     )
-    for variant in found:
-        if variant.arch not in boots:
+    for variant in variants:
+        if boots and variant.arch not in boots:
             mistakes.add(
                 ("machine", "kind"),
                 f"a kernel of arch {quoted(variant.arch)} (variant {variant.name}) does not boot "
                 f"on the machine {quoted(machine)}: {pairs}",
             )
+        if variant.scheduler and variant.arch in NO_SCHEDULER:
+            mistakes.add(
+                ("variant", variant.name),
+                f"scheduler = {quoted(called(variant.scheduler))} and arch = "
+                f"{quoted(variant.arch)}: {NO_SCHEDULER[variant.arch]}. "
+                'Allowed: arch = "x86_64" on [machine] kind = "qemu"',
+            )
 
 
-def _siblings(path: Path) -> list[Path]:
+def _suites(
+    file: File, data: Mapping[str, Any], vocabulary: Vocabulary, mistakes: Mistakes
+) -> tuple[SuiteUse, ...]:
+    """All [[suite]] entries with their cases; one case of a suite in two of them is a mistake."""
+    known = tuple(dict.fromkeys((*vocabulary.suites, RUN_SUITE)))
+    if data.get("suite", []) == []:
+        what = "no [[suite]]: nothing would be measured"
+        mistakes.add(("suite",), what, allowed=sorted(vocabulary.suites))
+    uses = []
+    taken: dict[tuple[str, str], KeyPath] = {}
+    for index, use in enumerate(file.suite):
+        path: KeyPath = ("suite", index)
+        table = data["suite"][index]
+        if not isinstance(table, dict):
+            continue
+        if "seconds" in table and "operations" in table:
+            what = "operations and seconds exclude each other: leave one out"
+            mistakes.add((*path, "operations"), what)
+        if "name" not in table:
+            mistakes.add(path, "name is missing: which suite?", allowed=known)
+        elif use.name in known:
+            of = _run_cases if use.name == RUN_SUITE else _suite_cases
+            cases = of(use, table, path, vocabulary, mistakes)
+            for case in cases:
+                other = taken.setdefault((use.name, case), path)
+                if other != path:
+                    what = f"the case {case} of {use.name} is in {spelled(other)} already"
+                    mistakes.add((*path, "cases"), what)
+            uses.append(replace(use, cases=cases))
+        elif not mistakes.has((*path, "name")):
+            what = f"{quoted(use.name)} is not known"
+            mistakes.add((*path, "name"), what, allowed=known, near=use.name)
+    return tuple(uses)
+
+
+def _suite_cases(
+    use: SuiteUse,
+    table: Mapping[str, Any],
+    path: KeyPath,
+    vocabulary: Vocabulary,
+    mistakes: Mistakes,
+) -> tuple[str, ...]:
+    """The cases meant, in the order given; what a pattern matches in the suite's order."""
+    for key in ("figure", "unit", "better", "command"):
+        if key in table:
+            has = f"; the suite {quoted(use.name)} has cases" if key == "command" else ""
+            mistakes.add((*path, key), f'{key} belongs to the suite "{RUN_SUITE}"{has}')
+    known = vocabulary.suites[use.name]
+    at = (*path, "cases")
+    if "cases" not in table:
+        return known
+    if table["cases"] == []:
+        mistakes.add(at, "no case: leave the key out for all of them", allowed=known)
+    chosen: dict[str, bool] = {}
+    for index, text in enumerate(use.cases):
+        is_pattern = any(letter in text for letter in "*?[")
+        matched = [case for case in known if fnmatchcase(case, text)] if is_pattern else [text]
+        if text and (not matched or not set(matched) <= set(known)):
+            what = "matches no case" if is_pattern else "is not a case"
+            what = f"{quoted(text)} {what} of {use.name}"
+            mistakes.add((*at, index), what, allowed=known, near=text, found=text)
+        elif not is_pattern and chosen.get(text):
+            mistakes.add((*at, index), f"{quoted(text)} is listed twice", found=text)
+        elif text:
+            chosen.update({case: chosen.get(case, False) or not is_pattern for case in matched})
+    return tuple(chosen)
+
+
+def _run_cases(
+    use: SuiteUse,
+    table: Mapping[str, Any],
+    path: KeyPath,
+    _vocabulary: Vocabulary,
+    mistakes: Mistakes,
+) -> tuple[str, ...]:
+    """The one name under which the figures of the user's command appear."""
+    if "command" not in table:
+        what = f'the suite "{RUN_SUITE}" needs command, for example command = "sort words.txt"'
+        mistakes.add(path, what)
+        return ()
+    for key in ("unit", "better"):
+        if "figure" in table and key not in table:
+            mistakes.add(path, f"figure needs {key} beside it")
+        if key in table and "figure" not in table:
+            mistakes.add((*path, key), f"{key} goes with figure; a time is in s, lower")
+    if use.figure is not None:
+        at = (*path, "figure")
+        try:
+            groups = re.compile(use.figure).groups
+        except re.error as problem:
+            what = f"{quoted(use.figure)} is not a regular expression: {problem}"
+            mistakes.add(at, what)
+        else:
+            if groups != 1:
+                what = f"{quoted(use.figure)} has {groups} groups: the figure is what one group (…)"
+                mistakes.add(at, f"{what} matches")
+    if "cases" not in table:
+        program = PurePosixPath(use.command[0]).name if use.command else ""
+        return (program if NAME.fullmatch(program) else "command",)
+    names = [(index, name) for index, name in enumerate(use.cases) if name]
+    if isinstance(table["cases"], list) and len(names) != 1:
+        what = f'the suite "{RUN_SUITE}" times one command: cases holds one name for it'
+        mistakes.add((*path, "cases"), what)
+    for index, name in names:
+        if not NAME.fullmatch(name):
+            what = f"{quoted(name)} is not a name: {NAME_RULE}"
+            mistakes.add((*path, "cases", index), what, found=name)
+    return tuple(name for _index, name in names[:1])
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """``refs``: as listed; or ``span``: (from, to), the commits after the one up to the other."""
+
+    source: str
+    """Of the kernels, with ``{ref}``."""
+    refs: tuple[str, ...] = ()
+    span: tuple[str, str] | None = None
+
+
+def read_matrix(text: str, origin: str) -> Matrix | None:
+    """None for an experiment without [matrix], and for what is no TOML: ``parse`` says what is
+    wrong with that. UsageError lists every mistake."""
     try:
-        return list(path.absolute().parent.glob("*.toml"))
-    except OSError:
-        return []
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError, OverflowError):
+        return None
+    if "matrix" not in data:
+        return None
+    mistakes = Mistakes(origin, Positions(text))
+    given = read_as(MatrixTable, data["matrix"], mistakes, ("matrix",), None, home_of).refs
+    kernel = data.get("kernel")
+    source = str(kernel.get("source")) if isinstance(kernel, dict) else ""
+    if REF not in source:
+        what = f'[matrix] needs a source with {REF}, such as "git:DIR#{REF}"'
+        mistakes.add(("kernel", "source"), what)
+    first, dots, last = given.partition("..") if isinstance(given, str) else ("", "", "")
+    listed = given if isinstance(given, list) else []
+    refs = [first, last] if dots else [ref for ref in listed if isinstance(ref, str)]
+    at = ("matrix", "refs")
+    if not refs or len(refs) < len(listed):
+        mistakes.add(at, 'is "FROM..TO" or a list of commits', found=given)
+    for ref in refs:
+        if not _COMMIT.fullmatch(ref) or ".." in ref:
+            mistakes.add(at, f"{ref!r} names no commit", found=given)
+    if len(set(refs)) < len(refs):
+        mistakes.add(at, "a commit stands there twice", found=given)
+    mistakes.raise_any()
+    return Matrix(source, () if dots else tuple(refs), (first, last) if dots else None)
+
+
+def at_ref(text: str, ref: str) -> str:
+    """The experiment for one commit of a [matrix]."""
+    lines, inside = [], False
+    for line in text.splitlines(keepends=True):
+        if _HEADER.match(line):
+            inside = _MATRIX.fullmatch(line.rstrip("\r\n")) is not None
+        lines.append("\n" if inside else line.replace(REF, ref))
+    return "".join(lines)

@@ -18,8 +18,8 @@ from pathlib import Path
 from kdyno import sandbox, whole
 from kdyno.command import capture
 from kdyno.errors import BuildError, UsageError
+from kdyno.experiment.layer import SUFFIX, called, is_scheduler_file
 from kdyno.experiment.model import Variant
-from kdyno.experiment.schedulers import SUFFIX, called, is_file_name
 from kdyno.kernels import leavings
 from kdyno.kernels.compiler import Compiler, for_tree, identify
 from kdyno.kernels.config import Wish
@@ -94,7 +94,7 @@ def build(
 
     From the cache where it was built before. BuildError with the compiler's words.
     """
-    source = Path(scheduler) if is_file_name(scheduler) else folder() / f"{scheduler}{SUFFIX}"
+    source = Path(scheduler) if is_scheduler_file(scheduler) else folder() / f"{scheduler}{SUFFIX}"
     name = called(scheduler)
     clang = for_tree("clang", tree.path)
     loader = _loader(tree, cache, sandboxed)

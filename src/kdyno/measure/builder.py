@@ -32,8 +32,7 @@ from kdyno.kernels.routines.checking import require_correct
 from kdyno.kernels.routines.routine import Routine, of_variant
 from kdyno.kernels.source import Progress, Tree, at_hand, fetch
 from kdyno.kernels.source import parse as parse_source
-from kdyno.reading.mistakes import Mistakes
-from kdyno.reading.position import KeyPath
+from kdyno.reading.mistakes import KeyPath, Mistakes
 
 
 @dataclass(frozen=True)

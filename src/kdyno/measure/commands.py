@@ -11,12 +11,11 @@ from pathlib import Path
 from shutil import which
 
 from kdyno.errors import UsageError
-from kdyno.experiment.table import NAME
+from kdyno.experiment.model import NAME
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.listening import ENVIRONMENT
 from kdyno.measure.plan import COPY_SUFFIX
-from kdyno.reading.mistakes import meant, spelled
-from kdyno.reading.position import KeyPath
+from kdyno.reading.mistakes import KeyPath, meant, spelled
 from kdyno.views import is_seen, named
 
 STOCK = "stock"

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""What a file holds, checked against a model: all mistakes at once, in kdyno's words."""
+"""What a file holds, checked against its model by pydantic: all mistakes at once, in kdyno's words.
+
+A model is a pydantic class or a plain dataclass with annotated fields.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn, TypeVar, get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, PlainValidator, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kdyno.errors import UsageError
-from kdyno.reading.mistakes import Mistakes, quoted, stands_where
-from kdyno.reading.position import KeyPath, Positions
+from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, quoted, spelled, stands_where
 
 _MOST = 1000
 """Mistakes that are looked at."""
@@ -23,24 +28,28 @@ _WANTED = {
     "float_type": "a number",
     "string_type": "text",
     "list_type": "an array",
+    "tuple_type": "an array",
     "dict_type": "a table",
     "model_type": "a table",
+    "dataclass_type": "a table",
 }
 _WORD = re.compile(r"'([^']*)'")
+_UNKNOWN = "unexpected_keyword_argument"
 
 
 def values(text: str | bytes) -> Any:
     """What JSON holds. ValueError (or RecursionError) also for a key that an object has twice: of
     such a text every reader may see something else."""
-    return json.loads(text, object_pairs_hook=_once)
 
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        table: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in table:
+                raise ValueError(f"the key {key[:60]!r} is there twice")
+            table[key] = value
+        return table
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        (key, _), *_rest = (it for at, it in enumerate(pairs) if it[0] in dict(pairs[:at]))
-        raise ValueError(f"the key {key[:60]!r} is there twice")
-    return found
+    return json.loads(text, object_pairs_hook=once)
 
 
 class FromFile(BaseModel):
@@ -55,15 +64,27 @@ class FromTool(FromFile):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
+def _inside(_value: object) -> None:
+    raise PydanticCustomError(_UNKNOWN, "unknown key")
+
+
+INSIDE = PlainValidator(_inside)
+"""Marks a field that no file may set: to a file's author its name is an unknown key."""
+
+T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 
 def wrong(
-    key: str, what: str, near: str | None = None, allowed: Iterable[str] = ()
+    at: str | KeyPath,
+    what: str,
+    near: str | None = None,
+    allowed: Iterable[str] = (),
+    found: object = None,
 ) -> PydanticCustomError:
-    """For a model to raise where keys do not fit each other: a mistake at ``key`` (dotted)."""
-    words = list(allowed)
-    return PydanticCustomError("at_key", "wrong", {"at": (key, what, near, words)})
+    """For a validator to raise: a mistake at ``at`` below its own place (text: dotted once)."""
+    path = tuple(at.split(".", 1)) if isinstance(at, str) else at
+    return PydanticCustomError("at_key", "wrong", {"at": (path, what, near, list(allowed), found)})
 
 
 def check(model: type[M], data: object, origin: str, text: str = "", way: str = "") -> M:
@@ -72,7 +93,11 @@ def check(model: type[M], data: object, origin: str, text: str = "", way: str = 
     try:
         return model.model_validate(data)
     except ValidationError as problem:
-        _refuse(problem, model, Mistakes(origin, Positions(text)), way)
+        mistakes = Mistakes(origin, Positions(text))
+        for error in problem.errors(include_url=False)[:_MOST]:
+            _note(error, model, mistakes, (), lambda _key: "")
+        mistakes.raise_any(way)
+        raise AssertionError("an error without a mistake") from problem
 
 
 def check_json(model: type[M], given: bytes, origin: str, kind: str, way: str) -> M:
@@ -87,57 +112,143 @@ def check_json(model: type[M], given: bytes, origin: str, kind: str, way: str) -
     return check(model, data, origin, way=way)
 
 
-def _refuse(
-    problem: ValidationError, model: type[BaseModel], mistakes: Mistakes, way: str
-) -> NoReturn:
-    for error in problem.errors(include_url=False)[:_MOST]:
-        path: KeyPath = tuple(error["loc"])
-        kind, found = error["type"], error["input"]
-        context: Mapping[str, Any] = error.get("ctx", {})
-        if kind == "extra_forbidden":
-            key = str(path[-1])
-            allowed = list(_keys(model, path[:-1]))
-            mistakes.add(path, "unknown key", allowed=allowed, near=key)
-        elif kind == "literal_error":
-            words = _WORD.findall(context["expected"])
-            mistakes.add(
-                path,
-                f"{quoted(found)} is not known",
-                allowed=words,
-                found=found,
-                near=found if isinstance(found, str) else None,
-            )
-        elif kind == "missing":
-            mistakes.add(path, "is missing")
-        elif kind in _WANTED:
-            mistakes.add(path, stands_where(found, _WANTED[kind]), found=found)
-        elif kind == "value_error":
-            mistakes.add(path, str(context["error"]), found=found)
-        elif kind == "at_key":
-            key, what, near, allowed = context["at"]
-            mistakes.add((*path, *key.split(".", 1)), what, allowed=allowed, near=near)
+def read(
+    model: type[T],
+    data: object,
+    mistakes: Mistakes,
+    path: KeyPath = (),
+    context: object = None,
+    home: Callable[[str], str] = lambda _key: "",
+) -> T:
+    """``data``, which stands at ``path`` of the file, as ``model``.
+
+    Every mistake is noted, and what is wrong is taken out, so that the rest can be checked: a
+    validator raises the first mistake that it meets. Instead of a wrong entry of an array there is
+    None. home: where an unknown key belongs, for the message.
+    """
+    adapter = _adapter(model)
+    whole = {"": data}
+    for _round in range(_MOST):
+        try:
+            value: T = adapter.validate_python(whole[""], context=context)
+            return value
+        except ValidationError as problem:
+            places = {
+                _note(error, model, mistakes, path, home): error["type"] == "dataclass_type"
+                for error in problem.errors(include_url=False)[:_MOST]
+            }
+            for place, wants_table in places.items():
+                # A table is taken out, for its name, when all that is in it was looked at.
+                if not any(it != place and it[: len(place)] == place for it in places):
+                    instead = {} if wants_table else _GONE
+                    whole = _without(whole, ("", *place), instead)
+            whole.setdefault("", {})
+    mistakes.raise_any()
+    raise AssertionError("an error without a mistake")
+
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+_GONE = object()
+
+
+def _without(data: Any, path: KeyPath, instead: object) -> Any:
+    """A copy without what stands at ``path``, or without what is nearest above it."""
+    head, rest = path[0], path[1:]
+    is_there = head in data if isinstance(data, dict) else isinstance(data, list)
+    if not is_there:
+        return _GONE
+    inner = _without(data[head], rest, instead) if rest else instead
+    copy = data.copy()
+    if isinstance(copy, dict) and inner is _GONE:
+        del copy[head]
+    else:
+        copy[head] = None if inner is _GONE else inner
+    return copy
+
+
+def _note(
+    error: ErrorDetails,
+    model: Any,
+    mistakes: Mistakes,
+    above: KeyPath,
+    home: Callable[[str], str],
+) -> KeyPath:
+    """Adds what pydantic found, in kdyno's words; its place below ``above``."""
+    place: KeyPath = tuple(part for part in error["loc"] if part != "[key]")
+    path = (*above, *place)
+    kind, found = error["type"], error["input"]
+    context: Mapping[str, Any] = error.get("ctx", {})
+    if kind in ("extra_forbidden", _UNKNOWN):
+        key = str(path[-1])
+        belongs = f" here; it belongs in {home(key)}" if home(key) else ""
+        table = next(_models(_annotation_at(model, place[:-1])), object)
+        allowed = keys_of(table)
+        mistakes.add(path, f"unknown key{belongs}", allowed=allowed, near=key)
+    elif kind == "literal_error":
+        near = found if isinstance(found, str) else None
+        words = _WORD.findall(context["expected"])
+        text = f"{quoted(found)} is not known"
+        mistakes.add(path, text, allowed=words, found=found, near=near)
+    elif kind == "missing":
+        mistakes.add(path, "is missing")
+    elif kind in _WANTED:
+        wanted = _WANTED[kind]
+        if isinstance(found, list) and found and all(isinstance(entry, dict) for entry in found):
+            name = spelled(path) + (".NAME" if kind == "dict_type" else "")
+            text = f"[[…]] begins one entry of several: write [{name}], in single brackets"
+        elif kind == "dict_type" and any(_models(_annotation_at(model, place))):
+            text = stands_where(found, "a table of tables")
         else:
-            said = error["msg"].removeprefix("Input ")
-            mistakes.add(path, f"{quoted(found)} {said}", found=found)
-    mistakes.raise_any(way)
-    raise AssertionError("an error without a mistake") from problem
+            text = stands_where(found, wanted)
+        mistakes.add(path, text, found=found)
+    elif kind == "value_error":
+        mistakes.add(path, str(context["error"]), found=found)
+    elif kind == "at_key":
+        below, what, near, allowed, value = context["at"]
+        place = (*place, *below)
+        mistakes.add((*above, *place), what, allowed=allowed, near=near, found=value or found)
+    else:
+        mistakes.add(path, f"{quoted(found)} {error['msg'].removeprefix('Input ')}", found=found)
+    return place
 
 
-def _keys(model: type[BaseModel], path: KeyPath) -> Iterator[str]:
-    """The keys that the table at ``path`` may have."""
+def _annotation_at(model: Any, path: KeyPath) -> Any:
+    """The annotation of what stands at ``path`` of a table of this model."""
     for part in path:
-        if isinstance(part, str) and (field := _fields(model).get(part)) is not None:
-            model = next(_models(field), model)
-    yield from _fields(model)
+        if isinstance(model, type) and (fields := _fields(model)):
+            model = fields.get(str(part), model)
+        else:
+            model = next(_models(model), object)
+    return model
 
 
-def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    return {it.alias or name: it.annotation for name, it in model.model_fields.items()}
+def keys_of(model: type) -> tuple[str, ...]:
+    """The keys that a file's table of this model may have."""
+    return tuple(_fields(model))
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+@cache
+def _fields(model: type) -> dict[str, Any]:
+    """Key → annotation."""
+    if issubclass(model, BaseModel):
+        return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+    if not dataclasses.is_dataclass(model):
+        return {}
+    hints = get_type_hints(model, include_extras=True)
+    fields = {}
+    for field in dataclasses.fields(model):
+        metadata = getattr(hints[field.name], "__metadata__", ())
+        aliases = [info.alias for info in metadata if isinstance(info, FieldInfo) and info.alias]
+        if INSIDE not in metadata:
+            fields[aliases[0] if aliases else field.name] = hints[field.name]
+    return fields
+
+
+def _models(annotation: Any) -> Iterator[type]:
     """Those within ``list[Model]``, ``dict[str, Model]`` and the like."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and (
+        dataclasses.is_dataclass(annotation) or issubclass(annotation, BaseModel)
+    ):
         yield annotation
     for inner in get_args(annotation):
         yield from _models(inner)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The mistakes found in one file, each with its place, told all at once."""
+"""The mistakes in one file, each with its line, reported all at once; and the nearest words.
+
+tomllib does not say on which line a key stands, so the text is searched: a best effort, and where a
+key cannot be found, the line is that of the nearest key above it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,85 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from kdyno.errors import UsageError
-from kdyno.reading.position import KeyPath, Positions
 
+KeyPath = tuple[str | int, ...]
+
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*')"""
+_DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_TABLE = re.compile(rf"\s*\[\s*({_DOTTED})\s*\]")
+_ARRAY = re.compile(rf"\s*\[\[\s*({_DOTTED})\s*\]\]")
+_KEY = re.compile(rf"\s*({_DOTTED})\s*=")
+_INLINE = re.compile(rf"[{{,]\s*({_PART})\s*=")
+_STRING = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'")
+_LONG_STRING = re.compile(r"(\"\"\"|''').*?\1", re.DOTALL)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHOWN_CHARACTERS = 60
 _SHOWN_MISTAKES = 50
 _SHOWN_TEXT = 2000
 """Characters of one mistake: the longest list of allowed words has a quarter of that."""
+
+
+class Positions:
+    """Lines of the keys of one TOML text, counted from 1."""
+
+    def __init__(self, text: str) -> None:
+        # Multi-line strings are emptied, line numbers kept.
+        text = _LONG_STRING.sub(lambda match: '""' + "\n" * match[0].count("\n"), text)
+        self._text_lines = text.splitlines()
+        self._lines: dict[KeyPath, int] = {}
+        counts: dict[KeyPath, int] = {}
+        table: KeyPath = ()
+        current: KeyPath = ()
+        depth = 0
+        for number, line in enumerate(self._text_lines, start=1):
+            if depth == 0:
+                if match := _ARRAY.match(line):
+                    path = _parts(match[1])
+                    table = current = (*path, counts.get(path, 0))
+                    counts[path] = counts.get(path, 0) + 1
+                    self._lines.setdefault(path, number)
+                    self._lines.setdefault(table, number)
+                    continue
+                if match := _TABLE.match(line):
+                    table = current = _parts(match[1])
+                    self._lines.setdefault(table, number)
+                    continue
+                if match := _KEY.match(line):
+                    current = (*table, *_parts(match[1]))
+                    self._lines.setdefault(current, number)
+            bare = _STRING.sub('""', line).partition("#")[0]
+            depth = max(0, depth + sum(map(bare.count, "[{")) - sum(map(bare.count, "]}")))
+            for match in _INLINE.finditer(line):
+                self._lines.setdefault((*current, *_parts(match[1])), number)
+
+    def has(self, path: KeyPath) -> bool:
+        """Whether the text says anything there."""
+        return any(key[: len(path)] == path for key in self._lines)
+
+    def line(self, path: KeyPath, found: object = None) -> int | None:
+        """Line of the key at ``path`` or of the nearest one above it; None for the whole file.
+
+        ``found`` is the value: in an array of several lines, its own line is looked for.
+        """
+        below = [line for key, line in self._lines.items() if path and key[: len(path)] == path]
+        if below and path not in self._lines:
+            return min(below)
+        key = path
+        while key and key not in self._lines:
+            key = key[:-1]
+        if not key:
+            return None
+        start = self._lines[key]
+        if isinstance(found, str) and found and key != path:
+            end = min((line for line in self._lines.values() if line > start), default=1 << 30)
+            for number in range(start, min(end, len(self._text_lines) + 1)):
+                if found in self._text_lines[number - 1]:
+                    return number
+        return start
+
+
+def _parts(dotted: str) -> KeyPath:
+    return tuple(part[1:-1] if part[0] in "\"'" else part for part in re.findall(_PART, dotted))
 
 
 class Mistakes:
@@ -24,11 +100,11 @@ class Mistakes:
     def __init__(
         self, origin: str, positions: Positions, words: Callable[[KeyPath], str] | None = None
     ) -> None:
-        """words: how a message calls a key, where nobody wrote a file with it."""
+        """words: what a message calls a key, for a text that nobody wrote as a file."""
         self.origin = origin
         self.positions = positions
         self._words = words or spelled
-        self._found: list[tuple[int, str]] = []
+        self._listed: dict[tuple[int, str], KeyPath] = {}
 
     def add(
         self,
@@ -41,51 +117,48 @@ class Mistakes:
     ) -> None:
         """One mistake at ``path``. ``allowed``: the words that may stand there; ``near``: the
         word to find the nearest allowed one to; ``found``: the value, to find its line."""
-        line = self.positions.line(path, found)
         words = list(allowed)
         text = f"{self._words(path)}: {what}" if path else what
         if near is not None and (hint := nearest(near, words)):
             text += f". Did you mean {quoted(hint)}?"
         if words:
             text += f"{'' if text.endswith('?') else '.'} Allowed: {', '.join(words)}"
-        entry = (line or 0, text)
-        if entry not in self._found:
-            self._found.append(entry)
+        self._listed.setdefault((self.positions.line(path, found) or 0, text), path)
+
+    def has(self, path: KeyPath) -> bool:
+        """Whether there is one at this key."""
+        return path in self._listed.values()
 
     @property
     def any(self) -> bool:
-        return bool(self._found)
+        return bool(self._listed)
 
     def raise_any(self, way: str = "") -> None:
         """UsageError with every mistake, in the file's order; nothing when there is none.
         ``way``: how to get a file that is right."""
-        if self._found:
-            refuse(self.origin, self._found, way)
+        if self._listed:
+            refuse(self.origin, list(self._listed), way)
 
 
-def refuse(origin: str, found: list[tuple[int, str]], way: str = "") -> NoReturn:
+def refuse(origin: str, mistakes: list[tuple[int, str]], way: str = "") -> NoReturn:
     """UsageError for (line or 0, text) pairs."""
-    lines = [
-        f"{origin}:{line}: {_cut(text)}" if line else f"{origin}: {_cut(text)}"
-        for line, text in sorted(found, key=lambda pair: pair[0])
-    ]
+    lines = []
+    for line, text in sorted(mistakes, key=lambda pair: pair[0]):
+        cut = text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
+        lines.append(f"{origin}:{line}: {cut}" if line else f"{origin}: {cut}")
     if len(lines) > _SHOWN_MISTAKES:
         more = len(lines) - _SHOWN_MISTAKES
         lines = [*lines[:_SHOWN_MISTAKES], f"{origin}: … and {more} more mistakes"]
     end = f"; {way}" if way else ""
     if len(lines) == 1:
         raise UsageError(f"{lines[0]}{end}")
-    listed = "\n".join(f"  {x}" for x in lines)
-    raise UsageError(f"{origin}: {len(found)} mistakes{end}\n{listed}", mistakes=lines)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
+    listed = "\n".join(f"  {line}" for line in lines)
+    raise UsageError(f"{origin}: {len(mistakes)} mistakes{end}\n{listed}", mistakes=lines)
 
 
 def nearest(word: str, allowed: Iterable[str], likeness: float = 0.6) -> str | None:
     """The allowed word most like ``word``, case aside; None when none is like it."""
-    folded = {entry.lower(): entry for entry in allowed}
+    folded = {name.lower(): name for name in allowed}
     close = difflib.get_close_matches(word.lower()[:200], folded, n=1, cutoff=likeness)
     return folded[close[0]] if close else None
 
@@ -126,17 +199,17 @@ def quoted(value: object) -> str:
     """A value from the file for a message: short, on one line, without control characters."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):
-        inner = "".join(x if x.isprintable() else repr(x)[1:-1] for x in value[:200])
-        if len(inner) > _SHOWN_CHARACTERS:
-            inner = inner[: _SHOWN_CHARACTERS - 1] + "…"
-        return f'"{inner}"'
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):
         return "an array"
-    try:
-        text = str(value)
-    except ValueError:  # an integer of more digits than Python converts
-        return "a huge number"
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    if isinstance(value, str):
+        text = "".join(x if x.isprintable() else repr(x)[1:-1] for x in value[:200])
+    else:
+        try:
+            text = str(value)
+        except ValueError:  # an integer of more digits than Python converts
+            return "a huge number"
+    if len(text) > _SHOWN_CHARACTERS:
+        text = text[: _SHOWN_CHARACTERS - 1] + "…"
+    return f'"{text}"' if isinstance(value, str) else text

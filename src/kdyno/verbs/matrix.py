@@ -14,7 +14,7 @@ from kdyno.verbs.options import agree, load
 from kdyno.verbs.output import say
 
 if TYPE_CHECKING:
-    from kdyno.experiment.matrix import Matrix
+    from kdyno.experiment.loader import Matrix
     from kdyno.report.show.grid import Cell, Grid
     from kdyno.store.run import Run
     from kdyno.store.verdict import Verdict
@@ -37,9 +37,8 @@ class CommitRun:
 def matrix_of(file: Path | None) -> Matrix | None:
     """That of an experiment's file, if it has one."""
     from kdyno.experiment import loader
-    from kdyno.experiment.matrix import read
 
-    return None if file is None else read(loader.read(file), str(file))
+    return None if file is None else loader.read_matrix(loader.read(file), str(file))
 
 
 def refs_of(found: Matrix, file: Path, yes: bool) -> tuple[str, ...]:

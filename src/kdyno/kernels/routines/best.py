@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from kdyno.errors import UsageError
-from kdyno.experiment.routines import BEST
+from kdyno.experiment.layer import BEST
 from kdyno.kernels.cpu import Cpu, this_cpu
 from kdyno.kernels.routines.routine import FUNCTIONS, find_routine, routines_folder
 from kdyno.reading.checked import FromFile, check, wrong

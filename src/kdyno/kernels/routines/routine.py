@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kdyno.errors import UsageError
+from kdyno.experiment.layer import is_routine_file
 from kdyno.experiment.model import NATIVE_COPIES
-from kdyno.experiment.routines import is_file_name
 from kdyno.paths import data_root
 from kdyno.reading.mistakes import meant
 
@@ -152,7 +152,7 @@ def list_routines(function: str = "memcpy") -> tuple[Routine, ...]:
 def find_routine(name: str, function: str = "memcpy") -> Routine:
     """The routine called ``name``, or that of the file ``name``; UsageError otherwise."""
     said = f"{function} = {name!r}"
-    if is_file_name(name):
+    if is_routine_file(name):
         path = Path(name)
         text = read_text(path)
         routine = parse_routine(path, text)
@@ -172,7 +172,7 @@ def find_by_stem(stem: str) -> Routine:
     """The routine of the file ``stem``.S, or of a path: ``avx2``, ``memset-avx2``, ``mine.S``."""
     first = Path(stem).name.partition("-")[0]
     function = first if first in FUNCTIONS and first != "memcpy" else "memcpy"
-    if function == "memcpy" or is_file_name(stem):
+    if function == "memcpy" or is_routine_file(stem):
         return find_routine(stem, function)
     return find_routine(stem.removeprefix(f"{function}-"), function)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.fragment import normal_line, option_of
+from kdyno.experiment.layer import normal_line, option_of
 from kdyno.experiment.model import ConfigFragment, Experiment, Variant
 from kdyno.paths import data_root
 

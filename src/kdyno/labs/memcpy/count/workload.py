@@ -9,9 +9,8 @@ from pathlib import Path
 
 from kdyno.errors import UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.model import Experiment, SuiteUse
-from kdyno.experiment.table import NAME
-from kdyno.experiment.vocabulary import RUN_SUITE
+from kdyno.experiment.layer import RUN_SUITE
+from kdyno.experiment.model import NAME, Experiment, SuiteUse
 from kdyno.measure.commands import DEFAULT_SOURCE, STOCK, in_guest
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.mistakes import meant

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.routines import BEST
+from kdyno.experiment.layer import BEST
 from kdyno.kernels import cpu
 from kdyno.kernels.routines.best import best
 from kdyno.kernels.routines.rack import Contender, kernels_own, routine_contender, standing

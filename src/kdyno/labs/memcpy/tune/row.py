@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from kdyno.experiment.routines import BEST
+from kdyno.experiment.layer import BEST
 from kdyno.kernels.cpu import Cpu
 from kdyno.kernels.routines.best import BENCHES, FILE, Figures
 from kdyno.labs.memcpy.time import ratios
