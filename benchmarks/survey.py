@@ -20,8 +20,8 @@ from benchmarks.speed import EXPERIMENT, Figure, timed
 from kdyno.experiment.model import Variant
 from kdyno.kernels.build import build
 from kdyno.kernels.source import fetch, parse
-from kdyno.labs.vectorize import builds as surveying
-from kdyno.labs.vectorize.flags import flag_set
+from kdyno.labs.vectorize import survey as surveying
+from kdyno.labs.vectorize.survey import flag_set
 from kdyno.paths import cache_root
 from kdyno.verbs.options import load
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.compiler import identify
-from kdyno.labs.vectorize import builds, clang, disassembly, gcc
-from kdyno.labs.vectorize.flags import KNOWN, FlagSet, flag_set, flag_sets
-from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records, from_json, to_json
-from kdyno.labs.vectorize.reasons import OTHER, REASONS, reason_of
+from kdyno.labs.vectorize import compilers
+from kdyno.labs.vectorize import survey as surveys
+from kdyno.labs.vectorize.compilers import DIALECTS, Code, checked, parse_code
+from kdyno.labs.vectorize.loops import OTHER, REASONS, Loop, Records, reason_of
+from kdyno.labs.vectorize.survey import KNOWN, FlagSet, flag_set, flag_sets
 
 SOURCE = """\
 void clear(int *a, int n) { for (int i = 0; i < n; i++) a[i] = 0; }
@@ -41,8 +42,8 @@ def compiled(folder: Path, compiler: str, flags: str, text: str = SOURCE) -> Pat
     (folder / "src" / "lib" / "loops.c").write_text(text)
     tree = folder / "obj"
     (tree / "lib").mkdir(parents=True)
-    module = clang if "clang" in compiler else gcc
-    words = [*flags.split(), *module.FLAGS.split()]
+    dialect = DIALECTS["clang" if "clang" in compiler else "gcc"]
+    words = [*flags.split(), *dialect.flags.split()]
     source = folder / "src" / "lib" / "loops.c"
     command = [compiler, "-O3", *words, "-c", "-o", "lib/loops.o", str(source)]
     subprocess.run(command, cwd=tree, check=True)
@@ -60,7 +61,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def records(tree: Path) -> Records:
-    return builds.records_of(tree, "gcc", None)
+    return surveys.records_of(tree, "gcc", None)
 
 
 def test_gccs_loops_with_function_place_and_width(records: Records) -> None:
@@ -85,24 +86,24 @@ def test_gccs_misses_have_reasons_and_its_words(records: Records) -> None:
 
 def test_a_foreign_tree_is_left_as_it_is(tree: Path, records: Records) -> None:
     assert len(list(tree.rglob("*.vect"))) == 1
-    assert builds.records_of(tree, "gcc", None) == records
+    assert surveys.records_of(tree, "gcc", None) == records
 
 
 def test_a_builds_records_stay_in_its_tree(tmp_path: Path) -> None:
     tree = compiled(tmp_path, "gcc", "-mavx2")
     source = str(tmp_path / "src")
-    before = builds.records_of(tree, "gcc", source)
+    before = surveys.records_of(tree, "gcc", source)
     assert [path.name for path in (tree / "lib").iterdir()] == ["loops.o"]
-    assert builds.records_of(tree, "gcc", source) == before
-    builds.write(before, tmp_path / "a.gz")
-    assert builds.read(tmp_path / "a.gz") == before
+    assert surveys.records_of(tree, "gcc", source) == before
+    (tmp_path / "a.gz").write_bytes(surveys.packed(before))
+    assert surveys.read(tmp_path / "a.gz") == before
 
 
 @pytest.mark.needs("clang")
 def test_clangs_record_of_the_same_file(tmp_path: Path) -> None:
     assert CLANG is not None
     tree = compiled(tmp_path, CLANG, "-mavx2")
-    found = by_function(builds.records_of(tree, "clang", str(tmp_path / "src")).loops)
+    found = by_function(surveys.records_of(tree, "clang", str(tmp_path / "src")).loops)
     assert found["first"].lanes == 8 and found["first"].width_bytes == 32
     assert (found["first"].file, found["first"].line, found["first"].seen) == (
         "lib/loops.c", 6, "loop",
@@ -118,7 +119,7 @@ def test_a_dump_cut_short_is_named_and_the_rest_counted(tree: Path, tmp_path: Pa
     whole = next(tree.rglob("*.vect")).read_text()
     cut = tmp_path / "loops.c.172t.vect"
     cut.write_text(whole[: whole.index(";; Function serial")] + whole[:80])
-    found = gcc.read("lib/loops.o", [cut], "")
+    found = DIALECTS["gcc"].read("lib/loops.o", [cut], "")
     assert "ends in the middle" in found.damage
     assert {"sum", "call", "first"} <= set(by_function(found.loops))
     assert "serial" not in by_function(found.loops)
@@ -132,7 +133,7 @@ def test_a_remark_cut_short_is_named_and_the_rest_counted(tmp_path: Path) -> Non
         "  - VectorizationFactor: '4'\n...\n"
     )
     file.write_text(whole + whole[:90])
-    found = clang.read("x.o", [file], "/s")
+    found = DIALECTS["clang"].read("x.o", [file], "/s")
     assert "ends in the middle" in found.damage
     assert found.loops == (Loop("a.c", 7, 59, "f", lanes=4),)
 
@@ -143,28 +144,26 @@ def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, damage: str)
     import json
 
     file = tmp_path / "loops.json.gz"
-    data = to_json(Records("gcc"))
+    data = Records("gcc").to_json()
     if damage == "wrong type":
         data["objects"] = [["a.o", "", [["a.c", "7", 1, "f", 32, 0, 0, False, "", "", ""]]]]
     packed = gzip.compress(json.dumps({} if damage == "no record" else data).encode())
     content = {"truncated": packed[:-9], "no gzip": b"{}"}.get(damage, packed)
     file.write_bytes(content)
     with pytest.raises(ToolError, match=r"damaged .* Delete it"):
-        builds.read(file)
+        surveys.read(file)
 
 
 def test_a_vector_that_is_not_in_the_code_is_told() -> None:
-    code = disassembly.read(
+    code = parse_code(
         "0000000000000010 <hot.part.0>:\n  10:\tmovdqu (%rdi),%xmm0\n  14:\tje     10 <hot>\n"
         "  16:\tvmovdqu %ymm1,(%rsi)\n  20:\tret\n"
     )
-    assert code == {"hot.part.0": disassembly.Code(frozenset({16, 32}), frozenset({16}))}
+    assert code == {"hot.part.0": Code(frozenset({16, 32}), frozenset({16}))}
     loop = Loop("a.c", 1, 1, "hot", width_bytes=16)
-    assert disassembly.checked(loop, code).seen == "loop"
-    assert disassembly.checked(replace(loop, width_bytes=32), code).seen == "function"
-    assert disassembly.checked(replace(loop, width_bytes=64), code).seen == "no"
-    assert disassembly.checked(replace(loop, width_bytes=8), code).seen == ""
-    assert disassembly.checked(replace(loop, function="cold"), code).seen == "no"
+    for width, seen in ((16, "loop"), (32, "function"), (64, "no"), (8, "")):
+        assert checked(loop._replace(width_bytes=width), code).seen == seen
+    assert checked(loop._replace(function="cold"), code).seen == "no"
 
 
 @pytest.mark.parametrize(
@@ -200,21 +199,14 @@ def test_any_words_have_a_reason(said: list[str]) -> None:
 
 @given(st.text(max_size=400))
 def test_no_text_breaks_the_readers(text: str) -> None:
-    gcc.vectorised(text, "/s")
-    gcc.replaced(text, "/s")
-    gcc.is_cut(text)
-    disassembly.read(text)
+    for kind in ("vect", "ldist"):
+        compilers.gcc_loops(Path(f"x.{kind}"), text, "/s")
+    parse_code(text)
 
 
 @given(st.text(alphabet="-! .:{}'\nPassedMissedFunctionDebugLocArgs0123", max_size=300))
 def test_no_stream_breaks_clangs_reader(text: str) -> None:
-    list(clang._documents(text))
-
-
-def test_records_survive_json() -> None:
-    loop = Loop("a.c", 1, 2, "f", 32, 8, 16, False, "", "", "loop")
-    records = Records("gcc", (ObjectRecord("a.o", (loop,), "cut"),))
-    assert from_json(to_json(records)) == records
+    compilers.clang_loops(Path("x"), text, "/s")
 
 
 def test_flag_sets() -> None:
@@ -230,10 +222,10 @@ def test_flag_sets() -> None:
 def test_a_flag_that_the_compiler_lacks_is_refused_by_name() -> None:
     compiler = identify("gcc")
     with pytest.raises(UsageError, match=r"gcc does not take the flags of 'odd' .*-mavx99"):
-        builds.refuse_unknown(compiler, FlagSet("odd", "-mavx99"), builds.extract(compiler))
-    wanted = replace(builds.extract(compiler), flags="-fsave-nothing-at-all")
+        surveys.refuse_unknown(compiler, FlagSet("odd", "-mavx99"), surveys.extract(compiler))
+    wanted = replace(surveys.extract(compiler), flags="-fsave-nothing-at-all")
     with pytest.raises(UsageError, match="writes no optimisation record"):
-        builds.refuse_unknown(compiler, KNOWN["sse2"], wanted)
+        surveys.refuse_unknown(compiler, KNOWN["sse2"], wanted)
 
 
 def test_a_survey_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -241,6 +233,6 @@ def test_a_survey_that_is_none_is_refused(tmp_path: Path) -> None:
         file = tmp_path / "survey.json"
         file.write_text(text)
         with pytest.raises(KdynoError, match=r"survey\.json"):
-            builds.survey_of_file(file)
+            surveys.survey_of_file(file)
     with pytest.raises(UsageError, match="no optimisation record below it"):
-        builds.survey_of_folder(tmp_path)
+        surveys.survey_of_folder(tmp_path)

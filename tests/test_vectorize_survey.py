@@ -19,11 +19,11 @@ from toy_kernel import OBJECTS, Toy, variant
 from kdyno.kernels.image import has
 from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
 from kdyno.labs.profile.record import to_json as profile_json
-from kdyno.labs.vectorize import builds, hot, published
+from kdyno.labs.published.article import load
+from kdyno.labs.vectorize import survey as surveys
 from kdyno.labs.vectorize import tables as shown
-from kdyno.labs.vectorize.flags import flag_sets
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records
-from kdyno.labs.vectorize.survey import Side, Survey, survey_from_json, survey_to_json
+from kdyno.labs.vectorize.survey import Side, Survey, flag_sets, join
 from kdyno.labs.vectorize.tables import page
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import of_rows
@@ -49,6 +49,7 @@ int toy_walk(struct step *at)
 }
 """
 CLANG = next((name for name in ("clang", "clang-19", "clang-16") if shutil.which(name)), None)
+ARTICLE = load(shown.ARTICLE)
 SETS = flag_sets(("sse2", "avx2"))
 
 
@@ -59,8 +60,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture(scope="module")
 def survey(toy: Toy) -> Survey:
-    recipes = builds.check(variant(), SETS, toy.tree)
-    return builds.survey(variant(), SETS, recipes, toy.cache, jobs=2)
+    recipes = surveys.check(variant(), SETS, toy.tree)
+    return surveys.survey(variant(), SETS, recipes, toy.cache, jobs=2)
 
 
 def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
@@ -77,16 +78,16 @@ def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
 @pytest.mark.needs("clang")
 def test_a_survey_by_clang(toy: Toy) -> None:
     base = variant("clang", compiler=CLANG)
-    recipes = builds.check(base, SETS[1:], toy.tree)
-    (side,) = builds.survey(base, SETS[1:], recipes, toy.cache).sides
+    recipes = surveys.check(base, SETS[1:], toy.tree)
+    (side,) = surveys.survey(base, SETS[1:], recipes, toy.cache).sides
     assert side.records.compiler == "clang" and side.widths() == {16: 0, 32: 1, 64: 0}
     assert side.files() == {"lib/sort.c": 1} and side.reasons() == {"trips": 1}
 
 
 def test_what_was_surveyed_is_not_built_again(toy: Toy, survey: Survey) -> None:
-    recipes = builds.check(variant(), SETS, toy.tree)
+    recipes = surveys.check(variant(), SETS, toy.tree)
     steps: list[object] = []
-    again = builds.survey(variant(), SETS, recipes, toy.cache, report=steps.append)
+    again = surveys.survey(variant(), SETS, recipes, toy.cache, report=steps.append)
     assert steps == []
     assert [side.records for side in again.sides] == [side.records for side in survey.sides]
     assert [side.seconds for side in again.sides] == [None, None]
@@ -103,12 +104,12 @@ def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None
     plain = toy.build(asked)
     kernel = plain.kernel.read_bytes()
     inode = plain.kernel.stat().st_ino
-    wanted = builds.extract(toy.recipe(asked).compiler)
+    wanted = surveys.extract(toy.recipe(asked).compiler)
     assert not has(plain, wanted)
     again = toy.build(asked, extract=wanted)
     assert again.digest == plain.digest and has(again, wanted)
     assert (again.kernel.stat().st_ino, again.kernel.read_bytes()) == (inode, kernel)
-    assert builds.read(again.folder / builds.FILE).loops
+    assert surveys.read(again.folder / surveys.FILE).loops
 
 
 def test_the_next_build_from_the_same_tree_keeps_what_it_did_not_compile(
@@ -118,9 +119,9 @@ def test_the_next_build_from_the_same_tree_keeps_what_it_did_not_compile(
     assert survey.sides
     changed = toy.edit("walk", "kernel/time.c", "return CONFIG_HZ;", "return CONFIG_HZ + 1;")
     base = variant("patched", patches=(changed,))
-    recipes = builds.check(base, SETS[1:], toy.tree)
+    recipes = surveys.check(base, SETS[1:], toy.tree)
     objects: set[int] = set()
-    found = builds.survey(
+    found = surveys.survey(
         base, SETS[1:], recipes, toy.cache, report=lambda step: objects.add(step.objects)
     )
     assert max(objects) == 1
@@ -143,53 +144,53 @@ TIMES = profile(
 
 
 def test_missed_loops_are_ranked_by_the_seconds_of_their_functions(survey: Survey) -> None:
-    found = hot.join(survey.sides[1].loops, TIMES)
+    found = join(survey.sides[1].loops, TIMES)
     assert found.total_s == 5.0
     assert [(it.function, it.seconds, it.share) for it in found.missed] == [("toy_walk", 1.5, 0.3)]
-    assert [found.share(kind) for kind in ("missed", "vectorized", "none")] == [0.3, 0.1, 0.6]
+    assert found.shares() == {"missed": 0.3, "vectorized": 0.1, "none": 0.6}
     assert found.missed[0].missed[0].reason == "trips"
 
 
 def test_a_loop_that_was_vectorised_elsewhere_is_not_missed() -> None:
     place = Loop("a.c", 1, 1, "f", reason="branches")
-    side = Side(SETS[0], Records("gcc", (ObjectRecord("a.o", (
-        place, replace(place, function="g", reason="", width_bytes=32),
-        replace(place, line=2, width_bytes=8, reason=""),
-    )),)))  # fmt: skip
-    assert side.reasons() == {} and len(side.missed) == 1
+    loops = (
+        place,
+        place._replace(function="g", reason="", width_bytes=32),
+        place._replace(line=2, width_bytes=8, reason=""),
+    )
+    side = Side("sse2", "", Records("gcc", (ObjectRecord("a.o", "", loops),)))
+    assert side.reasons() == {}
     assert len(side.places) == 1 and len(side.narrow) == 1
 
 
 def test_the_published_table_beside(survey: Survey) -> None:
-    article = published.load()
-    assert article.total == 23 and article.loops["lib/bitmap.c"] == 5
-    rows = {file: (then, now) for file, then, now in published.beside(article, survey)}
-    assert rows["lib/sort.c"] == (1, [1, 1])
-    assert rows["fs/ext3/inode.c"] == (2, [None, None])
-    grid = shown.published_loops(survey, article)
-    assert grid.items[-1] == ("all", 23, 1, 1)
+    grid = shown.published_loops(survey, ARTICLE)
+    rows = {file: (then, *now) for file, then, *now in grid.items}
+    assert rows["lib/sort.c"] == (1, 1, 1) and rows["fs/ext3/inode.c"] == (2, None, None)
+    assert rows["lib/bitmap.c"][0] == 5 and rows["all"] == (23, 1, 1)
 
 
 def test_a_survey_survives_json(survey: Survey, tmp_path: Path) -> None:
-    data = json.loads(json.dumps(survey_to_json(survey)))
-    assert data["sides"][1]["vectorized"]["by_width_bytes"] == {"16": 0, "32": 1, "64": 0}
-    again = survey_from_json(data)
-    assert [side.loops for side in again.sides] == [side.loops for side in survey.sides]
-    assert survey_to_json(again) == data
+    text = json.dumps(survey.to_json())
+    (tmp_path / "survey.json").write_text(text)
+    again = surveys.survey_of_file(tmp_path / "survey.json")
+    assert again == survey and json.dumps(again.to_json()) == text
+    widths = json.loads(text)["sides"][1]["vectorized"]["by_width_bytes"]
+    assert widths == {"16": 0, "32": 1, "64": 0}
 
 
 def hostile(survey: Survey) -> Survey:
     """What a kernel tree of somebody else's may be called, and a record with a cut in it."""
     loop = Loop("=cmd|' /C'!A0<script>.c", 3, 1, "\x1b[31mf|", reason="other", words="</td>\u202e|")
-    objects = (*survey.sides[0].records.objects, ObjectRecord("<b>.o", (loop,), "cut\x1b[2J"))
+    objects = (*survey.sides[0].records.objects, ObjectRecord("<b>.o", "cut\x1b[2J", (loop,)))
     side = replace(survey.sides[0], records=Records("gcc", objects))
     return replace(survey, sides=(side, survey.sides[1]))
 
 
 def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey) -> None:
     odd = hostile(survey)
-    joined = [hot.join(side.loops, TIMES) for side in odd.sides]
-    grids = shown.grids(odd, joined, published.load())
+    joined = [join(side.loops, TIMES) for side in odd.sides]
+    grids = shown.grids(odd, joined, ARTICLE)
     parts = [*shown.head(odd), *(part for it in grids for part in shown.parts(it))]
     text = terminal.text(parts)
     assert "damaged record: sse2: <b>.o: cut" in text and "\x1b" not in text
@@ -217,7 +218,7 @@ def test_the_verb_shows_a_saved_survey_in_every_format(
     kdyno: Kdyno, survey: Survey, tmp_path: Path
 ) -> None:
     saved = tmp_path / "survey.json"
-    saved.write_text(json.dumps(survey_to_json(survey)))
+    saved.write_text(json.dumps(survey.to_json()))
     times = tmp_path / "times.json"
     times.write_text(profile_json(TIMES))
     said = kdyno("vectorize", saved, "--profile", times, "--rows", 3)
@@ -237,7 +238,7 @@ def test_the_documented_example(
     line: str, kdyno: Kdyno, survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("survey.json").write_text(json.dumps(survey_to_json(survey)))
+    Path("survey.json").write_text(json.dumps(survey.to_json()))
     said = kdyno(*shlex.split(line, comments=True)[1:])
     assert said.status == 0, said.err
     rows = list(csv.reader(io.StringIO(Path("loops.csv").read_text())))
@@ -256,7 +257,7 @@ def test_the_documented_example(
         (("debian:linux-source-7.3", "--variant", "x"), "goes with an experiment file"),
         (("{saved}", "--flags", "avx2"), "is built already"),
         (("{saved}", "--profile", "no-such-run"), "no-such-run"),
-        (("{broken}",), "not a survey, or a damaged one"),
+        (("{broken}",), "damaged: "),
         (("{broken}", "--profile", "{broken}"), "broken.json"),
     ],
 )
@@ -264,7 +265,7 @@ def test_what_cannot_be_is_refused_before_anything_is_built(
     kdyno: Kdyno, survey: Survey, tmp_path: Path, words: tuple[str, ...], told: str
 ) -> None:
     saved, broken = tmp_path / "survey.json", tmp_path / "broken.json"
-    saved.write_text(json.dumps(survey_to_json(survey)))
+    saved.write_text(json.dumps(survey.to_json()))
     broken.write_text(saved.read_text()[:-20])
     said = kdyno("vectorize", *(it.format(saved=saved, broken=broken) for it in words))
     assert said.status in (1, 2) and told in said.err and "Traceback" not in said.err

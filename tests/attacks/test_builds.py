@@ -22,7 +22,7 @@ from kdyno.kernels.foreign import compile_cache
 from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.routines.routine import routines_folder
 from kdyno.kernels.source import SourceSpec, Tree, _origin
-from kdyno.labs.vectorize.builds import extract, records_of
+from kdyno.labs.vectorize.survey import extract, records_of
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
 

@@ -26,9 +26,9 @@ from kdyno.kernels.routines.rack import assembled, rack, routine_contender, stan
 from kdyno.kernels.routines.routine import find_routine, flatten, kernel_source
 from kdyno.labs.memcpy.time.timer import Line, Task, time_all
 from kdyno.labs.profile.symbols import symbols_of
-from kdyno.labs.vectorize.builds import check as check_flags
-from kdyno.labs.vectorize.disassembly import disassemble
-from kdyno.labs.vectorize.flags import FlagSet
+from kdyno.labs.vectorize.compilers import code_of
+from kdyno.labs.vectorize.survey import FlagSet
+from kdyno.labs.vectorize.survey import check as check_flags
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
 
@@ -207,7 +207,7 @@ def test_what_reads_a_strangers_object_reads_it_inside(
         if tool == "nm":
             symbols_of(tmp_path / "it")
         else:
-            disassemble([tmp_path / "it"])
+            code_of(tmp_path / "it")
     except KdynoError:
         pass  # the stand-in lies where the sandbox shows nothing
     assert not mark.exists()

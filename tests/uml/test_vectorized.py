@@ -11,8 +11,8 @@ import pytest
 from conftest import kdyno
 
 from kdyno.kernels import cpu
-from kdyno.labs.vectorize.disassembly import read, stem
-from kdyno.labs.vectorize.flags import KNOWN
+from kdyno.labs.vectorize.compilers import parse_code, stem
+from kdyno.labs.vectorize.survey import KNOWN
 from kdyno.measure.builder import Built
 from kdyno.store.verdict import Verdict
 
@@ -51,6 +51,6 @@ def test_a_kernel_with_vectors_boots_and_works(built: Built, tmp_path: Path) -> 
     code = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", kernel], check=True, stdout=subprocess.PIPE
     )
-    found = read(code.stdout.decode("utf-8", "replace"))
+    found = parse_code(code.stdout.decode("utf-8", "replace"))
     wide = {stem(name) for name, it in found.items() if 32 in it.in_loops}
     assert wide & {"__sort_r", "do_swap", "swap_words_64", "swap_words_32", "swap_bytes"}

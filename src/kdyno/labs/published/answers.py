@@ -19,7 +19,7 @@ from kdyno.labs.memcpy.time import ratios, results
 from kdyno.labs.profile.differences import difference, rows
 from kdyno.labs.profile.record import Profile, stored_profiles
 from kdyno.labs.published.article import Ask
-from kdyno.labs.vectorize.reasons import REASONS
+from kdyno.labs.vectorize.loops import REASONS
 from kdyno.machines.kinds import KINDS
 from kdyno.paths import data_root
 from kdyno.reading.checked import FromTool, check_json, values

@@ -1,28 +1,117 @@
 # SPDX-License-Identifier: MIT
-"""A survey: one kernel compiled with several sets of flags, and what became of its loops."""
+"""A survey: one kernel compiled with several sets of flags, and what became of its loops.
+
+Made by a build for each set of flags, or read from what other builds left; joined with a profile,
+it says which loops lie where a kernel spends its time.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
+import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from kdyno.labs.vectorize.flags import FlagSet
-from kdyno.labs.vectorize.loops import REGISTER, Loop, Records, from_json, to_json
+from pydantic import Field
+
+from kdyno import whole
+from kdyno.command import Finished, capture
+from kdyno.confined import confined
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import Variant
+from kdyno.kernels import leavings
+from kdyno.kernels.build import build
+from kdyno.kernels.compiler import Compiler
+from kdyno.kernels.image import Extract, find, has
+from kdyno.kernels.progress import Report, silent
+from kdyno.kernels.recipe import Recipe, recipe_of
+from kdyno.kernels.source import Tree
+from kdyno.kernels.view import BUILD_SOURCE
+from kdyno.labs.profile.record import Profile
+from kdyno.labs.vectorize.compilers import DIALECTS, checked, code_of, stem
+from kdyno.labs.vectorize.loops import REGISTER, Loop, ObjectRecord, Records
+from kdyno.reading.mistakes import meant
+from kdyno.store.reading import AS_WRITTEN, content, parse
+
+FILE = "loops.json.gz"
+"""Beside an image."""
+_LEFT = ".kdyno-loops.json.gz"
+"""In an object tree."""
+_LARGEST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class FlagSet:
+    """Flags that come after the kernel's own, which forbid vector registers."""
+
+    name: str
+    cflags: str
+
+
+_SSE2 = "-O3 -msse -msse2"
+_AVX2 = f"{_SSE2} -mavx -mavx2"
+_AVX512 = f"{_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512"
+KNOWN: Mapping[str, FlagSet] = {
+    name: FlagSet(name, cflags)
+    for name, cflags in {"o3": "-O3", "sse2": _SSE2, "avx2": _AVX2, "avx512": _AVX512}.items()
+}
+DEFAULT = ("avx2",)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,30}")
+_FLAG = re.compile(r"-[A-Za-z0-9_=+,./:-]*")
+
+
+def flag_set(text: str) -> FlagSet:
+    """``avx2``, or ``NAME=FLAGS`` for flags of one's own. UsageError says what is allowed."""
+    name, equals, cflags = text.partition("=")
+    if not equals:
+        if text in KNOWN:
+            return KNOWN[text]
+        hint = meant(text, KNOWN, " Did you mean {}?")
+        raise UsageError(
+            f"--flags {text!r}: no such set of flags.{hint} Known: {', '.join(KNOWN)}; "
+            'or NAME="FLAGS", such as mine="-O2 -ftree-vectorize -msse2"'
+        )
+    if not _NAME.fullmatch(name) or name in KNOWN:
+        raise UsageError(
+            f"--flags {text!r}: {name!r} is {'taken' if name in KNOWN else 'no name'}; "
+            'write NAME="FLAGS" with a short name of your own'
+        )
+    words = cflags.split()
+    if not words or not all(map(_FLAG.fullmatch, words)):
+        raise UsageError(
+            f'--flags {text!r}: {cflags!r} is not a list of compiler flags, such as "-O3 -msse2"'
+        )
+    return FlagSet(name, " ".join(words))
+
+
+def flag_sets(texts: tuple[str, ...]) -> tuple[FlagSet, ...]:
+    """All of them, none twice."""
+    sets = tuple(flag_set(text) for text in texts or DEFAULT)
+    names = [each.name for each in sets]
+    if len(set(names)) < len(names):
+        raise UsageError(f"--flags: {', '.join(names)}: each set once")
+    return sets
 
 
 @dataclass(frozen=True)
 class Side:
     """One set of flags and the build that it gave."""
 
-    flags: FlagSet
+    flags: str
+    """The set's name."""
+    cflags: str
     records: Records
     image: str = ""
     """Digest of the kernel; empty where only a build's leavings were read."""
     seconds: float | None = None
     """What the build took, reading the record included; None where nobody knows."""
+    __pydantic_config__ = AS_WRITTEN
 
     @cached_property
     def loops(self) -> list[Loop]:
@@ -33,18 +122,15 @@ class Side:
         """Loops in vector registers, in every function that they ended up in."""
         return [loop for loop in self.loops if loop.is_vector]
 
-    @cached_property
+    @property
     def narrow(self) -> list[Loop]:
         """What the compiler calls vectorised but does in general registers."""
         return [loop for loop in self.loops if loop.width_bytes and not loop.is_vector]
 
-    @cached_property
-    def missed(self) -> list[Loop]:
-        return [loop for loop in self.loops if loop.reason]
-
-    @cached_property
-    def library(self) -> list[Loop]:
-        return [loop for loop in self.loops if loop.library]
+    @property
+    def calls(self) -> int:
+        """Places that became calls of memset, memcpy and the like."""
+        return len({loop.place for loop in self.loops if loop.library})
 
     @cached_property
     def places(self) -> set[tuple[str, int, int]]:
@@ -67,8 +153,8 @@ class Side:
 
     def reasons(self) -> Counter[str]:
         """Reason → missed places of the source; a place that was vectorised somewhere is none."""
-        found = {loop.place: loop.reason for loop in self.missed if loop.place not in self.places}
-        return Counter(found.values())
+        missed = {it.place: it.reason for it in self.loops if it.reason}
+        return Counter(why for place, why in missed.items() if place not in self.places)
 
     def damaged(self) -> list[str]:
         """Records that could not be read to their end."""
@@ -82,72 +168,274 @@ class Survey:
     source: str
     version: str
     compiler: str
-    sides: tuple[Side, ...]
+    sides: Annotated[tuple[Side, ...], Field(min_length=1)]
+    kind: Literal["vectorization"] = "vectorization"
+    schema: Literal[1] = 1
+    __pydantic_config__ = AS_WRITTEN
 
     def files(self) -> list[tuple[str, list[int]]]:
         """(file, vectorised places on each side), the one with most on any side first."""
-        counts = [side.files() for side in self.sides]
-        rows = {file: [count.get(file, 0) for count in counts] for file in set().union(*counts)}
-        return sorted(rows.items(), key=lambda row: (-max(row[1]), -sum(row[1]), row[0]))
+        rows = _by_side([side.files() for side in self.sides])
+        return sorted(rows, key=lambda row: (-max(row[1]), -sum(row[1]), row[0]))
 
     def reasons(self) -> list[tuple[str, list[int]]]:
         """(reason, missed places on each side), the commonest first."""
-        counts = [side.reasons() for side in self.sides]
-        rows = {name: [count.get(name, 0) for count in counts] for name in set().union(*counts)}
-        return sorted(rows.items(), key=lambda row: (-max(row[1]), row[0]))
+        rows = _by_side([side.reasons() for side in self.sides])
+        return sorted(rows, key=lambda row: (-max(row[1]), row[0]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Totals for programs, and every loop for whoever wants to count anew."""
+        return {
+            "schema": 1,
+            "kind": self.kind,
+            "source": self.source,
+            "version": self.version,
+            "compiler": self.compiler,
+            "sides": [
+                {
+                    "flags": side.flags,
+                    "cflags": side.cflags,
+                    "image": side.image,
+                    "seconds": side.seconds,
+                    "vectorized": {
+                        "places": len(side.places),
+                        "loops": len(side.vectors),
+                        "by_width_bytes": {str(it): count for it, count in side.widths().items()},
+                        "in_machine_code": side.seen(),
+                        "in_general_registers": len(side.narrow),
+                        "files": dict(sorted(side.files().items())),
+                    },
+                    "replaced_by_calls": side.calls,
+                    "missed": {
+                        "places": sum(side.reasons().values()),
+                        "reasons": dict(side.reasons().most_common()),
+                    },
+                    "damaged": side.damaged(),
+                    "records": side.records.to_json(),
+                }
+                for side in self.sides
+            ],
+        }
 
 
-def survey_to_json(survey: Survey) -> dict[str, Any]:
-    """Schema 1: totals for programs, and every loop for whoever wants to count anew."""
-    return {
-        "schema": 1,
-        "kind": "vectorization",
-        "source": survey.source,
-        "version": survey.version,
-        "compiler": survey.compiler,
-        "sides": [
-            {
-                "flags": side.flags.name,
-                "cflags": side.flags.cflags,
-                "image": side.image,
-                "seconds": side.seconds,
-                "vectorized": {
-                    "places": len(side.places),
-                    "loops": len(side.vectors),
-                    "by_width_bytes": {str(it): count for it, count in side.widths().items()},
-                    "in_machine_code": side.seen(),
-                    "in_general_registers": len(side.narrow),
-                    "files": dict(sorted(side.files().items())),
-                },
-                "replaced_by_calls": len({loop.place for loop in side.library}),
-                "missed": {
-                    "places": sum(side.reasons().values()),
-                    "reasons": dict(side.reasons().most_common()),
-                },
-                "damaged": side.damaged(),
-                "records": to_json(side.records),
-            }
-            for side in survey.sides
-        ],
-    }
+def _by_side(counts: Sequence[Counter[str]]) -> list[tuple[str, list[int]]]:
+    return [(key, [count[key] for count in counts]) for key in set().union(*counts)]
 
 
-def survey_from_json(data: Mapping[str, Any]) -> Survey:
-    """ValueError for what ``survey_to_json`` did not write."""
-    try:
-        if data["schema"] != 1 or data["kind"] != "vectorization":
-            raise ValueError("no survey that this kdyno knows")
-        sides = tuple(
-            Side(
-                FlagSet(str(it["flags"]), str(it["cflags"])),
-                from_json(it["records"]),
-                str(it["image"]),
-                None if it["seconds"] is None else float(it["seconds"]),
-            )
-            for it in data["sides"]
+def check(base: Variant, sets: Sequence[FlagSet], tree: Tree) -> tuple[Recipe, ...]:
+    """A recipe for each set of flags on top of the variant's own.
+
+    UsageError, before anything is built, where the compiler does not know a flag.
+    """
+    recipes = []
+    for each in sets:
+        flags = f"{base.cflags} {each.cflags}".strip()
+        recipes.append(recipe_of(replace(base, name=each.name, cflags=flags), tree))
+    for each, recipe in zip(sets, recipes, strict=True):
+        refuse_unknown(recipe.compiler, each, extract(recipe.compiler))
+    return tuple(recipes)
+
+
+def refuse_unknown(compiler: Compiler, flags: FlagSet, wanted: Extract) -> None:
+    """UsageError with the compiler's words where it takes these flags or its record's not."""
+    # Flags of an experiment can name plugins and programs.
+    program = Path(compiler.path)
+    with whole.scratch("flags") as folder:
+        # clang lays its record beside the object, which therefore cannot be /dev/null.
+        empty = ["-x", "c", "-c", "-o", str(folder / "empty.o"), "/dev/null"]
+
+        def compiled(words: Sequence[str]) -> Finished:
+            argv = [compiler.path, *words, *empty]
+            return capture(confined(argv, reads=[program], writes=[folder]))
+
+        result = compiled(flags.cflags.split())
+        # GCC names its dumps after the object, which is not a file here: those are left out.
+        words = [word for word in wanted.flags.split() if not word.startswith("-fdump")]
+        record = compiled(words) if words and result.status == 0 else None
+    if result.status != 0:
+        lines = "; ".join(line for line in result.output.splitlines() if "error" in line)
+        raise UsageError(
+            f"{compiler.name} does not take the flags of {flags.name!r} ({flags.cflags}): {lines}"
         )
-        if not sides:
-            raise ValueError("a survey without a side")
-        return Survey(str(data["source"]), str(data["version"]), str(data["compiler"]), sides)
-    except (KeyError, TypeError, AttributeError) as problem:
-        raise ValueError(f"no survey: {problem!r}") from None
+    if record is not None and record.status != 0:
+        raise UsageError(
+            f"{compiler.name} ({compiler.version}) writes no optimisation record that kdyno reads "
+            f"({wanted.flags}): {record.output.strip()}. Take GCC 9 or clang 12, or later ones"
+        )
+
+
+def survey(
+    base: Variant,
+    sets: Sequence[FlagSet],
+    recipes: Sequence[Recipe],
+    cache: Path,
+    *,
+    sandboxed: bool = True,
+    jobs: int | None = None,
+    report: Report = silent,
+) -> Survey:
+    """One build for each set of flags; what was surveyed before is not built again."""
+    sides = []
+    for number, (flags, recipe) in enumerate(zip(sets, recipes, strict=True), start=1):
+        wanted = extract(recipe.compiler)
+        image = find(cache, recipe)
+        known = image is not None and has(image, wanted)
+        began_s = time.monotonic()
+        name = flags.name if len(sets) == 1 else f"{flags.name} ({number} of {len(sets)})"
+        image = build(
+            recipe, cache, name=name, sandboxed=sandboxed, jobs=jobs, report=report, extract=wanted
+        )
+        seconds = None if known else round(time.monotonic() - began_s, 2)
+        records = read(image.folder / FILE)
+        sides.append(Side(flags.name, flags.cflags, records, image.digest, seconds))
+    first = recipes[0]
+    return Survey(base.source, first.tree.version, first.compiler.version, tuple(sides))
+
+
+def survey_of_folder(folder: Path) -> Survey:
+    """What a build of one's own left in its object tree. Nothing there is changed."""
+    compiler = "clang" if next(folder.rglob("*.opt.yaml"), None) is not None else "gcc"
+    records = records_of(folder, compiler, None)
+    if not records.objects:
+        raise UsageError(
+            f"{folder}: no optimisation record below it. Build with KCFLAGS="
+            '"-fdump-tree-vect-missed-optimized" (GCC) or '
+            '"-fsave-optimization-record=yaml" (clang)'
+        )
+    return Survey(str(folder), "", compiler, (Side(folder.name, "", records),))
+
+
+def survey_of_file(path: Path) -> Survey:
+    """A survey as ``--json`` wrote it; ToolError when it is damaged."""
+    return parse(Survey, content(path, _LARGEST_BYTES, "survey", ToolError), path)
+
+
+def extract(compiler: Compiler) -> Extract:
+    """What a survey asks of a build."""
+    name = "clang" if compiler.clang else "gcc"
+
+    def collect(tree: Path, file: Path) -> None:
+        file.write_bytes(packed(records_of(tree, name)))
+
+    return Extract(FILE, DIALECTS[name].flags, collect)
+
+
+def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> Records:
+    """Everything the compiler wrote into the object tree, checked against the machine code.
+
+    source: the tree's path as the compiler saw it. In a build of kdyno's what the compiler wrote
+    is deleted and the tree keeps the records, since the next build in a copy of it compiles only
+    what differs. None: a tree of somebody else's, in which nothing is changed.
+    """
+    kept: dict[str, ObjectRecord] = {}
+    if source is not None and (tree / _LEFT).is_file():
+        kept = {each.object: each for each in read(tree / _LEFT).objects}
+    dialect = DIALECTS[compiler]
+    for name, files in dialect.files(tree).items():
+        record = _without_root(dialect.read(name, files, source or ""))
+        path = tree / name
+        is_object = path.is_file() and not path.is_symlink()
+        if is_object and any(loop.is_vector or loop.lanes for loop in record.loops):
+            code = code_of(path)
+            record = record._replace(loops=tuple(checked(it, code) for it in record.loops))
+        kept[name] = record
+        if source is not None:
+            for file in files:
+                file.unlink()
+    records = Records(compiler, tuple(kept[name] for name in sorted(kept)))
+    if source is not None:
+        leavings.write(tree / _LEFT, packed(records))
+    return records
+
+
+def _without_root(record: ObjectRecord) -> ObjectRecord:
+    """Paths as in the source tree, whose root is what stands before the object's own source.
+
+    clang tells paths below the last folder that sources and objects share.
+    """
+    own = f"/{record.object.rpartition('.')[0]}.c"
+    root = next((it.file.removesuffix(own) for it in record.loops if it.file.endswith(own)), None)
+    if root is None:
+        return record
+    shorter = (it._replace(file=it.file.removeprefix(f"{root}/")) for it in record.loops)
+    return record._replace(loops=tuple(shorter))
+
+
+def packed(records: Records) -> bytes:
+    """Compressed, the same bytes for the same records."""
+    text = json.dumps(records.to_json(), separators=(",", ":"))
+    return gzip.compress(text.encode(), 6, mtime=0)
+
+
+def read(file: Path) -> Records:
+    """ToolError names a file that is damaged, and how to get it again."""
+    try:
+        return parse(Records, gzip.decompress(leavings.read(file.parent, file.name)), file)
+    except (OSError, EOFError, ToolError, gzip.zlib.error) as problem:  # type: ignore[attr-defined]
+        raise ToolError(
+            f"{file}: this record of a build is damaged ({problem}). Delete it: the next survey "
+            "builds that kernel again"
+        ) from None
+
+
+@dataclass(frozen=True)
+class HotFunction:
+    """A function of the kernel with its loops. seconds: mean per profiled boot."""
+
+    function: str
+    seconds: float
+    share: float
+    """Of all the kernel's own seconds."""
+    missed: tuple[Loop, ...]
+    vectors: tuple[Loop, ...]
+
+
+@dataclass(frozen=True)
+class Hot:
+    """All functions of the profile, the hottest first. The shares of the three kinds add up to
+    1."""
+
+    variant: str
+    method: str
+    total_s: float
+    functions: tuple[HotFunction, ...]
+
+    @property
+    def missed(self) -> list[HotFunction]:
+        return [it for it in self.functions if it.missed]
+
+    def shares(self) -> dict[str, float]:
+        """Of the kernel's seconds in functions with a loop that is ``missed``; else with a
+        ``vectorized`` one; else with neither: ``none``."""
+        shares = dict.fromkeys(("missed", "vectorized", "none"), 0.0)
+        for it in self.functions:
+            shares["missed" if it.missed else "vectorized" if it.vectors else "none"] += it.share
+        return shares
+
+
+def join(loops: Sequence[Loop], profile: Profile) -> Hot:
+    """The kernel's functions of ``profile`` with their loops.
+
+    By name, without what compilers add to the names of copies (``.isra.0``, ``.part.1``): the
+    profile may come from the kernel without vectors, where other copies were made. A static
+    function that shares its name with another gets the loops of both.
+    """
+    by_function: dict[str, list[Loop]] = {}
+    for loop in loops:
+        by_function.setdefault(stem(loop.function), []).append(loop)
+    spent: dict[str, float] = {}
+    for where, function in profile.names:
+        if where == "kernel":
+            seconds = profile.seconds(where, function)
+            mean_s = sum(seconds.values()) / max(1, len(profile.boots))
+            spent[stem(function)] = spent.get(stem(function), 0.0) + mean_s
+    total_s = sum(spent.values())
+    functions = []
+    for function, seconds_s in sorted(spent.items(), key=lambda it: (-it[1], it[0])):
+        here = by_function.get(function, [])
+        vectors = tuple(loop for loop in here if loop.is_vector)
+        places = {loop.place for loop in vectors}
+        missed = dict.fromkeys(loop for loop in here if loop.reason and loop.place not in places)
+        share = seconds_s / total_s if total_s else 0.0
+        functions.append(HotFunction(function, seconds_s, share, tuple(missed), vectors))
+    return Hot(profile.variant, profile.method, total_s, tuple(functions))

@@ -8,34 +8,38 @@ from dataclasses import replace
 from operator import itemgetter
 
 from kdyno import __version__
-from kdyno.labs.vectorize.hot import Hot, HotFunction
-from kdyno.labs.vectorize.loops import Loop
-from kdyno.labs.vectorize.published import PublishedLoops, beside
-from kdyno.labs.vectorize.reasons import REASONS
-from kdyno.labs.vectorize.survey import Side, Survey
+from kdyno.labs.published.article import Article
+from kdyno.labs.vectorize.loops import REASONS
+from kdyno.labs.vectorize.survey import Hot, Survey
 from kdyno.report import plain
 from kdyno.report.html.page import alone
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Grid, Value, of_rows
 from kdyno.report.show.html import table
 from kdyno.report.show.markdown import table as as_markdown
-from kdyno.report.show.markup import Content, tag
+from kdyno.report.show.markup import tag
 from kdyno.report.show.terminal import Layout, Part
 
+ARTICLE = "simd-in-the-kernel"
+"""Whose loops, file by file, stand beside a survey."""
 _BY_FLAGS = {"flags": itemgetter(-1)}
 """Of tables whose last column has the flags."""
 
 
-def grids(
-    survey: Survey, hot: Sequence[Hot] = (), published: PublishedLoops | None = None
-) -> list[Grid]:
+def grids(survey: Survey, hot: Sequence[Hot], article: Article) -> list[Grid]:
     """All tables of a survey. hot: for each side, where a profile was given."""
-    found = [totals(survey), files(survey), reasons(survey)]
-    if hot:
-        found.append(hot_loops(survey, hot))
-    if published is not None:
-        found.append(published_loops(survey, published))
-    return found
+    names = tuple(plain.name(side.flags) for side in survey.sides)
+    files: list[tuple[Value, ...]] = [(file, *counts) for file, counts in survey.files()]
+    reasons: list[tuple[Value, ...]] = [
+        (REASONS.get(it, it), *counts) for it, counts in survey.reasons()
+    ]
+    return [
+        totals(survey),
+        of_rows(("file", *names), files, title="Vectorised places, by file", id="files"),
+        of_rows(("reason", *names), reasons, title="Missed places, by reason", id="reasons"),
+        *([hot_loops(survey, hot)] if hot else []),
+        published_loops(survey, article),
+    ]
 
 
 def totals(survey: Survey) -> Grid:
@@ -44,10 +48,10 @@ def totals(survey: Survey) -> Grid:
         widths, seen = side.widths(), side.seen()
         rows.append(
             (
-                side.flags.name, len(side.places), len(side.vectors), *widths.values(),
+                side.flags, len(side.places), len(side.vectors), *widths.values(),
                 seen["loop"], seen["function"], seen["no"], len(side.narrow),
-                len({loop.place for loop in side.library}), sum(side.reasons().values()),
-                side.flags.cflags,
+                side.calls, sum(side.reasons().values()),
+                side.cflags,
             )
         )  # fmt: skip
     heads = (
@@ -64,33 +68,25 @@ def totals(survey: Survey) -> Grid:
     return of_rows(heads, rows, title="Loops", note=note, id="totals")
 
 
-def files(survey: Survey) -> Grid:
-    rows: list[tuple[Value, ...]] = [(file, *counts) for file, counts in survey.files()]
-    return of_rows(("file", *_names(survey)), rows, title="Vectorised places, by file", id="files")
-
-
-def reasons(survey: Survey) -> Grid:
-    rows: list[tuple[Value, ...]] = [
-        (REASONS.get(it, it), *counts) for it, counts in survey.reasons()
-    ]
-    heads = ("reason", *_names(survey))
-    return of_rows(heads, rows, title="Missed places, by reason", id="reasons")
-
-
 def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
     """Missed loops in the functions where the time goes, the hottest first."""
-    rows = [
-        _hot_row(side, rank, function, loop)
+    rows: list[tuple[Value, ...]] = [
+        (
+            rank, it.function, round(it.seconds, 4), round(it.share, 5),
+            f"{loop.file}:{loop.line}", REASONS.get(loop.reason, loop.reason), loop.words,
+            side.flags,
+        )
         for side, joined in zip(survey.sides, hot, strict=True)
-        for rank, function in enumerate(joined.missed, start=1)
-        for loop in sorted(function.missed, key=lambda it: it.place)
-    ]
+        for rank, it in enumerate(joined.missed, start=1)
+        for loop in sorted(it.missed, key=lambda it: it.place)
+    ]  # fmt: skip
     one = hot[0]
+    shares = [(side.flags, it.shares()) for side, it in zip(survey.sides, hot, strict=True)]
     parts = "; ".join(
-        f"{side.flags.name}: {100 * it.share('missed'):.1f} % in functions with a missed loop, "
-        f"{100 * it.share('vectorized'):.1f} % in functions with vectorised loops only, "
-        f"{100 * it.share('none'):.1f} % in functions without either"
-        for side, it in zip(survey.sides, hot, strict=True)
+        f"{flags}: {100 * of['missed']:.1f} % in functions with a missed loop, "
+        f"{100 * of['vectorized']:.1f} % in functions with vectorised loops only, "
+        f"{100 * of['none']:.1f} % in functions without either"
+        for flags, of in shares
     )
     note = (
         f"Of the kernel's {one.total_s:.2f} s a boot ({one.method}, variant {one.variant}), "
@@ -101,35 +97,22 @@ def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
     return replace(of_rows(heads, rows, title=title, note=note, id="hot"), facets=_BY_FLAGS)
 
 
-def _hot_row(side: Side, rank: int, function: HotFunction, loop: Loop) -> tuple[Value, ...]:
-    return (
-        rank, function.function, round(function.seconds, 4), round(function.share, 5),
-        f"{loop.file}:{loop.line}", REASONS.get(loop.reason, loop.reason), loop.words,
-        side.flags.name,
-    )  # fmt: skip
-
-
 def hot_json(survey: Survey, hot: Sequence[Hot]) -> list[dict[str, object]]:
     """Per side: where the kernel's seconds are, and the functions with missed loops, ranked."""
     return [
         {
-            "flags": side.flags.name,
+            "flags": side.flags,
             "variant": it.variant,
             "method": it.method,
             "total_s": it.total_s,
-            "share": {kind: it.share(kind) for kind in ("missed", "vectorized", "none")},
+            "share": it.shares(),
             "missed": [
                 {
                     "function": each.function,
                     "seconds": each.seconds,
                     "share": each.share,
                     "loops": [
-                        {
-                            "file": loop.file,
-                            "line": loop.line,
-                            "reason": loop.reason,
-                            "words": loop.words,
-                        }
+                        {key: getattr(loop, key) for key in ("file", "line", "reason", "words")}
                         for loop in each.missed
                     ],
                 }
@@ -140,19 +123,32 @@ def hot_json(survey: Survey, hot: Sequence[Hot]) -> list[dict[str, object]]:
     ]
 
 
-def published_loops(survey: Survey, published: PublishedLoops) -> Grid:
-    found = beside(published, survey)
-    rows: list[tuple[Value, ...]] = [(file, then, *now) for file, then, now in found]
-    here = {file for file, _, _ in found}
-    rest = [
-        sum(count for file, count in side.files().items() if file not in here)
+def published_loops(survey: Survey, article: Article) -> Grid:
+    """The article's table of vectorised loops, file by file, beside this survey."""
+    counts = [side.files() for side in survey.sides]
+    # A file without a single loop leaves no trace in its record, but its object does.
+    compiled = [
+        {f"{it.object.rpartition('.')[0]}.c" for it in side.records.objects}
+        | {loop.file for loop in side.loops}
         for side in survey.sides
     ]
-    rows.append(("files that the article does not name", 0, *rest))
-    rows.append(("all", published.total, *(len(side.places) for side in survey.sides)))
-    note = f"{published.system}. A dash: today's kernel or configuration does not have the file."
+    rows: list[tuple[Value, ...]] = [
+        (
+            file, loops,
+            *(
+                count[file] if file in known else None
+                for count, known in zip(counts, compiled, strict=True)
+            ),
+        )
+        for file, loops in sorted(article.loops.items(), key=lambda it: (-it[1], it[0]))
+    ]  # fmt: skip
+    others = (sum(n for file, n in count.items() if file not in article.loops) for count in counts)
+    rows.append(("files that the article does not name", 0, *others))
+    totals = (len(side.places) for side in survey.sides)
+    rows.append(("all", sum(article.loops.values()), *totals))
+    note = f"{article.system}. A dash: today's kernel or configuration does not have the file."
+    heads = ("file", "published", *(plain.name(side.flags) for side in survey.sides))
     title = "Beside the published table"
-    heads = ("file", "published", *_names(survey))
     return of_rows(heads, rows, absent="–", title=title, note=note, id="published")
 
 
@@ -161,7 +157,7 @@ def vectorised(survey: Survey) -> Grid:
     rows: list[tuple[Value, ...]] = [
         (
             f"{loop.file}:{loop.line}", loop.function, loop.width_bytes,
-            loop.epilogue_bytes or None, loop.seen or None, side.flags.name,
+            loop.epilogue_bytes or None, loop.seen or None, side.flags,
         )
         for side in survey.sides
         for loop in sorted(side.vectors, key=lambda it: (it.place, it.function))
@@ -169,10 +165,6 @@ def vectorised(survey: Survey) -> Grid:
     heads = ("loop", "function", "bytes", "rest", "machine code", "flags")
     found = of_rows(heads, rows, absent="–", title="Every vectorised loop", id="vectorised")
     return replace(found, facets=_BY_FLAGS)
-
-
-def _names(survey: Survey) -> tuple[str, ...]:
-    return tuple(plain.name(side.flags.name) for side in survey.sides)
 
 
 def parts(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part]:
@@ -196,7 +188,7 @@ def parts(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part
 
 def head(survey: Survey) -> list[str]:
     damaged = [
-        f"{side.flags.name}: {it}; what comes before it is counted"
+        f"{side.flags}: {it}; what comes before it is counted"
         for side in survey.sides
         for it in side.damaged()
     ]
@@ -220,21 +212,13 @@ def csv_text(survey: Survey) -> str:
     )  # fmt: skip
     rows: list[tuple[Value, ...]] = [
         (
-            side.flags.name, loop.file, loop.line, loop.column, loop.function, outcome(loop),
+            side.flags, loop.file, loop.line, loop.column, loop.function, loop.outcome,
             loop.width_bytes, loop.epilogue_bytes, loop.seen, loop.reason, loop.words,
         )
         for side in survey.sides
         for loop in side.loops
     ]  # fmt: skip
     return spreadsheet.text(of_rows(heads, rows))
-
-
-def outcome(loop: Loop) -> str:
-    if loop.library:
-        return "call"
-    if loop.reason:
-        return "missed"
-    return "vectorised" if loop.is_vector else "general-registers"
 
 
 def page(survey: Survey, grids: Sequence[Grid]) -> str:
@@ -244,12 +228,17 @@ def page(survey: Survey, grids: Sequence[Grid]) -> str:
         title=f"vectorised loops · {plain.short(survey.source)} · kdyno",
         heading="What the compiler vectorises",
         intro=[tag("p", line) for line in head(survey) if line],
-        sections={grid.id: (grid.title, _content(grid)) for grid in grids if grid.items},
+        sections={
+            grid.id: (
+                grid.title,
+                [
+                    tag("p", grid.note, class_="tip") if grid.note else None,
+                    table(replace(grid, id=f"{grid.id}-table")),
+                ],
+            )
+            for grid in grids
+            if grid.items
+        },
         foot=f"Made by kdyno {__version__}.",
         skip=("main", "To the tables"),
     )
-
-
-def _content(grid: Grid) -> Content:
-    note = tag("p", grid.note, class_="tip") if grid.note else None
-    return [note, table(replace(grid, id=f"{grid.id}-table"))]

@@ -14,7 +14,6 @@ from kdyno.verbs.output import Json, check_writable, say, write, write_json
 if TYPE_CHECKING:
     from kdyno.experiment.model import Variant
     from kdyno.labs.profile.record import Profile
-    from kdyno.labs.vectorize.flags import FlagSet
     from kdyno.labs.vectorize.survey import Survey
 
 NAME = "vectorize"
@@ -78,61 +77,48 @@ def verb(
 ) -> int:
     """Survey which loops of a kernel are vectorised, and why not all."""
     from kdyno.errors import UsageError
-    from kdyno.labs.vectorize import hot, published
-    from kdyno.labs.vectorize import tables as shown
-    from kdyno.labs.vectorize.survey import survey_to_json
+    from kdyno.labs.published.article import load
+    from kdyno.labs.vectorize import survey as surveys
+    from kdyno.labs.vectorize import tables
     from kdyno.report.show import terminal
 
     check_writable(json)
     check_writable(output, "-o")
-    chosen = _format(format, output)
-    if json == "-" and chosen != "text" and not output:
-        raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
-    times = _profile(profile, runs_folder(runs)) if profile is not None else None
-    found = _survey(what, tuple(flags or ()), variant, compiler, jobs, refresh, not no_sandbox)
-    joined = [] if times is None else [hot.join(side.loops, times) for side in found.sides]
-    grids = shown.grids(found, joined, published.load())
-    if json is not None:
-        data = survey_to_json(found)
-        if joined:
-            data["hot"] = shown.hot_json(found, joined)
-        write_json(data, json)
-    if json == "-" and not output:
-        return 0
-    if chosen == "html":
-        from kdyno.labs.vectorize.tables import page
-
-        content = page(found, [*grids, shown.vectorised(found)])
-    elif chosen == "markdown":
-        content = shown.markdown(found, grids)
-    elif chosen == "csv":
-        content = shown.csv_text(found)
-    else:
-        parts = [*shown.head(found), *(part for it in grids for part in shown.parts(it, rows))]
-        content = terminal.text(parts)
-    write(content, output or "-")
-    if output:
-        say(f"written: {output}")
-    return 0
-
-
-def _format(given: str | None, output: str | None) -> str:
-    """By name, else by the file's suffix, else text; UsageError for an unknown name."""
-    from kdyno.errors import UsageError
-
-    if given is not None:
-        if given not in FORMATS:
-            raise UsageError(f"--format {given!r}: no such format. There are: {', '.join(FORMATS)}")
-        return given
-    if output is None:
-        return "text"
-    suffix = Path(output).suffix.lower()
-    if suffix not in _SUFFIXES:
+    suffix = Path(output).suffix.lower() if output is not None else ".txt"
+    chosen = format or _SUFFIXES.get(suffix)
+    if format is not None and format not in FORMATS:
+        raise UsageError(f"--format {format!r}: no such format. There are: {', '.join(FORMATS)}")
+    if chosen is None:
         raise UsageError(
             f"-o {output}: no format has the suffix {suffix!r}. Take one of "
             f"{', '.join(_SUFFIXES)}, or pass --format"
         )
-    return _SUFFIXES[suffix]
+    if json == "-" and chosen != "text" and not output:
+        raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
+    times = _profile(profile, runs_folder(runs)) if profile is not None else None
+    survey = _survey(what, tuple(flags or ()), variant, compiler, jobs, refresh, not no_sandbox)
+    hot = [] if times is None else [surveys.join(side.loops, times) for side in survey.sides]
+    grids = tables.grids(survey, hot, load(tables.ARTICLE))
+    if json is not None:
+        data = survey.to_json()
+        if hot:
+            data["hot"] = tables.hot_json(survey, hot)
+        write_json(data, json)
+    if json == "-" and not output:
+        return 0
+    if chosen == "html":
+        content = tables.page(survey, [*grids, tables.vectorised(survey)])
+    elif chosen == "markdown":
+        content = tables.markdown(survey, grids)
+    elif chosen == "csv":
+        content = tables.csv_text(survey)
+    else:
+        parts = (part for it in grids for part in tables.parts(it, rows))
+        content = terminal.text([*tables.head(survey), *parts])
+    write(content, output or "-")
+    if output:
+        say(f"written: {output}")
+    return 0
 
 
 def _survey(
@@ -149,8 +135,7 @@ def _survey(
     from kdyno import sandbox
     from kdyno.errors import UsageError
     from kdyno.kernels.source import fetch, parse
-    from kdyno.labs.vectorize import builds
-    from kdyno.labs.vectorize.flags import flag_sets
+    from kdyno.labs.vectorize import survey as surveys
     from kdyno.paths import cache_root
     from kdyno.verbs.watching import Building
 
@@ -162,16 +147,16 @@ def _survey(
             raise UsageError(
                 f"{what}: is built already; --flags, --variant, --compiler go with a source"
             )
-        return builds.survey_of_folder(path) if path.is_dir() else builds.survey_of_file(path)
-    sets: tuple[FlagSet, ...] = flag_sets(flags)
+        return surveys.survey_of_folder(path) if path.is_dir() else surveys.survey_of_file(path)
+    sets = surveys.flag_sets(flags)
     base = _variant(what, path, variant)
     if compiler is not None:
         base = replace(base, compiler=compiler)
     watch = Building()
     try:
         tree = fetch(parse(base.source), cache_root(), watch.fetching, refresh=refresh)
-        recipes = builds.check(base, sets, tree)
-        return builds.survey(
+        recipes = surveys.check(base, sets, tree)
+        return surveys.survey(
             base, sets, recipes, cache_root(), sandboxed=sandboxed, jobs=jobs, report=watch.building
         )
     finally:

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: MIT
+"""What GCC and clang write down about the loops of one object, and what its machine code really
+has: a compiler's word alone is not enough, for it also says "vectorized" of two ints moved in one
+64-bit general register.
+
+GCC: the dumps of the vectoriser with what it did and what it missed. Not
+``-fsave-optimization-record``: that writes down every pass, and doubled the time of a compile where
+these dumps added a twentieth (GCC 12.2, a dozen kernel files, CPU seconds).
+
+clang: ``-fsave-optimization-record=yaml`` of its loop vectoriser only, a stream of YAML documents
+of one fixed shape, read here line by line: a whole kernel's are some hundred thousand lines, and a
+general YAML reader would take longer than the compile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kdyno.command import capture, require
+from kdyno.confined import confined
+from kdyno.errors import BuildError, ToolError
+from kdyno.kernels import leavings
+from kdyno.labs.vectorize.loops import Loop, ObjectRecord, reason_of
+
+_MOST_WORDS = 300
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a compiler is asked for its records, and how they are found and read."""
+
+    flags: str
+    files: Callable[[Path], Mapping[str, list[Path]]]
+    """An object tree → the path in it of every object with a record → the files of that."""
+    loops: Callable[[Path, str, str], tuple[list[Loop], str]]
+    """(file, its text, the tree's path as the compiler saw it) → its loops, and what is wrong."""
+
+    def read(self, name: str, files: Iterable[Path], source: str) -> ObjectRecord:
+        """All of the object ``name``. source: the tree's path as the compiler saw it."""
+        loops: list[Loop] = []
+        damage = ""
+        for file in files:
+            try:
+                text = leavings.read(file.parent, file.name).decode("utf-8", "replace")
+            except OSError as problem:
+                damage = f"{file.name}: {problem.strerror}"
+                continue
+            except BuildError as problem:
+                damage = str(problem)
+                continue
+            own, wrong = self.loops(file, text, source)
+            loops += (loop._replace(words=loop.words[:_MOST_WORDS]) for loop in own)
+            damage = f"{file.name}: {wrong}" if wrong else damage
+        return ObjectRecord(name, damage, tuple(loops))
+
+
+def _in_tree(file: str, source: str) -> str:
+    """A path as a compiler wrote it, from the root of the tree that it saw as ``source``."""
+    return file.removeprefix(f"{source}/").removeprefix("./")
+
+
+_DUMP = re.compile(r"^(?P<name>.+)\.[a-z]+\.\d+t\.(?P<pass>vect|ldist)$")
+_SAID = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?P<column>\d+): "
+                   r"(?P<kind>missed|optimized): +(?P<text>.*)$")  # fmt: skip
+_FUNCTION = re.compile(r"^;; Function (?P<shown>.*) \((?P<symbol>[^,]+), funcdef_no=")
+_WIDTH = re.compile(r"^loop vectorized using (?P<bytes>\d+) byte vectors")
+_LIBRARY = re.compile(r"transformed into a builtin|(?P<calls>\d+) library calls?")
+
+
+def _gcc_files(tree: Path) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path in sorted(tree.rglob("*t.[vl][ed][ci][ts]*")):
+        if match := _DUMP.match(path.name):
+            name = path.relative_to(tree).parent / f"{match['name']}.o"
+            found.setdefault(str(name), []).append(path)
+    return found
+
+
+def gcc_loops(file: Path, text: str, source: str) -> tuple[list[Loop], str]:
+    """Of a dump of ``vect`` what the pass did with each loop; of one of ``ldist`` the loops that
+    it made calls of memset, memcpy and the like. In the dump's order."""
+    found: list[Loop] = []
+    function = ""
+    pending: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(";; Function"):
+            match = _FUNCTION.match(line)
+            function, pending = (match["symbol"].strip() if match else ""), []
+            continue
+        said = _SAID.match(line)
+        if said is None:
+            continue
+        words = said["text"].strip()
+        where = _in_tree(said["file"], source), int(said["line"]), int(said["column"]), function
+        if file.suffix == ".ldist":
+            if (match := _LIBRARY.search(words)) and match["calls"] != "0":
+                found.append(Loop(*where, library=True))
+        elif width := _WIDTH.match(words):
+            loop = Loop(*where, width_bytes=int(width["bytes"]))
+            last = found[-1] if found else loop
+            # The rest loop is named right behind its loop, at the same place, and is narrower.
+            same = last[:4] == where and not last.epilogue_bytes
+            if same and 0 < loop.width_bytes < last.width_bytes:
+                found[-1] = last._replace(epilogue_bytes=loop.width_bytes)
+            else:
+                found.append(loop)
+            pending = []
+        elif words == "couldn't vectorize loop":
+            reason, why = reason_of(pending)
+            found.append(Loop(*where, reason=reason, words=why))
+            pending = []
+        elif said["kind"] == "missed":
+            pending.append(words)
+    lines = [line for line in text[-4000:].splitlines() if line.strip()]
+    is_cut = bool(lines) and not (text.endswith("\n") and lines[-1] == "}")
+    # GCC comes back to some loops: done once is done.
+    return _settled(found), "ends in the middle of a function" if is_cut else ""
+
+
+def _settled(loops: Iterable[Loop]) -> list[Loop]:
+    """One of each loop, function and kind: the one with the widest vectors."""
+    best: dict[tuple[object, ...], Loop] = {}
+    for loop in loops:
+        key = (*loop[:4], loop.library)
+        if key not in best or best[key][4:6] < loop[4:6]:
+            best[key] = loop
+    return list(best.values())
+
+
+@dataclass
+class _Remark:
+    """One document. ``kind``: Passed, Missed or Analysis."""
+
+    kind: str
+    name: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    function: str = ""
+    strings: list[str] = field(default_factory=list)
+    lanes: int = 0
+
+    @property
+    def text(self) -> str:
+        return "".join(self.strings).replace("\\n", " ").strip()
+
+
+_KIND = re.compile(r"^--- !(\w+)$")
+_WHERE = re.compile(r"^DebugLoc: +\{ File: '?(?P<file>.*?)'?, Line: (?P<line>\d+), "
+                    r"Column: (?P<column>\d+) \}$")  # fmt: skip
+_FIELD = re.compile(r"^(?P<key>Name|Function): +(?P<value>.*)$")
+_ARGUMENT = re.compile(r"^  - (?P<key>\w+): +(?P<value>.*)$")
+_VAGUE = re.compile(r"instruction cannot be vectorized|value that could not be identified")
+
+
+def _clang_files(tree: Path) -> dict[str, list[Path]]:
+    return {
+        str(path.relative_to(tree).parent / f"{path.name.removesuffix('.opt.yaml')}.o"): [path]
+        for path in sorted(tree.rglob("*.opt.yaml"))
+    }
+
+
+def clang_loops(_file: Path, text: str, source: str) -> tuple[list[Loop], str]:
+    """One of each loop, function and kind; a loop that was done once is done."""
+    wrong = ""
+    if text and not text.endswith("\n...\n"):
+        wrong = "ends in the middle of a remark"
+        text = text[: text.rfind("\n...\n") + 5]
+    found: list[Loop] = []
+    pending: list[str] = []
+    for remark in _remarks(text):
+        where = _in_tree(remark.file, source), remark.line, remark.column, remark.function
+        if remark.kind == "Analysis":
+            pending.append(remark.text.removeprefix("loop not vectorized").lstrip(": "))
+        elif remark.kind == "Passed" and remark.name.startswith("ProcessLoop"):
+            found.append(Loop(*where, library=True))
+        elif remark.kind == "Passed" and remark.name == "Vectorized":
+            found.append(Loop(*where, lanes=remark.lanes))
+            pending = []
+        elif remark.kind == "Missed" and not remark.name.startswith("Interleaving"):
+            if remark.name != "MissedDetails":
+                pending.append(remark.text)
+            # clang goes on after what stopped it: its first word counts, and least what it says
+            # of many loops.
+            telling = [words for words in pending if not _VAGUE.match(words)]
+            reason, why = reason_of(reversed(telling or pending))
+            found.append(Loop(*where, reason=reason, words=why))
+            pending = []
+    return _settled(found), wrong
+
+
+def _remarks(text: str) -> Iterator[_Remark]:
+    now: _Remark | None = None
+    for line in text.splitlines():
+        if kind := _KIND.match(line):
+            now = _Remark(kind[1])
+        elif now is None:
+            continue
+        elif line == "...":
+            yield now
+            now = None
+        elif where := _WHERE.match(line):
+            now.file, now.line, now.column = where["file"], int(where["line"]), int(where["column"])
+        elif own := _FIELD.match(line):
+            setattr(now, own["key"].lower(), _bare(own["value"]))
+        elif argument := _ARGUMENT.match(line):
+            value = _bare(argument["value"])
+            if argument["key"] == "VectorizationFactor" and value.isdigit():
+                now.lanes = int(value)
+            now.strings.append(value)
+
+
+def _bare(value: str) -> str:
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1].replace("''", "'")
+    return value
+
+
+DIALECTS = {
+    "gcc": Dialect(
+        "-fdump-tree-vect-missed-optimized -fdump-tree-ldist-optimized", _gcc_files, gcc_loops
+    ),
+    # A regular expression that a shell leaves alone: Kbuild does not quote it. Any match will do.
+    "clang": Dialect(
+        "-fsave-optimization-record=yaml -foptimization-record-passes=loop-[vi]",
+        _clang_files,
+        clang_loops,
+    ),
+}
+
+
+_HEAD = re.compile(r"^[0-9a-f]+ <(?P<symbol>[^>]+)>:$")
+_LINE = re.compile(r"^\s*(?P<at>[0-9a-f]+):\t(?P<code>.*)$")
+_JUMP = re.compile(r"^(?:bnd |notrack )?(?:j[a-z]+|loop[a-z]*)\s+(?P<to>[0-9a-f]+)\b")
+_REGISTER = re.compile(r"%([xyz])mm\d")
+_NARROW = 8
+"""Bytes of a general register: "vectors" in there are integer arithmetic."""
+_BYTES = {"x": 16, "y": 32, "z": 64}
+_PART = re.compile(r"\.(?:part|constprop|isra|cold|lto_priv|llvm)\b.*$")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Widths in bytes of the vector registers of one function: anywhere, and within loops, for
+    straight copies of structures use them too."""
+
+    anywhere: frozenset[int] = frozenset()
+    in_loops: frozenset[int] = frozenset()
+
+
+def code_of(path: Path) -> dict[str, Code]:
+    """Symbol → its registers, of an object. ToolError where objdump is missing or refuses it."""
+    objdump = require("objdump", "to see what a compiler made of loops")
+    argv = [objdump, "-d", "--no-show-raw-insn", str(path)]
+    result = capture(confined(argv, reads=[path]), apart=True)
+    if result.status != 0:
+        raise ToolError(f"objdump refuses {path}: {result.complaint.strip()}")
+    return parse_code(result.output)
+
+
+def parse_code(text: str) -> dict[str, Code]:
+    """``objdump -d --no-show-raw-insn`` → symbol → its registers."""
+    functions: dict[str, list[tuple[int, str]]] = {}
+    lines: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        if head := _HEAD.match(line):
+            lines = functions[head["symbol"]] = []
+        elif match := _LINE.match(line):
+            lines.append((int(match["at"], 16), match["code"]))
+    return {symbol: _registers(lines) for symbol, lines in functions.items()}
+
+
+def _registers(lines: list[tuple[int, str]]) -> Code:
+    used: list[tuple[int, int]] = []
+    loops: list[tuple[int, int]] = []
+    for at, code in lines:
+        used += [(at, _BYTES[letter]) for letter in set(_REGISTER.findall(code))]
+        jump = _JUMP.match(code)
+        # Backwards within the function: a loop from there to here.
+        if jump and lines[0][0] <= int(jump["to"], 16) <= at:
+            loops.append((int(jump["to"], 16), at))
+    inside = {width for at, width in used if any(low <= at <= high for low, high in loops)}
+    return Code(frozenset(width for _, width in used), frozenset(inside))
+
+
+def stem(symbol: str) -> str:
+    """A symbol without what the compiler adds to the names of the copies that it makes."""
+    return _PART.sub("", symbol)
+
+
+def checked(loop: Loop, code: Mapping[str, Code]) -> Loop:
+    """The loop with ``seen`` set: where its function has registers of its width.
+
+    A compiler that names no width has the widest of the function's loops.
+    """
+    if not loop.is_vector and not loop.lanes:
+        return loop
+    own = [it for name, it in code.items() if stem(name) == stem(loop.function)]
+    inside = {width for it in own for width in it.in_loops}
+    anywhere = {width for it in own for width in it.anywhere}
+    width = loop.width_bytes or max(inside or anywhere or {_NARROW})
+    seen = "loop" if width in inside else "function" if width in anywhere else "no"
+    return loop._replace(width_bytes=width, seen=seen if width != _NARROW else "")
