@@ -19,9 +19,8 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.speed import Figure, finish
-from kdyno.stats.effect import effect_of_differences
-from kdyno.stats.signedrank import Floats
-from kdyno.stats.strata import heterogeneity
+from kdyno.stats.effect import Floats, effect_of_differences
+from kdyno.stats.groups import heterogeneity
 
 MACHINES = (2, 4, 8, 16)
 UNEQUAL = 8.0

@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.load import on_every_cpu, restless
 from benchmarks.turns import SIX, bench, experiment_of, question_of
-from kdyno.judge.pairs import log_ratios
+from kdyno.judge.pairs import Pair
 from kdyno.machines.cpus import measuring
 from kdyno.measure import group, rounds
 from kdyno.measure.plan import block_order, draw_of
@@ -81,7 +81,7 @@ def main() -> int:
         where = "same" if setting[2] else "own"
         line = f"{1e3 * setting[0]:4.0f} {setting[1]:4.3f} {where:5} {wall_s[setting]:4.1f}"
         for case in question.cases:
-            logs = np.asarray(log_ratios(data, question, case, question.compared[0]))
+            logs = Pair(data, question, case, question.compared[0]).differences()
             width = 148.26 * float(np.median(np.abs(logs - np.median(logs))))
             line += f"  {width:6.3f} ({width * wall_s[setting] ** 0.5:7.3f})"
         print(line)

@@ -14,8 +14,7 @@ from command_line import Kdyno, kdyno  # noqa: F401
 from synthetic_run import Shape, case, make
 
 from kdyno.errors import UsageError
-from kdyno.judge.comparing import compare
-from kdyno.stats.unpaired import between_runs, within_runs
+from kdyno.judge.comparing import between_runs, compare, within_runs
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest
 from kdyno.store.run import Run, create_run, open_run

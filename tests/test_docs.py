@@ -178,7 +178,7 @@ def test_every_word_and_flag_kind_is_explained() -> None:
         for folder in ("judge", "measure", "machines")
         for path in sorted((ROOT / "src/kdyno" / folder).glob("*.py"))
     )
-    kinds = set(re.findall(r'Flag\(\s*kind="([a-z-]+)"', source))
+    kinds = set(re.findall(r'[fF]lag\(\s*(?:kind=)?"([a-z-]+)"', source))
     assert {"control-moved", "drift", "damaged"} <= kinds
     assert sorted(kind for kind in kinds if f"`{kind}`" not in text) == []
 

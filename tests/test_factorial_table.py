@@ -7,6 +7,7 @@ import dataclasses
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -17,7 +18,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.layer import Vocabulary
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
-from kdyno.judge.factoring import factor_table
+from kdyno.judge.judging import family_of
 from kdyno.judge.question import Question
 from kdyno.report import factors
 from kdyno.report.exporters import exporter
@@ -26,7 +27,7 @@ from kdyno.report.wording import worded
 from kdyno.stats.verdict import Claim
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import FactorTable, Verdict
 from kdyno.suites.catalogue import Case, Suite
 from kdyno.suites.selection import cases_of
 
@@ -166,6 +167,12 @@ def planted(blocks: int = 16, lost: tuple[str, ...] = ()) -> tuple[Samples, Ques
     )  # fmt: skip
     boots = Counter({variant: blocks for variant in variants})
     return Samples(scores=scores, boots=boots, blocks=blocks), question
+
+
+def factor_table(
+    data: Samples, question: Question, beside: Sequence[Claim] = ()
+) -> FactorTable | None:
+    return family_of(data, question, {}, beside)[2]
 
 
 def test_the_table_says_what_was_planted() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fake_run import LONG, PIPE, PRINTED, bench, boots_of, measured, steady
 
-from kdyno.judge.flags import asleep, not_by_turns, restless
+from kdyno.judge.flags import asleep, of_manifest, restless
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.machines.fake import FakeMachine
@@ -37,12 +37,12 @@ def test_what_was_not_measured_by_turns_says_why(tmp_path: Path) -> None:
     assert found == {"interleave": "turns", "why_boots": "", "whole": {"s/printed": why}}
     run, _ = measured(made, tmp_path)
     writer_manifest = run.manifest().model_copy(update=found)
-    assert [flag.text for flag in not_by_turns(writer_manifest)] == [
+    assert [flag.text for flag in of_manifest(writer_manifest)] == [
         f"printed: whole, one guest after the other, not by turns: {why}"
     ]
     alone = bench(steady(SPEEDS), cases=(PRINTED,), max_boots=2)
     by_boots = run.manifest().model_copy(update=interleaved(alone, told.append))
-    assert [flag.text for flag in not_by_turns(by_boots)] == [
+    assert [flag.text for flag in of_manifest(by_boots)] == [
         f"one whole boot after the other, not by turns: no case can take turns: {why}"
     ]
     assert len(told) == 2

@@ -15,14 +15,12 @@ import pytest
 from command_line import Kdyno, kdyno
 from earlier_run import as_0_1_0
 from synthetic_run import Shape, case, make
-from test_factorial_table import planted
+from test_factorial_table import factor_table, planted
 
 from kdyno import __version__
 from kdyno.errors import UsageError
-from kdyno.judge.again import Otherwise, judge_again
-from kdyno.judge.factoring import factor_table
-from kdyno.judge.judging import raw_effects
-from kdyno.judge.pairs import log_ratios, scores
+from kdyno.judge.judging import Otherwise, judge_again, raw_effects
+from kdyno.judge.pairs import Pair
 from kdyno.report.wording import worded
 from kdyno.stats.verdict import RULE
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
@@ -291,10 +289,11 @@ def test_a_groups_ratio_goes_before_two_scores() -> None:
     both = turned(data, key, stock, measured)
     last = math.log(data.scores[key][7] / data.scores[stock][7])
     expected = [*measured.values(), last]
-    assert log_ratios(both, question, it, variant) == pytest.approx(expected)
+    pair = Pair(both, question, it, variant)
+    assert pair.log_ratios == pytest.approx(expected)
     assert raw_effects(both, question, ())[key].ratio == pytest.approx(2.006, abs=0.002)
-    baseline = scores(both, question, it, "off+none")
-    assert np.log(scores(both, question, it, variant) / baseline) == pytest.approx(expected)
+    baseline = Pair(both, question, it, "off+none")
+    assert np.log(pair.scores / baseline.scores) == pytest.approx(expected)
     table = factor_table(both, question)
     assert table is not None
     at = next(row for row in table.effects if row.kind == "conditional" and row.at == "2")
@@ -306,5 +305,5 @@ def test_a_groups_ratio_needs_no_scores() -> None:
     it = question.cases[0]
     key, stock = (it.suite, it.case, "on+none"), (it.suite, it.case, "off+none")
     only = turned(Samples(blocks=6), key, stock, dict.fromkeys(range(6), 0.5))
-    assert list(log_ratios(only, question, it, "on+none")) == [0.5] * 6
-    assert log_ratios(only, question, it, "on+full").size == 0
+    assert list(Pair(only, question, it, "on+none").differences()) == [0.5] * 6
+    assert Pair(only, question, it, "on+full").differences().size == 0

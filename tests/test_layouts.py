@@ -19,8 +19,8 @@ from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.judge import flags
-from kdyno.judge.judging import _judged, verdict_of
-from kdyno.judge.pairs import effect_of, links_of
+from kdyno.judge.judging import judged_pairs, verdict_of
+from kdyno.judge.pairs import Judged, Pair, pairs_of
 from kdyno.judge.question import Question
 from kdyno.kernels import layout
 from kdyno.kernels import trunk as trunks
@@ -28,7 +28,8 @@ from kdyno.kernels.build import build
 from kdyno.kernels.image import Image
 from kdyno.measure.benches import check_machine
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.stats.signedrank import Floats
+from kdyno.stats.effect import Floats
+from kdyno.stats.verdict import judge
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.suites.catalogue import load as load_suites
@@ -208,16 +209,9 @@ def test_an_interval_over_links_covers_whatever_the_share_of_layout(
     layout_sd: float, links: int, blocks: int
 ) -> None:
     rng = np.random.default_rng(links * 1000 + blocks)
-    covered = [
-        effect.lo <= 1 <= effect.hi
-        for _ in range(600)
-        if (
-            effect := effect_of(
-                measured(values_of(rng, links, blocks, layout_sd), links), QUESTION, CASE, "mine"
-            )
-        ).lo
-        and effect.hi
-    ]
+    runs = [measured(values_of(rng, links, blocks, layout_sd), links) for _ in range(600)]
+    effects = [Pair(run, QUESTION, CASE, "mine").effect() for run in runs]
+    covered = [it.lo <= 1 <= it.hi for it in effects if it.lo and it.hi]
     assert len(covered) == 600 and np.mean(covered) >= 0.93
 
 
@@ -226,14 +220,14 @@ def test_groups_of_one_link_are_not_independent() -> None:
     rng = np.random.default_rng(7)
     data = [measured(values_of(rng, 8, 24, 0.02), 8) for _ in range(200)]
     apart = [replace(it, links={}) for it in data]
-    effects = [effect_of(it, QUESTION, CASE, "mine") for it in apart]
+    effects = [Pair(it, QUESTION, CASE, "mine").effect() for it in apart]
     assert np.mean([it.lo <= 1 <= it.hi for it in effects if it.lo and it.hi]) < 0.8
 
 
 def test_the_variance_is_shared_out_as_it_was_made() -> None:
     rng = np.random.default_rng(3)
     found = [
-        links_of(measured(values_of(rng, 8, 32, 0.01), 8), QUESTION, CASE, "mine")
+        Pair(measured(values_of(rng, 8, 32, 0.01), 8), QUESTION, CASE, "mine").links
         for _ in range(300)
     ]
     spreads = [it for it in found if it is not None]
@@ -241,18 +235,25 @@ def test_the_variance_is_shared_out_as_it_was_made() -> None:
     assert np.mean([(it.boot or 0) ** 2 for it in spreads]) ** 0.5 == pytest.approx(0.004, rel=0.06)
     outside = [abs(rng.normal(0, 0.01)) > math.log1p(it.one_link or 0) for it in spreads]
     assert 0.01 < np.mean(outside) < 0.10
-    whole = links_of(measured(values_of(rng, 8, 8, 0.01), 8), QUESTION, CASE, "mine")
+    whole = Pair(measured(values_of(rng, 8, 8, 0.01), 8), QUESTION, CASE, "mine").links
     assert whole is not None and whole.boot is None and not whole.worst_alone
-    assert links_of(measured(values_of(rng, 8, 8, 0.01), 0), QUESTION, CASE, "mine") is None
+    assert Pair(measured(values_of(rng, 8, 8, 0.01), 0), QUESTION, CASE, "mine").links is None
+
+
+def judged(data: Samples) -> list[Judged]:
+    pairs = pairs_of(data, QUESTION, ["mine"])
+    claims = [pair.claim() for pair in pairs]
+    return judged_pairs(pairs, claims, judge(claims))
 
 
 def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
     values = np.tile([0.0, 0.001, -0.03, 0.002, -0.001, 0.0, 0.001, -0.002], 4)
     values = values + np.repeat([0.0005, -0.0005, 0.0002, -0.0002], 8)
     data = measured(values, 8)
-    ((case, variant, judgement),), _ = _judged(data, QUESTION, ["mine"], {})
+    (row,) = judged(data)
+    judgement = row.judgement
     assert judgement.word == "inconclusive" and judgement.effect.n == 8
-    told = flags.layouts(data, QUESTION, [(case, variant, judgement)])
+    told = flags.layouts([row])
     assert [it.kind for it in told] == ["layouts", "by-layout"]
     assert told[0].text == (
         "8 links of each kernel, and intervals are over them; the variance of one boot is "
@@ -264,8 +265,7 @@ def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
         "where its code lies does that, and not what it does"
     )
     slow = measured(values - 0.05, 8)
-    judged, _ = _judged(slow, QUESTION, ["mine"], {})
-    assert [it.kind for it in flags.layouts(slow, QUESTION, judged)] == ["layouts"]
+    assert [it.kind for it in flags.layouts(judged(slow))] == ["layouts"]
 
 
 @pytest.mark.parametrize("way", ["boots", "turns"])

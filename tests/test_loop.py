@@ -16,7 +16,7 @@ import pytest
 from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured, resumed, steady
 
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import all_rounds, log_ratios, rounds
+from kdyno.judge.pairs import Pair, all_rounds, rounds
 from kdyno.judge.question import Question
 from kdyno.machines.fake import FakeMachine, Fault
 from kdyno.machines.machine import Can, Footprint
@@ -110,7 +110,7 @@ def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path)
     data = samples(run)
     (case,) = question.cases
     for variant in ("mine", "other"):
-        assert np.exp(log_ratios(data, question, case, variant)) == pytest.approx(
+        assert np.exp(Pair(data, question, case, variant).log_ratios) == pytest.approx(
             [SPEEDS[variant]] * 4, rel=1e-5
         )
         counts = [len(logs) for _, logs in rounds(data, case, "stock", variant)]
@@ -198,7 +198,7 @@ def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
     run, _ = measured(made, tmp_path)
     data = samples(run)
     question = Question.of(run.manifest())
-    found = log_ratios(data, question, question.cases[0], "mine")
+    found = Pair(data, question, question.cases[0], "mine").log_ratios
     assert [math.exp(each) for each in found] == pytest.approx([1.02] * 2, 1e-4)
     for block in (0, 1):
         counts = {len(boot.samples[0].reps) for boot in boots_of(run) if boot.block == block}

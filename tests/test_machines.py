@@ -13,12 +13,12 @@ from command_line import Kdyno, kdyno  # noqa: F401  # fixture
 from site_runs import at_once, small
 
 from kdyno.errors import UsageError
-from kdyno.judge.again import Otherwise, judge_again
+from kdyno.judge.judging import Otherwise, judge_again
 from kdyno.report import markdown, strata, terminal
 from kdyno.report.evidence import gather
 from kdyno.report.html.page import page
 from kdyno.report.wording import worded
-from kdyno.stats.strata import heterogeneity
+from kdyno.stats.groups import heterogeneity
 from kdyno.store.boot import BootRecord
 from kdyno.store.join import join
 from kdyno.store.run import Run

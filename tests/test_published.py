@@ -6,10 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_factorial_table import planted
+from test_factorial_table import factor_table, planted
 
 from kdyno.errors import UsageError
-from kdyno.judge.factoring import factor_table
 from kdyno.labs.published.article import (
     NO_SPREAD,
     Check,

@@ -18,7 +18,7 @@ from kdyno.report.gate import (
     in_history,
     parse,
 )
-from kdyno.stats.holm import lord_level
+from kdyno.stats.verdict import lord_level
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, FactorTable, Verdict
 
 

@@ -17,7 +17,7 @@ from site_runs import at_once, small
 from sqlalchemy import func, select, text
 
 from kdyno.errors import KdynoError, ToolError, UsageError
-from kdyno.judge.again import Otherwise, judge_again
+from kdyno.judge.judging import Otherwise, judge_again
 from kdyno.report.site.summary import of_rows, summarize
 from kdyno.store.database import query
 from kdyno.store.database.connection import reading, writing

@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kdyno.stats.effect import effect_of_differences, paired_effect
-from kdyno.stats.holm import rejected, step_levels
-from kdyno.stats.signedrank import (
+from kdyno.stats.effect import (
     EXACT_UP_TO,
     bounds,
     critical_rank,
+    effect_of_differences,
     p_values,
+    paired_effect,
     tail,
     walsh_averages,
 )
+from kdyno.stats.verdict import adjusted, step_levels
 
 Scores = NDArray[np.float64]
 
@@ -53,7 +54,6 @@ def test_six_pairs_by_hand() -> None:
     # Six differences: at 95 % no Walsh average is cut (2/64 < 5 % < 4/64).
     logs = np.array([0.01, 0.02, 0.03, 0.04, 0.05, 0.09])
     effect = effect_of_differences(logs)
-    assert effect.attained == pytest.approx(1 - 2 / 64)
     assert effect.p_value == pytest.approx(2 / 64)
     assert (effect.lo, effect.hi) == pytest.approx((math.exp(0.01), math.exp(0.09)))
     assert effect.ratio == pytest.approx(math.exp(0.035))
@@ -80,7 +80,7 @@ def test_published_interval() -> None:
     assert math.log(effect.ratio) == pytest.approx(-0.46)
     assert math.log(effect.lo) == pytest.approx(-0.786)
     assert math.log(effect.hi) == pytest.approx(-0.010)
-    assert effect.attained == pytest.approx(1 - 0.0390625)
+    assert float(tail(9, critical_rank(9, 0.95) or 0)) * 2 == pytest.approx(0.0390625)
 
 
 def test_failed_boots_go_in_pairs() -> None:
@@ -106,7 +106,7 @@ def test_too_few_blocks_give_no_interval() -> None:
 
 def test_confidence_out_of_reach_gives_a_p_value_but_no_interval() -> None:
     effect = paired_effect([100] * 6, [110, 111, 112, 113, 114, 115], confidence=0.99)
-    assert effect.lo is None and effect.attained is None
+    assert effect.ci is None
     assert effect.p_value == pytest.approx(2 / 64)
 
 
@@ -154,13 +154,11 @@ def test_interval_holds_the_estimate_and_grows_with_confidence(
 ) -> None:
     narrow = paired_effect(*pair, confidence=min(first, second))
     wide = paired_effect(*pair, confidence=max(first, second))
-    assert narrow.ratio and narrow.lo and narrow.hi and narrow.attained
+    assert narrow.ratio and narrow.lo and narrow.hi
     assert narrow.lo <= narrow.ratio <= narrow.hi
-    assert narrow.attained >= min(first, second) - 1e-6
-    if wide.lo is None or wide.hi is None or wide.attained is None:
+    if wide.lo is None or wide.hi is None:
         return
     assert wide.lo <= narrow.lo and narrow.hi <= wide.hi
-    assert wide.attained >= narrow.attained
 
 
 @given(st.lists(st.integers(-5, 5), min_size=6, max_size=15), st.floats(0.5, 0.96))
@@ -186,5 +184,5 @@ def test_holm_levels_by_hand() -> None:
 def test_holm_levels_reject_what_holm_rejects(p: list[float]) -> None:
     levels = step_levels(p, 0.05)
     by_level = [value <= level * (1 + 1e-9) for value, level in zip(p, levels, strict=True)]
-    assert by_level == list(rejected(np.array(p), 0.05))
+    assert by_level == [value <= 0.05 * (1 + 1e-9) for value in adjusted(p)]
     assert all(0.05 / len(p) <= level <= 0.05 for level in levels)

@@ -16,7 +16,7 @@ from kdyno.stats.verdict import Claim, judge
 
 def effect(half_width: float, n: int, ratio: float = 1.0) -> PairedEffect:
     lo, hi = ratio * math.exp(-half_width), ratio * math.exp(half_width)
-    return PairedEffect(n, ratio, lo, hi, ratio, lo, hi, 0.5, 0.95, 0.95)
+    return PairedEffect(n, ratio, lo, hi)
 
 
 def test_minimum_is_what_any_effect_needs() -> None:

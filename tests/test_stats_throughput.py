@@ -19,8 +19,7 @@ from kdyno.report import effects, junit, markdown, terminal
 from kdyno.report.groups import groups
 from kdyno.report.wording import worded
 from kdyno.stats.stopping import enough
-from kdyno.stats.throughput import judge_sums, log_mean_speed, slow_share
-from kdyno.stats.verdict import Claim, judge
+from kdyno.stats.verdict import Claim, judge, judge_sums, log_mean_speed, slow_share
 from kdyno.store.boot import Sample
 from kdyno.store.samples import Gathering
 from kdyno.store.verdict import Verdict
@@ -55,8 +54,8 @@ def test_where_the_sum_is_slower_so_is_the_word() -> None:
     assert (judged.word, judged.equivalent_too, summed.tail, summed.decides) == (
         "slower", False, True, True,
     )  # fmt: skip
-    assert summed.effect.ratio == pytest.approx(0.95, abs=0.005)
-    assert summed.hi is not None and summed.hi < 1
+    assert summed.judgement.effect.ratio == pytest.approx(0.95, abs=0.005)
+    assert summed.judgement.hi is not None and summed.judgement.hi < 1
     assert (other, its_sum.tail, its_sum.decides) == (before[1], False, False)
 
 
@@ -94,7 +93,7 @@ def test_blocks_without_a_sum_and_counts_are_left_alone() -> None:
     sums = [np.where(np.arange(24) < 12, claims[0].log_ratios, np.nan), np.zeros(8)]
     judged, _ = judge_sums(claims, before, sums)
     assert [it for it, _ in judged] == before
-    assert judged[0][1] is not None and judged[0][1].effect.n == 12
+    assert judged[0][1] is not None and judged[0][1].judgement.effect.n == 12
     assert judged[1][1] is None
     assert judge_sums(claims, before, [np.empty(0)] * 2)[0] == [(it, None) for it in before]
 
@@ -182,7 +181,7 @@ def test_repetitions_of_a_whole_boot_have_a_sum_too(tmp_path: Path) -> None:
 def test_the_median_rate_or_time_is_told_from_what_a_program_printed() -> None:
     from fake_run import manifest_of
 
-    from kdyno.judge.pairs import log_sums
+    from kdyno.judge.pairs import Pair
 
     made = bench(lambda *_: 5e-6, variants=("stock", "mine"))
     question = Question.of(manifest_of(made))
@@ -194,7 +193,7 @@ def test_the_median_rate_or_time_is_told_from_what_a_program_printed() -> None:
         for variant, own in (("stock", ((1000.0, 1000.0),) * 3), ("mine", reps)):
             sample = Sample(suite=case.suite, case=case.case, score=score, reps=own)
             gathering.add(boot_of(variant, sample))
-        found = log_sums(gathering.samples(), question, case, "mine")
+        found = Pair(gathering.samples(), question, case, "mine").log_sums
         assert found == pytest.approx(sums, nan_ok=True)
 
 

@@ -19,7 +19,7 @@ from site_runs import at_once, small
 from sqlalchemy import Connection, MetaData, inspect, select, text
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.judge.again import Otherwise, judge_again
+from kdyno.judge.judging import Otherwise, judge_again
 from kdyno.store.database import upgrade
 from kdyno.store.database.address import checked, masked, shown
 from kdyno.store.database.connection import reading, writing

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from kdyno.judge.grouping import group_effects
+from kdyno.judge.judging import family_of
 from kdyno.judge.question import Question
 from kdyno.report.markdown import export
 from kdyno.report.terminal import text
@@ -56,7 +56,7 @@ def samples(ratios: dict[str, float], without: dict[str, set[int]] | None = None
 
 
 def test_a_group_is_the_harmonic_mean_of_its_cases_ratios_and_a_time_counts_the_other_way() -> None:
-    ab, whole = group_effects(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)
+    ab, whole = family_of(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)[1]
     expected = 2 / (1 / 1.1 + 1 / 0.9)
     assert (ab.suite, ab.group, ab.variant, ab.blocks) == ("s", "ab", "new", BLOCKS)
     assert ab.ratio == pytest.approx(expected)
@@ -68,37 +68,36 @@ def test_a_group_is_the_harmonic_mean_of_its_cases_ratios_and_a_time_counts_the_
 
 
 def test_a_block_without_one_of_its_cases_says_nothing_of_the_group() -> None:
-    found = group_effects(
-        samples({"a": 1.1, "b": 1.1, "t": 1.0}, {"t": {0, 3}}), question(), SUITES
-    )
+    lacking = samples({"a": 1.1, "b": 1.1, "t": 1.0}, {"t": {0, 3}})
+    found = family_of(lacking, question(), SUITES)[1]
     assert [(it.group, it.blocks) for it in found] == [("ab", BLOCKS), ("all", BLOCKS - 2)]
 
 
 def test_a_case_that_was_never_measured_leaves_its_groups_out() -> None:
     every = set(range(BLOCKS))
-    found = group_effects(samples({"a": 1.1, "b": 1.1, "t": 1.0}, {"t": every}), question(), SUITES)
+    found = family_of(samples({"a": 1.1, "b": 1.1, "t": 1.0}, {"t": every}), question(), SUITES)[1]
     assert [it.group for it in found] == ["ab"]
 
 
 def test_counts_and_suites_without_groups_have_none() -> None:
     data = samples({"a": 1.1, "b": 1.1, "t": 1.0})
-    assert group_effects(data, question(counted=True), SUITES) == ()
+    assert family_of(data, question(counted=True), SUITES)[1] == ()
     plain = {"s": Suite("s", "help", SUITES["s"].cases)}
-    assert group_effects(data, question(), plain) == ()
+    assert family_of(data, question(), plain)[1] == ()
 
 
 def test_intervals_are_corrected_for_all_groups_and_undecided_ones_say_how_many_blocks() -> None:
     data = samples({"a": 1.0, "b": 1.0, "t": 1.0})
     for block in range(BLOCKS):
         data.scores["s", "a", "new"][block] *= math.exp(0.2 * math.sin(block))
-    ab, _ = group_effects(data, question(), SUITES)
+    ab, _ = family_of(data, question(), SUITES)[1]
     assert ab.ci is not None and ab.ci_raw is not None
     assert ab.ci[0] < ab.ci_raw[0] < 1.0 < ab.ci_raw[1] < ab.ci[1]
     assert ab.verdict == "inconclusive" and (ab.predicted_blocks or 0) > BLOCKS
 
 
 def test_they_are_shown_with_their_rule() -> None:
-    found = group_effects(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)
+    found = family_of(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)[1]
     verdict = Verdict(experiment="x", baseline="old", boots={"old": 12, "new": 12}, groups=found)
     shown = export(verdict)
     assert "### Groups" in shown

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from kdyno.stats.holm import adjusted, lord_level
-from kdyno.stats.signedrank import p_values, walsh_averages
+from kdyno.stats.effect import p_values, walsh_averages
 from kdyno.stats.stopping import SHARE_FOR_VERDICTS
+from kdyno.stats.verdict import adjusted, lord_level
 
 EFFECTS, BLOCKS = 6, 24
 SLOWER, SD = 0.02, 0.012

@@ -19,10 +19,9 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.turn_noise import NOISES, Noise, group_rounds
+from kdyno.stats.effect import Floats
 from kdyno.stats.groups import locations
-from kdyno.stats.signedrank import Floats
-from kdyno.stats.throughput import judge_sums, log_mean_speed
-from kdyno.stats.verdict import Claim, judge
+from kdyno.stats.verdict import Claim, judge, judge_sums, log_mean_speed
 
 GUESTS, ROUNDS = 4, 24
 

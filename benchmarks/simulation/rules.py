@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kdyno.stats.signedrank import Floats
+from kdyno.stats.effect import Floats
 
 Signs = NDArray[np.int64]
 Decide = Callable[[Floats, Floats], Signs]

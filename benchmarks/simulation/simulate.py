@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from benchmarks.simulation.rules import Rule, Signs
 from benchmarks.simulation.synthetic import Draw
+from kdyno.stats.effect import Floats, bounds, walsh_averages
 from kdyno.stats.family import Family, Flags
-from kdyno.stats.signedrank import Floats, bounds, walsh_averages
 from kdyno.stats.stopping import DEFAULT_MINIMUM, before, family_alpha, is_look, minimum_blocks
 
 WITHIN_BOOT_SD = 0.005

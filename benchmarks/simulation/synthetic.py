@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from kdyno.stats.signedrank import Floats
+from kdyno.stats.effect import Floats
 
 Draw = Callable[[Generator, int, int], Floats]
 

@@ -67,8 +67,8 @@ def verb(
     one run were.
     """
     from kdyno.errors import UsageError
-    from kdyno.judge.again import within
     from kdyno.judge.comparing import compare
+    from kdyno.judge.judging import within
     from kdyno.labs.published.article import PREFIX
     from kdyno.report.exporters import exporter
     from kdyno.report.terminal import show as show_verdict

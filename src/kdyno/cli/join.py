@@ -30,7 +30,7 @@ def verb(
     They are runs of the same kernels. The verdict says what the effect is on each machine and
     each model of CPU, and whether they agree. The runs themselves stay as they are.
     """
-    from kdyno.judge.again import Otherwise, judge_again
+    from kdyno.judge.judging import Otherwise, judge_again
     from kdyno.report import gate
     from kdyno.report.terminal import show as show_verdict
     from kdyno.report.wording import worded

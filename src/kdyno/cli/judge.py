@@ -21,7 +21,7 @@ from kdyno.verbs.output import (
 )
 
 if TYPE_CHECKING:
-    from kdyno.judge.again import Otherwise
+    from kdyno.judge.judging import Otherwise
     from kdyno.report.gate import Rule
     from kdyno.store.database.shared import Shared
     from kdyno.store.manifest import Manifest
@@ -66,7 +66,7 @@ def verb(
     A run of the shared store stays there as it is, unless --push puts the new verdict there.
     """
     from kdyno.errors import KdynoError, UsageError
-    from kdyno.judge.again import Otherwise
+    from kdyno.judge.judging import Otherwise
     from kdyno.report import gate
     from kdyno.verbs.sharing import found as found_run
     from kdyno.verbs.sharing import store_needed
@@ -126,7 +126,7 @@ def _judge(
 ) -> _Judged:
     """Judge one run and keep its verdict: in its folder, and in the store that is given."""
     from kdyno.errors import KdynoError, UsageError
-    from kdyno.judge.again import judge_again
+    from kdyno.judge.judging import judge_again
     from kdyno.report import gate
     from kdyno.report.wording import worded
     from kdyno.store.run import write_run

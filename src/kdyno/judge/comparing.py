@@ -9,17 +9,19 @@ the word is inconclusive, and at most "differs" is noted.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from kdyno import __version__
 from kdyno.errors import UsageError
 from kdyno.judge.flags import outside_sandbox
-from kdyno.stats.effect import interval
-from kdyno.stats.holm import step_levels
-from kdyno.stats.unpaired import FEWEST_RUNS, UnpairedEffect, between_runs, within_runs
-from kdyno.stats.verdict import word_of
+from kdyno.stats.effect import Floats, interval
+from kdyno.stats.verdict import step_levels, word_of
 from kdyno.store.comparable import Measured, measured, refuse_different
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
@@ -27,7 +29,79 @@ from kdyno.store.verdict import Effect, Flag, Verdict
 
 RULE = "runs-welch-holm/1"
 """See ``stats.verdict.RULE``; runs as samples, Welch's interval, Holm's correction."""
+FEWEST_RUNS = 3
+"""Runs of each kernel below which their spread is not known well enough for a verdict."""
+FEWEST_SCORES = 6
+"""Boots of each kernel below which no interval is given."""
 _SHOWN = 6
+
+
+@dataclass(frozen=True)
+class UnpairedEffect:
+    """Second ÷ first; limits and p-value are None where there are too few."""
+
+    ratio: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    p_value: float | None = None
+
+
+def between_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> UnpairedEffect:
+    """From one positive score (a median) for each run, on the log scale. Whole runs are the sample,
+    so what changes from one run to the next is in the interval.
+
+    Welch's t interval (Welch 1947): the two kernels may spread differently.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    a, b = _logs(first), _logs(second)
+    if not len(a) or not len(b):
+        return UnpairedEffect()
+    difference = float(b.mean() - a.mean())
+    effect = UnpairedEffect(math.exp(difference))
+    if min(len(a), len(b)) < FEWEST_RUNS:
+        return effect
+    variances = [float(np.var(each, ddof=1)) / len(each) for each in (a, b)]
+    error = math.sqrt(sum(variances))
+    if error == 0.0:
+        # All runs of a kernel agree to the last digit: no spread to judge by.
+        return effect
+    freedom = sum(variances) ** 2 / sum(
+        variance**2 / (len(each) - 1) for variance, each in zip(variances, (a, b), strict=True)
+    )
+    half = float(stdtrit(freedom, 0.5 + confidence / 2.0)) * error
+    p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
+    low, high = math.exp(difference - half), math.exp(difference + half)
+    return UnpairedEffect(effect.ratio, low, high, p_value)
+
+
+def within_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> UnpairedEffect:
+    """From all scores of two kernels: Hodges and Lehmann's shift of the logs, with the interval
+    that belongs to the rank sum test (Hollander, Wolfe & Chicken, section 4.3; normal law). It
+    knows only the spread inside the runs and says nothing about what happened between them."""
+    from scipy.special import ndtr, ndtri
+
+    a, b = _logs(first), _logs(second)
+    m, n = len(a), len(b)
+    if not m or not n:
+        return UnpairedEffect()
+    shifts = np.sort(np.subtract.outer(b, a), axis=None)
+    ratio = math.exp(float(np.median(shifts)))
+    if min(m, n) < FEWEST_SCORES:
+        return UnpairedEffect(ratio)
+    mean, sd = m * n / 2.0, math.sqrt(m * n * (m + n + 1) / 12.0)
+    cut = math.floor(mean + sd * float(ndtri((1.0 - confidence) / 2.0)) - 0.5)
+    above = float((shifts > 0).sum() + 0.5 * (shifts == 0).sum())
+    p_value = min(1.0, 2.0 * float(ndtr(-(abs(above - mean) - 0.5) / sd)))
+    if cut < 0:
+        return UnpairedEffect(ratio, p_value=p_value)
+    low, high = math.exp(float(shifts[cut])), math.exp(float(shifts[m * n - 1 - cut]))
+    return UnpairedEffect(ratio, low, high, p_value)
+
+
+def _logs(scores: ArrayLike) -> Floats:
+    values = np.asarray(scores, dtype=np.float64)
+    return np.asarray(np.log(values[np.isfinite(values) & (values > 0)]), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -39,7 +113,8 @@ class _Arm:
 
     def medians(self, case: CaseInfo) -> list[float]:
         """One score for each run that has one."""
-        return [statistics.median(it) for run in self.runs if (it := run.scores_of(case))]
+        every = (run.scores_of(case) for run in self.runs)
+        return [statistics.median(scores) for scores in every if scores]
 
     def scores(self, case: CaseInfo) -> list[float]:
         return [score for run in self.runs for score in run.scores_of(case)]
@@ -59,18 +134,33 @@ def compare(
             "compare needs two different runs or more (`kdyno list runs`), or one run "
             "and --against VARIANT"
         )
-    found = [measured(run, variant) for run in runs]
-    cases, left_out = refuse_different(found, common=common)
-    arms = _arms(found)
+    every = [measured(run, variant) for run in runs]
+    cases, left_out = refuse_different(every, common=common)
+    arms = _arms(every)
     baseline, *others = arms
-    rows = [
-        (case, arm, _effect(baseline, arm, case, confidence)) for arm in others for case in cases
-    ]
-    verdicts = {arm.label: _verdict_allowed(baseline, arm) for arm in others}
-    corrected = _corrected(rows, baseline, verdicts, confidence)
+    refused = {arm.label: _why_no_verdict(baseline, arm) for arm in others}
+
+    def effect(arm: _Arm, case: CaseInfo, confidence: float) -> UnpairedEffect:
+        if refused[arm.label]:
+            return within_runs(baseline.scores(case), arm.scores(case), confidence)
+        return between_runs(baseline.medians(case), arm.medians(case), confidence)
+
+    rows = [(arm, case, effect(arm, case, confidence)) for arm in others for case in cases]
+    tested = {
+        at: raw.p_value
+        for at, (arm, _case, raw) in enumerate(rows)
+        if raw.p_value is not None and not refused[arm.label]
+    }
+    levels = dict(zip(tested, step_levels(list(tested.values()), 1.0 - confidence), strict=True))
     effects = tuple(
-        _told(case, baseline, arm, raw, corrected.get(index), equivalent)
-        for index, (case, arm, raw) in enumerate(rows)
+        _effect(
+            case,
+            (baseline, arm),
+            raw,
+            effect(arm, case, 1.0 - levels[at]) if at in levels else None,
+            equivalent,
+        )
+        for at, (arm, case, raw) in enumerate(rows)
     )
     return Verdict(
         experiment=" against ".join(arm.label for arm in reversed(arms)),
@@ -79,33 +169,28 @@ def compare(
         equivalent=equivalent,
         stopped="runs that were there already",
         boots={arm.label: sum(run.boots for run in arm.runs) for arm in arms},
-        flags=tuple(_flags(arms, effects, verdicts, left_out)),
+        flags=tuple(_flags(arms, effects, refused, left_out)),
         effects=effects,
         tool=__version__,
         rule=RULE,
     )
 
 
-def _arms(found: Sequence[Measured]) -> list[_Arm]:
+def _arms(runs: Sequence[Measured]) -> list[_Arm]:
     """Runs of one kernel together; runs that are all of one kernel each for itself."""
     by_kernel: dict[str, list[Measured]] = {}
-    for run in found:
+    for run in runs:
         by_kernel.setdefault(run.kernel, []).append(run)
     if len(by_kernel) == 1:
-        return [_Arm(run.name, (run,)) for run in found]
-    labels = [runs[0].label for runs in by_kernel.values()]
+        return [_Arm(run.name, (run,)) for run in runs]
+    labels = [own[0].label for own in by_kernel.values()]
     return [
-        _Arm(
-            runs[0].label
-            if labels.count(runs[0].label) == 1
-            else f"{runs[0].label} ({kernel[:6]})",
-            tuple(runs),
-        )
-        for kernel, runs in by_kernel.items()
+        _Arm(label if labels.count(label) == 1 else f"{label} ({kernel[:6]})", tuple(own))
+        for label, (kernel, own) in zip(labels, by_kernel.items(), strict=True)
     ]
 
 
-def _verdict_allowed(first: _Arm, second: _Arm) -> str:
+def _why_no_verdict(first: _Arm, second: _Arm) -> str:
     """Why these two cannot have a verdict; "" when they can."""
     fewest = min(len(first.runs), len(second.runs))
     if fewest < FEWEST_RUNS:
@@ -122,50 +207,25 @@ def _verdict_allowed(first: _Arm, second: _Arm) -> str:
     return ""
 
 
-def _effect(first: _Arm, second: _Arm, case: CaseInfo, confidence: float) -> UnpairedEffect:
-    if not _verdict_allowed(first, second):
-        return between_runs(first.medians(case), second.medians(case), confidence)
-    return within_runs(first.scores(case), second.scores(case), confidence)
-
-
-def _corrected(
-    rows: Sequence[tuple[CaseInfo, _Arm, UnpairedEffect]],
-    baseline: _Arm,
-    refused: Mapping[str, str],
-    confidence: float,
-) -> dict[int, UnpairedEffect]:
-    """Index of a row → its effect with the interval that Holm's correction gives it."""
-    tested = {
-        index: effect.p_value
-        for index, (_case, arm, effect) in enumerate(rows)
-        if effect.p_value is not None and not refused[arm.label]
-    }
-    levels = step_levels(list(tested.values()), 1.0 - confidence)
-    return {
-        index: _effect(baseline, rows[index][1], rows[index][0], 1.0 - level)
-        for index, level in zip(tested, levels, strict=True)
-    }
-
-
-def _told(
+def _effect(
     case: CaseInfo,
-    first: _Arm,
-    second: _Arm,
+    arms: tuple[_Arm, _Arm],
     raw: UnpairedEffect,
     corrected: UnpairedEffect | None,
     equivalent: float,
 ) -> Effect:
-    seen = corrected or raw
-    ci = interval(seen.lo, seen.hi)
+    """``corrected``: with the interval that Holm's correction gives it; None: no verdict."""
+    ends = corrected or raw
+    ci = interval(ends.lo, ends.hi)
     word, too_small = "inconclusive", False
     if corrected is not None:
         word, too_small = word_of(corrected.lo, corrected.hi, case.better, equivalent)
-    medians = [first.medians(case), second.medians(case)]
-    lacking = [arm.label for arm, it in zip((first, second), medians, strict=True) if not it]
+    medians = [arm.medians(case) for arm in arms]
+    lacking = [arm.label for arm, own in zip(arms, medians, strict=True) if not own]
     return Effect(
         suite=case.suite,
         case=case.case,
-        variant=second.label,
+        variant=arms[1].label,
         unit=case.unit,
         better=case.better,
         baseline_value=statistics.median(medians[0]) if medians[0] else None,
@@ -174,7 +234,7 @@ def _told(
         ci=ci,
         ci_raw=interval(raw.lo, raw.hi),
         # Runs where these are what is compared, else boots.
-        blocks=min(map(len, medians if corrected else (first.scores(case), second.scores(case)))),
+        blocks=min(map(len, medians if corrected else [arm.scores(case) for arm in arms])),
         verdict="failed" if lacking else word,  # type: ignore[arg-type]
         equivalent_too=too_small,
         differs=corrected is None and ci is not None and not ci[0] <= 1 <= ci[1],
@@ -191,39 +251,41 @@ def _flags(
 ) -> list[Flag]:
     runs = [run for arm in arms for run in arm.runs]
     flags = list(dict.fromkeys(flag for run in runs for flag in run.caveats))
+
+    def flag(kind: str, text: str, variant: str | None = None) -> None:
+        flags.append(Flag(kind=kind, text=text, variant=variant))
+
     if not all(run.counted for run in runs):
-        text = (
+        flag(
+            "not-interleaved",
             "these runs were measured one after the other: whatever changed between them, "
-            "temperature, updates, what else ran, is in the differences"
+            "temperature, updates, what else ran, is in the differences",
         )
-        flags.append(Flag(kind="not-interleaved", text=text))
-    outside = [run.name for arm in arms for run in arm.runs if run.outside]
-    if outside:
+    if outside := [run.name for run in runs if run.outside]:
         flags.append(outside_sandbox(f"{', '.join(outside[:_SHOWN])}: "))
-    if len({run.kernel for arm in arms for run in arm.runs}) == 1:
-        text = "all runs are of one and the same kernel: what differs is the machine or the time"
-        flags.append(Flag(kind="same-kernel", text=text))
+    if len({run.kernel for run in runs}) == 1:
+        flag(
+            "same-kernel",
+            "all runs are of one and the same kernel: what differs is the machine or the time",
+        )
     for arm in arms[1:]:
-        why = refused[arm.label]
-        if not why:
+        if not (why := refused[arm.label]):
             continue
-        mine = [it for it in effects if it.variant == arm.label and it.differs]
-        named = [f"{it.case} {100 * ((it.ratio or 1) - 1):+.1f} %" for it in mine[:_SHOWN]]
+        mine = [effect for effect in effects if effect.variant == arm.label and effect.differs]
+        named = [f"{own.case} {100 * ((own.ratio or 1) - 1):+.1f} %" for own in mine[:_SHOWN]]
         more = f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
         differs = f"; differs by more than the runs' own spread: {', '.join(named)}{more}"
-        text = f"no verdict: {why}{differs if mine else ''}"
-        flags.append(Flag(kind="no-verdict", text=text, variant=arm.label))
+        flag("no-verdict", f"no verdict: {why}{differs if mine else ''}", arm.label)
     if left_out:
-        text = f"only the common cases are compared; left out: {', '.join(left_out)}"
-        flags.append(Flag(kind="common-cases", text=text))
+        flag("common-cases", f"only the common cases are compared; left out: {', '.join(left_out)}")
+    first = runs[0].seconds
     seconds = {
         name
-        for arm in arms
-        for run in arm.runs
+        for run in runs
         for name, value in run.seconds.items()
-        if value != arms[0].runs[0].seconds.get(name, value)
+        if value != first.get(name, value)
     }
     if seconds:
-        text = f"not measured for the same time in all runs: {', '.join(sorted(seconds)[:_SHOWN])}"
-        flags.append(Flag(kind="settings", text=text))
+        names = ", ".join(sorted(seconds)[:_SHOWN])
+        flag("settings", f"not measured for the same time in all runs: {names}")
     return flags

@@ -1,27 +1,109 @@
 # SPDX-License-Identifier: MIT
-"""What to beware of, as far as the figures themselves show it."""
+"""What to beware of: disturbances by the host's word, and what the figures themselves show.
+
+Nothing is left out because of a flag: disturbed boots are kept.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kdyno.judge.pairs import CONFIRMED_BOOTS, hides_work, links_of, spread_of
+from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, pairs_of
 from kdyno.judge.question import Question
-from kdyno.stats import noise
 from kdyno.stats.additive import mean_of
+from kdyno.stats.changepoints import drift
+from kdyno.stats.effect import Floats
 from kdyno.stats.groups import machine_spread
-from kdyno.stats.verdict import Judgement
+from kdyno.store.boot import BootFlag, BootHost, BootRecord
 from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.run import Damaged
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import NO_SANDBOX, Effect, Flag, LinkSpread
 
-Judged = tuple[CaseInfo, str, Judgement]
-"""A case, a variant, and what came out."""
+STEAL_SHARE = 0.01
+"""Of the boot's wall time: the hypervisor ran somebody else."""
+INTRUDER_SHARE = 0.03
+"""CPU seconds of others on the guest's own CPUs, in relation to the boot's wall time."""
+NEIGHBOUR_SHARE = 0.35
+"""Busy seconds of the other CPUs in relation to the wall time; kdyno itself needs far less."""
+CLOCK_SHARE = 0.01
+"""Difference of the guest's clock from the host's over the same span, once beyond 50 ms."""
+# /proc/stat counts in ticks of 10 ms: below this a share means nothing.
+_LEAST_S = 0.03
+_MEANING = {
+    "steal": "CPU time was stolen by the hypervisor",
+    "intruder": "other programs ran on the guest's CPU",
+    "neighbour": "other CPUs were busy with something else",
+    "clock": "the guest's clock and the host's disagree",
+    "kernel-warning": "the kernel printed warnings",
+    "low-parallelism": "parallelism fell below half of -j for a tenth of a case or more",
+    "pages-in-order": "free pages could not be put at drawn places",
+    "asleep": "a frozen command mostly slept, which goes on in the others' turns,",
+    "guest-channel": "the guest printed something other than results where results are due",
+}
+_LEAST_SHARE = 1e-4
+CHANGE_OF_WAITS = 0.1
+"""By which a kernel may well change what its programs wait for, in relation to it."""
+_HAND_OVERS = 0.03
+"""Share of frozen turns that goes into stopping and going on."""
+_SURE = 0.999
+"""Of the interval of a difference of shares: there are many of them, and it is a flag."""
+RESTLESS = 0.03
+"""Standard deviation of a machine's own speed beyond which people should hear of it."""
+_CASES_SHOWN = 6
+
+
+def disturbances(host: BootHost) -> tuple[BootFlag, ...]:
+    """Those that one boot's record shows."""
+    wall_s = host.wall_s or 0.0
+    flags = []
+    for kind, name, share in (
+        ("steal", "steal_s", STEAL_SHARE),
+        ("intruder", "guest_cpus_others_s", INTRUDER_SHARE),
+        ("neighbour", "other_cpus_busy_s", NEIGHBOUR_SHARE),
+    ):
+        value = host.after.get(name)
+        spent_s = float(value) if isinstance(value, int | float) else 0.0
+        if spent_s > max(_LEAST_S, share * wall_s):
+            text = f"{_MEANING[kind]}: {spent_s:.2f} s of {wall_s:.2f} s"
+            flags.append(BootFlag(kind=kind, text=text))
+    if host.guest_clock_s is not None and host.host_clock_s is not None:
+        apart_s = abs(host.guest_clock_s - host.host_clock_s)
+        if apart_s > max(0.05, CLOCK_SHARE * host.host_clock_s):
+            text = f"{_MEANING['clock']}: {host.guest_clock_s:.3f} s, {host.host_clock_s:.3f} s"
+            flags.append(BootFlag(kind="clock", text=text))
+    return tuple(flags)
+
+
+class Tally:
+    """How many boots of a run each kind of disturbance concerns, counted as they go by."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._total = 0
+
+    def watch(self, boots: Iterable[BootRecord | Damaged]) -> Iterator[BootRecord | Damaged]:
+        """The same boots; only the readable ones count."""
+        for boot in boots:
+            if isinstance(boot, BootRecord):
+                self._total += 1
+                self._counts.update({flag.kind for flag in boot.host.flags})
+            yield boot
+
+    def flags(self) -> list[Flag]:
+        """One for each kind that was seen."""
+        return [
+            Flag(
+                kind=kind,
+                text=f"{_MEANING.get(kind, kind)} in {count} of {self._total} boots (kept)",
+            )
+            for kind, count in sorted(self._counts.items())
+        ]
 
 
 def outside_sandbox(which: str = "") -> Flag:
@@ -33,85 +115,47 @@ def outside_sandbox(which: str = "") -> Flag:
     return Flag(kind=NO_SANDBOX, text=text)
 
 
-def confirming(manifest: Manifest) -> list[Flag]:
-    """That it was measured because an earlier run called something slower."""
-    first = str(manifest.overrides.get("confirms") or "")[:200]
-    text = f"measured to confirm what {first} called slower: a gate counts what is slower in both"
-    return [Flag(kind="confirmation", text=text)] if first else []
-
-
-def not_by_turns(manifest: Manifest) -> list[Flag]:
-    """What was measured by boots, or whole, and why; where turns were wanted if possible."""
-    if manifest.why_boots:
-        text = f"one whole boot after the other, not by turns: {manifest.why_boots}"
-        return [Flag(kind="not-by-turns", text=text)]
-    by_reason: dict[str, list[str]] = {}
-    for name, why in manifest.whole.items():
-        by_reason.setdefault(why, []).append(name.partition("/")[2])
-    return [
-        Flag(
-            kind="not-by-turns",
-            text=f"{', '.join(names)}: whole, one guest after the other, not by turns: {why}",
-        )
-        for why, names in by_reason.items()
-    ]
-
-
-def moved_controls(claims: Sequence[Judged]) -> list[Flag]:
-    """Negative controls that moved."""
-    own = [each for each in claims if each[0].control]
-    read = noise.read_controls([judgement for _, _, judgement in own])
+def of_manifest(manifest: Manifest) -> list[Flag]:
+    """That it was measured because an earlier run called something slower; outside the sandbox;
+    and what was measured by boots, or whole, where turns were wanted if possible, and why."""
     flags = []
-    for index in read.moved:
-        case, variant, judgement = own[index]
-        percent = 100 * ((judgement.effect.ratio or 1.0) - 1.0)
-        moved = f"{percent:+.2f} %" if abs(percent) >= 0.005 else f"{percent:+.1g} %"
-        small = index not in read.moved_and_matter
-        why = "code layout, frequency or the machine changed"
-        if judgement.effect.exact:
-            why = "what every case has a share in, such as the tick, has another length"
-        flags.append(
-            Flag(
-                kind="control-moved",
-                text=f"{case.case} does not depend on the kernel, yet {variant} moved it by "
-                f"{moved}{' (too little to matter)' if small else ''}: {why}, "
-                "so take effects of that size as noise",
-                variant=variant,
-                suite=case.suite,
-                case=case.case,
-            )
-        )
-    return flags
+    if first := str(manifest.overrides.get("confirms") or "")[:200]:
+        text = f"measured to confirm what {first} called slower: a gate counts what is slower in"
+        flags.append(Flag(kind="confirmation", text=f"{text} both"))
+    if manifest.host.get("sandbox") is False:
+        flags.append(outside_sandbox())
+    if manifest.why_boots:
+        texts = [f"one whole boot after the other, not by turns: {manifest.why_boots}"]
+    else:
+        cases: dict[str, list[str]] = {}
+        for name, why in manifest.whole.items():
+            cases.setdefault(why, []).append(name.partition("/")[2])
+        texts = [
+            f"{', '.join(names)}: whole, one guest after the other, not by turns: {why}"
+            for why, names in cases.items()
+        ]
+    return [*flags, *(Flag(kind="not-by-turns", text=text) for text in texts)]
 
 
 def tails(effects: Sequence[Effect]) -> list[Flag]:
     """Effects whose sum is not what the typical turn says, and quantiles that moved."""
-    flags = []
-
-    def flag(it: Effect, kind: str, text: str) -> None:
-        flags.append(Flag(kind=kind, text=text, variant=it.variant, suite=it.suite, case=it.case))
-
-    for it in effects:
-        own = it.throughput
-        if own is not None and own.tail:
-            flag(
-                it,
-                "tail",
-                f"by summed times {_percent(own.ratio, own.ci)}, a typical one "
-                f"{_percent(it.ratio, it.ci)}: {_rare(own.slow_turns)}. The verdict is that of "
-                "the sum",
-            )
-        for each in it.quantiles:
-            if each.verdict in ("faster", "slower") and not each.equivalent_too:
-                flag(it, "quantile", f"{each.figure} {_percent(each.ratio, each.ci)}")
+    flags: list[Flag] = []
+    for effect in effects:
+        place = {"variant": effect.variant, "suite": effect.suite, "case": effect.case}
+        if (own := effect.throughput) is not None and own.tail:
+            rare = "some are slower than the others"
+            if own.slow_turns and abs(own.slow_turns) >= _LEAST_SHARE:
+                whose = "one in" if own.slow_turns > 0 else "of the baseline's one in"
+                rare = f"{whose} {round(1 / abs(own.slow_turns))} is far slower than the others"
+            text = f"by summed times {_percent(own.ratio, own.ci)}, a typical one "
+            text += f"{_percent(effect.ratio, effect.ci)}: {rare}. The verdict is that of the sum"
+            flags.append(Flag(kind="tail", text=text, **place))
+        flags += [
+            Flag(kind="quantile", text=f"{own.figure} {_percent(own.ratio, own.ci)}", **place)
+            for own in effect.quantiles
+            if own.verdict in ("faster", "slower") and not own.equivalent_too
+        ]
     return flags
-
-
-def _rare(share: float | None) -> str:
-    if not share or abs(share) < _LEAST_SHARE:
-        return "some are slower than the others"
-    whose = "one in" if share > 0 else "of the baseline's one in"
-    return f"{whose} {round(1 / abs(share))} is far slower than the others"
 
 
 def _percent(ratio: float | None, ci: tuple[float, float] | None) -> str:
@@ -119,29 +163,44 @@ def _percent(ratio: float | None, ci: tuple[float, float] | None) -> str:
     return f"{100 * ((ratio or 1.0) - 1):+.2f} %{ends}"
 
 
-_LEAST_SHARE = 1e-4
+def _flag(kind: str, row: Judged, text: str) -> Flag:
+    """Of one effect."""
+    suite, case, variant = row.pair.key
+    return Flag(kind=kind, text=f"{case}{text}", variant=variant, suite=suite, case=case)
+
+
+def moved_controls(rows: Sequence[Judged]) -> list[Flag]:
+    """Negative controls that moved. They are judged in the same family as all other effects, so a
+    run without any cause moves a control, or anything else, with at most alpha."""
+    flags = []
+    for row in rows:
+        judged = row.judgement
+        if not row.pair.case.control or not judged.moved:
+            continue
+        percent = 100 * ((judged.effect.ratio or 1.0) - 1.0)
+        moved = f"{percent:+.2f} %" if abs(percent) >= 0.005 else f"{percent:+.1g} %"
+        why = "code layout, frequency or the machine changed"
+        if judged.effect.exact:
+            why = "what every case has a share in, such as the tick, has another length"
+        small = " (too little to matter)" if judged.equivalent_too else ""
+        text = f" does not depend on the kernel, yet {row.pair.variant} moved it by "
+        text += f"{moved}{small}: {why}, so take effects of that size as noise"
+        flags.append(_flag("control-moved", row, text))
+    return flags
 
 
 def moved_copies(copies: Sequence[Judged]) -> list[Flag]:
     """Cases in which the baseline differs from its own copy."""
     return [
-        Flag(
-            kind="copy-moved",
-            text=f"{case.case}: the baseline's own copy came out {judgement.word} than the "
-            "baseline; effects of that size are noise here",
-            variant=variant,
-            suite=case.suite,
-            case=case.case,
+        _flag(
+            "copy-moved",
+            row,
+            f": the baseline's own copy came out {row.judgement.word} than the baseline; effects "
+            "of that size are noise here",
         )
-        for case, variant, judgement in copies
-        if judgement.word in ("faster", "slower") and not judgement.equivalent_too
+        for row in copies
+        if row.judgement.moved and not row.judgement.equivalent_too
     ]
-
-
-CHANGE_OF_WAITS = 0.1
-"""By which a kernel may well change what its programs wait for, in relation to it."""
-_HAND_OVERS = 0.03
-"""Share of frozen turns that goes into stopping and going on."""
 
 
 def asleep(data: Samples, question: Question) -> list[Flag]:
@@ -154,7 +213,7 @@ def asleep(data: Samples, question: Question) -> list[Flag]:
     others = len(question.names) - 1
     flags = []
     for case in question.cases:
-        shares = [data.asleep.get((case.suite, case.case, it), {}) for it in question.names]
+        shares = [data.asleep.get((case.suite, case.case, name), {}) for name in question.names]
         known = [median(own.values()) for own in shares if own]
         most = max(known, default=0.0)
         hidden = others * most
@@ -177,12 +236,6 @@ def asleep(data: Samples, question: Question) -> list[Flag]:
     return flags
 
 
-_SURE = 0.999
-"""Of the interval of a difference of shares: there are many of them, and it is a flag."""
-RESTLESS = 0.03
-"""Standard deviation of a machine's own speed beyond which people should hear of it."""
-
-
 def restless(data: Samples, question: Question) -> list[Flag]:
     """How much the machine's speed changed under guests that took turns.
 
@@ -190,22 +243,22 @@ def restless(data: Samples, question: Question) -> list[Flag]:
     programs need to show for it: the host of a virtual machine may be busy.
     """
     moved: dict[tuple[str, str], float] = {}
-    left: list[float] = []
     for case in question.cases:
         # Of several machines each by itself: that they differ in speed is nothing restless.
-        groups: dict[str, list[list[NDArray[np.float64]]]] = {}
+        groups: dict[str, list[list[Floats]]] = {}
         for at in range(data.blocks):
             logs = [_rounds(data, case, name, at) for name in question.names]
-            group = [np.asarray(it) for it in logs if it]
+            group = [np.asarray(own) for own in logs if own]
             if len(group) >= 2:
                 groups.setdefault(data.machines.get(at, ""), []).append(group)
-        seen = [it for own in groups.values() if (it := machine_spread(own)) is not None]
-        if seen:
-            moved[case.suite, case.case] = median(seen)
-        for variant in question.compared:
-            found = spread_of(data, question, case, variant)
-            left += [found.of_group] if found is not None else []
-    if not moved or not left or median(moved.values()) < RESTLESS:
+        spreads = [sd for own in groups.values() if (sd := machine_spread(own)) is not None]
+        if spreads:
+            moved[case.suite, case.case] = median(spreads)
+    if not moved or median(moved.values()) < RESTLESS:
+        return []
+    of_pairs = [pair.spread() for pair in pairs_of(data, question, question.compared)]
+    left = [spread.of_group for spread in of_pairs if spread is not None]
+    if not left:
         return []
     most = max(moved, key=lambda key: moved[key])
     text = (
@@ -226,12 +279,10 @@ def drifted(data: Samples, question: Question) -> list[Flag]:
 
     None for several machines: there is no order between what they measured at the same time.
     """
-    if len(set(data.machines.values())) > 1:
-        return []
     moved = []
-    for case in question.cases:
+    for case in question.cases if len(set(data.machines.values())) < 2 else ():
         scores = data.scores.get((case.suite, case.case, question.baseline), {})
-        seen = noise.drift([scores[block] for block in sorted(scores)])
+        seen = drift([scores[block] for block in sorted(scores)])
         if seen is not None and seen.drifting and abs(seen.change) > question.equivalent:
             moved.append(f"{case.case} {100 * seen.change:+.1f} %")
     if not moved:
@@ -243,17 +294,14 @@ def drifted(data: Samples, question: Question) -> list[Flag]:
     return [Flag(kind="drift", text=text)]
 
 
-def few_boots(claims: Sequence[Judged]) -> list[Flag]:
+def few_boots(rows: Sequence[Judged]) -> list[Flag]:
     """Exact effects that no boots with other memory and random numbers have confirmed."""
-    few = [
-        ((case.suite, case.case), each.effect)
-        for case, _, each in claims
-        if each.effect.exact and each.effect.n < CONFIRMED_BOOTS
-    ]
+    effects = [(row.pair.key[:2], row.judgement.effect) for row in rows]
+    few = [(key, raw) for key, raw in effects if raw.exact and raw.n < CONFIRMED_BOOTS]
     if not few:
         return []
-    boots = "one boot" if min(it.n for _, it in few) == 1 else "two boots"
-    cases = len({case for case, _ in few})
+    boots = "one boot" if min(raw.n for _, raw in few) == 1 else "two boots"
+    cases = len({key for key, _ in few})
     text = (
         f"{boots} of either kernel decided {len(few)} exact effects, in {cases} cases: most parts "
         "of the case agree to the last digit, and no boot with other memory and random numbers has "
@@ -262,82 +310,70 @@ def few_boots(claims: Sequence[Judged]) -> list[Flag]:
     return [Flag(kind="few-boots", text=text)]
 
 
-def rare_work(data: Samples, question: Question, claims: Sequence[Judged]) -> list[Flag]:
+def rare_work(rows: Sequence[Judged]) -> list[Flag]:
     """Counts whose usual part says one thing, and all parts together another."""
     return [
-        Flag(
-            kind="rare-work",
-            text=f"{case.case}: most parts of {variant} are the same in every boot, and what is "
-            "done in the others differs from the baseline's: the effect is of all parts together, "
-            f"{100 * ((judgement.effect.ratio or 1.0) - 1.0):+.3g} %",
-            variant=variant,
-            suite=case.suite,
-            case=case.case,
+        _flag(
+            "rare-work",
+            row,
+            f": most parts of {row.pair.variant} are the same in every boot, and what is done in "
+            "the others differs from the baseline's: the effect is of all parts together, "
+            f"{100 * ((row.judgement.effect.ratio or 1.0) - 1.0):+.3g} %",
         )
-        for case, variant, judgement in claims
-        if hides_work(data, question, case, variant)
+        for row in rows
+        if row.pair.hides_work
     ]
 
 
-_CASES_SHOWN = 6
-
-
-def layouts(data: Samples, question: Question, judged: Sequence[Judged]) -> list[Flag]:
-    """Of kernels that were linked several times: what one link would have said.
+def layouts(rows: Sequence[Judged]) -> list[Flag]:
+    """Of kernels that were linked several times: what one link would have said, also what it would
+    have been told and all of them together are not.
 
     The floor is that of the baseline against links of its own, where there are any; of two kernels
     it holds what their common code leaves.
     """
-    found = [
-        (case, variant, judgement, spread)
-        for case, variant, judgement in judged
-        if (spread := links_of(data, question, case, variant)) is not None
-    ]
-    if not found:
+    linked = [(row, spread) for row in rows if (spread := row.pair.links) is not None]
+    if not linked:
         return []
-    own = [it for it in found if it[1] == question.copy] or found
+    copies = [(row, it) for row, it in linked if row.pair.variant == row.pair.question.copy]
+    own = copies or linked
     floors: dict[str, float] = {}
-    for case, _, _, spread in own:
-        floors[case.case] = max(floors.get(case.case, 0.0), spread.one_link or 0.0)
+    for row, spread in own:
+        case = row.pair.case.case
+        floors[case] = max(floors.get(case, 0.0), spread.one_link or 0.0)
     ordered = sorted(floors, key=lambda name: -floors[name])
     shown = [f"{name} {100 * floors[name]:.2g} %" for name in ordered[:_CASES_SHOWN]]
     if left := len(ordered) - len(shown):
         shown.append(f"{left} with less")
     parts = "one boot of each"
-    if all(it[3].boot is not None for it in own):
-        shares = np.median([_shares(it[3]) for it in own], axis=0)
+    if all(spread.boot is not None for _, spread in own):
+        shares = np.median([_shares(spread) for _, spread in own], axis=0)
         named = list(zip(shares, ("layout", "boot", "rounds"), strict=True))
-        named = named if any(it[3].round is not None for it in own) else named[:2]
+        named = named if any(spread.round is not None for _, spread in own) else named[:2]
         parts = ", ".join(f"{100 * share:.0f} % {what}" for share, what in named)
         parts = f"the variance of one boot is {parts}"
     text = (
-        f"{max(it[3].links for it in found)} links of each kernel, and intervals are over them; "
-        f"{parts}. A difference between one link of either says nothing up to: {', '.join(shown)}"
+        f"{max(spread.links for _, spread in linked)} links of each kernel, and intervals are over "
+        f"them; {parts}. A difference between one link of either says nothing up to: "
+        f"{', '.join(shown)}"
     )
-    return [Flag(kind="layouts", text=text), *_made_by_layout(found)]
-
-
-def _shares(spread: LinkSpread) -> list[float]:
-    parts = [(it or 0.0) ** 2 for it in (spread.layout, spread.boot, spread.round)]
-    return [part / (sum(parts) or 1.0) for part in parts]
-
-
-def _made_by_layout(
-    found: Sequence[tuple[CaseInfo, str, Judgement, LinkSpread]],
-) -> Iterator[Flag]:
-    """What one link would have been told, and all of them together are not."""
-    for case, variant, judgement, spread in found:
-        if spread.worst_alone and spread.worst and judgement.word not in ("faster", "slower"):
-            better = (spread.worst > 1) == (case.better == "higher")
+    flags = [Flag(kind="layouts", text=text)]
+    for row, spread in linked:
+        if spread.worst_alone and spread.worst and not row.judgement.moved:
+            better = (spread.worst > 1) == (row.pair.case.better == "higher")
             text = (
-                f"{case.case}: one of {spread.links} links of {variant} is "
+                f": one of {spread.links} links of {row.pair.variant} is "
                 f"{'faster' if better else 'slower'} than the baseline's by "
                 f"{100 * abs(spread.worst - 1):.2g} %, and all together are not: where its code "
                 "lies does that, and not what it does"
             )
-            yield Flag(
-                kind="by-layout", text=text, variant=variant, suite=case.suite, case=case.case
-            )
+            flags.append(_flag("by-layout", row, text))
+    return flags
+
+
+def _shares(spread: LinkSpread) -> list[float]:
+    parts = [(sd or 0.0) ** 2 for sd in (spread.layout, spread.boot, spread.round)]
+    return [part / (sum(parts) or 1.0) for part in parts]
 
 
 def failed_boots(data: Samples) -> list[Flag]:
@@ -346,6 +382,6 @@ def failed_boots(data: Samples) -> list[Flag]:
         Flag(kind="damaged", text=f"{bad.name}: {bad.reason} (not used)") for bad in data.damaged
     ]
     for variant, reasons in sorted(data.failures.items()):
-        told = ", ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
-        flags.append(Flag(kind="failed-boots", text=f"{variant}: {told}", variant=variant))
+        counts = ", ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
+        flags.append(Flag(kind="failed-boots", text=f"{variant}: {counts}", variant=variant))
     return flags

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from kdyno.command import shown
 from kdyno.experiment.model import Experiment, Variant
-from kdyno.judge import disturbance
+from kdyno.judge.flags import disturbances
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
 from kdyno.machines.machine import Machine, Plan
@@ -167,7 +167,7 @@ def _record(
 ) -> tuple[BootRecord, bytes]:
     host = outcome.host
     samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
-    disturbed = () if bench.undisturbed else disturbance.flags_of(host)
+    disturbed = () if bench.undisturbed else disturbances(host)
     flags = (*host.flags, *disturbed, *load_flags(samples))
     host = host.model_copy(update={"flags": flags})
     made = BootRecord(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from kdyno.judge import disturbance
+from kdyno.judge.flags import disturbances
 from kdyno.machines.machine import Machine, Plan
 from kdyno.machines.session import Alive, Outcome
 from kdyno.measure import rounds
@@ -277,7 +277,7 @@ def _records(
         )
         flags: tuple[BootFlag, ...] = (
             *host.flags,
-            *disturbance.flags_of(host),
+            *disturbances(host),
             *load_flags(samples),
         )
         host = host.model_copy(update={"flags": flags})

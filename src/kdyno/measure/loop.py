@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kdyno.judge.judging import raw_effects, raw_sums
-from kdyno.judge.pairs import ranked_effect
+from kdyno.judge.judging import look
+from kdyno.judge.pairs import Pair
 from kdyno.judge.question import Question
 from kdyno.measure import bench as booting
 from kdyno.measure import group
@@ -168,11 +168,9 @@ class Loop:
         names = [it for it in question.names if it != question.baseline and self._alive(it)]
         effects = {
             (case.suite, case.case): [
-                (
-                    ranked_effect(data, question, case, name),
-                    ranked_effect(data, question, case, name, stopping.before(data.blocks)),
-                )
+                (pair.ranked(), pair.ranked(stopping.before(data.blocks)))
                 for name in names
+                for pair in [Pair(data, question, case, name)]
             ]
             for case in question.cases
         }
@@ -253,30 +251,14 @@ class Loop:
     def _judge_so_far(self, block: int) -> None:
         if block == 0:
             return
-        data = self.samples()
-        failed = tuple(self.manifest.failed)
-        self._effects = raw_effects(data, self.question, failed)
-        measure = self.bench.experiment.measure
-        open_ = [effect for effect in self._effects.values() if not effect.exact]
-        if self._effects and not open_:
-            self._progress = stopping.settled(block)
-            return
-        earlier = stopping.before(block)
-        then = raw_effects(data, self.question, failed, earlier)
-        progress = stopping.enough(
-            open_,
+        self._effects, self._progress = look(
+            self.samples(),
+            self.question,
+            tuple(self.manifest.failed),
             block,
-            measure.precision,
+            self.bench.experiment.measure.precision,
             self._least_blocks,
-            [it for it in then.values() if not it.exact],
         )
-        if sums := raw_sums(data, self.question, self._effects):
-            # Whether a sum matters has to be seen, not more: the typical turn is far more precise.
-            precision = max(measure.precision, self.question.equivalent)
-            before = raw_sums(data, self.question, self._effects, earlier)
-            of_sums = stopping.enough(sums, block, precision, self._least_blocks, before)
-            progress = stopping.both(progress, of_sums)
-        self._progress = progress
 
     def samples(self) -> Samples:
         """What was measured so far."""

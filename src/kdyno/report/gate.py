@@ -33,7 +33,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kdyno.errors import UsageError
 from kdyno.reading.mistakes import meant
-from kdyno.stats.holm import lord_level
+from kdyno.stats.verdict import lord_level
 from kdyno.store.run import Run, open_run
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a series of scores changes its level: PELT, by the library ruptures.
+"""Where a series of scores changes its level: PELT, by the library ruptures. Whether it drifts.
 
 Method: Killick, Fearnhead & Eckley, "Optimal detection of changepoints with a linear computational
 cost" (2012); squared error around each segment's mean of the log scores. The spread is taken from
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .signedrank import Floats
+from .effect import Floats
 
 PENALTY = 5.0
 """Each further change must lower the squared error by this many variances × ln(points)."""
@@ -24,6 +24,8 @@ LEAST_RUN = 3
 LEAST_POINTS = 2 * LEAST_RUN
 SMALLEST_SPREAD = 0.0005
 """Spread that is assumed at least, on the log scale: equal figures are no proof of no noise."""
+FEWEST_FOR_DRIFT = 10
+"""Boots below which a drift is not looked for."""
 SURE = 3.0
 """Standard errors by which the medians on both sides of a change differ, at least. The mean that
 PELT looks at follows a single odd run; the median does not."""
@@ -92,3 +94,41 @@ def spread(scores: ArrayLike) -> float:
     """
     steps = np.abs(np.diff(np.log(np.asarray(scores, dtype=np.float64))))
     return max(SMALLEST_SPREAD, float(np.median(steps)) / 0.6745 / math.sqrt(2.0))
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How one kernel's scores of one case moved from boot to boot, in order of time."""
+
+    change: float
+    """Change from the first boot to the last by the Theil-Sen line, as a fraction."""
+    p_value: float
+    """Mann-Kendall's, two-sided, normal approximation, ties corrected."""
+
+    @property
+    def drifting(self) -> bool:
+        """A trend at the 1 % level; block differences cancel it, boots alone do not."""
+        return self.p_value < 0.01
+
+
+def drift(scores: ArrayLike) -> Drift | None:
+    """Drift of one kernel's scores in order of boots; NaN and non-positive ones are left out.
+
+    None with fewer than FEWEST_FOR_DRIFT scores, or when all are the same.
+    """
+    from scipy.special import ndtr
+
+    values = np.asarray(scores, dtype=np.float64)
+    usable = np.isfinite(values) & (values > 0)
+    logs, times = np.log(values[usable]), np.flatnonzero(usable).astype(np.float64)
+    n = len(logs)
+    if n < FEWEST_FOR_DRIFT or float(np.ptp(logs)) == 0.0:
+        return None
+    first, second = np.triu_indices(n, k=1)
+    rises = logs[second] - logs[first]
+    slope = float(np.median(rises / (times[second] - times[first])))
+    ties = np.unique(logs, return_counts=True)[1]
+    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    z = max(0.0, abs(float(np.sign(rises).sum())) - 1.0) / math.sqrt(variance)
+    change = math.expm1(slope * (times[-1] - times[0]))
+    return Drift(change, min(1.0, 2.0 * float(ndtr(-z))))

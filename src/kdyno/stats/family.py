@@ -25,7 +25,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from .signedrank import Floats
+from .effect import Floats
 
 CLIP = 1.5
 """Standard deviations from which on a block counts no more: 96 % as good as a mean for normal ones,

@@ -29,7 +29,7 @@ SHARE_BEFORE = 0.8
 
 SHARE_FOR_VERDICTS = 0.8
 """Part of alpha that the verdicts of typical turns may spend; the looks at the widths have a tenth,
-and what summed times say otherwise another (``throughput.SHARE_FOR_TAILS``)."""
+and what summed times say otherwise another (``verdict.SHARE_FOR_TAILS``)."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
     """Hodges and Lehmann's interval of the level of the log scores, as between blocks."""
     import numpy as np
 
-    from kdyno.stats.signedrank import MANY, CountedWalsh, bounds, walsh_averages
+    from kdyno.stats.effect import MANY, CountedWalsh, bounds, walsh_averages
 
     logs = np.log(values)
     if len(logs) > MANY:
