@@ -3,14 +3,25 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import os
 import tomllib
-from typing import Literal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 from pydantic import Field
 
-from kdyno.errors import UsageError
-from kdyno.reading.checked import FromFile, check
+from kdyno.errors import ToolError, UsageError
+from kdyno.kernels.sources.shelf import read_json
+from kdyno.labs.vectorize import builds
+from kdyno.machines.guest import supervisor_report
+from kdyno.paths import data_root
+from kdyno.reading.checked import FromFile, check, values, values_in
+from kdyno.report.site import place
+from kdyno.suites.record import Nonsense, decode
 
 
 class Part(FromFile):
@@ -78,3 +89,59 @@ def test_all_mistakes_at_once_in_the_order_of_the_file() -> None:
 def test_a_thousand_mistakes_are_cut() -> None:
     text = "\n".join(f"k{number} = 1" for number in range(3000))
     assert len(told(text).splitlines()) < 60
+
+
+def in_state(folder: Path, text: str) -> Any:
+    (folder / place.MARKER).write_text(text)
+    return place.state(folder) or None
+
+
+def in_cache(folder: Path, text: str) -> Any:
+    (folder / "tree.json").write_text(text)
+    return read_json(folder / "tree.json")
+
+
+def in_survey(folder: Path, text: str) -> Any:
+    (folder / "loops.json.gz").write_bytes(gzip.compress(text.encode()))
+    try:
+        return builds.read(folder / "loops.json.gz")
+    except ToolError:
+        return None
+
+
+def from_guest(_folder: Path, text: str) -> Any:
+    try:
+        return decode(text.encode())
+    except Nonsense:
+        return None
+
+
+@pytest.mark.parametrize(
+    "read",
+    [in_state, in_cache, in_survey, from_guest, lambda _, text: supervisor_report(text.encode())],
+)
+@pytest.mark.parametrize("bad", ['{"a": 1, "a": 2}', '{"b": {"a": 1, "a": 1}}', "[" * 100_000])
+def test_every_reader_of_json_is_the_strict_one(
+    tmp_path: Path, read: Callable[[Path, str], Any], bad: str
+) -> None:
+    assert not read(tmp_path, bad)
+    if read is not in_survey:
+        assert read(tmp_path, '{"a": 1}') == {"a": 1}
+
+
+def test_json_is_read_in_one_place_alone() -> None:
+    files = (data_root() / "src" / "kdyno").rglob("*.py")
+    assert [file.name for file in files if "json.load" in file.read_text()] == ["checked.py"]
+
+
+def test_a_file_of_json_is_regular_and_bounded(tmp_path: Path) -> None:
+    pipe, large = tmp_path / "pipe", tmp_path / "large.json"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="not a regular file"):
+        values_in(pipe)
+    large.write_text(json.dumps("x" * (1 << 20)))
+    assert len(values_in(large)) == 1 << 20
+    with pytest.raises(ValueError, match="larger than 1 MiB"):
+        values_in(large, 1 << 20)
+    with pytest.raises(ValueError, match="Infinity is not a number"):
+        values("[-Infinity]", finite=True)

@@ -49,6 +49,7 @@ def after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
 
 def with_scores(run: Run, exported: str | bytes, scoring: str | None, format: str) -> str | bytes:
     """An export with the scores at its end; a verdict's JSON with one more key, ``scores``."""
+    from kdyno.reading.checked import values
     from kdyno.report import scoring as scored
     from kdyno.suites.catalogue import load
 
@@ -57,5 +58,5 @@ def with_scores(run: Run, exported: str | bytes, scoring: str | None, format: st
     found = scored.tables(run, scoring, load())
     if format == "markdown":
         return exported + scored.markdown(found, scoring)
-    data = json.loads(exported) | {"scores": scored.as_json(found, scoring)}
+    data = values(exported) | {"scores": scored.as_json(found, scoring)}
     return json.dumps(data, indent=1, ensure_ascii=False)

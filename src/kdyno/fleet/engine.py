@@ -106,7 +106,7 @@ class Job:
         try:
             with Folder.open(self.outcome.parent) as folder:
                 found = values(folder.read(self.outcome.name, _LIMIT_BYTES))
-        except (KdynoError, ValueError, RecursionError):
+        except (KdynoError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -286,7 +286,7 @@ def run(given: str) -> None:
     def end(number: int, _frame: object) -> None:
         sys.exit(f"ended by {signal.Signals(number).name}")
 
-    job = json.loads(given)
+    job = values(given)
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGALRM, end)
     signal.alarm(job["limit_s"])

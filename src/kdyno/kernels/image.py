@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from kdyno import whole
 from kdyno.errors import ToolError
 from kdyno.kernels.recipe import Recipe, image_folder
 from kdyno.kernels.scheduler import Scheduler
+from kdyno.reading.checked import values_in
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def find(cache: Path, recipe: Recipe) -> Image | None:
     """The image of ``recipe`` when it was built before."""
     folder = image_folder(cache, recipe)
     try:
-        build = json.loads((folder / "build.json").read_text(encoding="utf-8"))
+        build = values_in(folder / "build.json")
     except (OSError, ValueError):
         return None
     if not (folder / "linux").is_file():

@@ -24,6 +24,7 @@ from kdyno.kernels.leavings import disarm
 from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.sources.manifest import read as read_manifest
 from kdyno.kernels.view import differing
+from kdyno.reading.checked import values_in
 
 KEEP = 6
 """Of each architecture."""
@@ -143,7 +144,7 @@ def _different_files(trunk: _Trunk, recipe: Recipe) -> set[str] | None:
 def _trunks(cache: Path) -> Iterator[_Trunk]:
     for record in sorted((cache / "trunks").glob("*/trunk.json")):
         try:
-            data = json.loads(record.read_text(encoding="utf-8"))
+            data = values_in(record)
             yield _Trunk(
                 record.parent,
                 data["source"],

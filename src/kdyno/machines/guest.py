@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
@@ -21,6 +20,7 @@ from kdyno.machines.pipes import Ended
 from kdyno.machines.process import Command, Pipes, ProcessSession
 from kdyno.machines.program import GUEST_PLACES
 from kdyno.machines.session import Listener, Outcome
+from kdyno.reading.checked import values
 from kdyno.store.boot import BootFlag, BootHost
 from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
@@ -200,7 +200,7 @@ def _conclude(
 def supervisor_report(raw: bytes) -> dict[str, float]:
     """The supervisor's JSON line, as far as it can be believed."""
     try:
-        data = json.loads(raw.split(b"\n", 1)[0] or b"{}")
+        data = values(raw.split(b"\n", 1)[0] or b"{}")
     except ValueError:
         return {}
     if not isinstance(data, dict):

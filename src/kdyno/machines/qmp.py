@@ -12,6 +12,8 @@ import socket
 import time
 from typing import Protocol
 
+from kdyno.reading.checked import values
+
 LIMIT_S = 5.0
 """For an answer, which takes less than a millisecond."""
 _MOST_BYTES = 1 << 16
@@ -84,8 +86,8 @@ class Monitor:
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
         try:
-            said = json.loads(line)
-        except (ValueError, RecursionError):
+            said = values(line)
+        except ValueError:
             said = None
         if not isinstance(said, dict):
             raise NoAnswer(f"not an object: {line[:100]!r}")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import shutil
 import statistics
@@ -21,6 +20,7 @@ from kdyno.kernels.source import KERNEL_TREE_BYTES
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.builder import Recipes
 from kdyno.measure.interleaving import CASE_S
+from kdyno.reading.checked import values_in
 from kdyno.stats.effect import FEWEST_BLOCKS
 
 ASK_ABOVE = 64
@@ -174,7 +174,7 @@ def _earlier(cache: Path, archs: set[str]) -> Iterator[tuple[float, bool, int]]:
     """(seconds, whether it began with another's objects, bytes) of each image of these."""
     for record in (cache / "images").glob("*/build.json"):
         try:
-            data = json.loads(record.read_text(encoding="utf-8"))
+            data = values_in(record)
             if data["inputs"]["arch"] in archs or not archs:
                 size_bytes = sum(file.stat().st_size for file in record.parent.iterdir())
                 yield float(data["seconds"]), bool(data["from_trunk"]), size_bytes

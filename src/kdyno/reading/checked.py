@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -37,19 +40,43 @@ _WORD = re.compile(r"'([^']*)'")
 _UNKNOWN = "unexpected_keyword_argument"
 
 
-def values(text: str | bytes) -> Any:
-    """What JSON holds. ValueError (or RecursionError) also for a key that an object has twice: of
-    such a text every reader may see something else."""
+class Refused(ValueError):
+    """Valid JSON perhaps, but nothing that kdyno or a guest of it writes."""
+
+
+def values(text: str | bytes, *, finite: bool = False) -> Any:
+    """What JSON holds. ValueError also for a text that is nested too deeply, and for a key that an
+    object has twice: every reader may see something else in such a text. ``finite``: for NaN and
+    Infinity, too."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         table: dict[str, Any] = {}
         for key, value in pairs:
             if key in table:
-                raise ValueError(f"the key {key[:60]!r} is there twice")
+                raise Refused(f"the key {key[:60]!r} is there twice")
             table[key] = value
         return table
 
-    return json.loads(text, object_pairs_hook=once)
+    def no_number(name: str) -> NoReturn:
+        raise Refused(f"{name} is not a number")
+
+    try:
+        constant = no_number if finite else None
+        return json.loads(text, object_pairs_hook=once, parse_constant=constant)
+    except RecursionError:
+        raise Refused("nested too deeply") from None
+
+
+def values_in(path: Path, most_bytes: int = 64 << 20) -> Any:
+    """``values`` of a file. OSError where it cannot be opened; ValueError also where it is no
+    regular file (opening a named pipe would wait for its writer) or larger than that."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Refused("is not a regular file")
+        text = file.read(most_bytes + 1)
+    if len(text) > most_bytes:
+        raise Refused(f"larger than {most_bytes >> 20} MiB")
+    return values(text)
 
 
 class FromFile(BaseModel):
@@ -104,7 +131,7 @@ def check_json(model: type[M], given: bytes, origin: str, kind: str, way: str) -
     """As ``check``, for JSON that says `"schema": 1, "kind": KIND` of itself."""
     try:
         data = values(given)
-    except (ValueError, RecursionError) as problem:
+    except ValueError as problem:
         raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
     head = (data.get("kind"), repr(data.get("schema"))) if isinstance(data, dict) else None
     if head != (kind, "1"):

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from kdyno.errors import UsageError
+from kdyno.reading.checked import values
 from kdyno.reading.mistakes import meant
 from kdyno.stats.verdict import lord_level
 from kdyno.store.run import Run, open_run
@@ -179,7 +180,7 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
     tests: list[Test] = []
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), 1):
         try:
-            tests.append(Test.model_validate_json(line))
+            tests.append(Test.model_validate(values(line)))
         except ValueError:
             raise UsageError(
                 f"{path}, line {number}: not a test of a gate, such as "

@@ -81,5 +81,5 @@ def parse(kind: type[T], data: bytes, path: Path) -> T:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part)[:60] for part in first["loc"])
         raise ToolError(f"{path}: damaged: {where + ': ' if where else ''}{first['msg']}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ToolError(f"{path}: damaged: {str(error)[:200]}") from None

@@ -90,7 +90,7 @@ class Run:
             data = images.read(name, _LIMIT_BYTES)
         try:
             value = values(data)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ToolError(f"{self.path / IMAGES / name}: damaged: {error}") from None
         if not isinstance(value, dict):
             raise ToolError(f"{self.path / IMAGES / name}: damaged: is not a JSON object")

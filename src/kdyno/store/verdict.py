@@ -374,7 +374,7 @@ class Verdict(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Verdict:
-        """ValueError (pydantic's among them) or RecursionError when it is not a verdict."""
+        """ValueError (pydantic's among them) when it is not a verdict."""
         from kdyno.reading.checked import values
 
         data = values(text)
@@ -394,7 +394,7 @@ class Verdict(BaseModel):
                 f"{path}: is not a verdict: {where + ': ' if where else ''}{first['msg']}. "
                 "`kdyno judge RUN` judges its boots again"
             ) from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise UsageError(
                 f"{path}: is not a verdict: {str(error)[:200]}. "
                 "`kdyno judge RUN` judges its boots again"

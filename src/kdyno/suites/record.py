@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
+
+from kdyno.reading.checked import Refused, values
 
 REPS_MAX = 512
 OPERATIONS_MAX = 1 << 53
@@ -194,17 +195,12 @@ class Fields:
 def decode(line: bytes) -> dict[str, Any]:
     """The JSON object of a line; Nonsense whatever the bytes are."""
 
-    def no_constant(name: str) -> Any:
-        raise Nonsense(f"{name} is not a number")
-
     try:
-        data = json.loads(line.decode("utf-8"), parse_constant=no_constant)
+        data = values(line.decode("utf-8"), finite=True)
     except UnicodeDecodeError:
         raise Nonsense("not UTF-8") from None
-    except RecursionError:
-        raise Nonsense("nested too deeply") from None
-    except Nonsense:
-        raise
+    except Refused as problem:
+        raise Nonsense(str(problem)) from None
     except ValueError:
         raise Nonsense("not JSON") from None
     if not isinstance(data, dict):

@@ -23,6 +23,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
 from kdyno.kernels.routines.rack import NATIVE, assembled
 from kdyno.kernels.routines.routine import Routine, flatten
+from kdyno.reading.checked import values_in
 
 SCHEMA = 1
 PROGRAM = NATIVE / "check" / "check.c"
@@ -149,7 +150,7 @@ def _record(cache_root: Path, text: str, routine: Routine, mode: str) -> Path:
 
 def _read(record: Path, routine: Routine) -> Checked | None:
     try:
-        said: dict[str, Any] = json.loads(record.read_text("utf-8"))
+        said: dict[str, Any] = values_in(record)
         if said.pop("schema") != SCHEMA:
             return None
         said["violations"] = tuple(str(line) for line in said["violations"])

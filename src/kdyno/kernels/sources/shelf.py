@@ -21,6 +21,7 @@ from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.kernels.source import Progress, SourceSpec, Tree
 from kdyno.kernels.sources import manifest
+from kdyno.reading.checked import values_in
 from kdyno.space import PARTIAL
 
 _MAKEFILE_LINES = 40
@@ -157,7 +158,7 @@ def recorded(cache: Path, record: Path) -> Tree | None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """A JSON object; None when absent or damaged, so that it is made again."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = values_in(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return data if isinstance(data, dict) else None

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kdyno.errors import KdynoError, UsageError
+from kdyno.reading.checked import values_in
 from kdyno.report.site.place import (
     joined,
     locked,
@@ -122,7 +123,7 @@ def _known(out: Path, found: Sequence[Run], stamps: dict[str, str]) -> dict[str,
     for run in found:
         page = page_name(run.name)
         try:
-            data = json.loads((out / ".data" / f"{page}.json").read_text(encoding="utf-8"))
+            data = values_in(out / ".data" / f"{page}.json")
             summary = Summary.from_json(data["summary"])
         except (OSError, ValueError, TypeError, KeyError):
             continue

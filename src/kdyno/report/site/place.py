@@ -17,6 +17,7 @@ from typing import Any
 
 from kdyno import __version__, whole
 from kdyno.errors import ToolError, UsageError
+from kdyno.reading.checked import values_in
 from kdyno.store.run import Run
 
 MARKER = ".kdyno-site"
@@ -68,7 +69,7 @@ def write(path: Path, text: str) -> None:
 def state(folder: Path) -> dict[str, Any]:
     """What the last build left in the marker; {} when there is none or it is not JSON."""
     try:
-        found = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+        found = values_in(folder / MARKER)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

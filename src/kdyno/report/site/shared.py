@@ -12,6 +12,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from kdyno.reading.checked import values_in
 from kdyno.report.site.build import (
     Built,
     Sections,
@@ -106,7 +107,7 @@ class SharedSite:
             kept = ""
             with suppress(OSError, ValueError, KeyError, TypeError):
                 path = self._out / ".data" / f"{page}.json"
-                kept = json.loads(path.read_text(encoding="utf-8"))["stamp"]
+                kept = values_in(path)["stamp"]
             if kept != joined(options, facts.digest):
                 (self._out / "runs" / f"{page}.html").unlink(missing_ok=True)
         return gone

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from kdyno.errors import KdynoError, ToolError
+from kdyno.reading.checked import values
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.groups import groups
@@ -72,7 +73,7 @@ class Summary:
     @classmethod
     def from_json(cls, text: str) -> Summary:
         """ValueError, TypeError or KeyError when it is none."""
-        data: dict[str, Any] = json.loads(text)
+        data: dict[str, Any] = values(text)
         data["scores"] = tuple(Score(**each) for each in data["scores"])
         kernels = data["kernels"] or {}
         data["kernels"] = {name: Kernel(**each) for name, each in kernels.items()}
