@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from command_line import FASTER, SLOWER, UNDECIDED, stored, verdict
-from earlier_run import as_0_1_0
 from synthetic_run import DEMO, case, make
 from test_counted import lengths, run_of
 from test_counted import made as counted
@@ -46,22 +45,19 @@ BUILT = {
 def seed_runs(folder: Path) -> dict[str, Path]:
     """Name → run. Whole: with boots, images, profiles, a bench, two verdicts, a page. Then what
     only other kinds of run have: turns with gprof's profiles, factors, counts, figures of the
-    host, a manifest of 0.1.0. And a verdict alone, and a run that was interrupted."""
+    host. And a verdict alone, and a run that was interrupted."""
     with pytest.MonkeyPatch.context() as patch:
         whole = make(folder / "whole", SMALL, patch)
         _fill(whole)
         turns = make(folder / "turns", replace(SMALL, rounds=12, failed=()), patch)
         _profiles(turns, "gprof")
-        earlier = make(folder / "earlier", replace(SMALL, copy=None), patch)
-        _edit(earlier, "boots/*/job.json", {"job": "case 0 pipe\nseconds 1\nend\n" * 5})
-        as_0_1_0(earlier.path)
         exact, judged = run_of(counted(lengths(41)), folder / "exact")
         with write_run(exact.path) as writer:
             writer.save_verdict(judged)
             _counts(writer)
         factors = _factors(folder / "factors", patch)
     return {
-        **{it.path.parent.name: it.path for it in (whole, turns, earlier, exact, factors)},
+        **{it.path.parent.name: it.path for it in (whole, turns, exact, factors)},
         "judged": stored(folder / "judged", verdict(FASTER, SLOWER, UNDECIDED)),
         "host": stored(folder / "host", HOST),
         "open": stored(folder / "open", None, state="interrupted"),

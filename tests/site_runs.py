@@ -58,7 +58,7 @@ def small(
         seed=1,
         host={**MACHINE, "cpu_model": cpu},
         images={name: f"{name}-{version}" for name in names},
-        cases=tuple(cases),
+        cases=tuple(it.model_copy(update={"work": work}) for it in cases),
         machine=MachineInfo(caveats=(CAVEAT,)),
         variants={name: VariantInfo() for name in names},
         asked=Asked(question=question),
@@ -67,7 +67,6 @@ def small(
         stopped="max_boots",
     )
     random = np.random.default_rng(day)
-    job = "".join(f"case {number} x\n{work}seconds 1\nend\n" for number in range(len(cases)))
     with create_run(runs, f'name = "{day}"\n', manifest) as writer:
         for name in names:
             writer.save_image(name, {"version": version})
@@ -82,7 +81,7 @@ def small(
                     strict=True,
                 )
             )
-            about = BootJob(index=index, block=index // 2, variant=name, job=job)
+            about = BootJob(index=index, block=index // 2, variant=name)
             boot = BootRecord(job=about, host=BootHost(status="ok"), samples=samples)
             writer.add_boot(boot, b"")
         writer.save_verdict(worded(verdict_of(writer.run, Question.of(manifest), "max_boots")))

@@ -16,14 +16,13 @@ from synthetic_run import Shape, case, make
 from kdyno.errors import UsageError
 from kdyno.judge.comparing import between_runs, compare, within_runs
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest
+from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, work_digest
 from kdyno.store.run import Run, create_run, open_run
 from kdyno.store.verdict import Flag, Verdict
 
 HOST: dict[str, Any] = {
     "cpu_model": "A CPU", "host_arch": "x86_64", "memory_bytes": 8e9, "cpus": 4.0,
 }  # fmt: skip
-CASE = "case {number} {bench}\nseconds {seconds}\ntimeout 60.0\narg {arg}\n"
 
 
 def made(
@@ -39,25 +38,23 @@ def made(
     emulator: str = "",
     cases: tuple[str, ...] = ("pipe",),
     arg: str = "512",
-    seconds: str = "0.5",
+    seconds: float = 0.5,
 ) -> Run:
     """A run of one kernel; ``speed`` is the true score of every case."""
     noise = random.Random(f"{kernel}{at}")
-    infos = tuple(CaseInfo(suite="s", case=it, unit="loops/s", better="higher") for it in cases)
+    about = {"suite": "s", "unit": "loops/s", "better": "higher", "seconds": seconds}
+    infos = tuple(
+        CaseInfo(**about, case=it, work=work_digest(it, None, (arg,)))  # type: ignore[arg-type]
+        for it in cases
+    )
+    caveats = (Flag(kind="machine", text="counted"), Flag(kind="ptrace-mode", text="x"))
+    machine = MachineInfo(kind=kind, emulator=emulator, caveats=caveats if emulator else ())
     manifest = Manifest(
         tool="0", created=f"2026-11-{at:02d}T00:00:00.000000+00:00", experiment="host",
         baseline="running", seed=1, host={**HOST, **(host or {})}, images={"running": kernel * 8},
         cases=infos, blocks=tuple(("running",) for _ in range(boots)), state="finished",
+        machine=machine, asked=Asked(metric="instructions" if emulator else "time"),
     )  # fmt: skip
-    if emulator:
-        caveats = (Flag(kind="machine", text="counted"), Flag(kind="ptrace-mode", text="x"))
-        machine = MachineInfo(kind=kind, emulator=emulator, caveats=caveats)
-        asked = Asked(metric="instructions")
-        manifest = manifest.model_copy(update={"machine": machine, "asked": asked})
-    job = "".join(
-        CASE.format(number=number, bench=bench, seconds=seconds, arg=arg)
-        for number, bench in enumerate(cases)
-    )
     with create_run(runs, f'name = "host"\n[machine]\nkind = "{kind}"\n', manifest) as writer:
         writer.save_image("running", {"release": f"7.{kernel}"})
         for block in range(boots):
@@ -65,11 +62,8 @@ def made(
                 Sample(suite="s", case=it, score=speed * math.exp(noise.gauss(0, spread)))
                 for it in cases
             )
-            about = BootJob(
-                index=block, block=block, variant="running",
-                job=f"kdyno-job 1\nnonce 0\n{job}end\n",
-            )  # fmt: skip
-            writer.add_boot(BootRecord(job=about, host=BootHost(status="ok"), samples=samples), b"")
+            job = BootJob(index=block, block=block, variant="running")
+            writer.add_boot(BootRecord(job=job, host=BootHost(status="ok"), samples=samples), b"")
         return writer.run
 
 
@@ -189,7 +183,7 @@ def test_a_little_less_memory_is_the_same_machine(tmp_path: Path) -> None:
 
 def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
     first = made(tmp_path, "1", 1000, at=1, cases=("pipe", "spawn"))
-    second = made(tmp_path, "2", 1000, at=2, cases=("pipe", "execl"), seconds="0.2")
+    second = made(tmp_path, "2", 1000, at=2, cases=("pipe", "execl"), seconds=0.2)
     verdict = compare([first, second], common=True)
     assert [it.case for it in verdict.effects] == ["pipe"]
     assert kinds(verdict)["common-cases"].endswith("left out: s/spawn, s/execl")

@@ -65,7 +65,6 @@ def test_the_seeds_have_every_kind_of_file(runs: dict[str, Path]) -> None:
             *("images/*", "profile/*", "memcpy/*"),
         },
         "turns": {*measured, "images/*", "profile/*"},
-        "earlier": {*measured, "images/*"},
         "exact": {*measured, "counts/*"},
         "factors": {*measured, "images/*"},
         "judged": {*always, "verdict.json"},
@@ -75,7 +74,7 @@ def test_the_seeds_have_every_kind_of_file(runs: dict[str, Path]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["whole", "turns", "earlier", "exact", "factors", "host", "open"])
+@pytest.mark.parametrize("name", ["whole", "turns", "exact", "factors", "host", "open"])
 def test_a_run_as_it_should_be_is_no_finding(place: Place, name: str) -> None:
     verbs = [list(words) for _often, words in fuzz_runs.VERBS]
     case = {"target": "run", "run": name, "changes": [], "verbs": verbs, "drawn": False}

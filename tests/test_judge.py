@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import Kdyno, kdyno
-from earlier_run import as_0_1_0
 from synthetic_run import Shape, case, make
 from test_factorial_table import factor_table, planted
 
@@ -41,13 +40,12 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Of 0.1.0: nothing but samples and a verdict that does not say by what rule."""
+    """With a verdict that does not say by what rule."""
     found = make(runs, SMALL, monkeypatch)
     path = found.path / "verdict.json"
     data = json.loads(path.read_text())
     del data["tool"], data["rule"]
     path.write_text(json.dumps(data))
-    as_0_1_0(found.path)
     return found
 
 
@@ -157,7 +155,6 @@ def test_a_calibrated_run_keeps_its_noise_floor(
     assert kdyno("judge", "last").status == 0
     assert first and found.verdict() == first and first.copy_of_baseline == "stock.copy"
     assert all(it.noise_floor for it in first.effects if it.variant == "mine")
-    as_0_1_0(found.path)
     for name in ("verdict.json", "first-verdict.json"):
         (found.path / name).unlink()
     changed(found, images={"stock": "", "mine": "", "same": "", "stock.copy": ""})
@@ -166,7 +163,7 @@ def test_a_calibrated_run_keeps_its_noise_floor(
     assert unseen and unseen.effects == first.effects
 
 
-def crossed(runs: Path, *, old: bool) -> Run:
+def crossed(runs: Path) -> Run:
     """smp × preempt × jobs as a run on disk."""
     data, question = planted(blocks=8)
     seen, names = data.scores, [question.baseline, *question.variants]
@@ -188,17 +185,14 @@ def crossed(runs: Path, *, old: bool) -> Run:
             about = BootJob(index=index, block=block, variant=name)
             boot = BootRecord(job=about, host=BootHost(status="ok"), samples=samples)
             writer.add_boot(boot, b"")
-    if old:
-        as_0_1_0(writer.run.path)
     return writer.run
 
 
-@pytest.mark.parametrize("old", [False, True])
 def test_the_factors_of_a_crossed_run_are_judged_again(
-    kdyno: Kdyno, runs: Path, old: bool, monkeypatch: pytest.MonkeyPatch
+    kdyno: Kdyno, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
-    found = crossed(runs, old=old)
+    found = crossed(runs)
     assert kdyno("judge", "last").status == 0
     now = found.verdict()
     assert now and now.factors

@@ -244,7 +244,7 @@ def site_data_of(text: str) -> Any:
 def test_other_machines_and_other_work_are_series_of_their_own(runs: Path) -> None:
     known = [
         summarize(it)[0]
-        for it in (small(runs), small(runs, 1, cpu="Another"), small(runs, 2, work="size 1\n"))
+        for it in (small(runs), small(runs, 1, cpu="Another"), small(runs, 2, work="size 1"))
     ]
     counts = [len(it.marks) for it in series_of(known) if it.variant == "stock"]
     assert counts == [1] * 6

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import CaseInfo, Manifest, State
+from kdyno.store.manifest import CaseInfo, Manifest, State, work_digest
 from kdyno.store.run import Damaged, Run, create_run, list_runs, open_run, write_run
 from kdyno.store.samples import samples
 from kdyno.store.verdict import Verdict
@@ -251,3 +251,9 @@ def test_no_content_raises_anything_else(tmp_path: Path, name: str, data: bytes)
             read()
         except KdynoError as error:
             assert str(run.path) in str(error)
+
+
+def test_work_is_equal_wherever_temporary_folders_lie() -> None:
+    one = work_digest("run", None, ("sh", "/tmp/kdyno-x1/y"))
+    assert one == work_digest("run", None, ("sh", "/var/kdyno-other/z"))
+    assert len({one, *(work_digest("pipe", it, ()) for it in (7, 8, None))}) == 4

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.verdict import Flag
 
 
@@ -33,9 +33,8 @@ class Question:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Question:
-        """What a run was asked, by its whole manifest (``store.earlier.whole_manifest``)."""
-        asked = manifest.asked or Asked()
-        machine = manifest.machine or MachineInfo()
+        """What a run was asked."""
+        asked = manifest.asked
         return cls(
             experiment=manifest.experiment,
             text=asked.question,
@@ -47,7 +46,7 @@ class Question:
             equivalent=asked.equivalent,
             precision=asked.precision,
             levels={name: tuple(it.levels.items()) for name, it in manifest.variants.items()},
-            caveats=machine.caveats,
+            caveats=manifest.machine.caveats,
             counted=asked.metric == "instructions",
             exact_boots=asked.exact_boots,
         )

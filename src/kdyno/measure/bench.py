@@ -18,9 +18,8 @@ from kdyno.measure.equipment import Equipment
 from kdyno.measure.sampling import load_flags, samples_of
 from kdyno.measure.undecided import flags_of, ticks_of
 from kdyno.store.boot import BootJob, BootRecord
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.manifest import CaseInfo, work_digest
 from kdyno.store.verdict import Flag
-from kdyno.store.work import work_digest
 from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob, Job, render
 

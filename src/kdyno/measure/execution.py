@@ -37,7 +37,7 @@ from kdyno.measure.loop import Loop, Past, Status
 from kdyno.report.wording import worded
 from kdyno.store.begun import Note
 from kdyno.store.boot import BootRecord
-from kdyno.store.manifest import MachineInfo, Manifest
+from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
 from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import Catalogue
@@ -202,12 +202,12 @@ def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tu
         for boot in writer.run.boots():
             if isinstance(boot, BootRecord):
                 past.add(boot)
-        seen = manifest.machine.caveats if manifest.machine else ()
+        seen = manifest.machine.caveats
         # One boot outside the sandbox is enough for the whole run to be called so.
         sandboxed = options.sandboxed and manifest.host.get("sandbox") is not False
         begun = {**asked_of(bench.experiment), "state": "running", "stopped": ""}
         begun["host"] = {**manifest.host, "sandbox": sandboxed}
-        emulator = manifest.machine.emulator if manifest.machine else ""
+        emulator = manifest.machine.emulator
         manifest = _probed(manifest.model_copy(update=begun), seen, emulator)
         writer.save_manifest(manifest)
         options.listener.started(path)
@@ -284,7 +284,7 @@ def _measure(
 
 def _probed(manifest: Manifest, flags: tuple[Flag, ...], emulator: str) -> Manifest:
     """With what the first boot told of the machine, beside what an earlier part of the run saw."""
-    machine = manifest.machine or MachineInfo()
+    machine = manifest.machine
     caveats = tuple(dict.fromkeys((*machine.caveats, *flags)))
     if machine.emulator not in ("", emulator):
         raise UsageError(

@@ -197,8 +197,7 @@ class Loop:
         Where counts are compared the first block is as the kernel makes it, so that a run of one
         experiment always begins with the same ones.
         """
-        machine = self.manifest.machine
-        drawn = block > 0 if self.bench.counts else machine is not None and machine.scattered
+        drawn = block > 0 if self.bench.counts else self.manifest.machine.scattered
         return draw_of(self.manifest.seed, block) if drawn else 0
 
     def _layout(self, block: int) -> int:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.store.earlier import whole_manifest
-from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Samples, gather
 from kdyno.store.verdict import Flag
@@ -53,7 +52,7 @@ class Measured:
 
 def measured(run: Run, variant: str | None = None) -> Measured:
     """The run's kernel: ``variant``, else its baseline."""
-    manifest = whole_manifest(run)
+    manifest = run.manifest()
     name = variant or manifest.baseline
     if name not in manifest.images and variant:
         raise UsageError(
@@ -64,7 +63,7 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         raise UsageError(
             f"{run.name}: no boot of {name} ended well, so there is nothing to compare"
         )
-    guest = manifest.machine or MachineInfo()
+    guest = manifest.machine
     host = manifest.host
     machine = {"CPU": host.get("cpu_model"), "architecture": host.get("host_arch")}
     machine |= {"memory": host.get("memory_bytes"), "host's CPUs": host.get("cpus")}
@@ -90,7 +89,7 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         outside=host.get("sandbox") is False,
         # Of what is said of boots nothing holds where runs are compared.
         caveats=tuple(flag for flag in guest.caveats if flag.kind == "machine"),
-        counted=(manifest.asked or Asked()).metric != "time",
+        counted=manifest.asked.metric != "time",
         data=data,
     )
 
@@ -159,7 +158,7 @@ def _shown(value: Any) -> str:
 
 def label_of(run: Run, manifest: Manifest, name: str) -> str:
     """The kernel's release on the host, else the variant's name."""
-    if manifest.machine is None or manifest.machine.built:
+    if manifest.machine.built:
         return name
     try:
         release = run.image(name).get("release")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from kdyno.errors import UsageError
 from kdyno.store.boot import BootRecord
-from kdyno.store.earlier import whole_manifest
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import Facts
 from kdyno.store.run import Run, RunWriter, create_run
@@ -24,7 +23,7 @@ def join(found: Sequence[Run], runs: Path) -> RunWriter:
     behind. The same runs give a run of the same identity. UsageError where they differ in more
     than the machine, or one of them is there twice or is still being measured.
     """
-    manifests = [whole_manifest(run) for run in found]
+    manifests = [run.manifest() for run in found]
     for run in found:
         if run.is_being_written():
             raise UsageError(f"{run.name} is still being measured; join it when that has ended")
@@ -60,17 +59,13 @@ def join(found: Sequence[Run], runs: Path) -> RunWriter:
 def _joined(found: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[str]) -> Manifest:
     first = manifests[0]
     seed = sha256("\n".join(f"{it.created} {it.seed}" for it in manifests).encode()).digest()
-    machine = first.machine
-    if machine is not None:
-        told = [it.machine.caveats for it in manifests if it.machine is not None]
-        caveats = dict.fromkeys(flag for flags in told for flag in flags)
-        machine = machine.model_copy(update={"caveats": tuple(caveats)})
+    caveats = dict.fromkeys(flag for it in manifests for flag in it.machine.caveats)
     return first.model_copy(
         update={
             "created": _after(max(it.created for it in manifests)),
             "seed": int.from_bytes(seed[:4], "big"),
             "host": common_facts([it.host for it in manifests]),
-            "machine": machine,
+            "machine": first.machine.model_copy(update={"caveats": tuple(caveats)}),
             "machines": {name: it.host for name, it in zip(names, manifests, strict=True)},
             "joined": tuple(run.name for run in found),
             "blocks": tuple(block for it in manifests for block in it.blocks),
@@ -107,7 +102,7 @@ def common_facts(hosts: Sequence[Facts]) -> Facts:
 def machine_of(run: Run, manifest: Manifest) -> str:
     """A name for the machine of a run: equal where it was the same one.
 
-    A run of an earlier kdyno does not say which machine it was; it counts as one of its own.
+    Where the host had no machine-id, a run counts as a machine of its own.
     """
     host = manifest.host
     model = str(host.get("cpu_model") or "unknown CPU")[:100]
@@ -154,4 +149,4 @@ def _work(manifest: Manifest) -> list[tuple[object, ...]]:
 
 def _guest(manifest: Manifest) -> tuple[object, ...]:
     it = manifest.machine
-    return (it.kind, it.memory_bytes, it.cpus, it.emulator) if it is not None else ()
+    return it.kind, it.memory_bytes, it.cpus, it.emulator

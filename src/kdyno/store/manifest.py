@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,6 +14,7 @@ from kdyno.store.reading import Count, Facts, Name, Record, Text
 from kdyno.store.verdict import RATIO_MOST, Confidence, Flag
 
 State = Literal["running", "finished", "interrupted", "failed"]
+_TEMPORARY = re.compile(r"/\S*kdyno-\S*")
 
 
 class CaseInfo(Record):
@@ -31,7 +35,7 @@ class CaseInfo(Record):
     operations: Annotated[int, Field(ge=1, le=1 << 62)] | None = None
     """Fixed work: how many in a boot."""
     work: Annotated[str, Field(max_length=200)] = ""
-    """Digest of what it does, see store/work.py; empty: not known."""
+    """``work_digest`` of what it does; empty: not known."""
 
 
 class MachineInfo(Record):
@@ -101,15 +105,14 @@ class Manifest(Record):
         Field(max_length=1_000_000),
     ] = ()
     """Order of variants in every block planned so far."""
-    machine: MachineInfo | None = None
+    machine: MachineInfo = MachineInfo()
     machines: dict[Name, Facts] = Field(default_factory=dict, max_length=10_000)
     """Of a run on several: machine → what it said of itself. ``host`` is then what all agree in."""
     joined: Annotated[tuple[Name, ...], Field(max_length=10_000)] = ()
     """The runs that this one was put together from."""
     variants: dict[Name, VariantInfo] = Field(default_factory=dict, max_length=10_000)
     """In the file's order, the baseline among them and its copy not."""
-    asked: Asked | None = None
-    """It, ``machine`` and ``variants`` are missing in runs of 0.1.0: see store/earlier.py."""
+    asked: Asked = Asked()
     failed: dict[Name, Text] = Field(default_factory=dict, max_length=10_000)
     """Variants given up, with the reason."""
     origin: Text = ""
@@ -125,3 +128,14 @@ class Manifest(Record):
     state: State = "running"
     stopped: Text = ""
     """Why measuring ended."""
+
+
+def work_digest(bench: str, operations: int | None, args: Sequence[str]) -> str:
+    """Equal for equal work: of the benchmark, its fixed number of operations and its arguments.
+
+    How long it is measured is not in it, nor are the names of kdyno's own temporary folders.
+    """
+    fixed = [f"operations {operations}"] if operations is not None else []
+    lines = [bench, *fixed, *(f"arg {arg}" for arg in args)]
+    text = "\n".join(_TEMPORARY.sub("PATH", line) for line in lines)
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

@@ -349,10 +349,9 @@ class Verdict(BaseModel):
     factors: FactorTable | None = None
     """Main effects and interactions, when the experiment crosses factors."""
     tool: str = ""
-    """Version of the kdyno that judged; empty: 0.1.0, which did not say so."""
+    """Version of the kdyno that judged; empty: not known."""
     rule: str = ""
-    """Name and version of the statistics behind the words; empty: ``hl-signedrank-holm/1``, the
-    only rule of 0.1.0."""
+    """Name and version of the statistics behind the words; empty: ``hl-signedrank-holm/1``."""
 
     @property
     def outside(self) -> bool:

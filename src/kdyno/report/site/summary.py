@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -20,7 +19,6 @@ from kdyno.store.boot import plain_name
 from kdyno.store.comparable import label_of
 from kdyno.store.database.facts import Facts
 from kdyno.store.database.facts import Kernel as Row
-from kdyno.store.earlier import whole_manifest
 from kdyno.store.manifest import MachineInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.score import Score, scores_of
@@ -109,7 +107,7 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
     if manifest.schema_ != SCHEMA:
         reason = f"written in schema {manifest.schema_}, this kdyno reads {SCHEMA}"
         return unreadable(run.name, f"schema {manifest.schema_}", reason), None
-    manifest, guest = _whole(run, manifest)
+    guest = manifest.machine
     known = Summary(
         name=_text(run.name),
         page=page_name(run.name),
@@ -190,12 +188,6 @@ def _state(run: Run, manifest: Manifest) -> str:
         return "running" if run.is_being_written() else "interrupted"
     except KdynoError:
         return "interrupted"
-
-
-def _whole(run: Run, manifest: Manifest) -> tuple[Manifest, MachineInfo]:
-    with suppress(ToolError):
-        manifest = whole_manifest(run)
-    return manifest, manifest.machine or MachineInfo()
 
 
 def _told(host: Mapping[str, Any], guest: MachineInfo) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kdyno.errors import KdynoError, ToolError
 from kdyno.store.comparable import label_of
 from kdyno.store.join import machine_of
-from kdyno.store.manifest import CaseInfo, MachineInfo, Manifest
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.score import Score, scores_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def identity_of(manifest: Manifest, experiment_text: str) -> str:
 
 def facts_of(manifest: Manifest, verdict: Verdict | None, **own: Any) -> Facts:
     """``own``: identity, name, digest, and what only who has read the boots knows."""
-    guest, host = manifest.machine or MachineInfo(), manifest.host
+    guest, host = manifest.machine, manifest.host
     whole = not guest.built
     return Facts(
         **own,

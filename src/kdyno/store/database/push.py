@@ -28,7 +28,6 @@ from kdyno.store.database.facts import (
 )
 from kdyno.store.database.pack import Packed, pack
 from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES
-from kdyno.store.earlier import whole_manifest
 from kdyno.store.run import MANIFEST, Damaged, Run
 from kdyno.store.samples import Gathering
 from kdyno.store.score import Score
@@ -66,7 +65,7 @@ def copy_of(run: Run) -> Copy:
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; push it when that has ended")
     before = _stamp(run.path)
-    manifest, verdict = whole_manifest(run), run.verdict()
+    manifest, verdict = run.manifest(), run.verdict()
     gathering, boots, damaged = Gathering(), 0, 0
     for boot in run.boots():
         gathering.add(boot)
