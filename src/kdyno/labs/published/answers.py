@@ -163,9 +163,9 @@ def kept() -> tuple[Path, ...]:
 def of_run(run: Run) -> tuple[Manifest, OfRun]:
     """The run's manifest, and what it says. Errors as of a run that cannot be read."""
     manifest, verdict, profiles = run.manifest(), run.verdict(), stored_profiles(run)
-    kind = manifest.machine.kind if manifest.machine else "uml"
+    kind = manifest.machine.kind
     machine = KINDS[kind].label if kind in KINDS else kind
-    if manifest.asked is not None and manifest.asked.metric == "instructions":
+    if manifest.asked.metric == "instructions":
         machine += ", counting instructions"
     cpu = plain.short(str(manifest.host.get("cpu_model", "an unknown CPU")))
     if isinstance(count := manifest.host.get("cpus"), int | float):
@@ -203,7 +203,7 @@ def _span(least: int, most: int) -> str:
 def _kind(data: bytes, path: Path) -> str:
     try:
         value = values(data)
-    except (ValueError, RecursionError) as problem:
+    except ValueError as problem:
         raise UsageError(f"{path}: neither a run's folder nor JSON ({problem})") from None
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind not in _FILES:

@@ -9,13 +9,14 @@ green from red.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any, cast
+
+from kdyno.reading.checked import values_in
 
 COLOURS: dict[str, tuple[str, str]] = {
     "ground": ("#ffffff", "#11151b"),
@@ -53,7 +54,7 @@ Spec = dict[str, Any]
 
 @cache
 def _file(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
+    return values_in(path)
 
 
 def filled(template: str | Path | Spec, **values: Any) -> Spec:
