@@ -16,7 +16,7 @@ from pydantic import Field
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources.shelf import read_json
-from kdyno.labs.vectorize import builds
+from kdyno.labs.vectorize import survey
 from kdyno.machines.guest import supervisor_report
 from kdyno.paths import data_root
 from kdyno.reading.checked import FromFile, check, values, values_in
@@ -104,7 +104,7 @@ def in_cache(folder: Path, text: str) -> Any:
 def in_survey(folder: Path, text: str) -> Any:
     (folder / "loops.json.gz").write_bytes(gzip.compress(text.encode()))
     try:
-        return builds.read(folder / "loops.json.gz")
+        return survey.read(folder / "loops.json.gz")
     except ToolError:
         return None
 

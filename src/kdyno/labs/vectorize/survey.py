@@ -8,6 +8,7 @@ it says which loops lie where a kernel spends its time.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import time
@@ -370,7 +371,12 @@ def packed(records: Records) -> bytes:
 def read(file: Path) -> Records:
     """ToolError names a file that is damaged, and how to get it again."""
     try:
-        return parse(Records, gzip.decompress(leavings.read(file.parent, file.name)), file)
+        # Some kilobytes unpack to any size.
+        packed_bytes = io.BytesIO(leavings.read(file.parent, file.name))
+        text = gzip.GzipFile(fileobj=packed_bytes).read(_LARGEST_BYTES + 1)
+        if len(text) > _LARGEST_BYTES:
+            raise ToolError(f"unpacked it is larger than {_LARGEST_BYTES >> 20} MB")
+        return parse(Records, text, file)
     except (OSError, EOFError, ToolError, gzip.zlib.error) as problem:  # type: ignore[attr-defined]
         raise ToolError(
             f"{file}: this record of a build is damaged ({problem}). Delete it: the next survey "
