@@ -42,7 +42,6 @@ from kdyno.stats.verdict import (
 )
 from kdyno.store.boot import BootRecord
 from kdyno.store.counts import stored_counts
-from kdyno.store.earlier import whole_manifest
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
@@ -77,11 +76,11 @@ class Otherwise:
 
 
 def question_of(run: Run, otherwise: Otherwise) -> tuple[Question, Manifest]:
-    """(what is to be judged, the run's whole manifest).
+    """(what is to be judged, the run's manifest).
 
     UsageError for a run that has nothing to judge, ToolError for one that cannot be read.
     """
-    manifest = whole_manifest(run)
+    manifest = run.manifest()
     if not manifest.failed and not any(isinstance(boot, BootRecord) for boot in run.boots()):
         raise UsageError(f"{run.name} has no boot that can be read, so there is nothing to judge")
     question = Question.of(manifest)
@@ -94,7 +93,7 @@ def question_of(run: Run, otherwise: Otherwise) -> tuple[Question, Manifest]:
 
 
 def judge_again(run: Run, otherwise: Otherwise) -> tuple[Verdict, Manifest]:
-    """(verdict without its words, the run's whole manifest). Errors as ``question_of``."""
+    """(verdict without its words, the run's manifest). Errors as ``question_of``."""
     question, manifest = question_of(run, otherwise)
     verdict = verdict_of(run, question, manifest.stopped or "interrupted")
     if manifest.state in ("running", "interrupted"):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ import jinja2
 from kdyno.labs.memcpy.time import ratios, results
 from kdyno.labs.published.answers import CONTROL, Answer, Evidence, Row, Source, answer
 from kdyno.labs.published.article import NO_SPREAD, Article, Check, Checked, Table, check
+from kdyno.reading.checked import values_in
 from kdyno.report import figures, plain
 from kdyno.report.charts.vega import Spec, alone, filled, grid, label_width
 from kdyno.report.show.grid import Cell, Column, Grid
@@ -267,7 +267,7 @@ def pictures(articles: Sequence[Article], evidence: Evidence) -> dict[str, tuple
 
 def _filled(name: str, **given: Any) -> Spec:
     """The panel of charts.json with every text ``$key`` replaced by what is given for it."""
-    charts = json.loads(Path(__file__).with_name("charts.json").read_text("utf-8"))
+    charts = values_in(Path(__file__).with_name("charts.json"))
     return filled(charts[name], **given)
 
 
