@@ -24,7 +24,7 @@ __all__ = ["kdyno"]
 
 DATA = Path(__file__).parent / "data" / "runs"
 GOLDEN = Path(__file__).parent / "golden" / "recorded"
-RUNS = ("turns", "factors")
+RUNS = ("turns", "factors", "counts")
 FORMATS = ("markdown", "csv", "json", "junit", "benchstat")
 
 

@@ -140,3 +140,20 @@ def test_a_case_still_does_what_programs_of_root_do(stock: Image, attack: Path) 
     result = outcome.transcript.result(0)
     assert isinstance(result, Sample), (result, outcome.host)
     assert result.extra["stdout"].split() == ["65534", "4755:65534"]
+
+
+def test_no_console_of_the_machine_is_in_reach(stock: Image) -> None:
+    """User Mode Linux can be stopped, configured and read through its management console, a socket
+    in its folder, which hostfs would show; the filter of sockets leaves none to be made."""
+    words = ("find", "/", "-xdev", "(", "-type", "s", "-o", "-name", "mconsole*", ")")
+    outcome = boot(
+        UmlBoot(
+            kernel=stock.kernel,
+            program=guest_program(cache_root(), stock.word_bits),
+            job=Job((CaseJob("test", "find", "run", words, None, 1),)),
+            placement=place(1),
+        )
+    )
+    result = outcome.transcript.result(0)
+    assert isinstance(result, Sample), (result, outcome.host)
+    assert result.extra["stdout"] == ""

@@ -7,6 +7,7 @@ ways was open once. Here the kernel is no process of the sandbox: devices and re
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import attacker
@@ -18,6 +19,7 @@ from real_kernels import built_kernels
 
 from kdyno.kernels.image import Image
 from kdyno.machines.session import Outcome
+from kdyno.suites.record import Sample
 
 pytestmark = [pytest.mark.uml, pytest.mark.qemu, pytest.mark.needs("gcc", "qemu-system-x86_64")]
 
@@ -73,3 +75,37 @@ def test_no_record_can_be_forged(stock: Image, attack: Path) -> None:
     assert_honest(outcome)
     found = said(outcome)
     assert found["secret"] == "not found"
+
+
+def test_a_shared_folder_whose_links_change_shows_nothing_else(
+    stock: Image, tmp_path: Path
+) -> None:
+    """9p looks a name up and opens it in two steps; in between, a file becomes a link outside."""
+    secret = tmp_path / "secret"
+    secret.write_text("a secret of the host\n")
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    file, fresh = folder / "file", folder / "fresh"
+    ended = threading.Event()
+
+    def swap() -> None:
+        while not ended.is_set():
+            for link in (True, False):
+                if link:
+                    fresh.symlink_to(secret)
+                else:
+                    fresh.write_text("harmless\n")
+                fresh.replace(file)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    script = "n=0; while [ $n -lt 2000 ]; do cat /run/kdyno/shared/file; n=$((n + 1)); done; ls /"
+    try:
+        first = command("sh", "-c", f"({script}) 2>/dev/null | sort | uniq -c")
+        outcome = booted(stock, first, shared=((folder, "shared"),), limit_s=100.0)
+    finally:
+        ended.set()
+        thread.join()
+    result = outcome.transcript.result(0)
+    assert isinstance(result, Sample), (result, outcome.host)
+    assert "harmless" in result.extra["stdout"] and "secret" not in result.extra["stdout"]
