@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from booting import booted, case, command
 from descendants import adopt
-from real_kernels import built_kernels, built_or_skipped
+from real_kernels import built_kernels
 
 from kdyno.kernels.image import Image
 from kdyno.suites.record import CaseError, Sample
@@ -28,9 +28,7 @@ def _guests_of_its_own() -> None:
 
 @pytest.fixture(scope="module")
 def i386() -> Image:
-    what = "a small i386 kernel by clang, five minutes to build"
-    built = built_or_skipped(HERE / "small.toml", "KDYNO_TEST_KERNELS", what)
-    return built.images["i386-clang"]
+    return built_kernels(HERE / "small.toml").images["i386-clang"]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import models
 import pytest
 from booting import booted, case
 from descendants import adopt
-from real_kernels import built_or_skipped
+from real_kernels import built_kernels
 
 from kdyno.kernels import scheduler
 from kdyno.kernels.image import Image
@@ -37,8 +37,7 @@ WORK_MS = 2.0
 
 @pytest.fixture(scope="module")
 def built() -> Built:
-    what = "a kernel for sched_ext, ten minutes to build"
-    return built_or_skipped(EXPERIMENT, "KDYNO_TEST_SCHEDULERS", what)
+    return built_kernels(EXPERIMENT)
 
 
 @pytest.fixture(scope="module", autouse=True)
