@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 KDYNO := $(BIN)/kdyno
 
-.PHONY: setup setup-suites setup-tests demo test check bench fresh statistics lock clean help
+.PHONY: setup setup-suites setup-tests demo test check bench fresh docs statistics lock clean help
 
 # Containers often have it set. Then every process compiles all that it imports, numpy and scipy
 # too: that was half of what the tests cost.
@@ -17,13 +17,14 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make setup       what a fresh machine lacks: packages and the Python environment"
 	@echo "make setup-suites  also what the suites run: fio, Apache, cairo, GTK, ..."
-	@echo "make demo        set-up, then a memcpy experiment on real kernels, about 9 minutes"
+	@echo "make demo        set-up, then a memcpy experiment on real kernels, about 5 minutes"
 	@echo "make test        set-up, then all tests, with real kernels"
 	@echo "make check       the fast tests: no kernel, root or network"
 	@echo "make fleet-test  those with a Slurm cluster and a PostgreSQL server; part of make test"
 	@echo "make bench       kdyno's own speed, as ratios"
 	@echo "make fresh       demo and test on a Debian 12 made for it, as root and as a user"
-	@echo "make statistics  docs/statistics.md again, by simulation"
+	@echo "make docs        the parts of docs/ that are made by command"
+	@echo "make statistics  docs/research/statistics.md again, by simulation"
 
 setup:
 	@./setup.sh
@@ -38,7 +39,7 @@ demo: setup
 	@$(KDYNO) run experiments/simd-demo.toml
 	@echo
 	@echo "A published experiment in short. The gain is over the loop that User Mode Linux runs, not over a"
-	@echo "native kernel's memcpy: docs/simd.md. Run it again and only the measuring is left."
+	@echo "native kernel's memcpy: docs/research/simd.md. Run it again and only the measuring is left."
 	@echo "Next: $(KDYNO) list, $(KDYNO) --help"
 
 $(BIN)/kdyno: requirements.lock pyproject.toml setup.sh
@@ -91,8 +92,12 @@ bench: setup
 		$(BIN)/python -m benchmarks.$$it || status=1; \
 	done; exit $$status
 
+docs: $(BIN)/kdyno
+	@$(BIN)/python -m benchmarks.pages
+	@$(BIN)/kdyno published -o docs/research/published.md
+
 statistics: $(BIN)/kdyno
-	@$(BIN)/python -m benchmarks.statistics --write docs/statistics.md
+	@$(BIN)/python -m benchmarks.statistics --write docs/research/statistics.md
 
 lock:
 	uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --all-extras \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keep of runs what docs/published.md is made of: verdict, manifest and the largest of a profile.
+"""Keep of runs what docs/research/ is made of: verdict, manifest and the largest of a profile.
 
     python -m benchmarks.kept RUN… [--runs DIR] [--part NAME]
 
@@ -7,7 +7,7 @@ Each becomes published/runs/EXPERIMENT, one that was only profiled EXPERIMENT-pr
 the one that was there. A part of an experiment that was run by itself becomes EXPERIMENT-NAME, and
 the page has both. A FILE.json of memcpy bench, vectorize or simd_candidates becomes
 published/runs/KIND.json; of a survey, the totals.
-`kdyno published -o docs/published.md` then makes the page again.
+`make docs` then makes the pages again.
 """
 
 from __future__ import annotations

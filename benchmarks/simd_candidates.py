@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Jobs where SIMD may pay in a kernel: each in a scalar and in SIMD forms, over sizes.
 
-    python -m benchmarks.simd_candidates [--write docs/vectorize.md] [--json FILE]
+    python -m benchmarks.simd_candidates [--write docs/research/vectorize.md] [--json FILE]
 
 Builds kernel/simd/*.c with the compiler here, in user space; every form is checked against the
 scalar one before anything is timed. Nothing else should run on the machine meanwhile.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Simulates kdyno's whole rule and the rules of others, and prints docs/statistics.md.
+"""Simulates kdyno's whole rule and the rules of others, and prints docs/research/statistics.md.
 
-python -m benchmarks.statistics --write docs/statistics.md      (about five minutes)
+python -m benchmarks.statistics --write docs/research/statistics.md      (about five minutes)
 python -m benchmarks.statistics --quick                         (seconds; tables only)
 """
 
@@ -52,7 +52,7 @@ class Estimate:
     error: float
 
     def __str__(self) -> str:
-        return f"{100 * self.value:.1f} ± {100 * self.error:.1f}"
+        return "" if math.isnan(self.value) else f"{100 * self.value:.1f}"
 
 
 @dataclass(frozen=True)
@@ -228,33 +228,10 @@ def per_cent(value: float) -> str:
     return f"{100 * value:g} %"
 
 
-def false_alarm_table(rows: Sequence[Row]) -> str:
-    head = ["noise", "variants", "precision", "experiments", "blocks: median (5–95 %)"]
-    head += ["false alarms per experiment", "per effect"]
-    head += ["coverage", "its lowest effect", "coverage, true effect"]
-    return table(
-        head,
-        (
-            [
-                row.source,
-                str(row.variants),
-                per_cent(row.precision),
-                str(row.experiments),
-                f"{row.blocks[1]:.0f} ({row.blocks[0]:.0f}–{row.blocks[2]:.0f})",
-                str(row.alarms_per_experiment),
-                str(row.alarms_per_effect),
-                str(row.coverage),
-                f"{100 * row.lowest_coverage:.1f}",
-                "" if math.isnan(row.coverage_with_effect.value) else str(row.coverage_with_effect),
-            ]
-            for row in rows
-        ),
-    )
-
-
-def power_table(rows: Sequence[Row]) -> str:
-    head = ["noise", "variants", "precision", "median blocks"]
-    head += [per_cent(effect) for effect in EFFECTS] + ["no effect, called equivalent"]
+def rule_table(rows: Sequence[Row]) -> str:
+    head = ["noise", "variants", "precision", "blocks", "false alarms"]
+    head += ["coverage", "its lowest", "with a true effect"]
+    head += [*map(per_cent, EFFECTS), "equivalent"]
     return table(
         head,
         (
@@ -263,7 +240,11 @@ def power_table(rows: Sequence[Row]) -> str:
                 str(row.variants),
                 per_cent(row.precision),
                 f"{row.blocks[1]:.0f}",
-                *(str(each) for each in row.power),
+                str(row.alarms_per_experiment),
+                str(row.coverage),
+                f"{100 * row.lowest_coverage:.1f}",
+                str(row.coverage_with_effect),
+                *map(str, row.power),
                 str(row.equivalent),
             ]
             for row in rows
@@ -271,28 +252,19 @@ def power_table(rows: Sequence[Row]) -> str:
     )
 
 
-def others_table(own: Row, rows: Sequence[OtherRow]) -> str:
-    head = ["rule", "boots", "false alarms per experiment", "per effect"]
-    head += [per_cent(effect) for effect in EFFECTS]
-    cells = [
-        [
-            "**kdyno**",
-            f"{own.blocks[1]:.0f} blocks (median)",
-            str(own.alarms_per_experiment),
-            str(own.alarms_per_effect),
-            *(str(each) for each in own.power),
-        ]
-    ]
-    cells += [
-        [
-            row.rule,
-            row.setting,
-            str(row.alarms_per_experiment),
-            str(row.alarms_per_effect),
-            *(str(each) for each in row.power),
-        ]
-        for row in rows
-    ]
+def others_table(compared: Sequence[tuple[Row, Sequence[OtherRow]]]) -> str:
+    """Of each noise and rule: false alarms and power at 2 %, by the three ways of booting."""
+    head = ["noise", "rule", "3, then 3: alarms", "power", "n, then n: alarms", "power"]
+    head += ["n interleaved: alarms", "power"]
+    at = EFFECTS.index(0.02)
+    cells = []
+    for own, rows in compared:
+        kdyno = ["", "", "", "", str(own.alarms_per_experiment), str(own.power[at])]
+        cells.append([f"{own.source}; n = {own.blocks[1]:.0f}", "**kdyno**", *kdyno])
+        for rule in dict.fromkeys(row.rule for row in rows):
+            ways = [row for row in rows if row.rule == rule]
+            pairs = ((str(row.alarms_per_experiment), str(row.power[at])) for row in ways)
+            cells.append(["", rule, *(cell for pair in pairs for cell in pair)])
     return table(head, iter(cells))
 
 
@@ -349,7 +321,7 @@ def turn_row(kind: tuple[int, str], experiments: int, seed: int) -> TurnRow:
 
 
 def turn_table(rows: Sequence[TurnRow]) -> str:
-    head = ["noise", "by", "groups", "false alarms per experiment", "coverage"]
+    head = ["noise", "by", "groups", "false alarms", "coverage"]
     head += [
         "its lowest effect",
         "half-width of 24",
@@ -371,6 +343,24 @@ def turn_table(rows: Sequence[TurnRow]) -> str:
             for row in rows
         ),
     )
+
+
+def filled(
+    prose: str, rows: Sequence[Row], tables: Sequence[str], seed: int, experiments: int
+) -> str:
+    """The page: its prose with the tables, and the largest standard errors of the first."""
+    errors = (
+        max(row.alarms_per_experiment.error for row in rows),
+        max(row.coverage.error for row in rows),
+        max(each.error for row in rows for each in row.power),
+    )
+    words = {"@SEED@": str(seed), "@EXPERIMENTS@": f"{experiments:,}"}
+    words |= dict(zip(("@RULE@", "@TURNS@", "@RARE@", "@OTHERS@"), tables, strict=True))
+    marks = ("@ALARMS_ERROR@", "@COVERAGE_ERROR@", "@POWER_ERROR@")
+    words |= dict(zip(marks, (f"{100 * error:.1f}" for error in errors), strict=True))
+    for mark, text in words.items():
+        prose = prose.replace(mark, text)
+    return prose.rstrip("\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -401,24 +391,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, draw in [] if asked.quick else [compared[0], compared[1], compared[4]]:
         kind = (name, 1, 0.01)
         own = next(row for row in rows if (row.source, row.variants, row.precision) == kind)
-        found = list(other_rows(name, draw, round(own.blocks[1]), count, seed))
-        others.append(f"### Noise: {name}\n\n{others_table(own, found)}")
+        others.append((own, list(other_rows(name, draw, round(own.blocks[1]), count, seed))))
     tables = (
-        false_alarm_table(rows),
-        power_table(rows),
+        rule_table(rows),
         turn_table(turns),
         table(rare.HEAD, iter(rare_rows)) if rare_rows else "",
-        "\n\n".join(others),
+        others_table(others) if others else "",
     )
     if asked.quick and not asked.write:
         page = "\n\n".join(each for each in tables if each)
     else:
-        page = PROSE.read_text(encoding="utf-8")
-        for mark, text in zip(
-            ("@ALARMS@", "@POWER@", "@TURNS@", "@RARE@", "@OTHERS@"), tables, strict=True
-        ):
-            page = page.replace(mark, text)
-        page = page.replace("@SEED@", str(asked.seed)).rstrip("\n")
+        page = filled(PROSE.read_text(encoding="utf-8"), rows, tables, asked.seed, count)
     if asked.write:
         asked.write.write_text(page + "\n", encoding="utf-8")
     else:

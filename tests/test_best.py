@@ -190,7 +190,7 @@ def test_a_kernels_record_says_which_routine_it_was_and_the_report_shows_it() ->
 
 def test_the_page_shows_the_figures_of_both_cpus_side_by_side() -> None:
     """One line a routine, what misses its target in italics."""
-    page = (routines_folder().parent.parent / "docs" / "memcpy-by-cpu.md").read_text("utf-8")
+    page = (routines_folder().parent.parent / "docs" / "research" / "memcpy.md").read_text("utf-8")
     seen = {row.name: {it.routine: it for it in row.seen} for row in rows() if row.seen}
     assert list(seen) == ["amd-zen4", "intel-sapphire-rapids"]
     named = dict.fromkeys(

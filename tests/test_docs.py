@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 import typer
-from held import held
 from pydantic import BaseModel
 
 import kdyno.cli.main
+from benchmarks.pages import DEMO, PART, demo, made
 from kdyno import labs
-from kdyno.doctor.doctor import INSTALL, NEEDS
 from kdyno.experiment.loader import parse
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.exporters import exporters
@@ -41,8 +40,9 @@ ANYWHERE = r"\]\(([^)#\s]*)(#[^)]*)?\)"
 
 def blocks(text: str) -> Iterator[str]:
     """Lines of fenced shell blocks, and `commands` within sentences."""
-    for block in re.findall(r"^```(?:sh)?\n(.*?)^```", text, re.M | re.S):
-        yield from block.splitlines()
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
+        if language in ("", "sh"):
+            yield from block.splitlines()
     yield from re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
 
 
@@ -123,40 +123,28 @@ def test_every_example_of_the_help_parses(verb: str) -> None:
         parsed(words)
 
 
-def section(verb: str) -> str:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_is_made_of_a_page_is_current(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if PART.search(text):
+        assert made(text) == text, "write it again: make docs"
+
+
+def test_every_verb_is_in_the_page_of_verbs() -> None:
     text = (ROOT / "docs" / "verbs.md").read_text(encoding="utf-8")
-    parts = re.split(r"^## ", text, flags=re.M)
-    found = [part for part in parts if part.splitlines()[0] == verb]
-    assert found, f"docs/verbs.md has no section '## {verb}'"
-    return found[0]
+    assert re.findall(r"^## (.*)$", text, re.M) == list(VERBS)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_option_is_in_its_verbs_section(verb: str) -> None:
-    told = section(verb)
-    options = [
-        name
-        for option in VERBS[verb].params
-        if option.param_type_name == "option"
-        for name in option.opts
-    ]
-    missing = [name for name in options if f"`{name}" not in told]
-    assert not missing, f"docs/verbs.md, section {verb}: {', '.join(missing)} missing"
-    assert f"kdyno {verb}" in told
-    known = {*options, "--fail-on", "--calibrate"}
-    stated = set(re.findall(r"`(--?[a-z][a-z-]*)", told))
-    assert stated <= known, f"no such option: {stated - known}"
+def test_the_readmes_table_is_a_reports() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [shown] = [match[0].split("```text\n")[1] for match in DEMO.finditer(text)]
+    report = f"question\nanswer\n\n{shown.split(chr(10) * 2)[0]}\n\nsteal  x\n≈  y\n"
+    assert demo(report) == f"{shown.split(chr(10) * 2)[0]}\n\n≈  y"
 
 
-def test_no_section_for_a_verb_that_is_not_there() -> None:
-    text = (ROOT / "docs" / "verbs.md").read_text(encoding="utf-8")
-    heads = set(re.findall(r"^## ([a-z].*)$", text, re.M))
-    assert heads == set(VERBS)
-
-
-def test_every_format_is_in_the_section_of_report() -> None:
-    told = section("report")
-    assert [name for name in exporters(labs.formats()) if f"`{name}`" not in told] == []
+def test_every_format_is_in_the_page_of_reports() -> None:
+    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    assert [name for name in exporters(labs.formats()) if f"`{name}`" not in text] == []
 
 
 def records() -> list[type[BaseModel]]:
@@ -253,23 +241,16 @@ def test_contributing_is_one_page() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
-def packages_table() -> str:
-    rows = []
-    for need in NEEDS:
-        if not need.packages:
-            continue
-        cells = [f"`{name}`" if (name := need.packages.get(it)) else "" for it in INSTALL]
-        word = "needed" if need.required else "optional"
-        rows.append(f"| {need.name}, {need.purpose} ({word}) | {' | '.join(cells)} |")
-    # A comment would end the table: its head stands inside the markers too.
-    head = f"| | {' | '.join(INSTALL)} |\n| --- |{' --- |' * len(INSTALL)}"
-    installs = " | ".join(f"`{command}`" for command in INSTALL.values())
-    return "\n".join([head, f"| installed by | {installs} |", *rows]) + "\n"
+NAMED = re.compile(r"docs/[\w./-]*\w\.(?:md|toml|sh|yml)")
+"""A page that code or a message names."""
 
 
-def test_the_table_of_packages_is_the_doctors() -> None:
-    page = ROOT / "docs" / "distributions.md"
-    begin, end = "<!-- packages -->\n", "<!-- end of packages -->\n"
-    before, rest = page.read_text(encoding="utf-8").split(begin)
-    after = rest.split(end)[1]
-    held(page, before + begin + packages_table() + end + after)
+def test_pages_that_code_names_are_there() -> None:
+    missing = []
+    for folder in ("src", "experiments", "guest", "kernel", "published", "benchmarks", ".ci"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix not in (".py", ".toml", ".c", ".h", ".S", ".md", ".sh", ".in"):
+                continue
+            text = file.read_text(encoding="utf-8")
+            missing += [f"{file}: {it}" for it in NAMED.findall(text) if not (ROOT / it).exists()]
+    assert missing == []

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The examples of docs/verbs.md that need no kernel are run; tests/uml/test_examples.py has
-those that do."""
+"""The examples of the help that need no kernel are run; tests/uml/test_examples.py has those
+that do."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from command_line import Kdyno, kdyno
 from synthetic_run import Shape, make
-from test_docs import section
+from test_docs import VERBS as COMMANDS
 
 from kdyno.kernels.cpu import missing
 from kdyno.store.manifest import CaseInfo
@@ -26,8 +25,8 @@ ENDS = {"kdyno report last --fail-on slower": 10}
 
 
 def examples(verb: str) -> list[str]:
-    [block] = re.findall(r"^```sh\n(.*?)^```", section(verb), re.M | re.S)
-    return [line for line in block.splitlines() if line.startswith("kdyno ")]
+    text = COMMANDS[verb].epilog.split("Examples:\n")[1]
+    return [line.strip() for line in text.splitlines()]
 
 
 CASES = tuple(

@@ -142,8 +142,8 @@ def test_docs_published_is_what_the_kept_runs_say() -> None:
         held(ROOT / "docs" / "published.md", page(articles, evidence, links))
     except AssertionError:
         pytest.fail(
-            "docs/published.md is of other runs or experiments: make it again by "
-            "`kdyno published -o docs/published.md`"
+            "docs/research/published.md is of other runs or experiments: make it again by "
+            "`kdyno published -o docs/research/published.md`"
         )
 
 

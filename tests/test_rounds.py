@@ -38,7 +38,7 @@ def test_each_follows_on_each_and_on_itself_as_often(names: str) -> None:
 
 
 def test_what_of_each_suite_is_measured_whole() -> None:
-    """As the table of docs/turns.md says."""
+    """As the table of docs/how-it-measures.md says."""
     whole = {
         name: sorted(case.name for case in suite.cases if why_whole(case))
         for name, suite in load().items()

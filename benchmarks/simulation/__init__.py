@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""kdyno's rule and others', held against noise that was made up: what docs/statistics.md says."""
+"""kdyno's rule and others' on synthetic noise: docs/research/statistics.md."""

@@ -2,8 +2,8 @@
 // help: FreeBSD's traditional one: one queue, priorities by CPU use that decays with the load
 //
 // Written from its description in McKusick and Neville-Neil, The Design and Implementation of the
-// FreeBSD Operating System (2004), section 4.4, and sched_4bsd(4). docs/schedulers.md has every
-// constant with its source, and what is different here.
+// FreeBSD Operating System (2004), section 4.4, and sched_4bsd(4). docs/research/schedulers.md has
+// every constant with its source, and what is different here.
 #include "scheduler.h"
 
 enum {

@@ -2,7 +2,7 @@
 """What 4BSD and ULE decide for processes that compute without end, on one CPU: their designs in a
 few lines, tick by tick, for the tests of the programs in kernel/sched/.
 
-A tick is 10 ms. Constants are those of docs/schedulers.md.
+A tick is 10 ms. Constants are those of docs/research/schedulers.md.
 """
 
 from __future__ import annotations

@@ -65,4 +65,4 @@ def _read(file: Path) -> Settings:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         raise UsageError(f"{file}: is not TOML: {problem}") from problem
-    return check(_File, data, str(file), text, way="see docs/fleet.md").fleet
+    return check(_File, data, str(file), text, way="see docs/team.md").fleet

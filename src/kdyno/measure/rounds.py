@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 from kdyno.suites.catalogue import Case
 
 TURN_S = 0.004
-"""Aimed at. Shorter follows a restless machine better and costs more hand-overs; docs/turns.md has
-what was measured."""
+"""Aimed at. Shorter follows a restless machine better and costs more hand-overs."""
 LONGEST_S = 0.025
 """A case whose single operation takes longer is handed over in the middle of it, by freezing."""
 SLICE_S = 0.010
 """Of a frozen turn."""
 LEAD = 0.0
 """The unmeasured beginning of a turn, as a share of its operations: caches were someone else's.
-None: measured, it made turns longer and groups differ more (docs/turns.md)."""
+None: measured, it made turns longer and groups differ more (docs/how-it-measures.md)."""
 LEAST, MOST = 8, 400
 """Rounds of a case in a group."""
 LEAST_LONG = 2

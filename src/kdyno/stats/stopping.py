@@ -6,7 +6,7 @@ width is not quite blind to signs either: where a kernel comes up in one of two 
 happen to agree are both narrow and far from 1, and small spreads stop early (Chow & Robbins 1965).
 So the width is that of the signed-rank interval, whose ranks know least of it; the first look is
 after 10 blocks; it must have been narrow with four fifths of the blocks already; and a tenth of
-alpha is set aside. docs/statistics.md has what that costs and what it leaves.
+alpha is set aside. docs/research/statistics.md has what that costs and what it leaves.
 """
 
 from __future__ import annotations

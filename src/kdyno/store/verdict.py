@@ -122,7 +122,7 @@ class StratumEffect(BaseModel):
 
 
 class Strata(BaseModel):
-    """An effect by the machines that it was measured on: docs/machines.md."""
+    """An effect by the machines that it was measured on: docs/team.md."""
 
     model_config = ConfigDict(frozen=True)
     machines: Annotated[tuple[StratumEffect, ...], Field(max_length=10_000)]

@@ -138,7 +138,7 @@ On = Annotated[
     typer.Option(
         "--on",
         metavar="slurm[:PARTITION]|local",
-        help="Measure in jobs, on many machines; see docs/fleet.md.",
+        help="Measure in jobs, on many machines; see docs/team.md.",
     ),
 ]
 Push = Annotated[

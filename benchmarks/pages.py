@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Write the parts of docs/ that are made.
+
+    python -m benchmarks.pages                 (make docs: this, and docs/research/published.md)
+    python -m benchmarks.pages --demo RUN      the README's table, as `kdyno report RUN` prints it
+
+A part stands between two marks, ``<!-- NAME: begin. make docs -->`` and ``<!-- NAME: end -->``; the
+rest of a page is written by hand. NAME is ``verbs`` (what each verb's --help says), ``packages``
+(what `kdyno doctor` looks for) or ``run X``: every effect of published/runs/X, which
+``python -m benchmarks.kept RUN`` puts there. A test compares the pages with what this makes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kdyno.cli.main import command
+from kdyno.command import capture
+from kdyno.doctor.doctor import INSTALL, NEEDS
+from kdyno.report import figures
+from kdyno.store.manifest import Manifest
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNS = ROOT / "published" / "runs"
+PART = re.compile(r"(<!-- ([\w -]+): begin\. make docs -->\n).*?(<!-- \2: end -->)", re.DOTALL)
+DEMO = re.compile(r"(<!-- demo table -->\n```text\n).*?(\n```\n)", re.DOTALL)
+MARKS = ("≈", "Σ", "?", "(n)", "*")
+WIDTH = 100
+HELP = re.compile(r"\n +-h, --help +Show this message and exit\.")
+
+
+def contexts(parent: Any) -> Iterator[Any]:
+    """A context of every verb below that of a group, in the order of the help."""
+    for name, verb in parent.command.commands.items():
+        width = {"terminal_width": WIDTH, "max_content_width": WIDTH}
+        context = verb.make_context(name, [], parent, resilient_parsing=True, **width)
+        if hasattr(verb, "commands"):
+            yield from contexts(context)
+        else:
+            yield context
+
+
+def verbs() -> str:
+    """A section for each verb: what its --help says, the examples as commands."""
+    parts = []
+    kdyno: Any = command()
+    for context in contexts(kdyno.make_context("kdyno", [], resilient_parsing=True)):
+        text, _, examples = HELP.sub("", context.get_help()).partition("Examples:\n")
+        usage, _, rest = text.removeprefix("Usage: ").partition("\n\n")
+        summary, _, tables = rest.partition("\n\n")
+        summary = " ".join(summary.split())
+        parts += [f"## {context.command_path.removeprefix('kdyno ')}", summary]
+        parts += [f"```text\n{usage}\n\n{tables.rstrip()}\n```"]
+        lines = "\n".join(line.strip() for line in examples.splitlines() if line.strip())
+        parts += [f"```sh\n{lines}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def packages() -> str:
+    """What `kdyno doctor` looks for, and its package in each family of distributions."""
+    installs = " | ".join(f"`{command}`" for command in INSTALL.values())
+    rows = [f"| | {' | '.join(INSTALL)} |", f"| --- |{' --- |' * len(INSTALL)}"]
+    rows += [f"| installed by | {installs} |"]
+    for need in NEEDS:
+        if need.packages:
+            cells = [f"`{name}`" if (name := need.packages.get(it)) else "" for it in INSTALL]
+            word = "needed" if need.required else "optional"
+            rows += [f"| {need.name}, {need.purpose} ({word}) | {' | '.join(cells)} |"]
+    return "\n".join(rows) + "\n"
+
+
+def results(run: Run) -> str:
+    """One line of conditions, and every effect of the run."""
+    verdict, manifest = run.verdict(), run.manifest()
+    assert verdict is not None, run.path
+    host, boots = manifest.host, sorted(set(verdict.boots.values()))
+    conditions = (
+        f"{manifest.created[:10]}, {host.get('cpu_model', 'unknown CPU')}, "
+        f"{host.get('cpus', 0):g} CPUs, {' to '.join(map(str, boots))} boots of each kernel, "
+        f"`kdyno run experiments/{manifest.experiment}.toml{overrides(manifest)}`:"
+    )
+    return f"{conditions}\n\n{effects(verdict)}\n"
+
+
+def overrides(manifest: Manifest) -> str:
+    """The options that the run was started with, as they are typed."""
+    words = ""
+    for key, value in manifest.overrides.items():
+        name = "--" + {"variants": "variant", "cases": "case"}.get(key, key).replace("_", "-")
+        values = value if isinstance(value, list | tuple) else [value]
+        for each in values:
+            text = "" if each is True else f' "{each}"' if isinstance(each, str) else f" {each:g}"
+            words += f" {name}{text}"
+    return words
+
+
+def effects(verdict: Verdict) -> str:
+    """A row per case and group of cases, a column per variant: effect, interval and verdict."""
+    variants = list(dict.fromkeys(effect.variant for effect in verdict.effects))
+    rows: dict[str, dict[str, str]] = {}
+    for effect in verdict.effects:
+        notes = ["control"] if effect.control else []
+        notes += ["less is better"] if effect.better == "lower" else []
+        name = effect.case.replace("_", r"\_") + (f" ({', '.join(notes)})" if notes else "")
+        interval = "exact" if effect.exact else figures.interval(effect.ci)
+        word = f"{effect.verdict} ≈" if effect.equivalent_too else effect.verdict
+        cell = f"{figures.effect(effect.ratio)} ({interval}) {word}"
+        rows.setdefault(name, {})[effect.variant] = cell
+    for group in verdict.groups:
+        word = f"{group.verdict} ≈" if group.equivalent_too else group.verdict
+        cell = f"{figures.effect(group.ratio)} ({figures.interval(group.ci)}) {word}"
+        rows.setdefault(f"group {group.group}", {})[group.variant] = cell
+    lines = [f"| ÷ {verdict.baseline} | {' | '.join(variants)} |"]
+    lines += ["| --- |" + " --- |" * len(variants)]
+    for name, cells in rows.items():
+        lines += [f"| {name} | {' | '.join(cells.get(variant, '') for variant in variants)} |"]
+    return "\n".join(lines)
+
+
+def part(name: str) -> str:
+    """What stands between the marks of this name."""
+    if name.startswith("run "):
+        return results(Run(RUNS / name.removeprefix("run ")))
+    return {"verbs": verbs, "packages": packages}[name]()
+
+
+def made(page: str) -> str:
+    """The page with all its parts as they are now."""
+    return PART.sub(lambda match: match[1] + part(match[2]) + match[3], page)
+
+
+def demo(report: str) -> str:
+    """The table of what `kdyno report` prints, and what its marks mean."""
+    paragraphs = report.rstrip("\n").split("\n\n")
+    grid = next(it for it in paragraphs if "95 % interval" in it)
+    marks = [line for line in paragraphs[-1].splitlines() if line.startswith(MARKS)]
+    return "\n\n".join(filter(None, (grid, "\n".join(marks))))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write the parts of docs/ that are made.")
+    parser.add_argument("--demo", metavar="RUN", help="only the README's table, from this run")
+    run = parser.parse_args().demo
+    if run is not None:
+        readme = ROOT / "README.md"
+        process = capture([sys.executable, "-m", "kdyno", "report", run])
+        if process.status == 0:
+            table = demo(process.output)
+            text = readme.read_text(encoding="utf-8")
+            readme.write_text(DEMO.sub(lambda it: it[1] + table + it[2], text), encoding="utf-8")
+        return process.status
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if (new := made(text)) != text:
+            page.write_text(new, encoding="utf-8")
+            print(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
