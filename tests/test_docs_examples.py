@@ -48,8 +48,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def quickly(verb: str) -> list[Any]:
-    """The examples without those that build a kernel; of a check a part of the sizes will do."""
-    lines = [line for line in examples(verb) if "--kernel" not in line]
+    """The examples without those that build a kernel, ask a cluster or need a file of the
+    reader's; of a check a part of the sizes will do."""
+    other = ("--kernel", "--on", "./mine.S")
+    lines = [line for line in examples(verb) if not any(word in line.split() for word in other)]
     if verb != "memcpy check":
         return list(lines)
     return [pytest.param(f"{line} --quick", marks=pytest.mark.slow) for line in lines]

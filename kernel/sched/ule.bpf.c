@@ -3,8 +3,8 @@
 //
 // Written from its descriptions in Roberson, ULE: A Modern Scheduler for FreeBSD (BSDCon 2003),
 // McKusick, Neville-Neil and Watson, The Design and Implementation of the FreeBSD Operating System
-// (2014), section 4.4, and sched_ule(4). docs/research/schedulers.md has every constant with its source, and
-// what is different here.
+// (2014), section 4.4, and sched_ule(4). docs/research/schedulers.md has every constant with its
+// source, and what is different here.
 #include "scheduler.h"
 
 enum {

@@ -39,7 +39,7 @@ SURVEY, FORMS = "vectorization", "simd-forms"
 CONTROL = " (control)"
 """Behind the name of a row that should not move."""
 _EVERY = "*"
-_LESS = "less is better"
+LESS = "less is better"
 _MATTERS = 0.01
 """Differences of profiles and benches below this are called equivalent."""
 _MOST_BYTES = 256 << 20
@@ -275,7 +275,7 @@ class Row:
     def gain(self) -> float:
         """The ratio as its logarithm, above 0 where that is better."""
         log = math.log(self.ratio or 1.0)
-        return -log if self.unit.endswith(_LESS) else log
+        return -log if self.unit.endswith(LESS) else log
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,7 @@ def _factors(ask: Ask, run: OfRun) -> list[Row]:
 def _row(what: str, compared: str, it: Effect | GroupEffect | FactorEffect) -> Row:
     unit = "of its items" if isinstance(it, GroupEffect) else it.unit
     if not isinstance(it, GroupEffect) and it.better == "lower":
-        unit += f", {_LESS}"
+        unit += f", {LESS}"
     control = CONTROL if isinstance(it, Effect) and it.control else ""
     exact = isinstance(it, Effect) and it.exact
     return Row(
@@ -379,7 +379,7 @@ def _timed(
     """Of a ratio of times that no verdict has judged."""
     low, high = ci or (None, None)
     word, small = word_of(low, high, "lower", _MATTERS)
-    unit = f"{unit}, {_LESS}"
+    unit = f"{unit}, {LESS}"
     return Row(what, compared, unit, figures.effect(ratio), ratio, ci, False, word, small)
 
 
@@ -481,7 +481,7 @@ def _formed(ask: Ask, forms: Forms) -> list[Row]:
             if scalar and others:
                 best = min(others, key=lambda it: it.ns)
                 ratio = best.ns / min(scalar)
-                unit, shown = f"ns a call, {_LESS}", figures.effect(ratio)
+                unit, shown = f"ns a call, {LESS}", figures.effect(ratio)
                 compared = f"{best.form} ÷ scalar"
                 found.append(Row(f"{job}, {size} bytes", compared, unit, shown, ratio))
     return found

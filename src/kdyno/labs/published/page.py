@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 
 from kdyno.labs.memcpy.time import ratios, results
-from kdyno.labs.published.answers import CONTROL, Answer, Evidence, Row, Source, answer
+from kdyno.labs.published.answers import CONTROL, LESS, Answer, Evidence, Row, Source, answer
 from kdyno.labs.published.article import NO_SPREAD, Article, Check, Checked, Table, check
 from kdyno.reading.checked import values_in
 from kdyno.report import figures, plain
@@ -227,24 +227,28 @@ def _anchor(heading: str) -> str:
 
 
 def _figures(rows: Sequence[Row]) -> str:
-    def interval(it: Row) -> Cell:
-        return Cell("exact" if it.exact else figures.interval(it.ci) if it.ci is not None else "")
+    """A row for each figure, a column for each comparison; the other way round where that is
+    narrower."""
 
-    def verdict(it: Row) -> Cell:
-        notes = ("too little to matter",) if it.equivalent_too else ()
-        return Cell(_WORDS.get(it.verdict, it.verdict), None, notes, tone=it.verdict)
+    def cell(it: Row) -> str:
+        interval = "exact" if it.exact else figures.interval(it.ci) if it.ci is not None else ""
+        verdict = _WORDS.get(it.verdict, it.verdict) + (" ≈" if it.equivalent_too else "")
+        return " ".join(filter(None, (it.shown, interval and f"({interval})", verdict)))
 
-    columns = [
-        Column("what", lambda it: Cell(it.what)),
-        Column("compared", lambda it: Cell(it.compared)),
-        Column("unit", lambda it: Cell(it.unit)),
-        Column("effect", lambda it: Cell(it.shown, it.ratio), "effect"),
-    ]
-    if any(it.ci for it in rows):
-        columns.append(Column("95 % interval", interval, "number"))
-    if any(it.verdict for it in rows):
-        columns.append(Column("verdict", verdict, "verdict"))
-    return table(Grid(columns, rows))
+    cells: dict[str, dict[str, str]] = {}
+    for row in rows:
+        unit = LESS if row.unit.endswith(LESS) else "" if row.ratio else row.unit
+        name = f"{row.what}, {unit}" if unit else row.what
+        cells.setdefault(name, {})[row.compared] = cell(row)
+    compared = list(dict.fromkeys(row.compared for row in rows))
+    if len(cells) < len(compared):
+        cells = {of: {name: row[of] for name, row in cells.items() if of in row} for of in compared}
+        compared = list(dict.fromkeys(name for row in cells.values() for name in row))
+
+    def column(of: str) -> Column[str]:
+        return Column(of, lambda name: Cell(cells[name].get(of, "")))
+
+    return table(Grid([Column("", Cell), *map(column, compared)], list(cells)))
 
 
 _WIDTH_PX = 860
