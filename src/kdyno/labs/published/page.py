@@ -245,7 +245,7 @@ def _figures(rows: Sequence[Row]) -> str:
         cells = {of: {name: row[of] for name, row in cells.items() if of in row} for of in compared}
         compared = list(dict.fromkeys(name for row in cells.values() for name in row))
 
-    def column(of: str) -> Column[str]:
+    def column(of: str) -> Column:
         return Column(of, lambda name: Cell(cells[name].get(of, "")))
 
     return table(Grid([Column("", Cell), *map(column, compared)], list(cells)))
