@@ -25,8 +25,8 @@ from benchmarks.speed import Figure, finish, quiet, timed
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import build
 from kdyno.labs.profile.counts import count
-from kdyno.machines.plugin import COUNTS
-from kdyno.machines.session import Outcome
+from kdyno.machines.emulator import COUNTS
+from kdyno.machines.machine import Outcome
 from kdyno.measure import bench as booting
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.benches import bench_of

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from kdyno.machines.session import Outcome
+from kdyno.machines.machine import Outcome
 from kdyno.suites.record import Sample
 
 FORGED = (777_000_000, 1_000_000)

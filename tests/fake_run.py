@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fake_machine import FakeMachine, Fault, Rule
+
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
 from kdyno.judge.question import Question
 from kdyno.machines.cpus import place
-from kdyno.machines.fake import FakeMachine, Fault, Rule
 from kdyno.measure.asking import asked_of
 from kdyno.measure.bench import Bench, info
 from kdyno.measure.loop import Loop, Past, Status

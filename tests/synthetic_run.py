@@ -15,7 +15,7 @@ import pytest
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.machines.uml_machine import CAVEAT
+from kdyno.machines.uml import CAVEAT
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo

@@ -8,13 +8,13 @@ import random
 from pathlib import Path
 
 import pytest
+from fake_machine import FakeMachine, Fault, Rule
 from fake_run import PIPE, bench, boots_of, manifest_of
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.kernels.image import Image
-from kdyno.machines.fake import FakeMachine, Fault, Rule
 from kdyno.measure.bench import Bench, at_once
 from kdyno.measure.counted_work import with_fixed_work
 from kdyno.measure.execution import _probed

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from kdyno.machines.cpu_time import CpuTime
+from kdyno.machines.process import CpuTime
 
 WORKS = "import sys\nfor _ in sys.stdin:\n sum(range(300000)); print(flush=True)\n"
 

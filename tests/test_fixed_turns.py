@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
+from fake_machine import FakeMachine, Fault
 from fake_run import steady
 
 from kdyno.labs.profile import fixed_turns
-from kdyno.machines.fake import FakeMachine, Fault
-from kdyno.machines.machine import Plan
-from kdyno.machines.session import Outcome
+from kdyno.machines.machine import Outcome, Plan
 from kdyno.measure.rounds import LONGEST_S, TURN_S
 from kdyno.suites.job import CaseJob, Job
 from kdyno.suites.record import Done, Sample

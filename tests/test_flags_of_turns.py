@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_machine import FakeMachine
 from fake_run import LONG, PIPE, PRINTED, bench, boots_of, measured, steady
 
 from kdyno.judge.flags import asleep, of_manifest, restless
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.machines.fake import FakeMachine
 from kdyno.measure.execution import interleaved
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run

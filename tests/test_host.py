@@ -18,10 +18,10 @@ from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
-from kdyno.machines import disk, host_machine
+from kdyno.machines import guest, host
 from kdyno.machines.cpus import measuring, place
-from kdyno.machines.events import Events
 from kdyno.machines.host import HostJob, Running, running, start, work_off
+from kdyno.machines.process import Events
 from kdyno.measure import benches
 from kdyno.measure.execution import Options, execute, resume
 from kdyno.measure.vocabulary import vocabulary
@@ -178,21 +178,20 @@ def test_a_job_that_never_ends_is_killed(make: Make) -> None:
 
 def test_the_machine_s_settings_are_not_changed(make: Make) -> None:
     job = Job((), (("vm.swappiness", "1"),))
-    request = HostJob(program=make(), job=job, placement=place(1), sandboxed=False)
     with pytest.raises(UsageError, match="does not change the settings"):
-        work_off(request)
+        HostJob(program=make(), job=job, placement=place(1), sandboxed=False)
 
 
 def test_a_disk_needs_room_and_leaves_nothing(tmp_path: Path) -> None:
     small = pytest.raises(ToolError, match="MB free, about 1,152,921,505,681 MB needed")
-    with small, disk.folder(tmp_path, 1 << 60):
+    with small, guest.disk_folder(tmp_path, 1 << 60):
         pass
     with whole.scratch("boot", tmp_path) as mine:
         # Its lock is nobody's: as a kdyno that was killed leaves it.
         left = tmp_path / "kdyno-boot-dead"
         (left / "in").mkdir(parents=True)
         (left / ".held").write_text("1\n")
-        with disk.folder(tmp_path, 1) as folder:
+        with guest.disk_folder(tmp_path, 1) as folder:
             assert folder.is_dir()
         assert list(tmp_path.iterdir()) == [mine.parent]
     assert list(tmp_path.iterdir()) == []
@@ -258,7 +257,7 @@ def test_what_the_host_cannot_do_is_refused(more: str, words: str) -> None:
 @pytest.fixture
 def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
     program = make()
-    for module in (benches, host_machine):
+    for module in (benches, host):
         monkeypatch.setattr(module, "guest_program", lambda _cache, _bits: program)
     monkeypatch.setattr("kdyno.measure.equipment._found", lambda _need, _programs: True)
     # Another kdyno that measures on this machine is nothing to wait for here.
@@ -301,7 +300,7 @@ def test_a_host_run_is_not_resumed_under_another_kernel(
 ) -> None:
     run, _ = execute(experiment(), load(), options)
     other = Running("6.0-other", "#1", "quiet", "", "")
-    monkeypatch.setattr(host_machine, "running", lambda: other)
+    monkeypatch.setattr(host, "running", lambda: other)
     with pytest.raises(UsageError, match="another kernel, or another command line"):
         resume(run.path, experiment(), load(), options)
 

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_machine import FakeMachine, Fault
 from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured, resumed, steady
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Pair, all_rounds, rounds
 from kdyno.judge.question import Question
-from kdyno.machines.fake import FakeMachine, Fault
-from kdyno.machines.machine import Can, Footprint
-from kdyno.machines.session import Outcome
+from kdyno.machines.machine import Can, Footprint, Outcome
 from kdyno.measure import group
 from kdyno.measure import loop as measuring
 from kdyno.measure.bench import plan_of

@@ -14,13 +14,11 @@ from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.routines.routine import find_routine, kernel_source, of_variant
 from kdyno.kernels.source import Tree
-from kdyno.machines import built, qemu_machine
+from kdyno.machines import guest, qemu
 from kdyno.machines.cpus import Placement
 from kdyno.machines.emulator import Emulator
-from kdyno.machines.machine import Asked, Plan, Setup
-from kdyno.machines.qemu import QemuBoot
-from kdyno.machines.qemu_machine import Qemu
-from kdyno.machines.session import Outcome
+from kdyno.machines.machine import Method, Outcome, Plan, Setup
+from kdyno.machines.qemu import Qemu, QemuBoot
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.store.boot import BootHost
 from kdyno.suites.catalogue import load
@@ -54,14 +52,14 @@ def read_experiment(text: str = TEXT) -> Experiment:
 
 def machine(monkeypatch: pytest.MonkeyPatch, folder: Path, *variants: Variant) -> Qemu:
     found = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
-    monkeypatch.setattr(qemu_machine.emulator, "find", lambda: found)
-    monkeypatch.setattr(built, "guest_program", lambda _cache, _bits: folder / "guest")
+    monkeypatch.setattr(qemu.emulator, "find", lambda: found)
+    monkeypatch.setattr(guest, "guest_program", lambda _cache, _bits: folder / "guest")
     (folder / "config").touch()
     image = Image("d", folder, "x86_64", 64, "7.3", {})
     named = {it.name: it for it in variants}
     images = dict.fromkeys(named, image)
     placement = Placement(frozenset((0,)), frozenset((0,)))
-    asked = Asked("instructions")
+    asked = Method("instructions")
     return Qemu(Setup(named, images, placement, 1 << 28, None, 1, folder, True, asked))
 
 
@@ -73,7 +71,7 @@ def test_features_are_cleared_on_the_command_line_of_the_same_image(
     assert [of_variant(it.memcpy, it.routines) for it in variants] == [()] * 3
     asked: list[QemuBoot] = []
     made = machine(monkeypatch, tmp_path, *variants)
-    monkeypatch.setattr(qemu_machine, "start", lambda request, *_: asked.append(request))
+    monkeypatch.setattr(qemu, "start", lambda request, *_: asked.append(request))
     for it in variants:
         made.open(Plan(it.name, Job(), cmdline="quiet"))
     assert [it.cmdline.split() for it in asked] == [
@@ -119,13 +117,13 @@ def test_what_the_booted_kernels_chose_stands_beside_the_verdict(
         transcript = Transcript(cases=0, hello=hello(copies=said[name]))
         return Outcome(BootHost(status="ok"), transcript, b"", ())
 
-    monkeypatch.setattr(made, "_probed", probed)
+    monkeypatch.setattr(made, "_probe_boot", probed)
     assert "memcpy here" not in made.caveats()[0].text
     made.probe(lambda _text: None)
     told = "; memcpy here: stock fsrm, erms erms, plain plain, built overlap-general"
     assert made.caveats()[0].text.endswith(told)
     said |= dict.fromkeys(said, "plain")
     alone = machine(monkeypatch, tmp_path, Variant("stock", "", arch="x86_64"))
-    monkeypatch.setattr(alone, "_probed", probed)
+    monkeypatch.setattr(alone, "_probe_boot", probed)
     alone.probe(lambda _text: None)
     assert alone.caveats()[0].text.endswith("; memcpy here: plain")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.machines import plugin
+from kdyno.machines.emulator import PLUGINS
 
-FOLDER = Path(plugin.__file__).parent
 NATIVE = Path(__file__).with_name("native")
 pytestmark = pytest.mark.needs("gcc")
 
@@ -19,9 +18,9 @@ pytestmark = pytest.mark.needs("gcc")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """calls_trace, with sanitizers."""
     program = tmp_path_factory.mktemp("native") / "calls_trace"
-    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{FOLDER}"]
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{PLUGINS}"]
     flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
-    sources = [NATIVE / "calls_trace.c", FOLDER / "calls.c"]
+    sources = [NATIVE / "calls_trace.c", PLUGINS / "calls.c"]
     subprocess.run(["gcc", *flags, "-o", program, *sources], check=True)
     return program
 

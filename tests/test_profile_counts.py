@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fake_machine import FakeMachine
 from fake_run import bench, manifest_of, steady
 
 from kdyno.errors import ToolError, UsageError
@@ -23,9 +24,8 @@ from kdyno.labs.profile.counts import (
 )
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.labs.profile.symbols import parse as parse_symbols
-from kdyno.machines import plugin
+from kdyno.machines import emulator
 from kdyno.machines.emulator import Emulator
-from kdyno.machines.fake import FakeMachine
 from kdyno.report import markdown
 from kdyno.report import terminal as report
 from kdyno.report.show import terminal
@@ -229,7 +229,7 @@ def test_only_what_is_counted_can_be_counted_by_function(kind: str, metric: str,
     [("7.2.22", 1), ("8.2.4", 1), ("9.0.3", 2), ("9.1.0", 3), ("10.0.2", 3), ("10.10.0", 3)],
 )
 def test_each_qemu_has_its_plugin_interface(version: str, number: int) -> None:
-    assert plugin.interface_of(version) == number
+    assert emulator.interface_of(version) == number
 
 
 @pytest.mark.slow
@@ -243,8 +243,8 @@ def test_each_qemu_has_its_plugin_interface(version: str, number: int) -> None:
     ],
 )
 def test_the_plugins_build_for_each_interface(tmp_path: Path, version: str, counts_by: str) -> None:
-    for name in (plugin.COUNTS, plugin.TALLY):
-        made = plugin.library(name, tmp_path, Emulator("/usr/bin/qemu-system-x86_64", version))
+    for name in (emulator.COUNTS, emulator.TALLY):
+        made = emulator.library(name, tmp_path, Emulator("/usr/bin/qemu-system-x86_64", version))
         content = made.read_bytes()
         assert content.startswith(b"\x7fELF") and counts_by.encode() + b"\0" in content
 

@@ -16,12 +16,10 @@ from kdyno.machines import emulator, qemu
 from kdyno.machines.cpus import Placement
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.guest import Ground
-from kdyno.machines.initramfs import archive, device, file, folder
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Asked, Setup
+from kdyno.machines.machine import Method, Setup
 from kdyno.machines.process import Pipes
-from kdyno.machines.qemu import Chance, QemuBoot
-from kdyno.machines.qemu_machine import Qemu
+from kdyno.machines.qemu import Archive, Chance, Places, Qemu, QemuBoot
 from kdyno.suites.job import CaseJob, Job
 from kdyno.views import system
 
@@ -38,10 +36,7 @@ def request(way: Way = "count", **more: object) -> QemuBoot:
 
 
 def words(asked: QemuBoot) -> list[str]:
-    places = qemu._Places(
-        "/tmp/vmlinux", "/tmp/guest", "/tmp/initrd", "/tmp/shared", "/tmp/disk", "/tmp/so"
-    )
-    return qemu.qemu_command(asked, Chance.of(asked.draw), places, 9)
+    return asked.qemu_words(Places(), 9)
 
 
 def after(line: list[str], option: str) -> list[str]:
@@ -99,8 +94,7 @@ def test_a_counter_that_does_not_always_go_alike_is_no_clock(
 
 def test_only_a_guest_that_takes_turns_has_a_monitor() -> None:
     assert "-mon" not in words(request("kvm"))
-    places = qemu._Places("/k", "/p", "/i", "/s", "/d", "/so")
-    line = qemu.qemu_command(request("kvm", job=Job(turns=True)), Chance.of(0), places, 9, None, 11)
+    line = request("kvm", job=Job(turns=True)).qemu_words(Places(), 9, monitor=11)
     assert "socket,id=monitor,fd=11" in after(line, "-chardev")
     assert after(line, "-mon") == ["chardev=monitor,mode=control"]
 
@@ -126,9 +120,9 @@ def test_a_case_that_starts_a_program_sees_this_machines(tmp_path: Path) -> None
     named.touch()
     asking = Job((CaseJob("s", "c", "run", ("--", "sort", str(named))),))
     assert "-fsdev" in words(request(job=asking))
-    seen = dict((inside, path) for path, inside in qemu._host_folders(asking))
+    seen = dict((inside, path) for path, inside in qemu.host_folders(asking))
     assert seen["/usr"] == Path("/usr") and not {"/tmp", "/run", "/proc"} & seen.keys()
-    assert qemu._host_folders(Job((CaseJob("s", "c", "pipe"),))) == ()
+    assert qemu.host_folders(Job((CaseJob("s", "c", "pipe"),))) == ()
 
 
 def test_the_root_of_such_a_guest_looks_like_this_machines() -> None:
@@ -155,12 +149,12 @@ def test_without_the_sandbox_no_program_of_the_host_is_started(tmp_path: Path) -
     program.write_bytes(b"p")
     without = dataclasses.replace(request(job=asking, sandboxed=False), program=program)
     with pytest.raises(UsageError, match="it is the sandbox that puts this machine's programs"):
-        qemu._command(without, b"job", Ground(None, tmp_path), Pipes(1, 2, 3, 4))
+        without.command(b"job", Ground(None, tmp_path), Pipes(1, 2, 3, 4))
 
 
 def test_a_disk_is_one_device_more() -> None:
     line = words(request(disk_bytes=1 << 30))
-    assert "if=none,id=disk,format=raw,cache=unsafe,file=/tmp/disk" in line
+    assert "if=none,id=disk,format=raw,cache=unsafe,file=/tmp/kdyno.disk" in line
 
 
 @pytest.mark.parametrize("word", ["a\x01b", "ü"])
@@ -184,7 +178,11 @@ def test_the_same_draw_perturbs_all_variants_alike() -> None:
 
 
 def test_the_first_files_are_the_same_bytes_for_the_same_content() -> None:
-    made = archive((folder("dev"), device("dev/console", 5, 1), file("init", b"program", 0o755)))
+    archive = Archive()
+    archive.folder("dev")
+    archive.device("dev/console", 5, 1)
+    archive.file("init", b"program", 0o755)
+    made = archive.content()
     assert hashlib.sha256(made).hexdigest() == (
         "44f0b32ad94e7f144e83267f30822faf49d4885c06387352686a2650ff7ef7c2"
     )
@@ -233,10 +231,10 @@ def test_what_runs_on_the_hosts_cpu_is_not_counted(kind: str) -> None:
     with pytest.raises(
         UsageError, match=rf'"instructions" and \[machine\] kind = "{kind}": .*qemu'
     ):
-        KINDS[kind].check(Asked("instructions"))
+        KINDS[kind].check(Method("instructions"))
     with pytest.raises(UsageError, match=r"\[machine\] accel is of kind"):
-        KINDS[kind].check(Asked(accel="kvm"))
-    KINDS[kind].check(Asked(cpus=2))
+        KINDS[kind].check(Method(accel="kvm"))
+    KINDS[kind].check(Method(cpus=2))
 
 
 def test_emulated_seconds_are_taken_only_when_asked_for(
@@ -245,13 +243,13 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
     monkeypatch.setattr(emulator, "KVM", tmp_path / "kvm")
     check = KINDS["qemu"].check
-    check(Asked("instructions"))
-    check(Asked("time", "tcg"))
+    check(Method("instructions"))
+    check(Method("time", "tcg"))
     for accel in ("auto", "kvm"):
         with pytest.raises(ToolError, match=r"needs KVM: there is no .*kvm here\..*instructions"):
-            check(Asked("time", accel))
+            check(Method("time", accel))
     (tmp_path / "kvm").touch()
-    check(Asked("time"))
+    check(Method("time"))
 
 
 def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
@@ -259,15 +257,15 @@ def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
 ) -> None:
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
     placement = Placement(frozenset((1,)), frozenset((0,)))
-    setup = Setup({}, {}, placement, 1 << 28, None, 1, tmp_path, True, Asked("time", "tcg"))
+    setup = Setup({}, {}, placement, 1 << 28, None, 1, tmp_path, True, Method("time", "tcg"))
     (flag,) = Qemu(setup).caveats()
     assert flag.kind == "emulated-time"
     assert flag.text.startswith("seconds of an emulated CPU (QEMU 7.2.22, qemu64, tcg), as was ")
-    slow = Qemu(dataclasses.replace(setup, asked=Asked("time", "icount")))
+    slow = Qemu(dataclasses.replace(setup, method=Method("time", "icount")))
     (flag,) = slow.caveats()
     assert flag.kind == "emulated-time" and "what a scheduler decides" in flag.text
     assert slow.can.turns == "a count is the same whatever else the machine does"
-    (flag,) = Qemu(dataclasses.replace(setup, asked=Asked("instructions"))).caveats()
+    (flag,) = Qemu(dataclasses.replace(setup, method=Method("instructions"))).caveats()
     assert flag.kind == "machine" and "the length of the path, not time" in flag.text
 
 
@@ -275,7 +273,7 @@ def test_a_guest_that_is_counted_is_not_under_kvm(monkeypatch: pytest.MonkeyPatc
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
     for accel in ("kvm", "icount"):
         with pytest.raises(UsageError, match=rf'accel = "{accel}" and .*instructions'):
-            KINDS["qemu"].check(Asked("instructions", accel))
+            KINDS["qemu"].check(Method("instructions", accel))
 
 
 def test_a_qemu_in_an_odd_place_is_seen_with_what_it_was_installed_with(tmp_path: Path) -> None:
@@ -286,7 +284,7 @@ def test_a_qemu_in_an_odd_place_is_seen_with_what_it_was_installed_with(tmp_path
     odd = dataclasses.replace(
         request(program=tmp_path / "guest"), emulator=Emulator(str(program), "10.0.2")
     )
-    argv = list(qemu._command(odd, b"job", Ground(None, None), Pipes(1, 2, 3, 4)).argv)
+    argv = list(odd.command(b"job", Ground(None, None), Pipes(1, 2, 3, 4)).argv)
     folder = str(tmp_path / "usr")
     assert ["--ro-bind", folder, folder] in [argv[at : at + 3] for at in range(len(argv))]
     assert str(program) in argv

@@ -17,21 +17,16 @@ import pytest
 from kdyno.errors import ToolError
 from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
-from kdyno.machines import built, emulator, qemu_machine, qmp
+from kdyno.machines import emulator, qemu
 from kdyno.machines.cpus import Placement, place
 from kdyno.machines.emulator import Emulator
-from kdyno.machines.events import Events
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.listening import listen
-from kdyno.machines.machine import Asked, Setup
-from kdyno.machines.pipes import Ended
-from kdyno.machines.process import Command, ProcessSession
-from kdyno.machines.qemu_machine import Qemu
-from kdyno.machines.qmp import Monitor, NoAnswer
-from kdyno.machines.session import Outcome
+from kdyno.machines.machine import Method, Outcome, Setup
+from kdyno.machines.process import Command, Ended, Events, NoAnswer, ProcessSession, dialogue_of
+from kdyno.machines.qemu import Monitor, Qemu
 from kdyno.suites.job import Job
 
-TIMED = Asked("time")
+TIMED = Method("time")
 GREETING = {
     "QMP": {
         "version": {
@@ -52,8 +47,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(emulator, "KVM", made)
     emulator.find.cache_clear()
     found = Emulator(str(tmp_path / "qemu"), "7.2.22")
-    for module in (emulator, qemu_machine.emulator):
-        monkeypatch.setattr(module, "find", lambda: found)
+    monkeypatch.setattr(emulator, "find", lambda: found)
     return made
 
 
@@ -79,7 +73,7 @@ def test_no_permission_is_told_with_the_group_that_has_it(
 
 def test_a_device_that_may_be_opened_is_believed_until_the_probe(device: Path) -> None:
     KINDS["qemu"].check(TIMED)
-    KINDS["qemu"].check(Asked("time", "kvm"))
+    KINDS["qemu"].check(Method("time", "kvm"))
 
 
 def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
@@ -90,7 +84,7 @@ def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
     guest.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
     for file in (program, guest):
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(built, "guest_program", lambda _cache, _bits: guest)
+    monkeypatch.setattr("kdyno.machines.guest.guest_program", lambda _cache, _bits: guest)
     (folder / "config").touch()
     image = Image("d", folder, "x86_64", 64, "7.3", {})
     setup = Setup(
@@ -110,7 +104,7 @@ def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
 def test_a_kvm_whose_guest_does_not_start_is_given_up_after_the_limit(
     device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(qemu_machine, "_PROBE_S", 0.2)
+    monkeypatch.setattr(qemu, "_PROBE_S", 0.2)
     made = machine(tmp_path, "exec sleep 600", monkeypatch)
     with pytest.raises(ToolError, match=r"needs KVM: stock did not boot under it: hang: did not"):
         made.probe(lambda _text: None)
@@ -194,7 +188,7 @@ def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
         fake(made, b"{}\n").monitor.stop()
     with pytest.raises(NoAnswer, match="no whole line"):
         fake(made, b"x" * (1 << 20)).monitor.stop()
-    monkeypatch.setattr(qmp, "LIMIT_S", 0.05)
+    monkeypatch.setattr(Monitor, "LIMIT_S", 0.05)
     with pytest.raises(NoAnswer):
         fake(made, stop=[]).monitor.stop()
     near, far = socket.socketpair()
@@ -207,7 +201,7 @@ def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
 
 def session(events: Events, monitor: Monitor) -> ProcessSession:
     """Of a process that does nothing, paused by this monitor."""
-    guest, _ = listen(Job(turns=True), {}, None, lambda _case: None)
+    guest, _ = dialogue_of(Job(turns=True), {}, None, lambda _case: None)
     command = Command(("sleep", "600"), (), {"PATH": os.environ["PATH"]}, monitor)
 
     def conclude(ended: Ended, argv: tuple[str, ...]) -> Outcome:

@@ -19,11 +19,11 @@ from kdyno.kernels import scheduler
 from kdyno.kernels.config import Wish
 from kdyno.kernels.image import Image
 from kdyno.kernels.scheduler import Scheduler, list_schedulers, refuse_unfit
-from kdyno.machines import diagnosis, qemu
-from kdyno.machines.built import Built
+from kdyno.machines import guest, qemu
 from kdyno.machines.cpus import Placement
+from kdyno.machines.guest import Built
 from kdyno.machines.machine import Setup
-from kdyno.machines.pipes import Ended
+from kdyno.machines.process import Ended
 from kdyno.machines.qemu import Chance
 from kdyno.measure.builder import Recipes, changed
 from kdyno.suites.protocol import Transcript
@@ -157,6 +157,6 @@ def test_one_image_with_two_schedulers_has_two_identities(
 
 def test_a_scheduler_that_was_thrown_out_is_a_failed_boot_with_the_kernels_reason() -> None:
     said = Transcript(0, fatal="scheduler: ule is not in charge (disabled, none): task stall")
-    found = diagnosis.of_boot("", Ended(0, "", 1.0), said, True)
+    found = guest.diagnosis_of("", Ended(0, "", 1.0), said, True)
     assert found is not None and found.reason == "scheduler"
     assert found.text == "ule is not in charge (disabled, none): task stall"

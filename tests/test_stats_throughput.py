@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_machine import FakeMachine, Rule
 from fake_run import PIPE, bench, measured
 
 from benchmarks.simulation.rare import COSTS, shares
 from benchmarks.turn_noise import NOISES
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.machines.fake import FakeMachine, Rule
 from kdyno.report import effects, junit, markdown, terminal
 from kdyno.report.groups import groups
 from kdyno.report.wording import worded

@@ -12,10 +12,9 @@ from kdyno.errors import UsageError
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.machines import emulator
-from kdyno.machines.emulator import Emulator
+from kdyno.machines.emulator import Emulator, Tally, read_tallies, with_tallies
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Asked
-from kdyno.machines.tally import Tally, asked, read, with_tallies
+from kdyno.machines.machine import Method
 from kdyno.report import markdown, terminal
 from kdyno.store.boot import BootHost, BootJob, BootRecord
 from kdyno.store.boot import Sample as Stored
@@ -32,14 +31,10 @@ PART, HALF = Tally(user=400, kernel=600), Tally(user=200, kernel=300)
 LINE = b"part 400 600\n"
 
 
-def test_the_plugin_is_given_where_the_kernel_begins() -> None:
-    assert asked(0xC0000000) == b"kernel 3221225472\n"
-
-
 def test_parts_are_read_as_far_as_they_are_whole() -> None:
-    assert read(io.BytesIO(LINE + LINE + b"part 1 ")) == [PART, PART]
-    assert read(io.BytesIO(LINE + b"rubbish\n" + LINE)) == [PART]
-    assert read(io.BytesIO(b"")) == []
+    assert read_tallies(io.BytesIO(LINE + LINE + b"part 1 ")) == [PART, PART]
+    assert read_tallies(io.BytesIO(LINE + b"rubbish\n" + LINE)) == [PART]
+    assert read_tallies(io.BytesIO(b"")) == []
 
 
 def sample(case: int, *reps: tuple[int, int]) -> Sample:
@@ -75,14 +70,14 @@ def test_parts_of_a_case_that_failed_are_nobodys() -> None:
 @pytest.mark.parametrize(
     ("kind", "how", "why"),
     [
-        ("uml", Asked("instructions"), "nobody counts exactly"),
-        ("uml", Asked(apart=True), 'goes with metric = "instructions"'),
-        ("qemu", Asked("instructions", "kvm"), "counts what it emulates"),
-        ("qemu", Asked(apart=True), 'goes with metric = "instructions"'),
+        ("uml", Method("instructions"), "nobody counts exactly"),
+        ("uml", Method(apart=True), 'goes with metric = "instructions"'),
+        ("qemu", Method("instructions", "kvm"), "counts what it emulates"),
+        ("qemu", Method(apart=True), 'goes with metric = "instructions"'),
     ],
 )
 def test_where_it_cannot_be_it_is_refused(
-    kind: str, how: Asked, why: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, how: Method, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(emulator, "find", lambda: Emulator("qemu", "7.2.22"))
     with pytest.raises(UsageError, match=why):

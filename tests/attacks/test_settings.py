@@ -22,9 +22,9 @@ from kdyno.experiment.loader import parse as read_experiment
 from kdyno.kernels.foreign import compile_cache
 from kdyno.kernels.view import BUILD_SOURCE
 from kdyno.labs.profile import perf
-from kdyno.machines import plugin, program
+from kdyno.machines import emulator, program
 from kdyno.machines.emulator import Emulator
-from kdyno.machines.listening import ENVIRONMENT
+from kdyno.machines.process import ENVIRONMENT
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
 
@@ -123,7 +123,8 @@ def test_a_plugin_is_built_from_its_own_headers(
 ) -> None:
     monkeypatch.setenv("C_INCLUDE_PATH", str(tmp_path))
     (tmp_path / "stdlib.h").write_text("#error hostile\n")
-    assert plugin.library.__wrapped__(plugin.TALLY, tmp_path, Emulator("qemu", "7.2.22")).is_file()
+    qemu = Emulator("qemu", "7.2.22")
+    assert emulator.library.__wrapped__(emulator.TALLY, tmp_path, qemu).is_file()
 
 
 HEAD = 'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "debian:linux-source-7.3"\n'

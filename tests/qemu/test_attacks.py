@@ -18,7 +18,7 @@ from descendants import adopt
 from real_kernels import built_kernels
 
 from kdyno.kernels.image import Image
-from kdyno.machines.session import Outcome
+from kdyno.machines.machine import Outcome
 from kdyno.suites.record import Sample
 
 pytestmark = [pytest.mark.uml, pytest.mark.qemu, pytest.mark.needs("gcc", "qemu-system-x86_64")]

@@ -16,9 +16,9 @@ from real_kernels import built_kernels
 
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
-from kdyno.machines.plugin import TALLY, library
+from kdyno.machines.emulator import TALLY, library
+from kdyno.machines.machine import Outcome
 from kdyno.machines.qemu import Tallying
-from kdyno.machines.session import Outcome
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.verdict import Verdict

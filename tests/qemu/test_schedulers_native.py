@@ -20,7 +20,7 @@ from real_kernels import built_kernels
 from kdyno.kernels import scheduler
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import fetch, parse
-from kdyno.machines.session import Outcome
+from kdyno.machines.machine import Outcome
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.suites.record import Sample

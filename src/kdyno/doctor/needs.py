@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kdyno.command import capture
-from kdyno.machines.listening import ENVIRONMENT
+from kdyno.machines.process import ENVIRONMENT
 
 # Family of distributions → the command that installs packages.
 INSTALL: Mapping[str, str] = {

@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""The QEMU of this machine: which it is, what it can, and how it is asked for it."""
+"""The QEMU of this machine: which it is, what it can, and the plugins that count in it."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
-from kdyno.command import capture
+from kdyno import whole
+from kdyno.command import capture, for_tools, require
 from kdyno.errors import ToolError
 from kdyno.kernels import cpu
+from kdyno.kernels.compiler import identify
+from kdyno.store.samples import APART
+from kdyno.suites.protocol import Result, Transcript
+from kdyno.suites.record import CaseError, Sample
+from kdyno.suites.score import steady
 
 PROGRAM = "qemu-system-x86_64"
 OLDEST = (7, 2)
@@ -55,16 +63,15 @@ def find() -> Emulator:
     program = shutil.which(PROGRAM)
     if program is None:
         raise ToolError(f'[machine] kind = "qemu": no {PROGRAM} on PATH. On Debian: {INSTALL}')
-    said = capture([program, "--version"])
-    found = _VERSION.search(said.output)
-    if said.status != 0 or found is None:
-        raise ToolError(f"{program} does not tell its version: {said.output.strip()[-200:]}")
-    if (int(found[1]), int(found[2])) < OLDEST:
-        raise ToolError(
-            f"{program} is version {'.'.join(found.groups())}; kdyno needs "
-            f"{'.'.join(map(str, OLDEST))} or later"
-        )
-    return Emulator(program, ".".join(found.groups()))
+    result = capture([program, "--version"])
+    match = _VERSION.search(result.output)
+    if result.status != 0 or match is None:
+        raise ToolError(f"{program} does not tell its version: {result.output.strip()[-200:]}")
+    version = ".".join(match.groups())
+    if (int(match[1]), int(match[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ToolError(f"{program} is version {version}; kdyno needs {oldest} or later")
+    return Emulator(program, version)
 
 
 def missing() -> str | None:
@@ -124,9 +131,118 @@ def clock_words(way: Way, cpus: int = 1, ticks_khz: int = 0) -> list[str]:
 
 
 def ticks_khz(program: Path) -> int:
-    """How fast the time-stamp counter of this machine goes, by the guest program; 0 where it does
-    not always go alike."""
+    """How fast the time-stamp counter of this machine goes, by the guest program; 0 where its rate
+    is not constant."""
     if not {"constant_tsc", "nonstop_tsc"} <= cpu.flags():
         return 0
-    said = capture([str(program), "ticks"])
-    return int(said.output) if said.status == 0 and said.output.strip().isdigit() else 0
+    result = capture([str(program), "ticks"])
+    text = result.output.strip()
+    return int(text) if result.status == 0 and text.isdigit() else 0
+
+
+COUNTS = "counts"
+"""Name of what a counted boot leaves: how often each instruction was executed, and by which calls.
+It is given FUNCTIONS."""
+FUNCTIONS = "functions"
+"""Name of what it is given: lines of ``ADDRESS NUMBER ENTERS``, where functions begin."""
+TALLY = "tally"
+"""Name of the plugin that counts instructions of programs and of the kernel apart."""
+PLUGINS = Path(__file__).with_name("plugin")
+"""Folder of their sources: they see every instruction, and are built when needed."""
+_SOURCES = {
+    COUNTS: ("count.c", "calls.c", "code.c", "counters.c"),
+    TALLY: ("tally.c", "code.c", "counters.c"),
+}
+_SINCE = (((9, 1), 3), ((9, 0), 2))
+"""Version of QEMU → of its interface, where older ones are refused or have other arguments."""
+_FLAGS = (
+    *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"),
+    *("-shared", "-fPIC", "-fvisibility=hidden"),
+)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One to be loaded into a guest's QEMU."""
+
+    library: Path
+    writes: Path
+    """The host's file that it fills."""
+    reads: bytes = b""
+    """What it is given beforehand."""
+
+
+def interface_of(version: str) -> int:
+    """Of QEMU's plugins, as INTERFACE in interface.h."""
+    major, minor = map(int, version.split(".")[:2])
+    return next((number for since, number in _SINCE if (major, minor) >= since), 1)
+
+
+@functools.cache
+def library(name: str, cache_root: Path, emulator: Emulator) -> Path:
+    """The shared object of a plugin, for the interface of this QEMU. ToolError where it does not
+    build."""
+    flags = (*_FLAGS, f"-DINTERFACE={interface_of(emulator.version)}")
+    compiler = require("gcc", "to build the plugin that counts by address")
+    sources = [PLUGINS / file for file in _SOURCES[name]]
+    total = hashlib.sha256(f"{identify('gcc').version} {flags}".encode())
+    for file in (*sources, *sorted(PLUGINS.glob("*.h"))):
+        total.update(file.read_bytes())
+    folder = cache_root / "plugin" / total.hexdigest()[:32]
+    if not folder.is_dir():
+        with whole.locked(folder.parent / ".lock"), whole.folder(folder) as aside:
+            argv = [compiler, *flags, "-o", str(aside / f"{name}.so"), *map(str, sources)]
+            result = capture(argv, env=for_tools())
+            if result.status != 0:
+                raise ToolError(f"the plugin did not build: {result.output.strip()[-500:]}")
+    return folder / f"{name}.so"
+
+
+_PART = re.compile(rb"part ([0-9]{1,18}) ([0-9]{1,18})")
+_PARTS_MOST_BYTES = 64 << 20
+_LOST = "a case before it failed, so that its counts could not be told from the other's"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Instructions of one timed part; as the lines of the plugin TALLY."""
+
+    user: int
+    """Of programs."""
+    kernel: int
+
+
+def read_tallies(file: BinaryIO) -> list[Tally]:
+    """The parts in their order, as far as they are whole: a guest may have been ended."""
+    parts = []
+    for line in file.read(_PARTS_MOST_BYTES).split(b"\n"):
+        match = _PART.fullmatch(line)
+        if match is None:
+            break
+        parts.append(Tally(int(match[1]), int(match[2])))
+    return parts
+
+
+def with_tallies(transcript: Transcript, parts: Sequence[Tally]) -> Transcript:
+    """The transcript with figures of its samples: what an operation is made of."""
+
+    def results() -> Iterator[Result]:
+        at, lost = 0, False
+        for result in transcript.results:
+            if not isinstance(result, Sample):
+                # One that failed half-way has left parts that are nobody's.
+                lost = lost or isinstance(result, CaseError)
+                yield result
+                continue
+            own = parts[at : at + len(result.reps)]
+            at += len(result.reps)
+            if lost or len(own) != len(result.reps):
+                yield CaseError(result.case, _LOST if lost else "its counts are not whole")
+                continue
+            scored = steady(result.reps)
+            operations, part = result.reps[scored][0], own[scored]
+            figures = {"user": part.user, "kernel": part.kernel}
+            extra = {f"{APART}{name}": repr(count / operations) for name, count in figures.items()}
+            yield replace(result, extra={**result.extra, **extra})
+
+    return replace(transcript, results=tuple(results()))

@@ -1,34 +1,176 @@
 # SPDX-License-Identifier: MIT
-"""A guest as every kind of machine starts it: what it is given, and the record that comes of it."""
+"""A guest as every kind of machine starts it: what it is given, why it failed, its record."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+import re
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
-from kdyno import whole
-from kdyno.machines import diagnosis, disk, facts
+from kdyno import space, whole
+from kdyno.command import capture, require
+from kdyno.errors import ToolError
+from kdyno.kernels.image import Image
+from kdyno.machines import facts
 from kdyno.machines.cpus import Placement
-from kdyno.machines.diagnosis import Diagnosis
-from kdyno.machines.events import Events
-from kdyno.machines.listening import FIRST_WORD_S, Listening, listen
-from kdyno.machines.pipes import Ended
-from kdyno.machines.process import Command, Pipes, ProcessSession
-from kdyno.machines.program import GUEST_PLACES
-from kdyno.machines.session import Listener, Outcome
+from kdyno.machines.machine import Footprint, Listener, Outcome, Programs, Setup
+from kdyno.machines.process import (
+    FIRST_WORD_S,
+    Command,
+    Dialogue,
+    Ended,
+    Events,
+    Pipes,
+    ProcessSession,
+    dialogue_of,
+)
+from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.reading.checked import values
 from kdyno.store.boot import BootFlag, BootHost
 from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
 
+SPARE_BYTES = 1 << 30
+"""Left free on the host's file system, whatever a boot writes."""
+_PAGES_IN_ORDER = (
+    "free pages could not be put at drawn places: where a case's pages lie is an accident"
+)
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SIGNS: Mapping[str, re.Pattern[str]] = {
+    reason: re.compile(pattern)
+    for reason, pattern in {
+        "oom": r"Out of memory: Killed process|System is deadlocked on memory"
+        r"|Kernel panic - not syncing: Out of memory",
+        "init-died": r"Attempted to kill init|No working init found|Requested init .* failed"
+        r"|Kernel panic - not syncing: (?:VFS|No init)",
+        "no-seccomp": r"SECCOMP userspace requested but not functional",
+        "oops": r"BUG: |Oops|general protection fault|Kernel mode fault|Segfault with no mm"
+        r"|kernel BUG at",
+        "panic": r"Kernel panic - not syncing",
+    }.items()
+}
+"""The first match wins: a panic may follow an oops or an out-of-memory kill and names the cause
+less."""
+_SCHEDULER = "scheduler: "
+"""How a guest begins when it says that its scheduler is not, or no longer, in charge."""
+_MOST_WARNINGS = 5
+_WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft lockup).*$", re.M)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """reason: a short stable word; text: the same for people, with the line that shows it."""
+
+    reason: str
+    text: str
+
+
+def tail(text: str, lines: int = 12) -> str:
+    """The last lines of a console, each cut to a readable length."""
+    kept = [line[:200] for line in text.splitlines() if line.strip()][-lines:]
+    return "\n".join(kept)
+
+
+def sign(text: str) -> Diagnosis | None:
+    """What the console itself says went wrong."""
+    for reason, pattern in _SIGNS.items():
+        if match := pattern.search(text):
+            start = text.rfind("\n", 0, match.start()) + 1
+            end = text.find("\n", match.end())
+            line = text[start : end if end >= 0 else len(text)].strip()[:300]
+            return Diagnosis(reason, line)
+    return None
+
+
+def diagnosis_of(
+    console: str, ended: Ended, transcript: Transcript, sandboxed: bool
+) -> Diagnosis | None:
+    """None for a boot that ran its job to the end; otherwise why it did not."""
+    cause = sign(console)
+    answered = transcript.hello is not None
+    if transcript.bye is not None and (cause is None or cause.reason in ("oom", "oops")):
+        # A case that was killed for memory, or a kernel that limped on, did finish the job;
+        # an oops spoils the measurement, a killed case is recorded with its case.
+        return cause if cause is not None and cause.reason == "oops" else None
+    if ended.stopped == "flood":
+        return Diagnosis("flood", "the guest printed more than is read from a guest")
+    if ended.stopped == "timeout":
+        reason, where = (
+            ("timeout", "in the job") if answered else ("hang", "before the guest program answered")
+        )
+        text = f"did not end within {ended.wall_s:.0f} s, {where}; killed"
+        return cause or Diagnosis(reason, text)
+    if ended.stopped:
+        return cause or Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
+    if transcript.fatal and transcript.fatal.startswith(_SCHEDULER):
+        return Diagnosis("scheduler", transcript.fatal.removeprefix(_SCHEDULER))
+    if transcript.fatal:
+        return Diagnosis("job-refused", f"the guest program refused the job: {transcript.fatal}")
+    if cause is not None:
+        return cause
+    if answered:
+        return Diagnosis("no-result", f"the guest ended with status {ended.status} in the job")
+    if sandboxed and "bwrap: " in console:
+        return Diagnosis("sandbox", tail(console, 1))
+    return Diagnosis(
+        "no-result", f"the kernel ended with status {ended.status} before its first word"
+    )
+
+
+@contextmanager
+def disk_image(parent: Path, size_bytes: int) -> Iterator[Path]:
+    """A disk for one boot: a sparse file of ``size_bytes`` with an empty ext4, the same each time.
+
+    ToolError where the file system of ``parent`` has not that much to spare.
+    """
+    with disk_folder(parent, size_bytes) as inside:
+        file = inside / "disk"
+        with file.open("wb") as handle:
+            handle.truncate(size_bytes)
+        programs = ("mkfs.ext4", "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4")
+        mkfs = next(filter(shutil.which, programs), None)
+        # Nothing is left for the kernel to initialise later, in the middle of a measurement;
+        # fixed identifiers, so that directories hash alike in every boot.
+        fixed = "6b64796e-6f00-4000-8000-000000000001"
+        options = f"lazy_itable_init=0,lazy_journal_init=0,hash_seed={fixed}"
+        argv = [mkfs or require("mkfs.ext4", "for cases on a disk (Debian package e2fsprogs)")]
+        argv += ["-q", "-F", "-t", "ext4", "-m", "0", "-U", fixed, "-E", options]
+        result = capture([*argv, "-J", "size=16", str(file)])
+        if result.status != 0:
+            raise ToolError(f"{file}: mkfs.ext4 failed: {result.output.strip()[-500:]}")
+        yield file
+
+
+@contextmanager
+def disk_folder(parent: Path, size_bytes: int) -> Iterator[Path]:
+    """An empty folder on the file system of ``parent``, which must have the room."""
+    parent.mkdir(parents=True, exist_ok=True)
+    whole.sweep(parent)  # before it is asked whether there is room
+    space.require(parent, size_bytes + SPARE_BYTES)
+    with whole.scratch("boot", parent) as folder:
+        yield folder
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a boot has on the host as long as it lasts."""
+
+    disk: Path | None
+    folder: Path | None
+    """For its files, where there is no sandbox to put them into."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Boot:
-    """One boot to be done, as far as all kinds of machines have it in common."""
+class Boot(ABC):
+    """One boot to be done. Each kind of machine adds what it needs, and how it is started."""
 
     program: Path
     job: Job
@@ -52,136 +194,110 @@ class Boot:
     variants, is a sample, as link orders and stack addresses have to be (Mytkowicz et al.,
     *Producing Wrong Data Without Doing Anything Obviously Wrong!*, ASPLOS 2009).
     """
+    first_word_s: ClassVar[float] = FIRST_WORD_S
+
+    @abstractmethod
+    def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+        """How the guest is started; ``job`` is the job's text."""
+
+    def places(self, ground: Ground) -> Mapping[str, str]:
+        """Where the guest finds {dir}, {disk}, {tree}, {programs} and {prepared}."""
+        return GUEST_PLACES
+
+    def disk(self) -> AbstractContextManager[Path]:
+        return disk_image(self.disk_parent, self.disk_bytes)
+
+    def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
+        """Why the boot failed; None: it did not."""
+        return diagnosis_of(console, ended, transcript, self.sandboxed)
+
+    def warnings(self, console: str) -> list[str]:
+        """What the kernel complained of in a boot that went through all the same."""
+        lines = (line.strip()[:200] for line in _WARNING.findall(console))
+        return list(dict.fromkeys(lines))[:_MOST_WARNINGS]
+
+    def observed(self, transcript: Transcript) -> Transcript:
+        """The transcript, with what the machine saw of the guest."""
+        return transcript
+
+    @property
+    def keeps_time(self) -> bool:
+        """The guest's clock goes as the host's does, and can be held against it."""
+        return True
+
+    def supervised(self, program: str, pipes: Pipes) -> list[str]:
+        """The guest program over what follows: it sees to its end, and reports what it took."""
+        alone = ("--alone", "yes") if self.sandboxed else ()
+        return [program, "supervise", "--report-fd", str(pipes.report), *alone]
+
+    def scatter_words(self) -> list[str]:
+        """For the kernel's command line, where init reads it."""
+        return [f"kdyno.scatter={self.scatter}"] if self.scatter else []
 
 
-@dataclass(frozen=True)
-class Ground:
-    """What a boot has on the host as long as it lasts."""
-
-    disk: Path | None
-    folder: Path | None
-    """For its files, where there is no sandbox to put them into."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Where kinds of machines differ in how a guest is begun and ended."""
-
-    places: Callable[[Ground], Mapping[str, str]] = lambda _ground: GUEST_PLACES
-    disk: Callable[[Path, int], AbstractContextManager[Path]] = disk.image
-    first_word_s: float = FIRST_WORD_S
-    failure: Callable[[str, Ended, Transcript, bool], Diagnosis | None] = diagnosis.of_boot
-    """(console, end, what it said, sandboxed) → why the boot failed."""
-    warnings: Callable[[str], list[str]] = diagnosis.warnings
-    """console → what its kernel complained of."""
-    said: Callable[[Transcript], Transcript] = lambda said: said
-    """What it said → the same with what its machine saw of it."""
-    clock: bool = True
-    """The guest's clock goes as the host's does, and can be held against it."""
-
-
-KERNEL = Kind()
-_IN_ORDER = "free pages could not be put at drawn places: where a case's pages lie is an accident"
-
-
-def start(
-    request: Boot,
-    events: Events,
-    listener: Listener,
-    command: Callable[[bytes, Ground, Pipes], Command],
-    kind: Kind = KERNEL,
-) -> ProcessSession:
-    """A guest that begins. ``command``: how, given the job's text.
-
-    ToolError and UsageError for what is not the guest's fault.
-    """
-    cpus = request.placement.guest
+def start(boot: Boot, events: Events, listener: Listener = lambda _case: None) -> ProcessSession:
+    """A guest that begins. ToolError and UsageError for what is not the guest's fault."""
+    cpus = boot.placement.guest
     with ExitStack() as opened:
-        made = folder = None
-        if request.disk_bytes:
-            made = opened.enter_context(kind.disk(request.disk_parent, request.disk_bytes))
-        if not request.sandboxed:
-            folder = opened.enter_context(whole.scratch("boot"))
-        ground = Ground(made, folder)
-        guest, text = listen(
-            request.job, kind.places(ground), request.limit_s, listener, kind.first_word_s
+        disk = opened.enter_context(boot.disk()) if boot.disk_bytes else None
+        folder = None if boot.sandboxed else opened.enter_context(whole.scratch("boot"))
+        ground = Ground(disk, folder)
+        dialogue, text = dialogue_of(
+            boot.job, boot.places(ground), boot.limit_s, listener, boot.first_word_s
         )
-        if made is not None and made.is_file():
+        if disk is not None and disk.is_file():
             # Its init has mounted it: from here on a kdyno that is killed leaves nothing behind.
-            guest.greeted = partial(made.unlink, missing_ok=True)
+            dialogue.at_first = partial(disk.unlink, missing_ok=True)
         before = facts.look(cpus)
         closing = opened.pop_all()
     return ProcessSession(
         events,
-        guest,
-        start=partial(command, text, ground),
-        conclude=partial(_conclude, request, kind, guest, before),
+        dialogue,
+        start=partial(boot.command, text, ground),
+        conclude=partial(_conclude, boot, dialogue, before),
         cpus=cpus,
         closing=closing,
     )
 
 
-def supervised(request: Boot, program: str, pipes: Pipes) -> list[str]:
-    """The guest program over what follows: it sees to its end, and reports what it took."""
-    alone = ("--alone", "yes") if request.sandboxed else ()
-    return [program, "supervise", "--report-fd", str(pipes.report), *alone]
-
-
-def scatter_words(request: Boot) -> list[str]:
-    """For the kernel's command line, where init reads it."""
-    return [f"kdyno.scatter={request.scatter}"] if request.scatter else []
-
-
 def handed(content: bytes) -> int:
     """A descriptor that the sandbox makes a file of; whoever is started has it to close."""
-    made = os.memfd_create("handed")
-    with os.fdopen(os.dup(made), "wb") as writer:
+    memory = os.memfd_create("handed")
+    with os.fdopen(os.dup(memory), "wb") as writer:
         writer.write(content)
-    os.lseek(made, 0, os.SEEK_SET)
-    return made
-
-
-def link_shared(request: Boot, folder: Path) -> Path:
-    """What is shared, by its names, where no sandbox puts it into place."""
-    shared = folder / "shared"
-    shared.mkdir()
-    for path, name in request.shared:
-        (shared / name).symlink_to(path)
-    return shared
+    os.lseek(memory, 0, os.SEEK_SET)
+    return memory
 
 
 def _conclude(
-    request: Boot,
-    kind: Kind,
-    guest: Listening,
-    before: facts.Moment,
-    ended: Ended,
-    argv: tuple[str, ...],
+    boot: Boot, dialogue: Dialogue, before: facts.Moment, ended: Ended, argv: tuple[str, ...]
 ) -> Outcome:
-    """What came of it, by what it said and left on its console."""
-    cpus = request.placement.guest
+    """The record of a boot, from what the guest sent and left on its console."""
+    cpus = boot.placement.guest
     after = facts.look(cpus)
-    console = guest.console.content()
-    said = kind.said(guest.reader.finish())
-    text = diagnosis.readable(console)
-    failed = kind.failure(text, ended, said, request.sandboxed)
-    report = supervisor_report(bytes(guest.report))
+    content = dialogue.console.content()
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    text = _CONTROL.sub("", text)
+    transcript = boot.observed(dialogue.reader.finish())
+    hello, bye = transcript.hello, transcript.bye
+    failure = boot.failure(text, ended, transcript)
+    report = supervisor_report(bytes(dialogue.report))
     cpu_s = (report.get("user_us", 0.0) + report.get("sys_us", 0.0)) / 1e6
-    flags = [BootFlag(kind="kernel-warning", text=line) for line in kind.warnings(text)]
-    flags += [BootFlag(kind="guest-channel", text=line) for line in said.anomaly_texts]
-    if request.scatter and said.hello is not None and not said.hello.scattered:
-        flags.append(BootFlag(kind="pages-in-order", text=_IN_ORDER))
-    inside_s = said.bye.inside_ns / 1e9 if said.bye is not None else None
+    flags = [BootFlag(kind="kernel-warning", text=line) for line in boot.warnings(text)]
+    flags += [BootFlag(kind="guest-channel", text=line) for line in transcript.anomaly_texts]
+    if boot.scatter and hello is not None and not hello.scattered:
+        flags.append(BootFlag(kind="pages-in-order", text=_PAGES_IN_ORDER))
+    inside_s = bye.inside_ns / 1e9 if bye is not None else None
     host_clock_s = guest_clock_s = None
-    if kind.clock and guest.first_s is not None and guest.last_s is not None:
-        host_clock_s = guest.last_s - guest.first_s
-    if kind.clock and said.hello is not None and said.bye is not None:
-        guest_clock_s = max(0, said.bye.mono_ns - said.hello.mono_ns) / 1e9
+    if boot.keeps_time and dialogue.first_s is not None and dialogue.last_s is not None:
+        host_clock_s = dialogue.last_s - dialogue.first_s
+    if boot.keeps_time and hello is not None and bye is not None:
+        guest_clock_s = max(0, bye.mono_ns - hello.mono_ns) / 1e9
     host = BootHost(
-        status="ok" if failed is None else "failed",
-        reason=failed.reason if failed else "",
-        text=failed.text if failed else "",
-        console_tail=diagnosis.tail(text) if failed else "",
+        status="ok" if failure is None else "failed",
+        reason=failure.reason if failure else "",
+        text=failure.text if failure else "",
+        console_tail=tail(text) if failure else "",
         wall_s=ended.wall_s,
         boot_overhead_s=max(0.0, ended.wall_s - inside_s) if inside_s is not None else None,
         inside_s=inside_s,
@@ -194,7 +310,7 @@ def _conclude(
         after={**after.facts, **facts.between(before, after, cpus, cpu_s)},
         flags=tuple(flags[:100]),
     )
-    return Outcome(host, said, console, argv)
+    return Outcome(host, transcript, content, argv)
 
 
 def supervisor_report(raw: bytes) -> dict[str, float]:
@@ -210,3 +326,53 @@ def supervisor_report(raw: bytes) -> dict[str, float]:
         for key, value in data.items()
         if isinstance(value, int | float) and 0 <= value < 1e15
     }
+
+
+class Built:
+    """What machines have in common that boot kernels which kdyno built: the images of a run, each
+    with the guest program of its word size."""
+
+    overhead_bytes: int
+    """What a guest takes beside its memory."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self.clock = Events()
+        for variant in setup.images:
+            self._program(variant)
+
+    def _image(self, variant: str) -> Image:
+        return self._setup.images[variant]
+
+    def _program(self, variant: str) -> Path:
+        """Where a variant asks for programs of one word size, of that; else of its kernel's."""
+        bits = self._setup.variants[variant].program_bits or self._image(variant).word_bits
+        return guest_program(self._setup.cache, bits)
+
+    def _cpus(self, variant: str) -> int:
+        """As many as the variant asks for, of a kernel that has more than one."""
+        cpus = self._setup.variants[variant].cpus or self._setup.cpus
+        return cpus if self._image(variant).smp else 1
+
+    def identity(self, variant: str) -> str:
+        image = self._image(variant)
+        if image.scheduler is None:
+            return image.digest
+        both = f"{image.digest} {image.scheduler.digest}"
+        return hashlib.sha256(both.encode()).hexdigest()[: len(image.digest)]
+
+    def described(self, variant: str) -> dict[str, Any]:
+        image = self._image(variant)
+        loaded = image.scheduler
+        scheduler = {"scheduler": {"name": loaded.name, "digest": loaded.digest}} if loaded else {}
+        return {"digest": image.digest, **image.build, **scheduler}
+
+    def programs(self, variant: str) -> Programs:
+        return Programs(self._image(variant).kernel, self._program(variant))
+
+    def footprint(self) -> Footprint:
+        each_bytes = self._setup.memory_bytes + self.overhead_bytes
+        return Footprint(each_bytes, facts.available_bytes())
+
+    def close(self) -> None:
+        self.clock.close()

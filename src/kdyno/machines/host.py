@@ -6,25 +6,53 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from kdyno.errors import UsageError
-from kdyno.machines import diagnosis, disk, guest
-from kdyno.machines.diagnosis import Diagnosis
-from kdyno.machines.events import Events
-from kdyno.machines.guest import Boot, Ground, Kind, handed, supervised
-from kdyno.machines.listening import ENVIRONMENT
-from kdyno.machines.pipes import Ended
-from kdyno.machines.process import Command, Pipes, ProcessSession
-from kdyno.machines.session import Listener, Outcome, run_to_end
+from kdyno.errors import ToolError, UsageError
+from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, handed, start, tail
+from kdyno.machines.machine import (
+    Can,
+    Footprint,
+    Listener,
+    Method,
+    Outcome,
+    Plan,
+    Programs,
+    Setup,
+    only_times,
+    run_to_end,
+)
+from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Pipes, ProcessSession
+from kdyno.machines.program import guest_program
 from kdyno.sandbox import Sandbox, hand_over
+from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Transcript
 from kdyno.views import HOST, named
 
-_PROGRAM, _JOB, _SHARED = "/tmp/kdyno-guest", "/tmp/kdyno.job", "/tmp/shared"
+NAME = "host"
+CAVEAT = Flag(
+    kind="not-rebooted",
+    text="every repetition ran on one and the same boot of the host's kernel: the spread between "
+    "boots is not in these intervals",
+)
+CAN = Can(
+    turns="the host runs one kernel, and it is never rebooted",
+    profile=(
+        "a profile separates the kernel under test from the host's, and here they are the same; "
+        "`perf record -a` on that machine shows its kernel"
+    ),
+    scatter="its memory is the host's, and other programs' too",
+    count=(
+        'it runs on the host\'s CPU, where nobody counts exactly; [machine] kind = "qemu" does, '
+        "with kernels that are built for it"
+    ),
+    change="its machine is the host, whose kernel kdyno does not change",
+)
+_SHARED = "/tmp/shared"
 HOST_PLACES = {
     "dir": "/tmp",
     **{name: f"{_SHARED}/{name}" for name in ("disk", "tree", "programs", "prepared")},
@@ -39,6 +67,77 @@ class HostJob(Boot):
     tmp_bytes: int = 1 << 30
     """Size of the folder in memory that cases work in."""
 
+    def __post_init__(self) -> None:
+        """UsageError for what kdyno does not do to the machine it runs on."""
+        if self.job.sysctl:
+            raise UsageError(
+                "sysctl: kdyno does not change the settings of the machine it runs on; set them "
+                "yourself and leave the key out"
+            )
+
+    def places(self, ground: Ground) -> Mapping[str, str]:
+        if ground.folder is None:
+            return HOST_PLACES
+        shared = {name: str(path) for path, name in self.shared}
+        own = {"dir": str(ground.folder), "disk": str(ground.disk or ground.folder)}
+        return {**HOST_PLACES, **own, **shared}
+
+    def disk(self) -> AbstractContextManager[Path]:
+        return disk_folder(self.disk_parent, self.disk_bytes)
+
+    def warnings(self, console: str) -> list[str]:
+        return []
+
+    def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+        root = ground.folder
+        program, file = "/tmp/kdyno-guest", "/tmp/kdyno.job"
+        environment = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb"}
+        if root is not None:
+            program, file = str(self.program), f"{root}/job"
+            Path(file).write_bytes(job)
+            environment |= dict.fromkeys(("HOME", "TMPDIR", "KDYNO_DIR"), str(root))
+        argv = [
+            *self.supervised(program, pipes),
+            *("--", program, "job", file, "--fd", str(pipes.results)),
+        ]
+        if root is not None:
+            return Command(tuple(argv), (), environment)
+        job_in = handed(job)
+        if ground.disk is not None:
+            hand_over(ground.disk, HOST)
+        argv = Sandbox(
+            HOST,
+            read_only=(
+                *named(*(case.args for case in self.job.cases)),
+                (self.program, program),
+                *((path, f"{_SHARED}/{name}") for path, name in self.shared),
+            ),
+            writable=((ground.disk, f"{_SHARED}/disk"),) if ground.disk is not None else (),
+            files=((job_in, file),),
+            tmp_bytes=max(self.tmp_bytes, HOST.tmp_bytes or 0),
+        ).argv(argv)
+        return Command(tuple(argv), (job_in,), environment)
+
+    def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
+        """Nothing here is the kernel's fault, for it still runs."""
+        if transcript.bye is not None:
+            return None
+        if ended.stopped == "timeout":
+            return Diagnosis("timeout", f"did not end within {ended.wall_s:.0f} s; killed")
+        if ended.stopped == "flood":
+            return Diagnosis("flood", "the job printed more than is read from one")
+        if ended.stopped:
+            return Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
+        if transcript.fatal:
+            return Diagnosis(
+                "job-refused", f"the guest program refused the job: {transcript.fatal}"
+            )
+        last = tail(console, 1)
+        if transcript.hello is None and self.sandboxed and "bwrap: " in console:
+            return Diagnosis("sandbox", last)
+        text = f"the job ended with status {ended.status}{': ' + last if last else ''}"
+        return Diagnosis("no-result", text)
+
 
 @dataclass(frozen=True)
 class Running:
@@ -47,10 +146,10 @@ class Running:
     release: str
     version: str
     cmdline: str
-    config: str
-    """Its configuration; empty where it cannot be read."""
     config_from: str
-    """Where that was read, or why it was not."""
+    """Where the configuration was read, or why it was not."""
+    config: str
+    """Empty where it cannot be read."""
 
     @property
     def digest(self) -> str:
@@ -60,15 +159,7 @@ class Running:
 
     def to_json(self) -> dict[str, str]:
         """For the run's folder."""
-        return {
-            "kind": "host",
-            "digest": self.digest,
-            "release": self.release,
-            "version": self.version,
-            "cmdline": self.cmdline,
-            "config_from": self.config_from,
-            "config": self.config,
-        }
+        return {"kind": NAME, "digest": self.digest, **asdict(self)}
 
 
 def running(root: Path = Path("/")) -> Running:
@@ -87,7 +178,7 @@ def running(root: Path = Path("/")) -> Running:
         cmdline = (root / "proc/cmdline").read_text("utf-8", "replace").strip()
     except OSError:
         cmdline = "not readable"
-    return Running(name.release, name.version, cmdline, config, origin)
+    return Running(name.release, name.version, cmdline, origin, config)
 
 
 def work_off(request: HostJob, listener: Listener = lambda _case: None) -> Outcome:
@@ -96,81 +187,57 @@ def work_off(request: HostJob, listener: Listener = lambda _case: None) -> Outco
         return run_to_end(start(request, events, listener), events)
 
 
-def start(
-    request: HostJob, events: Events, listener: Listener = lambda _case: None
-) -> ProcessSession:
-    """A job that begins. UsageError for what kdyno does not do to the machine it runs on."""
-    if request.job.sysctl:
-        raise UsageError(
-            "sysctl: kdyno does not change the settings of the machine it runs on; set them "
-            "yourself and leave the key out"
+def check(method: Method) -> None:
+    only_times(NAME, CAN, method)
+
+
+class Host:
+    """All repetitions of a run on the running kernel."""
+
+    can = CAN
+    emulator = ""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._running = running()
+        self.clock = Events()
+
+    @property
+    def places(self) -> Mapping[str, str] | None:
+        return HOST_PLACES if self._setup.sandboxed else None
+
+    def caveats(self) -> tuple[Flag, ...]:
+        return (CAVEAT,)
+
+    def identity(self, variant: str) -> str:
+        return self._running.digest
+
+    def described(self, variant: str) -> dict[str, Any]:
+        return dict(self._running.to_json())
+
+    def programs(self, variant: str) -> Programs:
+        raise ToolError(CAN.profile)
+
+    def probe(self, notice: Callable[[str], None]) -> None:
+        """The kernel runs."""
+
+    def footprint(self) -> Footprint:
+        return Footprint(0, 0)
+
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
+        setup = self._setup
+        request = HostJob(
+            program=guest_program(setup.cache, 64),
+            job=plan.job,
+            placement=setup.placement,
+            tmp_bytes=setup.memory_bytes,
+            sandboxed=setup.sandboxed,
+            limit_s=setup.timeout_s,
+            shared=plan.shared,
+            disk_bytes=plan.disk_bytes,
+            disk_parent=plan.disk_parent,
         )
-    kind = Kind(
-        places=partial(_places, request),
-        disk=disk.folder,
-        failure=_failure,
-        warnings=lambda _console: [],
-    )
-    return guest.start(request, events, listener, partial(_command, request), kind)
+        return start(request, self.clock, listener)
 
-
-def _places(request: HostJob, ground: Ground) -> Mapping[str, str]:
-    """What {dir}, {disk}, {tree} and {programs} are."""
-    if ground.folder is None:
-        return HOST_PLACES
-    names = {name: str(path) for path, name in request.shared}
-    return {
-        **HOST_PLACES,
-        "dir": str(ground.folder),
-        "disk": str(ground.disk or ground.folder),
-        **names,
-    }
-
-
-def _command(request: HostJob, job: bytes, ground: Ground, pipes: Pipes) -> Command:
-    root = ground.folder
-    program, file = (_PROGRAM, _JOB) if root is None else (str(request.program), f"{root}/job")
-    argv = [
-        *supervised(request, program, pipes),
-        *("--", program, "job", file, "--fd", str(pipes.results)),
-    ]
-    environment = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb"}
-    if root is not None:
-        Path(file).write_bytes(job)
-        environment |= dict.fromkeys(("HOME", "TMPDIR", "KDYNO_DIR"), str(root))
-        return Command(tuple(argv), (), environment)
-    job_in = handed(job)
-    if ground.disk is not None:
-        hand_over(ground.disk, HOST)
-    argv = Sandbox(
-        HOST,
-        read_only=(
-            *named(*(case.args for case in request.job.cases)),
-            (request.program, _PROGRAM),
-            *((path, f"{_SHARED}/{name}") for path, name in request.shared),
-        ),
-        writable=((ground.disk, f"{_SHARED}/disk"),) if ground.disk is not None else (),
-        files=((job_in, _JOB),),
-        tmp_bytes=max(request.tmp_bytes, HOST.tmp_bytes or 0),
-    ).argv(argv)
-    return Command(tuple(argv), (job_in,), environment)
-
-
-def _failure(text: str, ended: Ended, said: Transcript, sandboxed: bool) -> Diagnosis | None:
-    """Why the job was not worked off; nothing here is the kernel's fault, for it still runs."""
-    if said.bye is not None:
-        return None
-    if ended.stopped == "timeout":
-        return Diagnosis("timeout", f"did not end within {ended.wall_s:.0f} s; killed")
-    if ended.stopped == "flood":
-        return Diagnosis("flood", "the job printed more than is read from one")
-    if ended.stopped:
-        return Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
-    if said.fatal:
-        return Diagnosis("job-refused", f"the guest program refused the job: {said.fatal}")
-    if said.hello is None and sandboxed and "bwrap: " in text:
-        return Diagnosis("sandbox", diagnosis.tail(text, 1))
-    last = diagnosis.tail(text, 1)
-    return Diagnosis(
-        "no-result", f"the job ended with status {ended.status}{': ' + last if last else ''}"
-    )
+    def close(self) -> None:
+        self.clock.close()

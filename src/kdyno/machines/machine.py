@@ -1,22 +1,119 @@
 # SPDX-License-Identifier: MIT
-"""The seam: what a machine is, for everybody who measures on one."""
+"""The seam: what a machine is, and a guest that is alive, for everybody who measures on one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
-from kdyno.machines.session import Clock, Listener, Session
+from kdyno.store.boot import BootHost
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
+from kdyno.suites.protocol import Transcript
+from kdyno.suites.record import Record
 
-Told = Callable[[str], None]
+Listener = Callable[[str], None]
+"""Called with the name of each case that begins."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a boot: the host's record, what the guest sent, its console, the command."""
+
+    host: BootHost
+    transcript: Transcript
+    console: bytes
+    command: tuple[str, ...]
+
+
+class Session(Protocol):
+    """A guest from its start to its end. Everything about it happens in ``Clock.wait``."""
+
+    @property
+    def ended(self) -> bool:
+        """It is over, by its own doing or by kdyno's. ``close`` says how."""
+
+    def send(self, order: str, limit_s: float = math.inf) -> None:
+        """One order of guest/turns.h, to be answered within ``limit_s`` seconds of running.
+
+        Only to guests whose job has ``turns``. A guest that is gone takes no notice.
+        """
+
+    def ask(self, order: str, limit_s: float = math.inf) -> bool:
+        """``send``, and wait for an answer, which ``records`` will read.
+
+        The next guest gets its turn the sooner. False where no answer came soon.
+        """
+
+    def records(self) -> list[Record]:
+        """What it sent since the last call, in order; already checked."""
+
+    def meter(self) -> None:
+        """From now on ``cpu_ns`` is about the processes that the guest has now."""
+
+    def cpu_ns(self) -> int:
+        """CPU time of those processes by the host's accounting; always 0: it is not known."""
+
+    def used_s(self) -> float:
+        """CPU seconds of all processes that it has and had, to a tick of the host's."""
+
+    def pause(self) -> None:
+        """Stop every process of the guest; its deadline stands still. Once is enough."""
+
+    def resume(self) -> None:
+        """Let it go on."""
+
+    def close(self) -> Outcome:
+        """End it if it is still alive, and leave nothing of it behind."""
+
+
+class Clock(Protocol):
+    """Time as a machine's sessions see it: the host's, or one that a test made up."""
+
+    def now_s(self) -> float: ...
+
+    def wait(self, until_s: float = math.inf) -> None:
+        """Until a session says something or ends, or it is ``until_s``."""
+
+
+class Alive:
+    """Guests that are alive at the same time; however the block ends, none of them is left."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sessions: list[Session] = []
+        self.outcomes: list[Outcome] = []
+        """In the order of ``add``; filled as the block ends."""
+
+    def add(self, session: Session) -> Session:
+        self._sessions.append(session)
+        return session
+
+    def until_ended(self) -> None:
+        """Wait until every one of them is over, by its own doing or by kdyno's."""
+        while not all(session.ended for session in self._sessions):
+            self._clock.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        self.outcomes = [session.close() for session in self._sessions]
+
+
+def run_to_end(session: Session, clock: Clock) -> Outcome:
+    """For a guest that works its whole job off by itself."""
+    with Alive(clock) as alive:
+        alive.add(session)
+        alive.until_ended()
+    return alive.outcomes[0]
 
 
 @dataclass(frozen=True)
@@ -26,17 +123,17 @@ class Can:
     turns: str = ""
     """Guests that are alive together and take turns."""
     profile: str = ""
-    """Tell the time of the kernel under test from all else."""
+    """Separate the time of the kernel under test from all else."""
     change: str = ""
     """Run kernels that kdyno made for a purpose: with gprof, with KUnit, with copies counted."""
     scatter: str = ""
-    """Put the pages of cases at drawn places."""
+    """Put the pages of cases at random places."""
     count: str = ""
     """Count the instructions of a guest: the metric "instructions"."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class Method:
     """How an experiment wants its figures."""
 
     metric: str = "time"
@@ -46,18 +143,18 @@ class Asked:
     CPU."""
     cpus: int = 1
     apart: bool = False
-    """Instructions of programs and of the kernel apart."""
+    """Instructions of programs and of the kernel are counted apart."""
 
 
-def only_times(kind: str, can: Can, asked: Asked) -> None:
-    """For a machine that neither emulates nor counts: UsageError where that is asked."""
-    if asked.apart and asked.metric == "time":
+def only_times(kind: str, can: Can, method: Method) -> None:
+    """For a machine that neither emulates nor counts: UsageError where that is wanted."""
+    if method.apart and method.metric == "time":
         raise UsageError('[measure] apart = true goes with metric = "instructions"')
-    if asked.metric != "time":
+    if method.metric != "time":
         raise UsageError(
-            f'[measure] metric = "{asked.metric}" and [machine] kind = "{kind}": {can.count}'
+            f'[measure] metric = "{method.metric}" and [machine] kind = "{kind}": {can.count}'
         )
-    if asked.accel != "auto":
+    if method.accel != "auto":
         raise UsageError(f'[machine] accel is of kind = "qemu"; kind = "{kind}" emulates nothing')
 
 
@@ -77,7 +174,7 @@ class Plan:
     """A profiler's command line that the whole guest is appended to."""
     draw: int = 0
     """Where the machine can, what should not matter (addresses, random numbers) is perturbed: the
-    same number, the same perturbation. 0: as ever."""
+    same number, the same perturbation. 0: none."""
     layout: int = 0
     """Which of the variant's links is booted, where it has several."""
     left: tuple[tuple[str, Path], ...] = ()
@@ -115,7 +212,7 @@ class Setup:
     cpus: int
     cache: Path
     sandboxed: bool
-    asked: Asked = Asked()
+    method: Method = Method()
 
 
 class Machine(Protocol):
@@ -133,7 +230,7 @@ class Machine(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """That all its sessions live by."""
+        """Of all its sessions."""
 
     @property
     def emulator(self) -> str:
@@ -146,12 +243,12 @@ class Machine(Protocol):
         """Digest of what is booted for the variant."""
 
     def described(self, variant: str) -> dict[str, Any]:
-        """JSON values for the run's folder: what that is, and how it came to be."""
+        """JSON values for the run's folder: what that is, and how it was made."""
 
     def programs(self, variant: str) -> Programs:
         """For profilers. ToolError where ``can.profile`` says why not."""
 
-    def probe(self, told: Told) -> None:
+    def probe(self, notice: Callable[[str], None]) -> None:
         """Start everything once with nothing to do. ToolError when nothing can start at all.
 
         A variant that fails is not judged here: the loop counts its failures.

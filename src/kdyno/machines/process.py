@@ -1,28 +1,296 @@
 # SPDX-License-Identifier: MIT
-"""A guest that is a process of this machine: its pipes, its deadlines, its end."""
+"""A guest that is a process of this machine: its pipes, its deadlines, what it says, its end.
+
+kdyno sleeps in epoll while guests run; it wakes for what a guest says and for deadlines, and for
+nothing else. With guests that take turns it runs thousands of times a second, beside a guest that
+is being timed, so it does as little as it can.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import re
+import secrets
 import select
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from kdyno.machines.cpu_time import CpuTime, used_s
-from kdyno.machines.events import Events
-from kdyno.machines.listening import Listening
-from kdyno.machines.pipes import READ_BYTES, Ended, Stream
-from kdyno.machines.qmp import NoAnswer, Pauser
-from kdyno.machines.session import Outcome
+from kdyno.errors import UsageError
+from kdyno.machines.machine import Listener, Outcome
 from kdyno.sandbox import FILTER
-from kdyno.suites.record import Record
+from kdyno.suites.job import Job, in_place, render
+from kdyno.suites.protocol import Reader
+from kdyno.suites.record import Begin, Record
+
+FIRST_WORD_S = 20.0
+"""A kernel that has not reached the guest program by then hangs (0.1 s is usual)."""
+GRACE_S = 15.0
+"""Beyond a case's own limit, which the guest program enforces itself."""
+# The same for every boot: what a program's environment looks like moves its stack.
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+_CONSOLE_MOST_BYTES = _RESULTS_MOST_BYTES = 16 << 20
+_REPORT_MOST_BYTES = 1 << 16
+_JOB_MOST_BYTES = 1 << 16
+"""What a pipe holds without a reader."""
+_READ_BYTES = 1 << 16
+_SOON_S = 0.25
+"""That only an answer is waited for; then for everything that may happen to a guest."""
+_CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
+
+
+class Watched(Protocol):
+    """What has a deadline."""
+
+    def due_s(self) -> float:
+        """On the clock of ``now_s``; infinite: it has none."""
+
+    def overdue(self) -> None:
+        """The deadline has passed."""
+
+
+class Events:
+    """One event loop for every guest that is alive: descriptors with what is to be called, and
+    deadlines. A context manager."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._calls: dict[int, Callable[[], object]] = {}
+        self._watched: list[Watched] = []
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._epoll.close()
+
+    def now_s(self) -> float:
+        """The clock of deadlines and of slices."""
+        return time.monotonic()
+
+    def add(self, descriptor: int, call: Callable[[], object]) -> None:
+        """``call`` whenever there is something to read."""
+        self._epoll.register(descriptor, select.EPOLLIN)
+        self._calls[descriptor] = call
+
+    def remove(self, descriptor: int) -> None:
+        """Before the descriptor is closed."""
+        if self._calls.pop(descriptor, None) is not None:
+            self._epoll.unregister(descriptor)
+
+    def watch(self, one: Watched) -> None:
+        self._watched.append(one)
+
+    def forget(self, one: Watched) -> None:
+        if one in self._watched:
+            self._watched.remove(one)
+
+    def wait(self, until_s: float = math.inf) -> None:
+        """Sleep until something happens, a deadline passes, or ``now_s`` reaches ``until_s``."""
+        due_s = min([until_s, *(one.due_s() for one in self._watched)])
+        left_s = -1.0 if due_s == math.inf else max(0.0, due_s - time.monotonic())
+        for descriptor, _ in self._epoll.poll(left_s):
+            call = self._calls.get(descriptor)
+            if call is not None:
+                call()
+        now_s = time.monotonic()
+        for one in tuple(self._watched):
+            if one.due_s() <= now_s:
+                one.overdue()
+
+
+class Console:
+    """A guest's output, kept up to a limit: the beginning and the end, the middle counted."""
+
+    _PART_BYTES = 1 << 20
+
+    def __init__(self) -> None:
+        self._head, self._tail = bytearray(), bytearray()
+        self._total_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        self._total_bytes += len(data)
+        room = self._PART_BYTES - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * self._PART_BYTES:
+            del self._tail[: -self._PART_BYTES]
+
+    def content(self) -> bytes:
+        """What was kept, with one line in place of what was not."""
+        tail = bytes(self._tail[-self._PART_BYTES :])
+        omitted_bytes = self._total_bytes - len(self._head) - len(tail)
+        middle = b"\n[kdyno left out %d bytes here]\n" % omitted_bytes if omitted_bytes else b""
+        return bytes(self._head) + middle + tail
+
+
+@dataclass
+class Watch:
+    """What ends a guest early: its deadlines, or anybody who sets ``stop``."""
+
+    limit_s: float
+    """Wall-clock seconds for the whole process, whatever happens; pauses do not count."""
+    stop: str = ""
+    """Kill now, for this reason."""
+    began_s: float = field(default_factory=time.monotonic)
+    _next_s: float = math.inf
+    _paused_s: float | None = None
+
+    def allow(self, seconds: float) -> None:
+        """The guest must show the next sign of life within ``seconds`` from now."""
+        self._next_s = time.monotonic() + seconds
+
+    def due_s(self) -> float:
+        """When the guest is killed for its silence or its length."""
+        if self._paused_s is not None:
+            return math.inf
+        return min(self._next_s, self.began_s + self.limit_s)
+
+    def pause(self) -> None:
+        """Deadlines stand still from now on."""
+        if self._paused_s is None:
+            self._paused_s = time.monotonic()
+
+    def resume(self) -> None:
+        """They go on as far off as they were."""
+        if self._paused_s is not None:
+            pause_s = time.monotonic() - self._paused_s
+            self._paused_s = None
+            self._next_s += pause_s
+            self.began_s += pause_s
+
+
+@dataclass
+class Dialogue:
+    """What the guest sent so far, and what follows for how long it may go on."""
+
+    job: Job
+    reader: Reader
+    watch: Watch
+    listener: Listener
+    records: list[Record] = field(default_factory=list)
+    """Those that nobody has asked for yet."""
+    console: Console = field(default_factory=Console)
+    report: bytearray = field(default_factory=bytearray)
+    at_first: Callable[[], None] = lambda: None
+    """Called at the first record."""
+    first_s: float | None = None
+    last_s: float | None = None
+
+    def results(self, data: bytes) -> None:
+        for record in self.reader.feed(data):
+            now = time.monotonic()
+            if self.first_s is None:
+                self.first_s = now
+                self.at_first()
+            self.last_s = now
+            self.records.append(record)
+            if isinstance(record, Begin):
+                case = self.job.cases[record.case]
+                self.listener(case.case)
+                if not self.job.turns:
+                    self.watch.allow(case.timeout_s + GRACE_S)
+            else:
+                # Whoever gives orders says how long each may take.
+                self.watch.allow(math.inf if self.job.turns else GRACE_S)
+
+
+def dialogue_of(
+    job: Job,
+    places: Mapping[str, str],
+    limit_s: float | None,
+    listener: Listener,
+    first_word_s: float = FIRST_WORD_S,
+) -> tuple[Dialogue, bytes]:
+    """(ready for the job that is about to start, the job as the guest program reads it).
+
+    places: where the guest finds what command lines name; ``limit_s`` None follows from the cases.
+    UsageError for a job that is too long.
+    """
+    nonce = secrets.token_hex(16)
+    job = in_place(job, places)
+    text = render(job, nonce).encode()
+    if len(text) > _JOB_MOST_BYTES:
+        raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
+    cases_s = first_word_s + 2 * GRACE_S + sum(case.timeout_s for case in job.cases)
+    watch = Watch(limit_s or (math.inf if job.turns else cases_s))
+    watch.allow(first_word_s)
+    return Dialogue(job, Reader(nonce, len(job.cases)), watch, listener), text
+
+
+def printable_words(cmdline: str) -> list[str]:
+    """The words of a kernel's command line; UsageError for what none can hold."""
+    words = cmdline.split()
+    for word in words:
+        if not _CMDLINE_WORD.match(word):
+            raise UsageError(f"cmdline: {word!r} is not a printable word")
+    return words
+
+
+def used_s(pids: Iterable[int]) -> float:
+    """CPU seconds that these processes and their children had, those that ended too; by ticks."""
+    ticks = 0
+    for pid in pids:
+        with suppress(OSError, ValueError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class CpuTime:
+    """Of all threads of these processes, as they are now; those that come later are not counted.
+
+    By /proc/PID/task/TID/schedstat, which has nanoseconds and takes microseconds to read.
+    """
+
+    def __init__(self, pids: Iterable[int] = ()) -> None:
+        self._files: list[int] = []
+        for pid in pids:
+            for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with suppress(OSError):
+                    self._files.append(os.open(thread, os.O_RDONLY | os.O_CLOEXEC))
+
+    def ns(self) -> int:
+        """Since they began. It goes back by the time of one that ended."""
+        total = 0
+        for file in tuple(self._files):
+            try:
+                total += int(os.pread(file, 64, 0).split()[0])
+            except (OSError, ValueError, IndexError):
+                self._files.remove(file)
+                os.close(file)
+        return total
+
+    def close(self) -> None:
+        for file in self._files:
+            os.close(file)
+        self._files = []
+
+
+class NoAnswer(Exception):
+    """An emulator does not do what it is asked; it is of no use any more."""
+
+
+class Pauser(Protocol):
+    """Stops a guest and lets it go on, where signals to its processes are not the way."""
+
+    def stop(self) -> None:
+        """It stands still when this returns. NoAnswer."""
+
+    def go_on(self) -> None:
+        """NoAnswer."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -44,14 +312,16 @@ class Command:
     """Beside those of the pipes; closed here once the process has them."""
     environment: Mapping[str, str]
     pauser: Pauser | None = None
-    """Where signals to the guest's processes are not the way; closed with the session."""
+    """Closed with the session."""
 
 
-_SOON_S = 0.25
-"""That only an answer is waited for; then for everything that may happen to a guest."""
+@dataclass(frozen=True)
+class Ended:
+    """How the process ended. ``stopped`` says why kdyno killed it; empty when it did not."""
 
-Start = Callable[[Pipes], Command]
-Conclude = Callable[[Ended, tuple[str, ...]], Outcome]
+    status: int
+    stopped: str
+    wall_s: float
 
 
 class ProcessSession:
@@ -60,20 +330,21 @@ class ProcessSession:
     def __init__(
         self,
         events: Events,
-        guest: Listening,
-        start: Start,
-        conclude: Conclude,
+        dialogue: Dialogue,
+        start: Callable[[Pipes], Command],
+        conclude: Callable[[Ended, tuple[str, ...]], Outcome],
         cpus: frozenset[int],
         closing: ExitStack,
     ) -> None:
         """closing: what is to be undone when the guest is gone, whatever happens."""
-        self._events, self._guest, self._conclude = events, guest, conclude
+        self._events, self._dialogue, self._conclude = events, dialogue, conclude
         self._closing = closing
-        self._pids: tuple[int, ...] = ()
+        self._groups: tuple[int, ...] = ()
         self._pauser: Pauser | None = None
         self._paused = False
         self.ended = False
-        self._streams: dict[int, Stream] = {}
+        self._takers: dict[int, Callable[[bytes], object]] = {}
+        self._room_bytes: dict[int, int] = {}
         self._answer = select.poll()
         self._cpu = CpuTime()
         self._unread: list[bytes] = []
@@ -84,7 +355,7 @@ class ProcessSession:
             closing.close()
             raise
 
-    def _start(self, start: Start, cpus: frozenset[int]) -> None:
+    def _start(self, start: Callable[[Pipes], Command], cpus: frozenset[int]) -> None:
         self._began_s = time.monotonic()
         # Whatever fails on the way, all that was there by then is gone again.
         with ExitStack() as low, ExitStack() as undo, ExitStack() as handed:
@@ -111,12 +382,17 @@ class ProcessSession:
             os.set_blocking(self._orders, False)
             child = os.pidfd_open(self._process.pid)
             undo.callback(os.close, child)
-            self._streams = self._guest.streams(console_in, self._results, report_in)
-            self._answer.register(self._results, select.POLLIN)
-            for descriptor in self._streams:
+            dialogue = self._dialogue
+            for descriptor, take, most_bytes in (
+                (console_in, dialogue.console.add, _CONSOLE_MOST_BYTES),
+                (self._results, dialogue.results, _RESULTS_MOST_BYTES),
+                (report_in, dialogue.report.extend, _REPORT_MOST_BYTES),
+            ):
+                self._takers[descriptor], self._room_bytes[descriptor] = take, most_bytes
                 os.set_blocking(descriptor, False)
                 self._events.add(descriptor, partial(self._read, descriptor))
                 undo.callback(self._events.remove, descriptor)
+            self._answer.register(self._results, select.POLLIN)
             self._events.add(child, self._over)
             undo.callback(self._events.remove, child)
             self._undo = undo.pop_all()
@@ -125,7 +401,7 @@ class ProcessSession:
     def send(self, order: str, limit_s: float = math.inf) -> None:
         if self.ended:
             return
-        self._guest.watch.allow(limit_s)
+        self._dialogue.watch.allow(limit_s)
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(self._orders, order.encode() + b"\n")
 
@@ -133,19 +409,18 @@ class ProcessSession:
         self.send(order, limit_s)
         if self.ended or not self._answer.poll(min(limit_s, _SOON_S) * 1000):
             return False
-        self._unread.append(os.read(self._results, READ_BYTES))
+        self._unread.append(os.read(self._results, _READ_BYTES))
         return True
 
     def records(self) -> list[Record]:
         self._take_unread()
-        said = self._guest.said
-        if not said:
-            return said
-        self._guest.said = []
-        return said
+        records = self._dialogue.records
+        if records:
+            self._dialogue.records = []
+        return records
 
     def due_s(self) -> float:
-        return self._guest.watch.due_s()
+        return self._dialogue.watch.due_s()
 
     def overdue(self) -> None:
         self._stop("timeout")
@@ -164,32 +439,26 @@ class ProcessSession:
         if self._paused or self.ended:
             return
         self._paused = True
-        self._guest.watch.pause()
+        self._dialogue.watch.pause()
         self._hold(True)
 
     def resume(self) -> None:
         if self._paused:
             self._paused = False
             self._hold(False)
-            self._guest.watch.resume()
+            self._dialogue.watch.resume()
 
     def _hold(self, still: bool) -> None:
         if self._pauser is None:
-            self._signal(signal.SIGSTOP if still else signal.SIGCONT)
-            return
-        if self.ended:
-            return
-        try:
-            self._pauser.stop() if still else self._pauser.go_on()
-        except NoAnswer:
-            self._stop("no-answer")
-
-    def _signal(self, number: signal.Signals) -> None:
-        if not self._pids:
-            self._pids = _kernel_groups(self._process.pid)
-        for group in self._pids:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, number)
+            self._groups = self._groups or _kernel_groups(self._process.pid)
+            for group in self._groups:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, signal.SIGSTOP if still else signal.SIGCONT)
+        elif not self.ended:
+            try:
+                self._pauser.stop() if still else self._pauser.go_on()
+            except NoAnswer:
+                self._stop("no-answer")
 
     def _take_unread(self) -> None:
         while self._unread and not self.ended:
@@ -199,7 +468,7 @@ class ProcessSession:
         """False when there is no more to read, now (``drain``) or ever."""
         self._take_unread()
         try:
-            data = os.read(descriptor, READ_BYTES)
+            data = os.read(descriptor, _READ_BYTES)
         except BlockingIOError:
             return not drain
         except OSError:
@@ -210,21 +479,20 @@ class ProcessSession:
         if not data:
             self._events.remove(descriptor)
             return False
-        stream = self._streams[descriptor]
-        stream.seen += len(data)
-        stream.take(data)
-        if stream.seen > stream.most_bytes:
-            self._stop(stream.too_many)
+        self._room_bytes[descriptor] -= len(data)
+        self._takers[descriptor](data)
+        if self._room_bytes[descriptor] < 0:
+            self._stop("flood")
         return True
 
     def _over(self) -> None:
-        for descriptor in self._streams:  # what was still in the pipes
-            while not self._guest.watch.stop and self._read(descriptor, drain=True):
+        for descriptor in self._takers:  # what was still in the pipes
+            while not self._dialogue.watch.stop and self._read(descriptor, drain=True):
                 pass
         self._end()
 
     def _stop(self, why: str) -> None:
-        self._guest.watch.stop = self._guest.watch.stop or why
+        self._dialogue.watch.stop = self._dialogue.watch.stop or why
         self._end()
 
     def _end(self) -> None:
@@ -241,7 +509,7 @@ class ProcessSession:
         if not self.ended:
             self._stop("closed")
         with self._closing:
-            ended = Ended(self._process.returncode, self._guest.watch.stop, self._wall_s)
+            ended = Ended(self._process.returncode, self._dialogue.watch.stop, self._wall_s)
             return self._conclude(ended, self._argv)
 
 
@@ -278,11 +546,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     # In the sandbox all dies with its first process. Without it nothing but this does it; a group
     # that was stopped dies of SIGKILL all the same.
     groups = [process.pid, *_kernel_groups(process.pid)]
-    gone = process.poll() is not None
+    running = process.poll() is None
     for group in groups:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-    if not gone:
+    if running:
         process.wait()
 
 
@@ -317,15 +585,9 @@ def _kernel_groups(pid: int) -> tuple[int, ...]:
 
 def _family(pid: int) -> list[int]:
     """The process and all below it, level by level."""
-    found = [pid]
-    for one in found:
-        found += _children(one)
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found += map(int, task.read_text().split())
-    return found
+    family = [pid]
+    for parent in family:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):
+                family += map(int, task.read_text().split())
+    return family

@@ -1,76 +1,189 @@
 # SPDX-License-Identifier: MIT
-"""A native kernel in QEMU: one process, in a sandbox, pinned to its CPUs."""
+"""Native kernels in QEMU: counted exactly by emulation, or timed under KVM."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import socket
-from dataclasses import dataclass, replace
-from functools import partial
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import NATIVE_COPIES
 from kdyno.kernels.scheduler import Scheduler
-from kdyno.machines import diagnosis, emulator, guest, initramfs, tally
-from kdyno.machines.diagnosis import Diagnosis
-from kdyno.machines.emulator import Emulator, Way
-from kdyno.machines.events import Events
-from kdyno.machines.guest import Boot, Ground, Kind, handed, scatter_words, supervised
-from kdyno.machines.initramfs import Entry
-from kdyno.machines.listening import ENVIRONMENT, printable_words
-from kdyno.machines.pipes import Ended
-from kdyno.machines.plugin import Plugin
-from kdyno.machines.process import Command, Pipes, ProcessSession
-from kdyno.machines.qmp import Monitor
-from kdyno.machines.session import Listener
+from kdyno.machines import emulator
+from kdyno.machines.cpus import apart, first
+from kdyno.machines.emulator import COUNTS, FUNCTIONS, TALLY, Emulator, Plugin, Way, library
+from kdyno.machines.guest import Boot, Built, Diagnosis, Ground, handed, start, tail
+from kdyno.machines.machine import Can, Listener, Method, Outcome, Plan, Setup, run_to_end
+from kdyno.machines.process import (
+    ENVIRONMENT,
+    Command,
+    Ended,
+    NoAnswer,
+    Pipes,
+    ProcessSession,
+    printable_words,
+)
+from kdyno.machines.program import GUEST_PLACES, guest_program
+from kdyno.reading.checked import values
 from kdyno.sandbox import Sandbox, hand_over
+from kdyno.store.verdict import Flag
 from kdyno.suites.job import OF_THE_HOST, Job
 from kdyno.suites.protocol import Transcript
 from kdyno.views import EMPTY, QEMU, Binds, around, named, system
 
-_KERNEL, _PROGRAM, _INITRD = "/tmp/vmlinux", "/tmp/kdyno-guest", "/tmp/initrd"
-_SHARED, _DISK, _PLUGIN = "/tmp/shared", "/tmp/kdyno.disk", "/tmp/plugin.so"
+NAME = "qemu"
+CAN = Can(
+    profile="a profile by samples shows where time goes, and under emulation that is QEMU's own",
+    change="kernels with gprof, KUnit or counted copies are built for User Mode Linux",
+)
+_CAVEATS: Mapping[Way, tuple[str, str]] = {
+    "count": (
+        "machine",
+        "instructions of an emulated CPU ({described}), kernel and program together: the length of "
+        "the path, not time; a string instruction counts once for each piece it moves, and caches, "
+        "branch prediction, vectors and contention are not seen",
+    ),
+    "icount": (
+        "emulated-time",
+        "seconds of an emulated CPU ({described}), each instruction the same time: they say what a "
+        "scheduler decides and how long paths are, alike in every boot, and not what a processor "
+        "takes; several CPUs run one after the other by one clock",
+    ),
+    "kvm": ("machine", "measured in a virtual machine under KVM ({described})"),
+    "tcg": (
+        "emulated-time",
+        "seconds of an emulated CPU ({described}), as was asked for: they say what QEMU takes, "
+        'not what a kernel does; metric = "instructions" counts exactly',
+    ),
+}
+_PROBE_S = 20.0
+"""A kernel under KVM is there after a second; a KVM that does not work may hang."""
+_KERNEL_FROM = {"x86_64": 1 << 63, "i386": 0xC0000000}
+"""Where a kernel's half of the addresses begins."""
 _JOB = "kdyno.job"
 _CONSOLE_SET = 1
-FIRST_WORD_S = 120.0
-"""An emulated kernel needs half a second of CPU, which a machine that is busy gives it late."""
 _REFUSED = "qemu-system-x86_64: "
+_TMP_BYTES = 16 << 20
 
 
-@dataclass(frozen=True)
-class Tallying:
-    """How a plugin counts the instructions of programs and of the kernel apart."""
+class Archive:
+    """A guest's first files, as the kernel unpacks them: the same bytes for the same content.
 
-    library: Path
-    kernel_from: int
-    """Where the kernel's half of the addresses begins."""
+    Root's files, of the year 1970, numbered in their order. The format is cpio "newc"
+    (Documentation/driver-api/early-userspace/buffer-format.rst in Linux).
+    """
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+        self._count = 0
+
+    def folder(self, name: str) -> None:
+        self._add(name, 0o040755, links=2)
+
+    def file(self, name: str, content: bytes, permissions: int) -> None:
+        self._add(name, 0o100000 | permissions, content)
+
+    def link(self, name: str, target: str) -> None:
+        self._add(name, 0o120777, target.encode())
+
+    def device(self, name: str, major: int, minor: int) -> None:
+        """Of characters."""
+        self._add(name, 0o020600, device=(major, minor))
+
+    def content(self) -> bytes:
+        """With its end; nothing is added after it."""
+        self._count = -1
+        self._add("TRAILER!!!", 0)
+        return bytes(self._content)
+
+    def _add(
+        self,
+        name: str,
+        mode: int,
+        content: bytes = b"",
+        links: int = 1,
+        device: tuple[int, int] = (0, 0),
+    ) -> None:
+        """name: relative to the root. mode: type and permissions, as stat(2) has them."""
+        self._count += 1
+        text = name.encode() + b"\0"
+        fields = (self._count, mode, 0, 0, links, 0, len(content), 0, 0, *device, len(text), 0)
+        head = b"070701" + b"".join(b"%08X" % value for value in fields) + text
+        for part in (head, content):
+            self._content += part + b"\0" * (-len(part) % 4)
 
 
-@dataclass(frozen=True, kw_only=True)
-class QemuBoot(Boot):
-    """One boot to be done."""
+class Monitor:
+    """QEMU's monitor, as far as pausing a guest takes it (docs/interop/qmp-spec.rst in QEMU).
 
-    emulator: Emulator
-    way: Way
-    kernel: Path
-    cpus: int = 1
-    """Of the guest. Counting they run one after the other, on one of the host's."""
-    memory_bytes: int = 256 << 20
-    cmdline: str = ""
-    beside: tuple[str, ...] = ()
-    """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
-    plugin: Plugin | None = None
-    tally: Tallying | None = None
-    """A guest has this or another plugin."""
-    scheduler: Scheduler | None = None
-    """What the guest loads before its first case, and holds to be in charge at each."""
-    ticks_khz: int = 0
-    """How fast the host's time-stamp counter goes, where the guest's clock is that; 0: it finds out
-    itself."""
-    draw: int = 0
-    """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
+    ``stop`` stops the guest's CPUs and timers where SIGSTOP would stop the process that has to
+    serve them; what comes back from an emulator that a guest may have taken over is read within
+    limits. It owns its connection.
+    """
+
+    LIMIT_S: ClassVar[float] = 5.0
+    """For an answer, which takes less than a millisecond."""
+    _MOST_BYTES = 1 << 16
+
+    def __init__(self, own: socket.socket) -> None:
+        self._own = own
+        self._unread = b""
+        self._greeted = False
+
+    def stop(self) -> None:
+        self._ask("stop")
+
+    def go_on(self) -> None:
+        self._ask("cont")
+
+    def close(self) -> None:
+        self._own.close()
+
+    def _ask(self, command: str) -> None:
+        until_s = time.monotonic() + self.LIMIT_S
+        try:
+            if not self._greeted:
+                if "QMP" not in self._line(until_s):
+                    raise NoAnswer("it did not greet")
+                self._execute("qmp_capabilities", until_s)
+                self._greeted = True
+            self._execute(command, until_s)
+        except OSError as problem:
+            raise NoAnswer(f"{command}: {problem}") from None
+
+    def _execute(self, command: str, until_s: float) -> None:
+        self._own.settimeout(max(0.001, until_s - time.monotonic()))
+        self._own.sendall(json.dumps({"execute": command}).encode() + b"\n")
+        while "return" not in (answer := self._line(until_s)):
+            if "event" not in answer:
+                raise NoAnswer(f"{command}: {json.dumps(answer)[:200]}")
+
+    def _line(self, until_s: float) -> dict[str, object]:
+        while b"\n" not in self._unread:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or len(self._unread) > self._MOST_BYTES:
+                raise NoAnswer("no whole line")
+            self._own.settimeout(left_s)
+            data = self._own.recv(4096)
+            if not data:
+                raise NoAnswer("it hung up")
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        try:
+            answer = values(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise NoAnswer(f"not an object: {line[:100]!r}")
+        return answer
 
 
 @dataclass(frozen=True)
@@ -91,34 +204,13 @@ class Chance:
     def of(cls, draw: int) -> Chance:
         if draw == 0:
             return cls(1, 0, 0, "")
-        drawn = random.Random(f"kdyno {draw}")
+        dice = random.Random(f"kdyno {draw}")
         return cls(
-            seed=drawn.randrange(2, 1 << 31),
-            memory_less_bytes=drawn.randrange(1, 512) << 14,
-            padding_bytes=drawn.randrange(1, 64) << 12,
-            words="kdyno.padding=" + "x" * drawn.randrange(1, 256),
+            seed=dice.randrange(2, 1 << 31),
+            memory_less_bytes=dice.randrange(1, 512) << 14,
+            padding_bytes=dice.randrange(1, 64) << 12,
+            words="kdyno.padding=" + "x" * dice.randrange(1, 256),
         )
-
-
-def start(
-    request: QemuBoot, events: Events, listener: Listener = lambda _case: None
-) -> ProcessSession:
-    """A guest that boots. ToolError and UsageError for what is not the guest's fault."""
-    # A count's clock counts instructions, and is not to be held against the host's.
-    kind = Kind(
-        first_word_s=FIRST_WORD_S, failure=_failure, clock=request.way not in emulator.SHIFTS
-    )
-    parts = None
-    if request.tally is not None:
-        parts = os.fdopen(os.memfd_create("tally"), "w+b")
-        kind = replace(kind, said=partial(_tallied, parts))
-    return guest.start(request, events, listener, partial(_command, request, parts=parts), kind)
-
-
-def _tallied(parts: BinaryIO, said: Transcript) -> Transcript:
-    with parts:
-        parts.seek(0)
-        return tally.with_tallies(said, tally.read(parts))
 
 
 def first_files(
@@ -130,174 +222,24 @@ def first_files(
 ) -> bytes:
     """The initramfs: the same bytes for the same arguments. host: it is to look like this machine's
     root, whose folders are mounted into it."""
-    folders = sorted({"dev", "proc", "run", "sys", "tmp", *(EMPTY if host else ())})
-    loaded = () if scheduler is None else _scheduler_files(scheduler)
-    links = [it for it in system() if host and it[0] == "--symlink"]
-    return initramfs.archive(
-        (
-            *map(initramfs.folder, folders),
-            *(initramfs.link(inside.lstrip("/"), target) for _, target, inside in links),
-            initramfs.device("dev/console", 5, 1),
-            initramfs.file("init", program, 0o755),
-            *loaded,
-            initramfs.file("padding", b"\0" * chance.padding_bytes, 0o600),
-            initramfs.file(_JOB, job, 0o600),
-        )
-    )
+    archive = Archive()
+    for name in sorted({"dev", "proc", "run", "sys", "tmp", *(EMPTY if host else ())}):
+        archive.folder(name)
+    for option, target, inside in system():
+        if host and option == "--symlink":
+            archive.link(inside.lstrip("/"), target)
+    archive.device("dev/console", 5, 1)
+    archive.file("init", program, 0o755)
+    if scheduler is not None:  # as the guest's scheduler.c looks for it
+        archive.folder("scheduler")
+        archive.file("scheduler/loader", scheduler.loader.read_bytes(), 0o700)
+        archive.file("scheduler/program", scheduler.program.read_bytes(), 0o600)
+    archive.file("padding", b"\0" * chance.padding_bytes, 0o600)
+    archive.file(_JOB, job, 0o600)
+    return archive.content()
 
 
-def _scheduler_files(scheduler: Scheduler) -> tuple[Entry, ...]:
-    """As the guest's scheduler.c looks for them."""
-    return (
-        initramfs.folder("scheduler"),
-        initramfs.file("scheduler/loader", scheduler.loader.read_bytes(), 0o700),
-        initramfs.file("scheduler/program", scheduler.program.read_bytes(), 0o600),
-    )
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Where the files are, as QEMU sees them."""
-
-    kernel: str
-    program: str
-    initrd: str
-    shared: str
-    disk: str
-    plugin: str
-
-
-def _command(
-    request: QemuBoot, job: bytes, ground: Ground, pipes: Pipes, parts: BinaryIO | None = None
-) -> Command:
-    disk_file, folder = ground.disk, ground.folder
-    loaded = request.plugin or request.tally
-    library = loaded.library if loaded else None
-    chance = Chance.of(request.draw)
-    host = _host_folders(request.job)
-    program = request.program.read_bytes()
-    files = first_files(program, job, chance, bool(host), request.scheduler)
-    places = _Places(_KERNEL, _PROGRAM, _INITRD, _SHARED, _DISK, _PLUGIN)
-    if folder is not None:
-        if _asks_for_folders(request.job):
-            raise UsageError(
-                "--no-sandbox: it is the sandbox that puts this machine's programs together for a "
-                "kernel in QEMU. Leave out --no-sandbox, or the cases that start programs"
-            )
-        (folder / "initrd").write_bytes(files)
-        made = (str(folder / "initrd"), "")
-        own = (request.kernel, request.program, *made, disk_file, library)
-        places = _Places(*map(str, own))
-    plugin = _descriptors(request, parts)
-    passed = plugin
-    pauser = monitor = None
-    if request.job.turns:
-        near, far = socket.socketpair()
-        pauser, monitor = Monitor(near), far.detach()
-        passed = (*passed, monitor)
-    argv = [
-        *supervised(request, places.program, pipes),
-        *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
-        *qemu_command(request, chance, places, pipes.console, plugin, monitor),
-    ]
-    if folder is not None:
-        return Command((*request.beside, *argv), passed, dict(ENVIRONMENT), pauser)
-    initrd = handed(files)
-    if disk_file is not None:
-        hand_over(disk_file, QEMU)
-    argv = Sandbox(
-        QEMU,
-        read_only=(
-            *around(Path(request.emulator.program)),
-            (request.kernel, _KERNEL),
-            (request.program, _PROGRAM),
-            *(((library, _PLUGIN),) if library is not None else ()),
-            *((path, f"{_SHARED}/{name}") for path, name in request.shared),
-            *((path, f"{_SHARED}/host{inside}") for path, inside in host),
-        ),
-        writable=((disk_file, _DISK),) if disk_file is not None else (),
-        files=((initrd, _INITRD),),
-        devices=(emulator.KVM,) if request.way == "kvm" else (),
-        tmp_bytes=QEMU_TMP_BYTES + len(files),
-    ).argv(argv)
-    return Command((*request.beside, *argv), (initrd, *passed), dict(ENVIRONMENT), pauser)
-
-
-QEMU_TMP_BYTES = 16 << 20
-
-
-def _descriptors(request: QemuBoot, parts: BinaryIO | None) -> tuple[int, ...]:
-    """Where a plugin writes, and what it reads."""
-    if request.plugin is not None:
-        wanted = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        return os.open(request.plugin.writes, wanted, 0o600), handed(request.plugin.reads)
-    if request.tally is not None and parts is not None:
-        reads = tally.asked(request.tally.kernel_from)
-        return os.dup(parts.fileno()), handed(reads)
-    return ()
-
-
-def qemu_command(
-    request: QemuBoot,
-    chance: Chance,
-    places: _Places,
-    console: int,
-    plugin: tuple[int, ...] = (),
-    monitor: int | None = None,
-) -> list[str]:
-    """QEMU's own command line: a machine with as little in it as there can be.
-
-    console, counts, monitor: descriptors.
-
-    Without a bus to search and tables to read a kernel is at its first program after 20 million
-    instructions.
-    """
-    words = [
-        *(request.emulator.program, "-nodefaults", "-no-user-config", "-display", "none"),
-        *(
-            "-no-reboot",
-            "-sandbox",
-            "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
-        ),
-        *("-machine", "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"),
-        *emulator.accelerator(request.way, chance.seed, _waits(request)),
-        *("-smp", str(request.cpus)),
-        *("-m", f"{(request.memory_bytes - chance.memory_less_bytes) >> 10}k"),
-        *("-add-fd", f"fd={console},set={_CONSOLE_SET}"),
-        # A pipe cannot be truncated.
-        *("-chardev", f"file,id=console,append=on,path=/dev/fdset/{_CONSOLE_SET}"),
-        *("-serial", "chardev:console"),
-        *("-chardev", "stdio,id=channel,signal=off"),
-        *("-device", "virtio-serial-device,max_ports=1"),
-        *("-device", "virtconsole,chardev=channel"),
-    ]
-    if _asks_for_folders(request.job):
-        options = "security_model=none,readonly=on,multidevs=remap"
-        words += ["-fsdev", f"local,id=shared,path={places.shared},{options}"]
-        words += ["-device", "virtio-9p-device,fsdev=shared,mount_tag=shared"]
-    if request.disk_bytes:
-        words += ["-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={places.disk}"]
-        words += ["-device", "virtio-blk-device,drive=disk"]
-    if monitor is not None:
-        words += ["-chardev", f"socket,id=monitor,fd={monitor}"]
-        words += ["-mon", "chardev=monitor,mode=control"]
-    if plugin:
-        words += ["-plugin", "file={},out={},in={}".format(places.plugin, *plugin)]
-    words += ["-kernel", places.kernel, "-initrd", places.initrd]
-    return [*words, "-append", kernel_words(request, chance)]
-
-
-def _asks_for_folders(job: Job) -> bool:
-    """Whether a case names or starts what is the host's: whoever does not is spared the device."""
-    by_name = any("/run/kdyno/" in word for case in job.cases for word in case.args)
-    return by_name or bool(_host_folders(job))
-
-
-def _waits(request: QemuBoot) -> bool:
-    return bool(request.disk_bytes) or _asks_for_folders(request.job)
-
-
-def _host_folders(job: Job) -> Binds:
+def host_folders(job: Job) -> Binds:
     """What a guest sees of this machine, each in its own place: the programs with all that they
     need, and what command lines name. Nothing where no case starts any."""
     if not any(case.bench in OF_THE_HOST for case in job.cases):
@@ -306,27 +248,343 @@ def _host_folders(job: Job) -> Binds:
     return (*folders, *named(*(case.args for case in job.cases)))
 
 
-def kernel_words(request: QemuBoot, chance: Chance) -> str:
-    """The kernel's command line; QEMU adds where its devices are."""
-    own = printable_words(request.cmdline)
-    return " ".join(
-        (
-            *("console=ttyS0", "quiet", "loglevel=3", "reboot=t", "panic=-1"),
-            *emulator.clock_words(request.way, request.cpus, request.ticks_khz),
-            *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
-            *(["kdyno.counts=yes"] if request.way == "count" else []),
-            *scatter_words(request),
-            *([f"kdyno.scheduler={request.scheduler.name}"] if request.scheduler else []),
-            *own,
-            *chance.words.split(),
+@dataclass(frozen=True)
+class Tallying:
+    """How a plugin counts what each operation is made of."""
+
+    library: Path
+    kernel_from: int
+    """Where the kernel's half of the addresses begins."""
+    parts: BinaryIO = field(
+        default_factory=lambda: os.fdopen(os.memfd_create("tally"), "w+b"), compare=False
+    )
+    """What it wrote, of one boot."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the files are, as QEMU sees them."""
+
+    kernel: str = "/tmp/vmlinux"
+    initrd: str = "/tmp/initrd"
+    shared: str = "/tmp/shared"
+    disk: str = "/tmp/kdyno.disk"
+    plugin: str = "/tmp/plugin.so"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QemuBoot(Boot):
+    """One boot to be done."""
+
+    first_word_s: ClassVar[float] = 120.0
+    """An emulated kernel needs half a second of CPU, which a machine that is busy gives it late."""
+    emulator: Emulator
+    way: Way
+    kernel: Path
+    cpus: int = 1
+    """Of the guest. Counting they run one after the other, on one of the host's."""
+    memory_bytes: int = 256 << 20
+    cmdline: str = ""
+    beside: tuple[str, ...] = ()
+    """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
+    plugin: Plugin | None = None
+    tally: Tallying | None = None
+    """A guest has this or another plugin."""
+    scheduler: Scheduler | None = None
+    """What the guest loads before its first case, and holds to be in charge at each."""
+    ticks_khz: int = 0
+    """How fast the host's time-stamp counter goes, where the guest's clock is that; 0: it finds out
+    itself."""
+    draw: int = 0
+    """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
+
+    @property
+    def keeps_time(self) -> bool:
+        """A count's clock counts instructions, and is not to be held against the host's."""
+        return self.way not in emulator.SHIFTS
+
+    def observed(self, transcript: Transcript) -> Transcript:
+        if self.tally is None:
+            return transcript
+        with self.tally.parts as parts:
+            parts.seek(0)
+            return emulator.with_tallies(transcript, emulator.read_tallies(parts))
+
+    def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
+        cause = super().failure(console, ended, transcript)
+        if cause is not None and cause.reason == "no-result" and transcript.hello is None:
+            lines = [it for it in tail(console).splitlines() if it.startswith(_REFUSED)]
+            if lines:
+                return Diagnosis("emulator", lines[-1])
+        return cause
+
+    @property
+    def shows_folders(self) -> bool:
+        """Whether a case names or starts what is the host's: others are spared the device."""
+        by_name = any("/run/kdyno/" in word for case in self.job.cases for word in case.args)
+        return by_name or bool(host_folders(self.job))
+
+    def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+        folder = ground.folder
+        if folder is not None and self.shows_folders:
+            raise UsageError(
+                "--no-sandbox: it is the sandbox that puts this machine's programs together for a "
+                "kernel in QEMU. Leave out --no-sandbox, or the cases that start programs"
+            )
+        host = host_folders(self.job)
+        files = first_files(
+            self.program.read_bytes(), job, Chance.of(self.draw), bool(host), self.scheduler
         )
+        loaded = self.plugin or self.tally
+        program, places = "/tmp/kdyno-guest", Places()
+        if folder is not None:
+            (folder / "initrd").write_bytes(files)
+            plugin_file = str(loaded.library if loaded else None)
+            program = str(self.program)
+            places = Places(str(self.kernel), f"{folder}/initrd", "", str(ground.disk), plugin_file)
+        plugin: tuple[int, ...] = ()  # where it writes, and what it reads
+        if self.plugin is not None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            plugin = os.open(self.plugin.writes, flags, 0o600), handed(self.plugin.reads)
+        elif self.tally is not None:
+            kernel_from = f"kernel {self.tally.kernel_from}\n".encode()
+            plugin = os.dup(self.tally.parts.fileno()), handed(kernel_from)
+        pauser: Monitor | None = None
+        monitor: int | None = None
+        passed = plugin
+        if self.job.turns:
+            near, far = socket.socketpair()
+            pauser, monitor = Monitor(near), far.detach()
+            passed = (*plugin, monitor)
+        argv = [
+            *self.supervised(program, pipes),
+            *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
+            *self.qemu_words(places, pipes.console, plugin, monitor),
+        ]
+        if folder is not None:
+            return Command((*self.beside, *argv), passed, dict(ENVIRONMENT), pauser)
+        initrd = handed(files)
+        if ground.disk is not None:
+            hand_over(ground.disk, QEMU)
+        argv = Sandbox(
+            QEMU,
+            read_only=(
+                *around(Path(self.emulator.program)),
+                (self.kernel, places.kernel),
+                (self.program, program),
+                *(((loaded.library, places.plugin),) if loaded is not None else ()),
+                *((path, f"{places.shared}/{name}") for path, name in self.shared),
+                *((path, f"{places.shared}/host{inside}") for path, inside in host),
+            ),
+            writable=((ground.disk, places.disk),) if ground.disk is not None else (),
+            files=((initrd, places.initrd),),
+            devices=(emulator.KVM,) if self.way == "kvm" else (),
+            tmp_bytes=_TMP_BYTES + len(files),
+        ).argv(argv)
+        return Command((*self.beside, *argv), (initrd, *passed), dict(ENVIRONMENT), pauser)
+
+    def qemu_words(
+        self,
+        places: Places,
+        console: int,
+        plugin: tuple[int, ...] = (),
+        monitor: int | None = None,
+    ) -> list[str]:
+        """QEMU's own command line: a machine with as little in it as there can be.
+
+        console, plugin, monitor: descriptors. Without a bus to search and tables to read a kernel
+        is at its first program after 20 million instructions.
+        """
+        chance = Chance.of(self.draw)
+        shut = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+        words = [
+            *(self.emulator.program, "-nodefaults", "-no-user-config", "-display", "none"),
+            *("-no-reboot", "-sandbox", shut),
+            *("-machine", "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"),
+            *emulator.accelerator(
+                self.way, chance.seed, waits=bool(self.disk_bytes) or self.shows_folders
+            ),
+            *("-smp", str(self.cpus)),
+            *("-m", f"{(self.memory_bytes - chance.memory_less_bytes) >> 10}k"),
+            *("-add-fd", f"fd={console},set={_CONSOLE_SET}"),
+            # A pipe cannot be truncated.
+            *("-chardev", f"file,id=console,append=on,path=/dev/fdset/{_CONSOLE_SET}"),
+            *("-serial", "chardev:console"),
+            *("-chardev", "stdio,id=channel,signal=off"),
+            *("-device", "virtio-serial-device,max_ports=1"),
+            *("-device", "virtconsole,chardev=channel"),
+        ]
+        if self.shows_folders:
+            options = "security_model=none,readonly=on,multidevs=remap"
+            words += ["-fsdev", f"local,id=shared,path={places.shared},{options}"]
+            words += ["-device", "virtio-9p-device,fsdev=shared,mount_tag=shared"]
+        if self.disk_bytes:
+            words += ["-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={places.disk}"]
+            words += ["-device", "virtio-blk-device,drive=disk"]
+        if monitor is not None:
+            words += ["-chardev", f"socket,id=monitor,fd={monitor}"]
+            words += ["-mon", "chardev=monitor,mode=control"]
+        if plugin:
+            words += ["-plugin", "file={},out={},in={}".format(places.plugin, *plugin)]
+        kernel_words = [  # QEMU adds where its devices are
+            *("console=ttyS0", "quiet", "loglevel=3", "reboot=t", "panic=-1"),
+            *emulator.clock_words(self.way, self.cpus, self.ticks_khz),
+            *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
+            *(["kdyno.counts=yes"] if self.way == "count" else []),
+            *self.scatter_words(),
+            *([f"kdyno.scheduler={self.scheduler.name}"] if self.scheduler else []),
+            *printable_words(self.cmdline),
+            *chance.words.split(),
+        ]
+        words += ["-kernel", places.kernel, "-initrd", places.initrd]
+        return [*words, "-append", " ".join(kernel_words)]
+
+
+def check(method: Method) -> None:
+    """UsageError and ToolError as the kind's row says."""
+    emulator.find()
+    way_of(method)
+
+
+def way_of(method: Method) -> Way:
+    """How guests run. ToolError for a time that nobody asked to be emulated."""
+    if method.metric != "time":
+        if method.accel in ("kvm", "icount"):
+            raise UsageError(
+                f'[machine] accel = "{method.accel}" and [measure] metric = "{method.metric}": '
+                "QEMU counts what it emulates; leave accel out"
+            )
+        return "count"
+    if method.apart:
+        raise UsageError('[measure] apart = true goes with metric = "instructions"')
+    if method.accel == "tcg":
+        return "tcg"
+    if method.accel == "icount":
+        return "icount"
+    if why := emulator.why_no_kvm():
+        raise _no_kvm(why)
+    return "kvm"
+
+
+def _no_kvm(why: str) -> ToolError:
+    return ToolError(
+        f'[measure] metric = "time" needs KVM: {why}. Emulated seconds say nothing of a kernel. '
+        'metric = "instructions" (--metric instructions) counts exactly, on any machine; '
+        '[machine] accel = "tcg" takes the seconds all the same'
     )
 
 
-def _failure(text: str, ended: Ended, said: Transcript, sandboxed: bool) -> Diagnosis | None:
-    found = diagnosis.of_boot(text, ended, said, sandboxed)
-    if found is not None and found.reason == "no-result" and said.hello is None:
-        refused = [it for it in diagnosis.tail(text).splitlines() if it.startswith(_REFUSED)]
-        if refused:
-            return Diagnosis("emulator", refused[-1])
-    return found
+class Qemu(Built):
+    """All boots of a run in QEMU."""
+
+    overhead_bytes = 192 << 20
+    """QEMU's own memory: translated code most of it."""
+    places: Mapping[str, str] | None = GUEST_PLACES
+
+    def __init__(self, setup: Setup) -> None:
+        self._emulator = emulator.find()
+        self._way: Way = way_of(setup.method)
+        self.emulator = self._emulator.described(self._way)
+        self._copies: dict[str, str] = {}
+        """Variant → what its kernel's alternatives made of memcpy; nothing before ``probe``."""
+        self._opened = 0
+        super().__init__(setup)
+
+    @property
+    def can(self) -> Can:
+        if self._way in emulator.SHIFTS:
+            return replace(CAN, turns="a count is the same whatever else the machine does")
+        return CAN
+
+    def caveats(self) -> tuple[Flag, ...]:
+        kind, text = _CAVEATS[self._way]
+        text = text.format(described=self.emulator)
+        copies = self._copies
+        if len(set(copies.values())) == 1:
+            text += f"; memcpy here: {next(iter(copies.values()))}"
+        elif copies:
+            text += f"; memcpy here: {', '.join(f'{name} {how}' for name, how in copies.items())}"
+        return (Flag(kind=kind, text=text),)
+
+    def described(self, variant: str) -> dict[str, Any]:
+        return {**super().described(variant), "emulator": self.emulator}
+
+    def probe(self, notice: Callable[[str], None]) -> None:
+        """Every image once with nothing to do; KVM is believed after the first of them."""
+        for name in self._setup.images:
+            outcome = self._probe_boot(name)
+            host, hello = outcome.host, outcome.transcript.hello
+            if host.status == "ok":
+                routine = self._setup.variants[name].memcpy
+                if routine and routine not in NATIVE_COPIES:
+                    self._copies[name] = Path(routine).stem
+                elif hello is not None and hello.copies:
+                    self._copies[name] = hello.copies
+            elif self._way == "kvm":
+                raise _no_kvm(f"{name} did not boot under it: {host.reason}: {host.text}")
+            elif host.reason in ("sandbox", "emulator"):
+                raise ToolError(f"QEMU does not start: {host.text}")
+            else:
+                notice(f"{name}: its first boot failed ({host.reason}: {host.text})")
+
+    def _probe_boot(self, name: str) -> Outcome:
+        session = self.open(Plan(name, Job()), limit_s=_PROBE_S if self._way == "kvm" else None)
+        return run_to_end(session, self.clock)
+
+    def open(
+        self,
+        plan: Plan,
+        listener: Listener = lambda _case: None,
+        *,
+        limit_s: float | None = None,
+    ) -> ProcessSession:
+        setup = self._setup
+        variant, image = setup.variants[plan.variant], setup.images[plan.variant]
+        cpus = self._cpus(plan.variant)
+        placement = first(setup.placement, cpus)
+        counts = self._way in emulator.SHIFTS
+        if counts:
+            placement = apart(placement, self._opened)
+            self._opened += 1
+        plugin: Plugin | None = None
+        tally: Tallying | None = None
+        if (file := dict(plan.left).get(COUNTS)) is not None:
+            counter = library(COUNTS, setup.cache, self._emulator)
+            plugin = Plugin(counter, file, dict(plan.given).get(FUNCTIONS, b""))
+        elif setup.method.apart and not plan.left:
+            counter = library(TALLY, setup.cache, self._emulator)
+            tally = Tallying(counter, _KERNEL_FROM[image.arch])
+        cleared = ",".join(NATIVE_COPIES.get(variant.memcpy or "", ()))
+        request = QemuBoot(
+            emulator=self._emulator,
+            way=self._way,
+            kernel=image.link(plan.layout).kernel,
+            program=self._program(plan.variant),
+            job=plan.job,
+            placement=placement,
+            cpus=cpus,
+            memory_bytes=setup.memory_bytes,
+            cmdline=" ".join(
+                (*([f"clearcpuid={cleared}"] if cleared else []), variant.cmdline, plan.cmdline)
+            ).strip(),
+            sandboxed=setup.sandboxed,
+            limit_s=limit_s or setup.timeout_s,
+            shared=plan.shared,
+            disk_bytes=plan.disk_bytes,
+            disk_parent=plan.disk_parent,
+            beside=plan.beside,
+            plugin=plugin,
+            tally=tally,
+            scheduler=image.scheduler,
+            ticks_khz=self._ticks_khz,
+            # What is counted is perturbed by other means; the pages' places cost no instructions.
+            draw=plan.draw if counts else 0,
+            scatter=0 if counts else plan.draw,
+        )
+        return start(request, self.clock, listener)
+
+    @cached_property
+    def _ticks_khz(self) -> int:
+        if self._way != "tcg":
+            return 0
+        return emulator.ticks_khz(guest_program(self._setup.cache, 64))

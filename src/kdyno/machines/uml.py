@@ -1,29 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""User Mode Linux: a kernel as a plain process, in a sandbox, pinned to its CPUs."""
+"""User Mode Linux: kernels that are processes of the host, in a sandbox, pinned to their CPUs."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from kdyno.errors import UsageError
-from kdyno.machines import guest
-from kdyno.machines.events import Events
-from kdyno.machines.guest import Boot, Ground, handed, link_shared, scatter_words, supervised
-from kdyno.machines.listening import ENVIRONMENT, printable_words
-from kdyno.machines.process import Command, Pipes, ProcessSession
-from kdyno.machines.session import Listener, Outcome, run_to_end
+from kdyno.errors import ToolError, UsageError
+from kdyno.machines.cpus import first
+from kdyno.machines.guest import Boot, Built, Ground, handed, start
+from kdyno.machines.machine import Can, Listener, Method, Outcome, Plan, only_times, run_to_end
+from kdyno.machines.process import (
+    ENVIRONMENT,
+    Command,
+    Events,
+    Pipes,
+    ProcessSession,
+    printable_words,
+)
+from kdyno.machines.program import GUEST_PLACES
 from kdyno.sandbox import Sandbox, hand_over
+from kdyno.store.verdict import Flag
+from kdyno.suites.job import Job
 from kdyno.views import GUEST, named
 
-__all__ = ["Outcome", "UmlBoot", "boot", "kernel_command", "start", "supports_seccomp"]
-
-# The same places in every boot of every variant: what a program's path and environment look
-# like moves its stack, and with it its speed (Mytkowicz et al., ASPLOS 2009).
-_KERNEL, _PROGRAM, _JOB = "/tmp/linux", "/tmp/kdyno-guest", "/tmp/kdyno.job"
-_DISK = "/tmp/kdyno.disk"
+NAME = "uml"
+CAVEAT = Flag(
+    kind="machine",
+    text="measured under User Mode Linux: comparisons of kernel code carry over, absolute figures "
+    "and the cost of entering the kernel do not",
+)
+CAN = Can(
+    count="its code runs on the host's CPU, where nobody counts exactly; "
+    '[machine] kind = "qemu" does'
+)
 _CPUINFO = Path("/proc/cpuinfo")
 """All that UML reads of the host's /proc: the CPU's flags."""
 
@@ -41,6 +53,79 @@ class UmlBoot(Boot):
     left: tuple[tuple[str, Path], ...] = ()
     """(file that the kernel's process leaves in its folder, where it is put on the host)."""
 
+    def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+        # The same places in every boot of every variant: what a program's path and environment
+        # look like moves its stack, and with it its speed (Mytkowicz et al., ASPLOS 2009).
+        kernel, program, job_file = "/tmp/linux", "/tmp/kdyno-guest", "/tmp/kdyno.job"
+        work, disk = "/tmp", "/tmp/kdyno.disk"
+        if (folder := ground.folder) is not None:
+            _require_seen(folder)
+            kernel, program, work = str(self.kernel), str(self.program), str(folder)
+            job_file, disk = f"{work}/kdyno.job", str(ground.disk)
+            Path(job_file).write_bytes(job)
+            (folder / "shared").mkdir()
+            for path, name in self.shared:
+                (folder / "shared" / name).symlink_to(path)
+        outputs = [
+            (name, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+            for name, path in self.left
+        ]
+        cpus = len(self.placement.guest)
+        orders = f"fd:{pipes.orders}" if self.job.turns else "null"
+        argv = [
+            *self.supervised(program, pipes),
+            # UML wants them so, and would look for itself in /proc to start anew with them.
+            *("--addresses", "fixed"),
+            *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
+            *("--", kernel, f"mem={self.memory_bytes >> 20}M"),
+            *([f"ncpus={cpus}"] if cpus > 1 else []),
+            *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"),
+            *("con=null", "con0=null,fd:1", f"con1={orders},fd:{pipes.results}"),
+            *(f"uml_dir={work}/", "umid=kdyno"),
+            *(["seccomp=on"] if self.mode == "seccomp" else []),
+            *([f"ubd0={disk}"] if ground.disk is not None else []),
+            *(f"init={program}", f"kdyno.job={job_file}"),
+            *self.scatter_words(),
+            *printable_words(self.cmdline),
+        ]
+        descriptors = [to for _, to in outputs]
+        if folder is None:
+            job_in = handed(job)
+            descriptors.append(job_in)
+            if ground.disk is not None:
+                hand_over(ground.disk, GUEST)
+            argv = Sandbox(
+                GUEST,
+                read_only=(
+                    *named(*(case.args for case in self.job.cases)),
+                    (self.kernel, kernel),
+                    (self.program, program),
+                    (_CPUINFO, str(_CPUINFO)),
+                    *((path, f"{work}/shared/{name}") for path, name in self.shared),
+                ),
+                writable=((ground.disk, disk),) if ground.disk is not None else (),
+                files=((job_in, job_file),),
+                # A little more than the guest's memory: UML rounds up.
+                memory_bytes=self.memory_bytes + (64 << 20),
+            ).argv(argv)
+        elif self.left:
+            argv = ["env", "-C", work, *argv]
+        return Command(
+            argv=(*self.beside, *argv),
+            pass_fds=tuple(descriptors),
+            environment={**ENVIRONMENT, "HOME": work, "TMPDIR": "/dev/shm"},
+        )
+
+
+def _require_seen(folder: Path) -> None:
+    """UsageError for a folder of the host's that the guest's own file systems would cover."""
+    for own in ("/dev", "/proc", "/run", "/sys"):
+        if folder.resolve().is_relative_to(own):
+            raise UsageError(
+                f"TMPDIR: {folder.parent.parent}: a guest has a {own} of its own and would not "
+                "find its job there. With --no-sandbox TMPDIR has to be elsewhere, such as /var/tmp"
+            )
+
 
 def supports_seccomp(kernel: Path) -> bool:
     """Whether the UML image knows the seccomp mode (its help text says so)."""
@@ -56,105 +141,76 @@ def boot(request: UmlBoot, listener: Listener = lambda _case: None) -> Outcome:
         return run_to_end(start(request, events, listener), events)
 
 
-def start(
-    request: UmlBoot, events: Events, listener: Listener = lambda _case: None
-) -> ProcessSession:
-    """A guest that boots. ToolError and UsageError as ``boot``."""
-    return guest.start(request, events, listener, partial(_command, request))
+def check(method: Method) -> None:
+    only_times(NAME, CAN, method)
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Where the guest's files are, as seen by the guest."""
+class Uml(Built):
+    """All boots of a run under User Mode Linux."""
 
-    kernel: str
-    program: str
-    job: str
-    work: str
+    can = CAN
+    emulator = ""
+    overhead_bytes = 96 << 20
+    """The stub processes, the sandbox's /tmp as far as cases fill it."""
+    _mode = "seccomp"
 
+    @property
+    def places(self) -> Mapping[str, str] | None:
+        return GUEST_PLACES if self._setup.sandboxed else None
 
-_INSIDE = _Places(_KERNEL, _PROGRAM, _JOB, "/tmp")
+    def caveats(self) -> tuple[Flag, ...]:
+        """With a warning where variants do not run in the same mode."""
+        if self._mode != "seccomp":
+            text = "UML ran in ptrace mode: system calls cost more than in seccomp mode"
+            return CAVEAT, Flag(kind="ptrace-mode", text=text)
+        images = self._setup.images
+        old = [name for name, image in images.items() if not supports_seccomp(image.kernel)]
+        if not old:
+            return (CAVEAT,)
+        if len(old) == len(images):
+            text = "these kernels know only UML's ptrace mode"
+            return CAVEAT, Flag(kind="ptrace-mode", text=text)
+        text = (
+            f"{', '.join(old)}: too old for UML's seccomp mode and ran in ptrace mode, the others "
+            "in seccomp mode; what crosses the system call boundary is not comparable"
+        )
+        return CAVEAT, Flag(kind="mixed-modes", text=text)
 
+    def probe(self, notice: Callable[[str], None]) -> None:
+        """How it runs user code: "seccomp" where the host allows it, else "ptrace", for all.
 
-def _command(request: UmlBoot, job: bytes, ground: Ground, pipes: Pipes) -> Command:
-    disk_file, folder = ground.disk, ground.folder
-    if folder is not None:
-        _require_seen(folder)
-    outputs = [
-        (name, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-        for name, path in request.left
-    ]
-    places = _INSIDE
-    if folder is not None:
-        own = (request.kernel, request.program, folder / "kdyno.job", folder)
-        places = _Places(*map(str, own))
-        Path(places.job).write_bytes(job)
-        link_shared(request, folder)
-    argv = [
-        *supervised(request, places.program, pipes),
-        # UML wants them so, and would look for itself in /proc to start anew with them.
-        *("--addresses", "fixed"),
-        *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
-        "--",
-        *kernel_command(request, places, pipes, disk_file),
-    ]
-    descriptors = [to for _, to in outputs]
-    if folder is None:
-        job_in = handed(job)
-        descriptors.append(job_in)
-        if disk_file is not None:
-            hand_over(disk_file, GUEST)
-        argv = Sandbox(
-            GUEST,
-            read_only=(
-                *named(*(case.args for case in request.job.cases)),
-                (request.kernel, _KERNEL),
-                (request.program, _PROGRAM),
-                (_CPUINFO, str(_CPUINFO)),
-                *((path, f"/tmp/shared/{name}") for path, name in request.shared),
-            ),
-            writable=((disk_file, _DISK),) if disk_file is not None else (),
-            files=((job_in, _JOB),),
-            # A little more than the guest's memory: UML rounds up.
-            memory_bytes=request.memory_bytes + (64 << 20),
-        ).argv(argv)
-    elif request.left:
-        argv = ["env", "-C", places.work, *argv]
-    return Command(
-        argv=(*request.beside, *argv),
-        pass_fds=tuple(descriptors),
-        environment={**ENVIRONMENT, "HOME": places.work, "TMPDIR": "/dev/shm"},
-    )
+        It also brings the images into the host's page cache, so that no variant's first measured
+        boot pays for reading its file.
+        """
+        for name in self._setup.images:
+            host = run_to_end(self.open(Plan(name, Job())), self.clock).host
+            if host.status == "ok":
+                continue
+            if host.reason == "sandbox":
+                raise ToolError(f"the sandbox does not start: {host.text}")
+            if host.reason == "no-seccomp":
+                notice("this host does not let UML use seccomp; all variants run in ptrace mode")
+                self._mode = "ptrace"
+                return
+            notice(f"{name}: its first boot failed ({host.reason}: {host.text})")
 
-
-def _require_seen(folder: Path) -> None:
-    """UsageError for a folder of the host's that the guest's own file systems would cover."""
-    for own in ("/dev", "/proc", "/run", "/sys"):
-        if folder.resolve().is_relative_to(own):
-            raise UsageError(
-                f"TMPDIR: {folder.parent.parent}: a guest has a {own} of its own and would not "
-                "find its job there. With --no-sandbox TMPDIR has to be elsewhere, such as /var/tmp"
-            )
-
-
-def kernel_command(
-    request: UmlBoot, places: _Places, pipes: Pipes, disk_file: Path | None = None
-) -> list[str]:
-    """The kernel's own command line."""
-    own = printable_words(request.cmdline)
-    cpus = len(request.placement.guest)
-    orders = f"fd:{pipes.orders}" if request.job.turns else "null"
-    return [
-        places.kernel,
-        f"mem={request.memory_bytes >> 20}M",
-        *([f"ncpus={cpus}"] if cpus > 1 else []),
-        *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"),
-        *("con=null", "con0=null,fd:1", f"con1={orders},fd:{pipes.results}"),
-        *(f"uml_dir={places.work}/", "umid=kdyno"),
-        *(["seccomp=on"] if request.mode == "seccomp" else []),
-        *([f"ubd0={_DISK if request.sandboxed else disk_file}"] if disk_file is not None else []),
-        f"init={places.program}",
-        f"kdyno.job={places.job}",
-        *scatter_words(request),
-        *own,
-    ]
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
+        setup, image = self._setup, self._image(plan.variant)
+        request = UmlBoot(
+            kernel=image.link(plan.layout).kernel,
+            program=self._program(plan.variant),
+            job=plan.job,
+            placement=first(setup.placement, self._cpus(plan.variant)),
+            memory_bytes=setup.memory_bytes,
+            cmdline=f"{setup.variants[plan.variant].cmdline} {plan.cmdline}".strip(),
+            mode=self._mode if supports_seccomp(image.kernel) else "ptrace",
+            sandboxed=setup.sandboxed,
+            limit_s=setup.timeout_s,
+            shared=plan.shared,
+            disk_bytes=plan.disk_bytes,
+            disk_parent=plan.disk_parent,
+            beside=plan.beside,
+            left=plan.left,
+            scatter=plan.draw,
+        )
+        return start(request, self.clock, listener)

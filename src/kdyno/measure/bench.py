@@ -12,8 +12,7 @@ from kdyno.experiment.model import Experiment, Variant
 from kdyno.judge.flags import disturbances
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
-from kdyno.machines.machine import Machine, Plan
-from kdyno.machines.session import Alive, Listener, Outcome, run_to_end
+from kdyno.machines.machine import Alive, Listener, Machine, Outcome, Plan, run_to_end
 from kdyno.measure.equipment import Equipment
 from kdyno.measure.sampling import load_flags, samples_of
 from kdyno.measure.undecided import flags_of, ticks_of

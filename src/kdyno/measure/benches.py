@@ -15,8 +15,8 @@ from kdyno.kernels.source import Progress, fetch
 from kdyno.kernels.source import parse as parse_source
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.listening import ENVIRONMENT
-from kdyno.machines.machine import Asked, Setup
+from kdyno.machines.machine import Method, Setup
+from kdyno.machines.process import ENVIRONMENT
 from kdyno.machines.program import guest_program, programs_folder
 from kdyno.measure import plan
 from kdyno.measure.bench import Bench
@@ -44,10 +44,10 @@ def tree_for_cases(
     return fetch(parse_source(source), cache, progress).path
 
 
-def metric_of(experiment: Experiment) -> Asked:
+def metric_of(experiment: Experiment) -> Method:
     """How it wants its figures, for the machine."""
     measure = experiment.measure
-    return Asked(measure.metric, experiment.machine.accel, experiment.cpus, measure.apart)
+    return Method(measure.metric, experiment.machine.accel, experiment.cpus, measure.apart)
 
 
 def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
@@ -132,7 +132,7 @@ def bench_of(
             cpus=experiment.machine.cpus,
             cache=cache,
             sandboxed=sandboxed,
-            asked=metric_of(experiment),
+            method=metric_of(experiment),
         )
     )
     cases = cases_of(experiment, suites)

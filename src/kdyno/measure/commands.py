@@ -13,7 +13,7 @@ from shutil import which
 from kdyno.errors import UsageError
 from kdyno.experiment.model import NAME
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.listening import ENVIRONMENT
+from kdyno.machines.process import ENVIRONMENT
 from kdyno.measure.plan import COPY_SUFFIX
 from kdyno.reading.mistakes import KeyPath, meant, spelled
 from kdyno.views import is_seen, named

@@ -12,7 +12,7 @@ from pathlib import Path
 from kdyno import whole
 from kdyno.command import stream
 from kdyno.errors import ToolError
-from kdyno.machines.listening import ENVIRONMENT
+from kdyno.machines.process import ENVIRONMENT
 from kdyno.machines.program import programs_folder
 from kdyno.sandbox import Sandbox, hand_over
 from kdyno.suites.catalogue import Case

@@ -20,8 +20,7 @@ from itertools import islice
 from typing import Literal
 
 from kdyno.judge.flags import disturbances
-from kdyno.machines.machine import Machine, Plan
-from kdyno.machines.session import Alive, Outcome
+from kdyno.machines.machine import Alive, Machine, Outcome, Plan
 from kdyno.measure import rounds
 from kdyno.measure.bench import Bench, console_of, job_of, now, plan_of
 from kdyno.measure.member import WORD_S, Member

@@ -7,8 +7,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from kdyno.machines.machine import Plan
-from kdyno.machines.session import Clock, Session
+from kdyno.machines.machine import Clock, Plan, Session
 from kdyno.measure.sampling import Rounds
 from kdyno.suites import record
 from kdyno.suites.record import Record

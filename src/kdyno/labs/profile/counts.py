@@ -16,9 +16,9 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.cpus import measuring
+from kdyno.machines.emulator import COUNTS, FUNCTIONS
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.plugin import COUNTS, FUNCTIONS
-from kdyno.machines.session import run_to_end
+from kdyno.machines.machine import run_to_end
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.benches import bench_of, check_machine, tree_of
 from kdyno.measure.builder import check

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kdyno.machines.machine import Machine, Plan
-from kdyno.machines.session import Outcome
+from kdyno.machines.machine import Machine, Outcome, Plan
 from kdyno.measure import rounds
 from kdyno.measure.group import begun, together
 from kdyno.measure.member import Member

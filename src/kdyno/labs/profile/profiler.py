@@ -21,8 +21,7 @@ from kdyno.labs.profile.record import (
     Stack,
 )
 from kdyno.labs.profile.symbols import Symbols, symbols_of
-from kdyno.machines.machine import Machine, Plan
-from kdyno.machines.session import Outcome, run_to_end
+from kdyno.machines.machine import Machine, Outcome, Plan, run_to_end
 from kdyno.suites.record import Done, Sample
 
 _BOOT_MOST_S = 1e7

@@ -15,8 +15,7 @@ from kdyno.kernels.source import Progress
 from kdyno.labs.memcpy.check.ktap import KunitReport, parse_ktap
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Plan, Setup
-from kdyno.machines.session import run_to_end
+from kdyno.machines.machine import Plan, Setup, run_to_end
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.job import Job

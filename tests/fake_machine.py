@@ -17,8 +17,7 @@ from itertools import count
 from typing import Any
 
 from kdyno.errors import ToolError
-from kdyno.machines.machine import Can, Footprint, Plan, Programs, Told
-from kdyno.machines.session import Listener, Outcome
+from kdyno.machines.machine import Can, Footprint, Listener, Outcome, Plan, Programs
 from kdyno.store.boot import BootHost
 from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Reader
@@ -116,7 +115,7 @@ class FakeMachine:
     def programs(self, variant: str) -> Programs:
         raise ToolError("a made-up kernel has no symbols")
 
-    def probe(self, told: Told) -> None:
+    def probe(self, notice: Callable[[str], None]) -> None:
         pass
 
     def footprint(self) -> Footprint:
