@@ -24,7 +24,7 @@ from benchmarks.speed import Figure, finish
 from kdyno.kernels import source
 from kdyno.kernels.source import Tree
 from kdyno.paths import cache_root
-from kdyno.report.site.series import Series, series_of
+from kdyno.report.site.history import Series, series_of
 from kdyno.report.site.summary import summarize
 from kdyno.store.run import Run, list_runs
 

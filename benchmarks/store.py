@@ -18,9 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.speed import Figure, finish, quiet, timed
-from kdyno.report.site.history import history_page
-from kdyno.report.site.listing import listing
-from kdyno.report.site.series import series_of
+from kdyno.report.site.history import history_page, series_of
+from kdyno.report.site.pages import listing
 from kdyno.report.site.shared import SharedSite
 from kdyno.report.site.summary import Summary, of_rows
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample

@@ -22,7 +22,7 @@ from kdyno.measure.execution import routines_of
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.report.evidence import Evidence
-from kdyno.report.html.sections.builds import section
+from kdyno.report.page import builds_section
 from kdyno.store.verdict import Verdict
 
 AVX2 = ("sse2", "avx", "avx2", "erms")
@@ -183,7 +183,7 @@ def test_a_kernels_record_says_which_routine_it_was_and_the_report_shows_it() ->
     }
     assert routines_of(Variant("stock", "path:x")) == {}
     verdict = Verdict.model_construct(experiment="x", baseline="stock", boots={}, effects=())
-    shown = section(Evidence(verdict, builds={"mine": record, "stock": {"inputs": {}}}))
+    shown = builds_section(Evidence(verdict, builds={"mine": record, "stock": {"inputs": {}}}))
     assert "<dd>memcpy wide (row r), memset sse</dd>" in str(shown)
     assert str(shown).count("memory routines") == 1
 

@@ -47,7 +47,7 @@ OFF: dict[str, tuple[Callable[[Patch], None], str]] = {
     "bounds of intervals": (no_bounds(verdict.Interval), ""),
     "clean names": (replaced(plain, "_clean", as_it_is), "on the screen"),
     "clean lines": (replaced(plain, "line", as_it_is), ""),
-    "escaped HTML": (replaced(markup, "escape", as_it_is), "OUT.html"),
+    "escaped HTML": (replaced(markup.ENVIRONMENT, "finalize", markup.Html), "OUT.html"),
     "escaped Markdown": (replaced(markdown, "escaped", as_it_is), ".md"),
     "no links": (replaced(os, "O_NOFOLLOW", 0), "through a link"),
 }

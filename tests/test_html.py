@@ -19,8 +19,8 @@ from test_report_golden import VERDICTS
 
 from kdyno.report.charts.vega import COLOURS, filled, fitted, resolved
 from kdyno.report.evidence import Evidence, gather
-from kdyno.report.html import export_run, sections
-from kdyno.report.html.sections.again import run_command
+from kdyno.report.page import SECTIONS, run_command
+from kdyno.report.page import page as export_run
 from kdyno.report.show.markup import Html, block, data, join, tag
 from kdyno.store.run import Run
 from kdyno.store.verdict import FactorEffect, FactorTable
@@ -307,11 +307,10 @@ def test_labels_are_cut_between_characters() -> None:
     assert fitted("😀" * 30, 67) == "😀😀😀😀…"
 
 
-def test_sections_say_what_they_are() -> None:
-    modules = sections.modules()
-    orders = [module.ORDER for module in modules]
+def test_sections_are_in_order_and_named() -> None:
+    orders = [section.order for section in SECTIONS]
     assert orders == sorted(set(orders))
-    assert all(module.TITLE and module.__doc__ for module in modules)
+    assert all(section.title for section in SECTIONS)
 
 
 @pytest.mark.slow

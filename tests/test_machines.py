@@ -16,7 +16,7 @@ from kdyno.errors import UsageError
 from kdyno.judge.judging import Otherwise, judge_again
 from kdyno.report import markdown, strata, terminal
 from kdyno.report.evidence import gather
-from kdyno.report.html.page import page
+from kdyno.report.page import page
 from kdyno.report.wording import worded
 from kdyno.stats.groups import heterogeneity
 from kdyno.store.boot import BootRecord

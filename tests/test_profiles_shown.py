@@ -35,7 +35,7 @@ from kdyno.measure.asking import question_of
 from kdyno.measure.builder import Recipes
 from kdyno.measure.execution import Options
 from kdyno.report.evidence import gather
-from kdyno.report.html.page import page
+from kdyno.report.page import page
 from kdyno.report.show import terminal
 from kdyno.store.run import Run, write_run
 from kdyno.suites.catalogue import load as load_catalogue

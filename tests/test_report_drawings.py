@@ -16,7 +16,7 @@ from kdyno.errors import UsageError
 from kdyno.report import drawings
 from kdyno.report.charts.time import looks
 from kdyno.report.evidence import Evidence, gather
-from kdyno.report.html.sections import load as load_section
+from kdyno.report.page import load_section
 
 __all__ = ["kdyno"]
 
@@ -67,14 +67,14 @@ def test_load_says_where_it_sagged(evidence: Evidence) -> None:
     assert isinstance(svg, str)
     assert "2.5 runnable tasks on average, CPU 75 % busy, 4 asked for" in svg
     assert "fewer than half of that for 50 % of the time" in svg
-    html = load_section.section(busy)
+    html = load_section(busy)
     assert html is not None and html.count("<svg") == 2 * len(busy.points)
     unknown = drawings.picture("load", loaded(evidence, "100:4:100", None), "svg")
     assert isinstance(unknown, str) and "asked for" not in unknown
 
 
 def test_load_of_nonsense_is_no_chart(evidence: Evidence) -> None:
-    assert load_section.section(loaded(evidence, "a:b:c 1:2 -1:2:3 ١:٢:٣", 4.0)) is None
+    assert load_section(loaded(evidence, "a:b:c 1:2 -1:2:3 ١:٢:٣", 4.0)) is None
 
 
 @given(st.text())

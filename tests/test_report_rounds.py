@@ -16,8 +16,7 @@ from synthetic_run import DEMO, case, make
 from kdyno.report import drawings
 from kdyno.report.charts.time import COLOURS, Turns, turns
 from kdyno.report.evidence import Evidence, gather
-from kdyno.report.html.sections import rounds as rounds_section
-from kdyno.report.html.sections import spread as spread_section
+from kdyno.report.page import rounds_section, spread_section
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import Verdict
@@ -116,8 +115,8 @@ def test_whole_boots_have_no_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     judged = run.verdict()
     assert judged is not None
     whole = gather(run, judged)
-    assert turns(whole) is None and rounds_section.section(whole) is None
-    html = spread_section.section(whole)
+    assert turns(whole) is None and rounds_section(whole) is None
+    html = spread_section(whole)
     assert html is not None and "turns-table" not in html
     few = of_rounds({"case-0": [[0.0] * 3]}, {"mine": 1.0})
     assert turns(few) is None
@@ -130,7 +129,7 @@ def test_the_section_from_a_run_on_disk(demo: Evidence) -> None:
     assert (found.case.case, found.block, len(found.machine)) == ("case-1", 2, 40)
     assert list(found.speeds) == ["stock", "mine", "stock-again"]
     assert found.restless == pytest.approx(0.7, abs=0.03)
-    html = rounds_section.section(demo)
+    html = rounds_section(demo)
     assert html is not None and html.count("<svg") == 2
     assert "case-1 · group 3" in html and ">stock-again<" in html and "style=" not in html
     svg = drawings.picture("rounds", demo, "svg")
@@ -139,7 +138,7 @@ def test_the_section_from_a_run_on_disk(demo: Evidence) -> None:
 
 @pytest.mark.slow
 def test_two_levels_of_spread_in_percent(demo: Evidence) -> None:
-    html = spread_section.section(demo)
+    html = spread_section(demo)
     assert html is not None
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", html.split('id="turns-table"')[1], re.S)[1:]
     assert len(rows) == len(demo.verdict.effects) == 18

@@ -21,7 +21,7 @@ from kdyno.report.charts.effects import effects_chart, limit
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporters
 from kdyno.report.groups import groups
-from kdyno.report.html.sections import builds
+from kdyno.report.page import builds_section
 from kdyno.report.scores import values_of
 from kdyno.report.sentence import answer
 from kdyno.report.terminal import text
@@ -114,7 +114,7 @@ def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
     whole = gather(run, verdict)
     shutil.rmtree(run.path / "images")
     found = gather(run, verdict)
-    assert builds.section(whole) is not None and builds.section(found) is None
+    assert builds_section(whole) is not None and builds_section(found) is None
 
 
 def test_help_names_every_value(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

@@ -19,7 +19,7 @@ from test_html import Page
 from kdyno.errors import UsageError
 from kdyno.report.site import build
 from kdyno.report.site.build import Built, build_site
-from kdyno.report.site.series import series_of
+from kdyno.report.site.history import series_of
 from kdyno.report.site.summary import Summary, page_name, summarize
 from kdyno.stats import changepoints
 from kdyno.store.run import Run, create_run
@@ -364,16 +364,16 @@ def test_a_report_that_cannot_be_drawn_takes_no_other_away(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = small(runs), small(runs, 1)
-    from kdyno.report.html import page
+    from kdyno.report import page
 
-    real = page.head
+    real = page._head
 
-    def breaks(evidence: Any, links: Any) -> Any:
+    def breaks(evidence: Any) -> Any:
         if evidence.name == bad.name:
             raise ZeroDivisionError("<b>")
-        return real(evidence, links)
+        return real(evidence)
 
-    monkeypatch.setattr(page, "head", breaks)
+    monkeypatch.setattr(page, "_head", breaks)
     build_site(runs, tmp_path / "site")
     checked(tmp_path / "site")
     (row,) = [it for it in rows(tmp_path / "site") if bad.name in it]

@@ -20,7 +20,7 @@ from site_runs import at_once, small
 from kdyno.report.drawings import effects_drawing
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporters
-from kdyno.report.html.page import page
+from kdyno.report.page import page
 from kdyno.report.site.build import build_site
 from kdyno.report.terminal import show
 from kdyno.store.manifest import CaseInfo

@@ -13,7 +13,7 @@ import pytest
 from synthetic_run import DEMO, HOSTILE, Shape, case, make
 
 from kdyno.report.evidence import Evidence, gather
-from kdyno.report.html import export_run
+from kdyno.report.page import page
 
 HOSTILE_SHAPE = Shape(
     cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),
@@ -49,7 +49,7 @@ def pages(
 ) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     for name, evidence in evidences.items():
-        (folder / f"{name}.html").write_text(export_run(evidence), encoding="utf-8")
+        (folder / f"{name}.html").write_text(page(evidence), encoding="utf-8")
     return {name: folder / f"{name}.html" for name in evidences}
 
 

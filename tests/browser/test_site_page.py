@@ -16,8 +16,8 @@ from synthetic_run import HOSTILE, Shape, case, make
 
 from kdyno.report.charts.vega import COLOURS
 from kdyno.report.site.build import build_site
-from kdyno.report.site.comparison import comparison
-from kdyno.report.site.series import Series, series_of
+from kdyno.report.site.history import Series, series_of
+from kdyno.report.site.pages import comparison
 from kdyno.report.site.server import SiteServer
 from kdyno.report.site.summary import Summary, summarize
 

@@ -24,7 +24,7 @@ from kdyno.machines.kinds import KINDS
 from kdyno.paths import data_root
 from kdyno.reading.checked import FromTool, check_json, values
 from kdyno.report import figures, plain
-from kdyno.report.html.sections.again import run_command
+from kdyno.report.page import run_command
 from kdyno.stats.additive import mean_of
 from kdyno.stats.effect import interval
 from kdyno.stats.verdict import word_of

@@ -12,7 +12,7 @@ from kdyno.labs.published.article import Article
 from kdyno.labs.vectorize.loops import REASONS
 from kdyno.labs.vectorize.survey import Hot, Survey
 from kdyno.report import plain
-from kdyno.report.html.page import alone
+from kdyno.report.page import alone
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Grid, Value, of_rows
 from kdyno.report.show.html import table

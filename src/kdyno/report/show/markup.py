@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""HTML that is safe by its type: text is escaped unless it is Html already.
+"""HTML that is safe by its type: text is cleaned and escaped unless it is Html already.
 
-A report shows what kernels, files and other people wrote. Here is the only place where a string
-becomes markup.
+A report shows what kernels, files and other people wrote. Pages are Jinja2 templates with
+autoescape; here are the environment that they share and what makes markup of text.
 """
 
 from __future__ import annotations
@@ -11,26 +11,29 @@ import json
 import re
 from collections.abc import Iterable
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from kdyno.report import plain
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from kdyno.report import figures, plain
+
+Html = Markup
+"""Markup. A plain ``str`` is text."""
+Content = str | None | Iterable["Content"]
+
+FILTER_FROM_ROWS = 8
+"""Shorter tables are seen at a glance."""
+GLYPHS = {"faster": "▲", "slower": "▼", "equivalent": "≈", "inconclusive": "?", "failed": "✕"}
 
 _VOID = frozenset({"input", "br", "meta", "hr"})
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-class Html(str):
-    """Markup. A plain ``str`` is text."""
-
-    __slots__ = ()
-
-
-Content = str | None | Iterable["Content"]
-
-
 def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> Html:
-    """``tag("td", "a < b", class_="x", data_v="1")``.
+    """``tag("td", "a < b", class_="x", data_v="1")``: an element where a template is too much.
 
     None and False leave an attribute out, True gives it without a value; a trailing underscore is
     dropped and the others become dashes. Style attributes are refused: the page's policy would
@@ -53,13 +56,13 @@ def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> 
 def join(content: Iterable[Content]) -> Html:
     """All parts one after the other, text escaped, None left out."""
     parts: list[str] = []
-    for each in content:
-        if isinstance(each, Html):
-            parts.append(each)
-        elif isinstance(each, str):
-            parts.append(escape(_clean(each)))
-        elif each is not None:
-            parts.append(join(each))
+    for part in content:
+        if isinstance(part, Html):
+            parts.append(part)
+        elif isinstance(part, str):
+            parts.append(escape(_clean(part)))
+        elif part is not None:
+            parts.append(join(part))
     return Html("".join(parts))
 
 
@@ -76,7 +79,7 @@ def short(text: str) -> Html:
 
 def block(text: str, limit: int = 200_000) -> Html:
     """Text of several lines as it is, without what moves a cursor or turns the writing round."""
-    lines = [plain.line(each) for each in text[:limit].splitlines()]
+    lines = [plain.line(line) for line in text[:limit].splitlines()]
     cut = "\n…" if len(text) > limit else ""
     return tag("pre", tag("code", "\n".join(lines) + cut), tabindex=0)
 
@@ -93,3 +96,40 @@ def _clean(text: str) -> str:
     """Without lone surrogates, which no HTML file can hold, without control characters, and without
     what turns the writing round: also where nobody has thought of it before."""
     return _UNSAFE.sub("\ufffd", text.encode("utf-8", "replace").decode())
+
+
+def _output(value: Any) -> Any:
+    """What a template prints, before it is escaped."""
+    if value is None:
+        return ""
+    return value if isinstance(value, Html) else _clean(str(value))
+
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+    finalize=_output,
+)
+ENVIRONMENT.globals |= {"glyphs": GLYPHS, "filter_from": FILTER_FROM_ROWS}
+ENVIRONMENT.filters |= {
+    "name": name,
+    "plain_name": plain.name,
+    "short": short,
+    "cut": plain.short,
+    "line": plain.line,
+    "sentence": plain.sentence,
+    "block": block,
+    "effect": figures.effect,
+    "sort_key": lambda value: value if isinstance(value, str) else f"{value:.17g}",
+    # Keeps a line from ending between a number and its percent sign.
+    "unbroken": lambda text: Html(join([text]).replace(" %", Html("&nbsp;%"))),
+}
+
+
+def macros(template: str) -> Any:
+    """The macros of a template of this room, each a function that gives Html."""
+    return ENVIRONMENT.get_template(template).module

@@ -176,7 +176,7 @@ def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
     run = Run(Path(path))
     target = Path(out) / "runs" / f"{page_name(run.name)}.html"
     try:
-        from kdyno.report.html.page import page
+        from kdyno.report.page import page
 
         summary, evidence = summarize(run)
         if evidence is None:
@@ -224,10 +224,8 @@ def write_pages(
 
     texts: page of a run → what is another text whenever its summary is another.
     """
-    from kdyno.report.site.comparison import comparison
-    from kdyno.report.site.history import experiment_page, history_page, overview
-    from kdyno.report.site.listing import listing
-    from kdyno.report.site.series import series_of
+    from kdyno.report.site.history import experiment_page, history_page, overview, series_of
+    from kdyno.report.site.pages import comparison, listing
 
     old = before.get("pages")
     digests: dict[str, str] = {}

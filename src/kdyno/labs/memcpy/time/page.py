@@ -9,8 +9,8 @@ from kdyno import __version__
 from kdyno.labs.memcpy.time import curves, ratios, tables
 from kdyno.labs.memcpy.time.results import Bench
 from kdyno.report import figures, plain
-from kdyno.report.html import figure
-from kdyno.report.html.page import alone
+from kdyno.report.page import alone
+from kdyno.report.page import drawings as sized
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import table
 from kdyno.report.show.markup import Html, join, name, tag
@@ -42,7 +42,7 @@ def drawings(bench: Bench) -> Html:
     shown = []
     for key in curves.drawable(bench):
         said = curves.text(bench, key)
-        sizes = figure.drawings(WIDTHS_PX, partial(curves.chart, bench, key), said)
+        sizes = sized(WIDTHS_PX, partial(curves.chart, bench, key), said)
         heading = tables.title(*key)
         shown.append(tag("figure", tag("h3", heading[:1].upper() + heading[1:]), sizes))
     few = len([it for it in bench.timed if it.rank == "routine"]) - len(curves.COLOURS)

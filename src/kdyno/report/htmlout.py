@@ -11,6 +11,6 @@ SUFFIX = ".html"
 
 
 def export_run(evidence: Evidence) -> str:
-    from kdyno.report.html.page import page
+    from kdyno.report.page import page
 
     return page(evidence)
