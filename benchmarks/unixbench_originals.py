@@ -30,9 +30,9 @@ from kdyno.machines.program import guest_program
 from kdyno.machines.uml import Outcome, UmlBoot, boot
 from kdyno.measure.builder import check
 from kdyno.paths import cache_root, data_root
-from kdyno.suites.catalogue import Case, case_job, find
+from kdyno.suites.catalogue import Case, find
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.job import CaseJob, Job, case_job
 from kdyno.suites.record import Sample
 from kdyno.suites.score import score_of
 from kdyno.verbs.options import load

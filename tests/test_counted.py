@@ -28,7 +28,7 @@ from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.run import Run, create_run
 from kdyno.store.samples import gather
 from kdyno.store.verdict import Effect, Verdict
-from kdyno.suites.instructions import UNIT, counted
+from kdyno.suites.catalogue import UNIT, counted
 from kdyno.suites.score import score_of
 
 FORK = dataclasses.replace(PIPE, name="fork")

@@ -17,7 +17,7 @@ from kdyno.kernels.source import Tree
 from kdyno.measure.undecided import refuse_undecided
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.suites.selection import cases_of, jobs_of
+from kdyno.suites.job import cases_of, jobs_of
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "experiments").glob("*.toml"))

@@ -29,7 +29,7 @@ from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorTable, Verdict
 from kdyno.suites.catalogue import Case, Suite
-from kdyno.suites.selection import cases_of
+from kdyno.suites.job import cases_of
 
 WORDS = Vocabulary(
     suites={"build": ("whole", "lib"), "unixbench": ("pipe", "fscopy-256", "fscopy-4096")},

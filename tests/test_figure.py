@@ -15,10 +15,9 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.measure.equipment import equip
 from kdyno.measure.sampling import OUTPUT_KEPT, load_flags, samples_of
 from kdyno.suites import record
-from kdyno.suites.catalogue import Case, case_job, load
+from kdyno.suites.catalogue import Case, load, load_file
 from kdyno.suites.figure import MOST, NoFigure, read
-from kdyno.suites.file import load_file
-from kdyno.suites.job import Job, in_place
+from kdyno.suites.job import Job, case_job, in_place
 from kdyno.suites.protocol import Transcript
 
 HACKBENCH = """
@@ -95,7 +94,7 @@ def test_what_is_no_figure_is_told_with_the_text(case: Case, output: str, words:
 
 @given(st.text())
 def test_no_output_breaks_the_reading(text: str) -> None:
-    case = Case("s", "c", "h", "s", "lower", "run", figure=r"(\S+)", program=("p",))
+    case = Case("s", "c", "h", "s", "lower", "run", figure=r"(\S+)", command=("p",))
     with suppress(NoFigure):
         assert 1 / MOST <= read(case, text).value <= MOST
 
@@ -143,7 +142,7 @@ def test_mistakes_in_such_a_suite_are_named(
 
 
 def test_the_places_of_a_machine_go_only_where_they_are_asked_for(case: Case) -> None:
-    asked = case_job(replace(case, program=("sh", "{programs}/x.sh", "{dir}", "{}")))
+    asked = case_job(replace(case, command=("sh", "{programs}/x.sh", "{dir}", "{}")))
     user = case_job(load()["run"].case("command"), command=("echo", "{dir}"))
     job = in_place(Job((asked, user)), {"dir": "/d", "programs": "/p"})
     assert job.cases[0].args[-3:] == ("/p/x.sh", "/d", "{}")

@@ -33,7 +33,7 @@ from kdyno.report.show.terminal import Screen
 from kdyno.store.counts import CaseCounts, Counted, from_json, to_json
 from kdyno.store.manifest import MachineInfo
 from kdyno.store.verdict import Effect, Verdict
-from kdyno.suites.instructions import UNIT
+from kdyno.suites.catalogue import UNIT
 
 KERNEL = Symbols((0xFFFF0000, 0xFFFF0100), ("do_pipe", "memcpy"))
 GUEST = Symbols((0x401000,), ("body",))

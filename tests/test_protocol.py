@@ -156,7 +156,7 @@ def test_garbage_between_records_is_counted_and_skipped() -> None:
         (record(2, "what"), "no type of record"),
         (record(2, "mark", case=1, begins=1), "case 1, which is not running"),
         (record(2, "mark", case=0, begins=2), "begins is not a whole number from 0 to 1"),
-        (record(2, "hello"), "protocol is not a whole number"),
+        (record(2, "hello"), "protocol is missing"),
         (hello(2), "a second hello"),
         ({**hello(2), "protocol": 2}, "protocol is 2"),
         (bye(2), "bye while case 0 is running"),

@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
 from kdyno.paths import data_root
-from kdyno.suites.catalogue import case_job, find, load
-from kdyno.suites.file import load_file
-from kdyno.suites.job import CaseJob, Job, render
+from kdyno.suites.catalogue import find, load, load_file
+from kdyno.suites.job import CaseJob, Job, case_job, cases_of, jobs_of, render
 from kdyno.suites.score import SuiteIndex, case_index, score_of, suite_index, unixbench_mean
-from kdyno.suites.selection import cases_of, jobs_of
 
 NONCE = "0f" * 16
 

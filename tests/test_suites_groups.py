@@ -11,8 +11,7 @@ import pytest
 
 from kdyno.errors import UsageError
 from kdyno.labs.published.article import load as load_article
-from kdyno.suites.catalogue import CaseGroup, load
-from kdyno.suites.file import load_file
+from kdyno.suites.catalogue import CaseGroup, load, load_file
 from kdyno.suites.score import group_scores
 
 GROUPS = load()["xbench"].groups

@@ -22,7 +22,7 @@ from kdyno.store.manifest import Asked as AskedOf
 from kdyno.store.manifest import CaseInfo, MachineInfo, Manifest
 from kdyno.store.run import create_run
 from kdyno.store.verdict import Verdict
-from kdyno.suites.instructions import UNIT
+from kdyno.suites.catalogue import UNIT
 from kdyno.suites.protocol import Transcript
 from kdyno.suites.record import CaseError, Sample
 from kdyno.suites.score import steady

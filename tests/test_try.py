@@ -14,7 +14,7 @@ from kdyno.measure.commands import Trial, experiment_text
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import load
-from kdyno.suites.selection import cases_of, jobs_of
+from kdyno.suites.job import cases_of, jobs_of
 
 HERE = data_root()
 PATCH = "kernel/patches/slow-umask.patch"

@@ -11,9 +11,8 @@ from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
 from kdyno.measure.benches import check_machine
 from kdyno.measure.undecided import flags_of, refuse_undecided
-from kdyno.suites.catalogue import load
-from kdyno.suites.instructions import why_uncounted
-from kdyno.suites.selection import cases_of
+from kdyno.suites.catalogue import load, why_uncounted
+from kdyno.suites.job import cases_of
 
 SUITES = load()
 COUNTED = Measure(metric="instructions")

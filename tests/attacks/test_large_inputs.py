@@ -22,8 +22,7 @@ from kdyno.kernels.source import fetch, parse
 from kdyno.kernels.sources import archive, manifest
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites import figure
-from kdyno.suites.catalogue import Case, load
-from kdyno.suites.file import load_file
+from kdyno.suites.catalogue import Case, load, load_file
 
 HEAD = 'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
 LONG = "K" * 100_000

@@ -13,9 +13,9 @@ from kdyno.machines.program import guest_program, programs_folder
 from kdyno.machines.uml import Outcome, UmlBoot, boot
 from kdyno.paths import cache_root
 from kdyno.report.scores import tables
-from kdyno.suites.catalogue import Case, case_job, load
+from kdyno.suites.catalogue import Case, load
 from kdyno.suites.figure import read
-from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.job import CaseJob, Job, case_job
 from kdyno.suites.record import CaseError, Sample, Skip
 from kdyno.suites.score import score_of
 

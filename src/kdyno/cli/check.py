@@ -78,7 +78,7 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
     from kdyno.measure.extent import cost
     from kdyno.measure.extent import extent as extent_of
     from kdyno.paths import cache_root
-    from kdyno.suites.selection import cases_of
+    from kdyno.suites.job import cases_of
     from kdyno.verbs.watching import Building
 
     cache = cache_root()

@@ -112,7 +112,7 @@ def _experiments() -> list[dict[str, Any]]:
 
 def _cases() -> list[dict[str, Any]]:
     from kdyno.suites.catalogue import load
-    from kdyno.suites.selection import open_settings
+    from kdyno.suites.job import open_settings
 
     return [
         {

@@ -35,14 +35,13 @@ from kdyno.experiment.layer import (
 from kdyno.experiment.model import (
     NAME,
     PROGRAMS,
-    Closed,
     ConfigFragment,
     Pairs,
     SuiteUse,
     Text,
     Variant,
 )
-from kdyno.reading.checked import keys_of, wrong
+from kdyno.reading.checked import Closed, keys_of, wrong
 from kdyno.reading.mistakes import Mistakes, quoted, spelled, stands_where
 
 MOST_VARIANTS = 10_000

@@ -19,7 +19,6 @@ from kdyno.errors import UsageError
 from kdyno.experiment.model import (
     NATIVE_COPIES,
     PROGRAMS,
-    Closed,
     ConfigFragment,
     Machine,
     Pairs,
@@ -30,7 +29,7 @@ from kdyno.experiment.model import (
     whole,
     word,
 )
-from kdyno.reading.checked import INSIDE, wrong
+from kdyno.reading.checked import INSIDE, Closed, wrong
 from kdyno.reading.mistakes import KeyPath, Mistakes, nearest, quoted, spelled, stands_where
 
 RUN_SUITE = "run"

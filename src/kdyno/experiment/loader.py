@@ -36,7 +36,6 @@ from kdyno.experiment.layer import (
 from kdyno.experiment.model import (
     NAME,
     NAME_RULE,
-    Closed,
     Experiment,
     Flag,
     Layout,
@@ -48,7 +47,7 @@ from kdyno.experiment.model import (
     Text,
     Variant,
 )
-from kdyno.reading.checked import keys_of
+from kdyno.reading.checked import Closed, keys_of
 from kdyno.reading.checked import read as read_as
 from kdyno.reading.mistakes import (
     KeyPath,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, PlainValidator, ValidationInfo
+from pydantic import Field, PlainValidator, ValidationInfo
 
-from kdyno.reading.checked import INSIDE, wrong
+from kdyno.reading.checked import INSIDE, Closed, wrong
 from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, quoted, stands_where
 
 ACCELS = ("auto", "kvm", "tcg", "icount")
@@ -172,12 +172,6 @@ Question = Annotated[str, PlainValidator(_question)]
 Flag = Annotated[bool, PlainValidator(_flag)]
 Share = Annotated[float, PlainValidator(partial(_share, low=0.0, high=0.25))]
 Pairs = tuple[tuple[str, str], ...]
-
-
-class Closed:
-    """A table that has no other keys."""
-
-    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kdyno.store.counts import CaseCounts, Counted, Function, Where
 from kdyno.store.verdict import Effect, FunctionCounts, Verdict
-from kdyno.suites.instructions import UNIT
+from kdyno.suites.catalogue import UNIT
 
 NOTHING = 5e-4
 """Of an instruction: what three decimals show as 0.000."""

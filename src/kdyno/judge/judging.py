@@ -59,8 +59,7 @@ from kdyno.store.verdict import (
     Verdict,
 )
 from kdyno.suites import catalogue
-from kdyno.suites.catalogue import Catalogue
-from kdyno.suites.instructions import FIGURES
+from kdyno.suites.catalogue import FIGURES, Catalogue
 from kdyno.suites.score import group_scores
 
 _STRATA_SHOWN = 8

@@ -23,9 +23,8 @@ from kdyno.measure.bench import Bench
 from kdyno.measure.builder import Recipes
 from kdyno.measure.equipment import equip, lacking_for
 from kdyno.measure.undecided import refuse_undecided
-from kdyno.suites.catalogue import Case, Catalogue
-from kdyno.suites.instructions import counted
-from kdyno.suites.selection import cases_of, jobs_of
+from kdyno.suites.catalogue import Case, Catalogue, counted
+from kdyno.suites.job import cases_of, jobs_of
 
 
 def tree_of(experiment: Experiment, recipes: Recipes) -> Path | None:

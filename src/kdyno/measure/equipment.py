@@ -15,8 +15,7 @@ from kdyno.errors import ToolError
 from kdyno.machines.process import ENVIRONMENT
 from kdyno.machines.program import programs_folder
 from kdyno.sandbox import Sandbox, hand_over
-from kdyno.suites.catalogue import Case
-from kdyno.suites.wrapping import in_words
+from kdyno.suites.catalogue import Case, in_words
 from kdyno.views import PREPARE, named
 
 

@@ -41,7 +41,7 @@ from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
 from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import Catalogue
-from kdyno.suites.selection import cases_of
+from kdyno.suites.job import cases_of
 
 
 def _nothing(_value: object) -> None:

@@ -10,8 +10,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
 from kdyno.store.verdict import Flag
-from kdyno.suites.catalogue import Case
-from kdyno.suites.instructions import why_uncounted
+from kdyno.suites.catalogue import Case, why_uncounted
 
 _COPIES = (
     "a string instruction counts once for each byte that it moves, and a vector instruction once "

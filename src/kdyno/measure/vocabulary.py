@@ -14,7 +14,7 @@ from kdyno.kernels.source import parse
 from kdyno.machines.kinds import KINDS
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import Suite
-from kdyno.suites.selection import open_settings
+from kdyno.suites.job import open_settings
 
 
 def _best(function: str, arch: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, NoReturn, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -91,6 +91,12 @@ class FromTool(FromFile):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
 
+class Closed:
+    """For a dataclass: a table that has no other keys."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+
 def _inside(_value: object) -> None:
     raise PydanticCustomError(_UNKNOWN, "unknown key")
 
@@ -99,7 +105,6 @@ INSIDE = PlainValidator(_inside)
 """Marks a field that no file may set: to a file's author its name is an unknown key."""
 
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
 
 def wrong(
@@ -114,11 +119,12 @@ def wrong(
     return PydanticCustomError("at_key", "wrong", {"at": (path, what, near, list(allowed), found)})
 
 
-def check(model: type[M], data: object, origin: str, text: str = "", way: str = "") -> M:
+def check(model: type[T], data: object, origin: str, text: str = "", way: str = "") -> T:
     """``data`` as ``model``. UsageError with every mistake; ``text``: the TOML that it was read
     from, for line numbers; ``way``: how to get a file that is right."""
     try:
-        return model.model_validate(data)
+        value: T = _adapter(model).validate_python(data)
+        return value
     except ValidationError as problem:
         mistakes = Mistakes(origin, Positions(text))
         for error in problem.errors(include_url=False)[:_MOST]:
@@ -127,7 +133,7 @@ def check(model: type[M], data: object, origin: str, text: str = "", way: str = 
         raise AssertionError("an error without a mistake") from problem
 
 
-def check_json(model: type[M], given: bytes, origin: str, kind: str, way: str) -> M:
+def check_json(model: type[T], given: bytes, origin: str, kind: str, way: str) -> T:
     """As ``check``, for JSON that says `"schema": 1, "kind": KIND` of itself."""
     try:
         data = values(given)

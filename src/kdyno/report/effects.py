@@ -10,7 +10,7 @@ from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Verdict
-from kdyno.suites.instructions import UNIT
+from kdyno.suites.catalogue import UNIT
 
 OfCase = Effect | CaseValue | CaseInfo
 

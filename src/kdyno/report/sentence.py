@@ -11,7 +11,7 @@ from functools import cached_property
 from kdyno.report import figures, plain, strata
 from kdyno.report.groups import Group, geometric_mean, groups, moved_controls
 from kdyno.store.verdict import Effect, Verdict
-from kdyno.suites.instructions import UNIT
+from kdyno.suites.catalogue import UNIT
 
 _SHOWN_CASES = 3
 _SHOWN_VARIANTS = 4

@@ -25,7 +25,7 @@ command  = false                # optional: true: the experiment's command line 
 
 A case that wraps an existing program has, instead of ``bench`` and ``args``:
 
-command  = ["hackbench", "-g", "{groups}"]   # run to its end; see suites/figure.py for {…}
+command  = ["hackbench", "-g", "{groups}"]   # run to its end; {…} see below
 figure   = "Time: ([0-9.]+)"    # optional: regular expression with one group, found exactly once
                                 #   in what it prints; without it the run's time is the figure
 also     = { mean_ms = "mean: ([0-9.]+)" }   # optional: further figures, kept with the sample
@@ -49,23 +49,231 @@ work     = 1                    # optional: how much of a fixed work it does, or
                                 #   where nothing waits until the host has written (no fsync)
 load     = "groups"             # optional: record the runnable tasks while it runs, against
                                 #   this setting, which says how many there should be
+
+In a command, ``{name}`` is a setting of the case, or one of
+
+seconds        as requested, such as 0.5      whole_seconds  the same, rounded up, at least 1
+milliseconds   the same in whole ones         cpus           CPUs of the machine
+dir            a working folder, in memory in a guest
+disk           a folder on a real file system tree           the kernel source, read-only
+programs       kdyno's own programs, scripts  prepared       what the case's ``prepare`` made
+
+The last five are known to the machine only, which puts them in.
 """
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    Strict,
+    StrictStr,
+    TypeAdapter,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from kdyno.errors import UsageError
-from kdyno.reading.mistakes import among
-from kdyno.suites.job import CaseJob
-from kdyno.suites.wrapping import filled_in
+from kdyno.reading.checked import INSIDE, Closed, check, wrong
+from kdyno.reading.mistakes import among, quoted
+from kdyno.suites.figure import pattern_problem
 
 Better = Literal["higher", "lower"]
 Score = Literal["rate", "time"]
+PLACES = frozenset({"dir", "disk", "tree", "programs", "prepared"})
+"""Placeholders that a machine fills."""
+_TIMES = frozenset({"seconds", "whole_seconds", "milliseconds"})
+BUILTIN = PLACES | _TIMES | {"cpus"}
+PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+UNIT = "instructions/operation"
+FIGURES = ("user", "kernel")
+"""What a counted operation is made of, in the order in which it is shown."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
+_SETTING = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_COUNT = re.compile(r"[1-9][0-9]{0,11}")
+_SIZE = re.compile(r"([1-9][0-9]{0,5})([MG])")
+_LARGEST_BYTES = 1_000_000
+
+
+def placeholders(word: str) -> list[str]:
+    """The names in ``{…}`` in a word of a command."""
+    return PLACEHOLDER.findall(word)
+
+
+def in_words(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
+    """The words with these values in them; other ``{…}`` stay."""
+    return tuple(PLACEHOLDER.sub(lambda it: values.get(it[1], it[0]), word) for word in words)
+
+
+def _some(text: str) -> str:
+    if not text.strip():
+        raise ValueError(f"{quoted(text)} says nothing")
+    return text
+
+
+def _name(name: str) -> str:
+    if not _NAME.match(name):
+        raise ValueError(f"{quoted(name)} has something else than a-z, 0-9, '.', '_' and '-'")
+    return name
+
+
+def _pattern(pattern: str) -> str:
+    if problem := pattern_problem(pattern):
+        raise ValueError(problem)
+    return pattern
+
+
+def _bytes(value: object) -> int:
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f'{quoted(value)} is not a size such as "512M" or "1G"')
+    return int(match[1]) << (20 if match[2] == "M" else 30)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"{quoted(value)} is neither a number nor a text")
+    return str(value)
+
+
+def _command(value: object) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list) and value and all(isinstance(it, str) and it for it in value):
+        return tuple(value)
+    raise ValueError(f"{quoted(value)} is neither true, false nor a list of texts")
+
+
+def _table(of: Any) -> PlainValidator:
+    """A table as (key, value) pairs."""
+    adapter = TypeAdapter(dict[str, of])
+    return PlainValidator(lambda value: tuple(adapter.validate_python(value).items()))
+
+
+Some = Annotated[StrictStr, AfterValidator(_some)]
+Words = Annotated[tuple[Some, ...], Field(min_length=1)]
+Positive = Annotated[float, Strict(), Field(gt=0, lt=1e18)]
+Value = Annotated[str, BeforeValidator(_value)]
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Case(Closed):
+    """A benchmark with its arguments, and how its repetitions become a score: a table
+    ``[case.NAME]``."""
+
+    suite: Annotated[str, INSIDE, Field(default="")]
+    name: Annotated[str, INSIDE, Field(default="")]
+    help: Some
+    unit: Some
+    better: Better
+    bench: Some = ""
+    args: tuple[StrictStr, ...] = ()
+    score: Score = "rate"
+    scale: Positive = 1.0
+    control: Annotated[bool, Strict()] = False
+    """The kernel should not matter: a negative control."""
+    baseline: Positive | None = None
+    timeout_s: Annotated[Positive, Field(alias="timeout")] = 60.0
+    command: Annotated[bool | tuple[str, ...], PlainValidator(_command)] = False
+    """Of an existing program, with {…} in it; True: the experiment says which command line."""
+    figure: Annotated[StrictStr, AfterValidator(_pattern)] | None = None
+    also: Annotated[Pairs, _table(Annotated[StrictStr, AfterValidator(_pattern)])] = ()
+    settings: Annotated[Pairs, _table(Value)] = ()
+    quick: Annotated[Pairs, _table(Value)] = ()
+    needs: tuple[Some, ...] = ()
+    install: Some = ""
+    warmups: Annotated[int, Strict(), Field(ge=0, le=100)] = 1
+    disk_bytes: Annotated[int, Field(alias="disk"), PlainValidator(_bytes)] = 0
+    tree: Annotated[bool, Strict()] = False
+    prepare: Words = ()
+    work: Value = ""
+    """How much of it a run does, or the setting that says so; empty: not known, or not fixed."""
+    load: Some = ""
+    """Record the runnable tasks while it runs, of which this setting asks for so many."""
+    uncounted: Some = ""
+    """Why a count of its instructions decides nothing; empty: see ``why_uncounted``."""
+    of: Annotated[str, INSIDE] = ""
+    """For a cell of a cross: what the cases of all its levels are called together."""
+    levels: Annotated[Pairs, INSIDE] = ()
+    """(factor, level) pairs of such a cell."""
+    counted: Annotated[bool, INSIDE] = False
+    """Its score is instructions."""
+
+    @property
+    def program(self) -> tuple[str, ...]:
+        """The command line of an existing program, with {…} in it; empty where there is none."""
+        return self.command if isinstance(self.command, tuple) else ()
+
+
+_WRAPPING = (
+    *("figure", "also", "settings", "quick", "needs", "install", "warmups", "disk", "tree"),
+    *("load", "prepare", "work"),
+)
+
+
+def _case(data: Any, handler: ValidatorFunctionWrapHandler) -> Case:
+    """A case whose keys fit each other, with what follows from them."""
+    case: Case = handler(data)
+    if "score" in data and (case.score == "rate") != (case.better == "higher"):
+        raise wrong("score", f'"{case.score}" does not fit better = "{case.better}"')
+    for key, pairs in (("settings", case.settings), ("quick", case.quick)):
+        for name, _text in pairs:
+            if not _SETTING.fullmatch(name) or name in BUILTIN:
+                raise wrong(f"{key}.{name}", "is not a name of a setting: a-z, 0-9 and _")
+    if case.program:
+        _check_program(case, data)
+    elif not case.bench:
+        raise wrong("bench", "is missing: a benchmark of the guest program, or command = [...]")
+    elif case.command is False:
+        for key in _WRAPPING:
+            if key in data and key != "needs":
+                raise wrong(key, "belongs to a case with command = [...]")
+    return replace(
+        case,
+        bench="run" if case.program else case.bench,
+        score="rate" if case.better == "higher" else "time",
+        needs=case.needs or case.program[:1],
+    )
+
+
+def _check_program(case: Case, data: Mapping[str, Any]) -> None:
+    for key in ("bench", "args"):
+        if key in data:
+            raise wrong(key, "excludes command, which is the program and its arguments")
+    known = list(dict(case.settings))
+    for name in dict(case.quick):
+        if name not in (*known, "warmups"):
+            raise wrong(f"quick.{name}", "is not a setting", name, known)
+    if case.work and case.figure is None:
+        raise wrong("work", "belongs to a case with a figure; else the time is it")
+    if case.work and case.work not in known and not _COUNT.fullmatch(case.work):
+        text = f"{quoted(case.work)} is neither a whole number from 1 nor a setting"
+        raise wrong("work", text, case.work, known)
+    if case.load and case.load not in known:
+        raise wrong("load", f"{quoted(case.load)} is not a setting", case.load, known)
+    for key, words in (("command", case.program), ("prepare", case.prepare)):
+        for name in (name for word in words for name in placeholders(word)):
+            if name not in {*known, *BUILTIN}:
+                raise wrong(key, f"{{{name}}} is unknown", name, [*known, *sorted(BUILTIN)])
+    used = {name for word in case.program for name in placeholders(word)}
+    for name in known:
+        if name not in used:
+            raise wrong(f"settings.{name}", f"the command has no {{{name}}}")
+    for key, wanted in (("disk", bool(case.disk_bytes)), ("tree", case.tree)):
+        if (key in used) != wanted:
+            raise wrong(key, f"goes together with {{{key}}} in the command")
 
 
 @dataclass(frozen=True)
@@ -76,61 +284,50 @@ class CaseGroup:
     members: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Case:
-    """A benchmark with its arguments, and how its repetitions become a score."""
+def _cases(value: object) -> tuple[Case, ...]:
+    for name in value if isinstance(value, dict) else ():
+        if not _NAME.match(name):
+            raise wrong((name,), "a name has only a-z, 0-9, '.', '_' and '-'")
+    cases = _CASES.validate_python(value).items()
+    return tuple(replace(case, name=name) for name, case in cases)
 
-    suite: str
-    name: str
-    help: str
-    unit: str
-    better: Better
-    bench: str
-    args: tuple[str, ...] = ()
-    score: Score = "rate"
-    scale: float = 1.0
-    control: bool = False
-    """The kernel should not matter: a negative control."""
-    baseline: float | None = None
-    timeout_s: float = 60.0
-    command: bool = False
-    """The experiment says which command line to run."""
-    program: tuple[str, ...] = ()
-    """The command line of an existing program, with {…} in it."""
-    figure: str | None = None
-    also: tuple[tuple[str, str], ...] = ()
-    settings: tuple[tuple[str, str], ...] = ()
-    quick: tuple[tuple[str, str], ...] = ()
-    needs: tuple[str, ...] = ()
-    install: str = ""
-    warmups: int = 1
-    disk_bytes: int = 0
-    tree: bool = False
-    prepare: tuple[str, ...] = ()
-    work: str = ""
-    """How much of it a run does, or the setting that says so; empty: not known, or not fixed."""
-    load: str = ""
-    """Record the runnable tasks while it runs, of which this setting asks for so many."""
-    of: str = ""
-    """For a cell of a cross: what the cases of all its levels are called together."""
-    levels: tuple[tuple[str, str], ...] = ()
-    """(factor, level) pairs of such a cell."""
-    uncounted: str = ""
-    """Why a count of its instructions decides nothing; empty: see suites/instructions.py."""
-    counted: bool = False
-    """Its score is instructions, see suites/instructions.py."""
+
+def _groups(value: object, info: ValidationInfo) -> tuple[CaseGroup, ...]:
+    groups = tuple(CaseGroup(*pair) for pair in _GROUPS.validate_python(value).items())
+    cases = [case.name for case in info.data.get("cases", ())]
+    known = list(cases)
+    for name, members in ((group.name, group.members) for group in groups if cases):
+        if name in cases:
+            raise wrong((name,), "is the name of a case already")
+        for member in members:
+            if member not in known:
+                raise wrong((name,), f"{quoted(member)} is unknown", member, known)
+        if len(set(members)) < len(members):
+            raise wrong((name,), "names something twice")
+        known.append(name)
+    return groups
+
+
+_CASES = TypeAdapter(
+    Annotated[dict[str, Annotated[Case, WrapValidator(_case)]], Field(min_length=1)]
+)
+_GROUPS = TypeAdapter(dict[str, Words])
 
 
 @dataclass(frozen=True)
-class Suite:
-    name: str
-    help: str
-    cases: tuple[Case, ...]
-    index: float | None = None
+class Suite(Closed):
+    """A suite's file."""
+
+    name: Annotated[StrictStr, AfterValidator(_name)]
+    help: Some
+    cases: Annotated[tuple[Case, ...], Field(alias="case"), PlainValidator(_cases)]
+    index: Positive | None = None
     """Index of a case = index × score ÷ baseline; None: the suite has none."""
-    groups: tuple[CaseGroup, ...] = ()
+    groups: Annotated[tuple[CaseGroup, ...], PlainValidator(_groups)] = ()
     """Scored from the indices of the cases; empty: a suite's index is of all its cases."""
-    path: Path | None = None
+    path: Annotated[Path | None, INSIDE] = None
+    uncounted: Some = ""
+    """Why fewer instructions would not mean that its cases are faster."""
 
     def case(self, name: str) -> Case:
         """UsageError with the nearest right word when there is none of this name."""
@@ -158,8 +355,6 @@ def _packaged() -> Catalogue:
 
 
 def _with(known: Catalogue, files: Iterable[Path]) -> dict[str, Suite]:
-    from kdyno.suites.file import load_file
-
     suites = dict(known)
     for path in files:
         suite = load_file(path)
@@ -169,6 +364,27 @@ def _with(known: Catalogue, files: Iterable[Path]) -> dict[str, Suite]:
     return suites
 
 
+def load_file(path: Path) -> Suite:
+    """One suite. UsageError names file, line, key, what was found and what is allowed."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_BYTES + 1)
+        if len(content) > _LARGEST_BYTES:
+            raise UsageError(f"{path}: is larger than 1 MB, so it is not a suite")
+        text = content.decode("utf-8")
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the suite: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: this is not TOML: {error}") from None
+    suite = check(Suite, data, str(path), text)
+    cases = (
+        replace(case, suite=suite.name, uncounted=case.uncounted or suite.uncounted)
+        for case in suite.cases
+    )
+    return replace(suite, cases=tuple(cases), path=path)
+
+
 def find(suites: Catalogue, name: str) -> Suite:
     """UsageError with the nearest right word when there is none of this name."""
     if name in suites:
@@ -176,63 +392,22 @@ def find(suites: Catalogue, name: str) -> Suite:
     raise UsageError(f"there is no suite {name!r}{among(name, suites)}")
 
 
-def case_job(
-    case: Case,
-    seconds: float | None = 0.5,
-    operations: int | None = None,
-    command: tuple[str, ...] = (),
-    *,
-    cpus: int = 1,
-    quick: bool = False,
-) -> CaseJob:
-    """The case as a guest runs it. ``operations`` wins over ``seconds``.
+def counted(case: Case) -> Case:
+    """The same case counted instead of timed: nanoseconds an operation, by the clock of a guest
+    that goes on by 1 ns an instruction.
 
-    The time limit grows with the seconds asked for. ``cpus`` and ``quick`` fill an existing
-    program's command line. UsageError when the case wants a command line and there is
-    none, or the other way round.
+    What a program says of its own speed, and the index of a suite, are of times.
     """
-    where = f"{case.suite}/{case.name}"
-    if case.command and not command:
-        raise UsageError(f'{where}: command is missing, such as command = ["sort", "words"]')
-    if command and not case.command:
-        raise UsageError(f"{where}: this case takes no command; the suite run does")
-    timeout_s = case.timeout_s + 4 * (seconds or 0.0)
-    args = case.args + command
-    options: list[str] = []
-    work = 1
-    warmups = str(case.warmups)
-    if case.program:
-        values = {**dict(case.settings), **(dict(case.quick) if quick else {})}
-        warmups = values.pop("warmups", warmups)
-        args = filled_in(case.program, values, seconds or 1.0, cpus)
-        if case.load:
-            options += ["--load", values[case.load]]
-        if case.work:
-            work = _work(where, case.work, values)
-    if case.program or case.figure is not None:
-        # A figure is of one run of the program: repeated it would be somebody else's figure.
-        options = ["--warmups", warmups, *options]
-        if case.figure is not None:  # however short the run, its time is not the figure
-            options += ["--figure", "printed"]
-        args = (*options, "--", *(args[1:] if args[:1] == ("--",) else args))
-        seconds, operations = None, 1
-    if operations is not None:
-        seconds = None
-    return CaseJob(
-        suite=case.suite,
-        case=case.name,
-        bench=case.bench,
-        args=args,
-        seconds=seconds,
-        operations=operations,
-        timeout_s=timeout_s,
-        work=work,
-        placed=bool(case.program) or any("{programs}" in arg for arg in case.args),
-    )
+    plain = replace(case, score="time", scale=1.0, figure=None, baseline=None)
+    return replace(plain, unit=UNIT, better="lower", counted=True)
 
 
-def _work(where: str, work: str, settings: Mapping[str, str]) -> int:
-    text = settings.get(work, work)
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 40):
-        raise UsageError(f"{where}: {work} is {text!r}, and must be a whole number from 1")
-    return int(text)
+def why_uncounted(case: Case) -> str:
+    """Why its instructions decide nothing; empty where they do."""
+    if case.uncounted:
+        return case.uncounted
+    if case.disk_bytes:
+        return "it waits for a disk, and how long that takes is in no count"
+    if any(name in _TIMES for word in case.program for name in placeholders(word)):
+        return "it runs for so many seconds, by a clock that counts so many instructions"
+    return ""

@@ -1,14 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""The job that a guest is given: which cases to run, how long, in which order."""
+"""The job that a guest is given: which cases of an experiment, how long, in which order.
+
+A case may be a cell of a cross: a factor's level gives its settings, and what stands in the place
+of ``{jobs}``.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kdyno.errors import UsageError
-from kdyno.suites.wrapping import in_words
+from kdyno.experiment.model import Experiment, SuiteUse
+from kdyno.suites.catalogue import (
+    BUILTIN,
+    Better,
+    Case,
+    Catalogue,
+    Suite,
+    find,
+    in_words,
+    placeholders,
+)
 
 JOB_BYTES_MAX = 64 * 1024
 SECONDS_RANGE = (0.01, 86400.0)
@@ -125,3 +140,149 @@ def render(job: Job, nonce: str) -> str:
             "shorten the command lines, or put them into scripts"
         )
     return text
+
+
+def case_job(
+    case: Case,
+    seconds: float | None = 0.5,
+    operations: int | None = None,
+    command: tuple[str, ...] = (),
+    *,
+    cpus: int = 1,
+    quick: bool = False,
+) -> CaseJob:
+    """The case as a guest runs it. ``operations`` wins over ``seconds``.
+
+    The time limit grows with the seconds asked for. ``cpus`` and ``quick`` fill an existing
+    program's command line. UsageError when the case wants a command line and there is
+    none, or the other way round.
+    """
+    where = f"{case.suite}/{case.name}"
+    if case.command is True and not command:
+        raise UsageError(f'{where}: command is missing, such as command = ["sort", "words"]')
+    if command and case.command is not True:
+        raise UsageError(f"{where}: this case takes no command; the suite run does")
+    timeout_s = case.timeout_s + 4 * (seconds or 0.0)
+    args = case.args + command
+    options: list[str] = []
+    work = 1
+    warmups = str(case.warmups)
+    if case.program:
+        values = {**dict(case.settings), **(dict(case.quick) if quick else {})}
+        warmups = values.pop("warmups", warmups)
+        args = in_words(case.program, {**values, **_builtin(seconds or 1.0, cpus)})
+        if case.load:
+            options += ["--load", values[case.load]]
+        if case.work:
+            work = _work(where, case.work, values)
+    if case.program or case.figure is not None:
+        # A figure is of one run of the program: repeated it would be somebody else's figure.
+        options = ["--warmups", warmups, *options]
+        if case.figure is not None:  # however short the run, its time is not the figure
+            options += ["--figure", "printed"]
+        args = (*options, "--", *(args[1:] if args[:1] == ("--",) else args))
+        seconds, operations = None, 1
+    if operations is not None:
+        seconds = None
+    return CaseJob(
+        suite=case.suite,
+        case=case.name,
+        bench=case.bench,
+        args=args,
+        seconds=seconds,
+        operations=operations,
+        timeout_s=timeout_s,
+        work=work,
+        placed=bool(case.program) or any("{programs}" in arg for arg in case.args),
+    )
+
+
+def _work(where: str, work: str, settings: Mapping[str, str]) -> int:
+    text = settings.get(work, work)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 40):
+        raise UsageError(f"{where}: {work} is {text!r}, and must be a whole number from 1")
+    return int(text)
+
+
+def _builtin(seconds: float, cpus: int) -> dict[str, str]:
+    """What of ``{…}`` no machine has to put in."""
+    return {
+        "seconds": f"{seconds:g}",
+        "whole_seconds": str(max(1, math.ceil(seconds))),
+        "milliseconds": str(max(1, round(1000 * seconds))),
+        "cpus": str(cpus),
+    }
+
+
+def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[SuiteUse, Case]]:
+    seen: set[tuple[str, str]] = set()
+    for use in experiment.suites:
+        suite = find(catalogue, use.name)
+        for name in use.cases or tuple(case.name for case in suite.cases):
+            case = in_cell(_case(suite, use, name), use)
+            if (suite.name, case.name) in seen:
+                raise UsageError(f"{suite.name}/{case.name} is asked for twice")
+            seen.add((suite.name, case.name))
+            yield use, case
+
+
+def _case(suite: Suite, use: SuiteUse, name: str) -> Case:
+    if use.command and name not in {case.name for case in suite.cases}:
+        # A command line of the user's goes by the name that the experiment gives it.
+        return _reading(replace(suite.cases[0], name=name), use)
+    return _reading(suite.case(name), use)
+
+
+def _reading(case: Case, use: SuiteUse) -> Case:
+    """A command of the user's that prints its figure, instead of being timed."""
+    if use.figure is None:
+        return case
+    better: Better = "higher" if use.better == "higher" else "lower"
+    return replace(case, figure=use.figure, unit=use.unit, better=better)
+
+
+def open_settings(case: Case) -> tuple[str, ...]:
+    """The names that a factor may set: the case's settings, and ``{jobs}`` in its arguments."""
+    named = [name for name, _value in case.settings]
+    inside = [name for text in case.args for name in placeholders(text) if name not in BUILTIN]
+    return tuple(dict.fromkeys([*named, *inside]))
+
+
+def in_cell(case: Case, use: SuiteUse) -> Case:
+    """The case under the name, and with the settings, that it has at the use's levels."""
+    if not use.levels:
+        return case
+    asked = dict(use.settings)
+    return replace(
+        case,
+        name=use.name_in_run(case.name),
+        args=in_words(case.args, dict(use.settings)),
+        settings=tuple((name, asked.get(name, value)) for name, value in case.settings),
+        # What a factor crosses stays crossed in a quick run.
+        quick=tuple((name, value) for name, value in case.quick if name not in asked),
+        of=use.family or case.name,
+        levels=use.levels,
+    )
+
+
+def cases_of(experiment: Experiment, catalogue: Catalogue) -> tuple[Case, ...]:
+    """The cases of one boot, in order; a suite without ``cases`` means all of them.
+
+    UsageError with the nearest right word for a suite or case that does not exist.
+    """
+    return tuple(case for _, case in _pairs(experiment, catalogue))
+
+
+def jobs_of(experiment: Experiment, catalogue: Catalogue) -> tuple[CaseJob, ...]:
+    """As cases_of, in the same order, as a guest runs them."""
+    return tuple(
+        case_job(
+            case,
+            use.seconds,
+            use.operations,
+            in_words(use.command, dict(use.settings)),
+            cpus=experiment.cpus,
+            quick=use.quick,
+        )
+        for use, case in _pairs(experiment, catalogue)
+    )

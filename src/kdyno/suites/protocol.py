@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kdyno.suites.record import (
     Begin,
@@ -73,19 +73,13 @@ class Reader:
     """Takes the channel's bytes in pieces of any size; hands out the records that are whole."""
 
     def __init__(self, nonce: str, cases: int) -> None:
+        self.transcript = Transcript(cases)
+        """What is known so far."""
         self._nonce = nonce.encode()
-        self._cases = cases
         self._lines = 0
         self._line = bytearray()
         self._overlong = False
         self._seq = -1
-        self._hello: Hello | None = None
-        self._begun: list[Begin] = []
-        self._results: list[Result] = []
-        self._fatal: str | None = None
-        self._bye: Bye | None = None
-        self._anomalies = 0
-        self._texts: list[str] = []
 
     def feed(self, data: bytes) -> list[Record]:
         """The records that these bytes complete."""
@@ -105,25 +99,12 @@ class Reader:
             self._strange("the last line is cut off")
             self._line.clear()
             self._overlong = False
-        return self.transcript()
-
-    def transcript(self) -> Transcript:
-        """What is known so far."""
-        return Transcript(
-            cases=self._cases,
-            hello=self._hello,
-            begun=tuple(self._begun),
-            results=tuple(self._results),
-            fatal=self._fatal,
-            bye=self._bye,
-            anomalies=self._anomalies,
-            anomaly_texts=tuple(self._texts),
-        )
+        return self.transcript
 
     def _strange(self, what: str) -> None:
-        self._anomalies += 1
-        if len(self._texts) < ANOMALIES_KEPT:
-            self._texts.append(f"line {self._lines}: {what}")
+        before = self.transcript
+        texts = (*before.anomaly_texts, f"line {self._lines}: {what}")[:ANOMALIES_KEPT]
+        self.transcript = replace(before, anomalies=before.anomalies + 1, anomaly_texts=texts)
 
     def _keep(self, piece: bytes) -> None:
         if len(self._line) + len(piece) > LINE_BYTES_MAX:
@@ -157,7 +138,7 @@ class Reader:
         seq = data.get("seq")
         if type(seq) is not int or not self._seq < seq < 1 << 53:
             raise Nonsense("seq does not go up")
-        record = read(data, self._cases)
+        record = read(data, self.transcript.cases)
         self._admit(record)
         if seq != self._seq + 1:
             self._strange(f"{seq - self._seq - 1} records before it are lost")
@@ -165,36 +146,30 @@ class Reader:
         return record
 
     def _admit(self, record: Record) -> None:
-        if self._bye or self._fatal is not None:
+        before = self.transcript
+        if before.bye or before.fatal is not None:
             raise Nonsense("a record after the last one")
         if isinstance(record, Fatal):
-            self._fatal = record.reason
-            return
-        if isinstance(record, Hello):
-            if self._hello:
+            self.transcript = replace(before, fatal=record.reason)
+        elif isinstance(record, Hello):
+            if before.hello:
                 raise Nonsense("a second hello")
-            self._hello = record
-            return
-        if not self._hello:
+            self.transcript = replace(before, hello=record)
+        elif not before.hello:
             raise Nonsense("a record before hello")
-        last = self._begun[-1].case if self._begun else -1
-        open_case = last if self._begun and not self._ended(last) else None
-        if isinstance(record, Bye):
-            if open_case is not None:
-                raise Nonsense(f"bye while case {open_case} is running")
-            self._bye = record
+        elif isinstance(record, Bye):
+            if before.running is not None:
+                raise Nonsense(f"bye while case {before.running} is running")
+            self.transcript = replace(before, bye=record)
         elif isinstance(record, Begin):
             # A result that got lost leaves its case without one; it never gets a later one.
-            if any(begun.case == record.case for begun in self._begun):
+            if any(begun.case == record.case for begun in before.begun):
                 raise Nonsense(f"case {record.case} begins a second time")
-            self._begun.append(record)
-        elif record.case != open_case:
+            self.transcript = replace(before, begun=(*before.begun, record))
+        elif record.case != before.running:
             raise Nonsense(f"a result of case {record.case}, which is not running")
         elif not isinstance(record, Ready | Mark | Turn):
-            self._results.append(record)
-
-    def _ended(self, case: int) -> bool:
-        return bool(self._results) and self._results[-1].case == case
+            self.transcript = replace(before, results=(*before.results, record))
 
 
 def parse(lines: Iterable[bytes], nonce: str, cases: int) -> Transcript:

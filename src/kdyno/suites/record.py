@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""One line of the results channel, checked. What a guest says is never trusted."""
+"""One line of the results channel, checked. What a guest says is never trusted.
+
+The kinds of records are a union that is told apart by ``t`` of the line's object; the others of its
+keys are the fields here, each with its range.
+"""
 
 from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import BeforeValidator, PlainValidator, TypeAdapter, ValidationError, ValidationInfo
 
 from kdyno.reading.checked import Refused, values
 
@@ -22,42 +29,107 @@ class Nonsense(ValueError):
     """A line that is not a record; the text says why."""
 
 
+def clean(text: str, limit: int = TEXT_MAX) -> str:
+    """Fit for a terminal and for UTF-8: control characters and lone surrogates are replaced."""
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in text[:limit]
+    )
+
+
+def _whole(value: object, least: int = 0, most: int = NS_MAX, what: str = "is") -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{what} not a whole number from {least} to {most}")
+    return value
+
+
+def _case(value: object, info: ValidationInfo) -> int:
+    cases = info.context
+    assert isinstance(cases, int)
+    return _whole(value, 0, cases - 1)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("is not text")
+    return clean(value)
+
+
+def _copies(value: object) -> str:
+    if not isinstance(value, str) or value not in COPIES:
+        raise ValueError(f"is none of {', '.join(COPIES)}")
+    return value
+
+
+def _protocol(value: object) -> int:
+    if _whole(value) != 1:
+        raise ValueError(f"is {value}, and only 1 is known")
+    return 1
+
+
+def _reps(value: object) -> tuple[tuple[int, int], ...]:
+    if not isinstance(value, list) or not 1 <= len(value) <= REPS_MAX:
+        raise ValueError(f"is not a list of 1 to {REPS_MAX} repetitions")
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        raise ValueError("has a repetition that is not a pair")
+    return tuple(
+        (_whole(count, 1, OPERATIONS_MAX, "operations is"), _whole(ns, 1, what="ns is"))
+        for count, ns in value
+    )
+
+
+def _extra(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > EXTRA_KEYS_MAX:
+        raise ValueError(f"is not an object of at most {EXTRA_KEYS_MAX} texts")
+    if not all(isinstance(text, str) for text in value.values()):
+        raise ValueError("has something that is not text")
+    # A program's output keeps its control characters, but must be possible to write.
+    return {
+        clean(key): text.encode("utf-8", "replace").decode("utf-8") for key, text in value.items()
+    }
+
+
+Whole = Annotated[int, PlainValidator(_whole)]
+CaseIndex = Annotated[int, PlainValidator(_case)]
+Text = Annotated[str, PlainValidator(_text)]
+Extra = Annotated[dict[str, str], PlainValidator(_extra)]
+
+
 @dataclass(frozen=True)
 class Hello:
     kind: ClassVar[Literal["hello"]] = "hello"
-    protocol: int
-    release: str
-    machine: str
-    word_bits: int
-    cpus: int
-    mem_kb: int
-    mono_ns: int
+    protocol: Annotated[int, PlainValidator(_protocol)]
+    release: Text
+    machine: Text
+    word_bits: Annotated[int, PlainValidator(partial(_whole, least=8, most=128))]
+    cpus: Whole
+    mem_kb: Whole
+    mono_ns: Whole
     """Guest clock; with the one of Bye against the host's clock, how the guest's clock runs."""
-    copies: str = ""
+    copies: Annotated[str, PlainValidator(_copies)] = ""
     """How a native kernel copies by its CPU's features: fsrm, erms or plain; empty: not known."""
-    scattered: int = 0
+    scattered: Whole = 0
     """Free pages that lie at drawn places; 0: the kernel gives its pages in its own order."""
 
 
 @dataclass(frozen=True)
 class Begin:
     kind: ClassVar[Literal["begin"]] = "begin"
-    case: int
-    bench: str
-    mono_ns: int
+    case: CaseIndex
+    bench: Text
+    mono_ns: Whole
 
 
 @dataclass(frozen=True)
 class Sample:
     kind: ClassVar[Literal["sample"]] = "sample"
-    case: int
-    reps: tuple[tuple[int, int], ...]
+    case: CaseIndex
+    reps: Annotated[tuple[tuple[int, int], ...], PlainValidator(_reps)]
     """(operations, ns) pairs, all above 0."""
-    user_ns: int
-    sys_ns: int
-    calibration_ns: int
-    mono_ns: int
-    extra: dict[str, str] = field(default_factory=dict)
+    user_ns: Whole
+    sys_ns: Whole
+    calibration_ns: Whole
+    mono_ns: Whole
+    extra: Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,7 +137,7 @@ class Ready:
     """A case that takes turns is set up and waits for its first."""
 
     kind: ClassVar[Literal["ready"]] = "ready"
-    case: int
+    case: CaseIndex
 
 
 @dataclass(frozen=True)
@@ -73,8 +145,8 @@ class Mark:
     """Where what is to be timed of a turn begins or ends; without marks it is all of it."""
 
     kind: ClassVar[Literal["mark"]] = "mark"
-    case: int
-    begins: bool
+    case: CaseIndex
+    begins: Annotated[bool, BeforeValidator(partial(_whole, most=1))]
 
 
 @dataclass(frozen=True)
@@ -82,9 +154,9 @@ class Turn:
     """One turn of the case that is running."""
 
     kind: ClassVar[Literal["turn"]] = "turn"
-    case: int
-    operations: int
-    ns: int
+    case: CaseIndex
+    operations: Annotated[int, PlainValidator(partial(_whole, most=OPERATIONS_MAX))]
+    ns: Whole
     """By the guest's clock; 0 for a turn without operations."""
 
 
@@ -93,24 +165,24 @@ class Done:
     """The end of a case that took turns."""
 
     kind: ClassVar[Literal["done"]] = "done"
-    case: int
-    user_ns: int
-    sys_ns: int
-    extra: dict[str, str] = field(default_factory=dict)
+    case: CaseIndex
+    user_ns: Whole
+    sys_ns: Whole
+    extra: Extra = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CaseError:
     kind: ClassVar[Literal["error"]] = "error"
-    case: int
-    reason: str
+    case: CaseIndex
+    reason: Text
 
 
 @dataclass(frozen=True)
 class Skip:
     kind: ClassVar[Literal["skip"]] = "skip"
-    case: int
-    reason: str
+    case: CaseIndex
+    reason: Text
 
 
 @dataclass(frozen=True)
@@ -118,78 +190,18 @@ class Fatal:
     """The guest gave up: no further case will run."""
 
     kind: ClassVar[Literal["fatal"]] = "fatal"
-    reason: str
+    reason: Text
 
 
 @dataclass(frozen=True)
 class Bye:
     kind: ClassVar[Literal["bye"]] = "bye"
-    mono_ns: int
-    inside_ns: int
+    mono_ns: Whole
+    inside_ns: Whole
     """Time inside cases, of the whole boot."""
 
 
 Record = Hello | Begin | Ready | Mark | Turn | Done | Sample | CaseError | Skip | Fatal | Bye
-
-
-def clean(text: str, limit: int = TEXT_MAX) -> str:
-    """Fit for a terminal and for UTF-8: control characters and lone surrogates are replaced."""
-    return "".join(
-        c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in text[:limit]
-    )
-
-
-class Fields:
-    """The members of a record's object, each with its type and range."""
-
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
-
-    def whole(self, key: str, least: int = 0, most: int = NS_MAX) -> int:
-        value = self.data.get(key)
-        if type(value) is not int or not least <= value <= most:
-            raise Nonsense(f"{key} is not a whole number from {least} to {most}")
-        return value
-
-    def word(self, key: str, allowed: tuple[str, ...]) -> str:
-        value = self.data.get(key)
-        if not isinstance(value, str) or value not in allowed:
-            raise Nonsense(f"{key} is none of {', '.join(allowed)}")
-        return value
-
-    def text(self, key: str) -> str:
-        value = self.data.get(key)
-        if not isinstance(value, str):
-            raise Nonsense(f"{key} is not text")
-        return clean(value)
-
-    def reps(self) -> tuple[tuple[int, int], ...]:
-        value = self.data.get("reps")
-        if not isinstance(value, list) or not 1 <= len(value) <= REPS_MAX:
-            raise Nonsense(f"reps is not a list of 1 to {REPS_MAX} repetitions")
-        pairs = []
-        for pair in value:
-            if not isinstance(pair, list) or len(pair) != 2:
-                raise Nonsense("a repetition is not a pair")
-            pairs.append(
-                (
-                    Fields({"operations": pair[0]}).whole("operations", 1, OPERATIONS_MAX),
-                    Fields({"ns": pair[1]}).whole("ns", 1),
-                )
-            )
-        return tuple(pairs)
-
-    def extra(self) -> dict[str, str]:
-        value = self.data.get("extra", {})
-        if not isinstance(value, dict) or len(value) > EXTRA_KEYS_MAX:
-            raise Nonsense(f"extra is not an object of at most {EXTRA_KEYS_MAX} texts")
-        if not all(isinstance(text, str) for text in value.values()):
-            raise Nonsense("extra has something that is not text")
-        # A program's output keeps its control characters, but must be possible to write.
-        return {
-            clean(key): text.encode("utf-8", "replace").decode("utf-8")
-            for key, text in value.items()
-        }
 
 
 def decode(line: bytes) -> dict[str, Any]:
@@ -208,56 +220,21 @@ def decode(line: bytes) -> dict[str, Any]:
     return data
 
 
+_KINDS: dict[object, TypeAdapter[Any]] = {kind.kind: TypeAdapter(kind) for kind in get_args(Record)}
+
+
 def read(data: dict[str, Any], cases: int) -> Record:
     """The record in a decoded object, of a job with ``cases`` cases; Nonsense if it is none."""
-    fields = Fields(data)
     kind = data.get("t")
-
-    def case() -> int:
-        return fields.whole("case", 0, cases - 1)
-
-    if kind == "hello":
-        protocol = fields.whole("protocol")
-        if protocol != 1:
-            raise Nonsense(f"protocol is {protocol}, and only 1 is known")
-        return Hello(
-            protocol,
-            fields.text("release"),
-            fields.text("machine"),
-            fields.whole("word_bits", 8, 128),
-            fields.whole("cpus"),
-            fields.whole("mem_kb"),
-            fields.whole("mono_ns"),
-            fields.word("copies", COPIES) if "copies" in data else "",
-            fields.whole("scattered") if "scattered" in data else 0,
-        )
-    if kind == "begin":
-        return Begin(case(), fields.text("bench"), fields.whole("mono_ns"))
-    if kind == "sample":
-        return Sample(
-            case(),
-            fields.reps(),
-            fields.whole("user_ns"),
-            fields.whole("sys_ns"),
-            fields.whole("calibration_ns"),
-            fields.whole("mono_ns"),
-            fields.extra(),
-        )
-    if kind == "ready":
-        return Ready(case())
-    if kind == "mark":
-        return Mark(case(), bool(fields.whole("begins", 0, 1)))
-    if kind == "turn":
-        operations = fields.whole("operations", 0, OPERATIONS_MAX)
-        return Turn(case(), operations, fields.whole("ns", 1 if operations else 0))
-    if kind == "done":
-        return Done(case(), fields.whole("user_ns"), fields.whole("sys_ns"), fields.extra())
-    if kind == "error":
-        return CaseError(case(), fields.text("reason"))
-    if kind == "skip":
-        return Skip(case(), fields.text("reason"))
-    if kind == "fatal":
-        return Fatal(fields.text("reason"))
-    if kind == "bye":
-        return Bye(fields.whole("mono_ns"), fields.whole("inside_ns"))
-    raise Nonsense("no type of record that is known")
+    adapter = _KINDS.get(kind) if isinstance(kind, str) else None
+    if adapter is None:
+        raise Nonsense("no type of record that is known")
+    try:
+        record: Record = adapter.validate_python(data, context=cases)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        why = first["ctx"]["error"] if "ctx" in first else "is missing"
+        raise Nonsense(f"{first['loc'][0]} {why}") from None
+    if isinstance(record, Turn) and record.operations and not record.ns:
+        raise Nonsense(f"ns is not a whole number from 1 to {NS_MAX}")
+    return record

@@ -30,8 +30,7 @@ from kdyno.store.manifest import Manifest
 from kdyno.store.of_variants import file_name
 from kdyno.store.run import Run, RunWriter, create_run
 from kdyno.suites.catalogue import Catalogue
-from kdyno.suites.job import CaseJob
-from kdyno.suites.selection import cases_of
+from kdyno.suites.job import CaseJob, cases_of
 
 METHODS = ("perf", "gprof")
 BOOTS = 6
