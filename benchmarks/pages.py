@@ -5,9 +5,9 @@
     python -m benchmarks.pages --demo RUN      the README's table, as `kdyno report RUN` prints it
 
 A part stands between two marks, ``<!-- NAME: begin. make docs -->`` and ``<!-- NAME: end -->``; the
-rest of a page is written by hand. NAME is ``verbs`` (what each verb's --help says), ``packages``
-(what `kdyno doctor` looks for) or ``run X``: every effect of published/runs/X, which
-``python -m benchmarks.kept RUN`` puts there. A test compares the pages with what this makes.
+rest of a page is written by hand. NAME is ``verbs`` (what each verb's --help says) or ``run X``:
+every effect of published/runs/X, which ``python -m benchmarks.kept RUN`` puts there. A test
+compares the pages with what this makes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from kdyno.cli.main import command
 from kdyno.command import capture
-from kdyno.doctor.doctor import INSTALL, NEEDS
 from kdyno.report import figures
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run
@@ -48,32 +48,39 @@ def contexts(parent: Any) -> Iterator[Any]:
 
 
 def verbs() -> str:
-    """A section for each verb: what its --help says, the examples as commands."""
-    parts = []
+    """A section for each verb: what its --help says, the examples as commands. An option that
+    three verbs or more have in the same words is explained once, before all of them."""
     kdyno: Any = command()
+    helps = []
     for context in contexts(kdyno.make_context("kdyno", [], resilient_parsing=True)):
         text, _, examples = HELP.sub("", context.get_help()).partition("Examples:\n")
-        usage, _, rest = text.removeprefix("Usage: ").partition("\n\n")
-        summary, _, tables = rest.partition("\n\n")
-        summary = " ".join(summary.split())
-        parts += [f"## {context.command_path.removeprefix('kdyno ')}", summary]
-        parts += [f"```text\n{usage}\n\n{tables.rstrip()}\n```"]
-        lines = "\n".join(line.strip() for line in examples.splitlines() if line.strip())
-        parts += [f"```sh\n{lines}\n```"]
+        about, _, options = text.removeprefix("Usage: ").partition("Options:\n")
+        entries = ["  " + it.rstrip() for it in re.split(r"^  (?=-)", options, flags=re.M)[1:]]
+        helps.append((context.command_path, about, entries, examples))
+    # Column widths differ from verb to verb: what is compared is the words.
+    times = Counter(" ".join(it.split()) for _, _, entries, _ in helps for it in entries)
+    rows = {}
+    for entry in (it for _, _, entries, _ in helps for it in entries):
+        option, words = re.split(r"  +|\n", entry.strip(), maxsplit=1)
+        if times[key := " ".join(entry.split())] >= 3:
+            rows[key] = f"| `{option.replace('|', chr(92) + '|')}` | {' '.join(words.split())} |"
+    parts = [
+        "## Options of several verbs",
+        "| option | meaning |\n| --- | --- |\n" + "\n".join(rows.values()),
+    ]
+    for path, about, entries, examples in helps:
+        usage, _, rest = about.partition("\n\n")
+        summary, _, more = rest.partition("\n\n")
+        own = [it for it in entries if times[" ".join(it.split())] < 3]
+        shared = [it.split()[0].rstrip(",") for it in entries if it not in own]
+        lines = [usage, more.rstrip(), "\n".join(["Options:", *own]) if own else ""]
+        parts += [f"## {path.removeprefix('kdyno ')}", " ".join(summary.split())]
+        parts += ["```text\n" + "\n\n".join(filter(None, lines)) + "\n```"]
+        if shared:
+            parts += [f"Also {', '.join(f'`{it}`' for it in shared)}."]
+        commands = "\n".join(it.strip() for it in examples.splitlines() if it.strip())
+        parts += [f"```sh\n{commands}\n```"]
     return "\n\n".join(parts) + "\n"
-
-
-def packages() -> str:
-    """What `kdyno doctor` looks for, and its package in each family of distributions."""
-    installs = " | ".join(f"`{command}`" for command in INSTALL.values())
-    rows = [f"| | {' | '.join(INSTALL)} |", f"| --- |{' --- |' * len(INSTALL)}"]
-    rows += [f"| installed by | {installs} |"]
-    for need in NEEDS:
-        if need.packages:
-            cells = [f"`{name}`" if (name := need.packages.get(it)) else "" for it in INSTALL]
-            word = "needed" if need.required else "optional"
-            rows += [f"| {need.name}, {need.purpose} ({word}) | {' | '.join(cells)} |"]
-    return "\n".join(rows) + "\n"
 
 
 def results(run: Run) -> str:
@@ -128,7 +135,9 @@ def part(name: str) -> str:
     """What stands between the marks of this name."""
     if name.startswith("run "):
         return results(Run(RUNS / name.removeprefix("run ")))
-    return {"verbs": verbs, "packages": packages}[name]()
+    if name != "verbs":
+        raise ValueError(f"no part is called {name!r}")
+    return verbs()
 
 
 def made(page: str) -> str:

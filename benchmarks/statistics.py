@@ -218,9 +218,14 @@ def row_of(kind: tuple[str, int, float], experiments: int, seed: int) -> Row:
 
 
 def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    """In Markdown; the first cell of a row is empty where it is that of the row before."""
     lines = ["| " + " | ".join(head) + " |"]
     lines.append("| --- |" + " --: |" * (len(head) - 1))
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    before = ""
+    for row in rows:
+        first = "" if row[0] == before else row[0]
+        before = row[0]
+        lines.append("| " + " | ".join([first, *row[1:]]) + " |")
     return "\n".join(lines)
 
 
@@ -264,7 +269,7 @@ def others_table(compared: Sequence[tuple[Row, Sequence[OtherRow]]]) -> str:
         for rule in dict.fromkeys(row.rule for row in rows):
             ways = [row for row in rows if row.rule == rule]
             pairs = ((str(row.alarms_per_experiment), str(row.power[at])) for row in ways)
-            cells.append(["", rule, *(cell for pair in pairs for cell in pair)])
+            cells.append([cells[-1][0], rule, *(cell for pair in pairs for cell in pair)])
     return table(head, iter(cells))
 
 

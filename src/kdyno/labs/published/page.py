@@ -138,7 +138,6 @@ def page(
         Column("from", lambda it: Cell(it.name)),
         Column("day", lambda it: it.day),
         Column("machine", lambda it: Cell(it.machine)),
-        Column("measured", lambda it: it.extent),
         Column("command", lambda it: Cell(it.command)),
     ]
     template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
