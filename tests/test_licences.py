@@ -55,7 +55,9 @@ def test_every_file_has_the_licence_of_its_folder() -> None:
         wanted = "GPL-2.0-only" if file.parts[0] == "kernel" else "MIT"
         head = (ROOT / file).read_text(encoding="utf-8").splitlines()[:FIRST_LINES]
         said = [line.split("SPDX-License-Identifier:")[1] for line in head if "SPDX-Lic" in line]
-        licences = [text.removesuffix("*/").removesuffix("-->").strip() for text in said]
+        licences = [
+            text.removesuffix("*/").removesuffix("-->").removesuffix("-#}").strip() for text in said
+        ]
         if licences != [wanted]:
             wrong.append(f"{file}: {licences or 'no line'}, not {wanted}")
     assert not wrong, "\n".join(wrong)
