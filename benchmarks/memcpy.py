@@ -18,9 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kdyno.kernels.routines.routine import list_routines
-from kdyno.labs.memcpy.time.ratios import goals
-from kdyno.labs.memcpy.time.results import read_bench
-from kdyno.labs.memcpy.time.tables import figures_text
+from kdyno.labs.memcpy.results import goals, read_bench
+from kdyno.labs.memcpy.tables import figures_text
 from kdyno.reading.mistakes import among
 
 

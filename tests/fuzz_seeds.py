@@ -20,8 +20,8 @@ from test_report_values import HOST
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.labs.memcpy.time.results import FILE, FOLDER
-from kdyno.labs.memcpy.time.results import to_json as bench_json
+from kdyno.labs.memcpy.results import FILE, FOLDER
+from kdyno.labs.memcpy.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json
 from kdyno.machines.facts import between, look
 from kdyno.report.wording import worded

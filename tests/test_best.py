@@ -16,8 +16,8 @@ from kdyno.kernels.cpu import Cpu
 from kdyno.kernels.routines.best import BENCHES, FILE, BestFor, Figures, best, read_rows, rows
 from kdyno.kernels.routines.checking import check
 from kdyno.kernels.routines.routine import FUNCTIONS, find_routine, kernel_sources, routines_folder
-from kdyno.labs.memcpy.time.results import read_bench
-from kdyno.labs.memcpy.tune.row import figures_of
+from kdyno.labs.memcpy.results import read_bench
+from kdyno.labs.memcpy.tune_cpu import figures_of
 from kdyno.measure.execution import routines_of
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root

@@ -21,14 +21,11 @@ from test_docs_examples import examples
 
 from kdyno.errors import UsageError
 from kdyno.kernels.routines.rack import Contender
-from kdyno.labs.memcpy.count.distribution import distribution
-from kdyno.labs.memcpy.count.trace import Copy
-from kdyno.labs.memcpy.time import bench as benching
-from kdyno.labs.memcpy.time import curves, loads, replay, tables
-from kdyno.labs.memcpy.time import ratios as judging
-from kdyno.labs.memcpy.time.page import page
-from kdyno.labs.memcpy.time.ratios import goals
-from kdyno.labs.memcpy.time.results import Bench, Ceiling, Entry, parse_bench, read_bench, to_json
+from kdyno.labs.memcpy import curves, loads, results, tables, timing
+from kdyno.labs.memcpy.copies import Copy, distribution
+from kdyno.labs.memcpy.results import Bench, goals, parse_bench, read_bench, to_json
+from kdyno.report.show import terminal
+from kdyno.report.show.terminal import Screen
 
 __all__ = ["kdyno"]
 
@@ -37,89 +34,100 @@ GRID = (
     loads.fixed("L1", 1024, "aligned"),
     loads.fixed("L1", 4096, "aligned"),
     loads.fixed("memory", 4096, "aligned"),
-    loads.Load("L1", "distribution", 8, 4096, "recorded", 500.0),
+    loads.load("L1", "distribution", 8, 4096, "recorded", 500.0),
 )
 
 
 def made(**changed: object) -> Bench:
     """Eight blocks; ``wide`` takes half the time of fsrm, orig twice as long as that."""
-    base = {load.id: 1.0 + load.mean / 64 for load in GRID}
+    base = {load.id: 1.0 + load.mean_bytes / 64 for load in GRID}
     factors = {"wide": 0.5, "narrow": 0.9, "fsrm": 1.0, "orig": 2.0, "glibc": 0.6, "nothing": 0.1}
     ns = {
         name: {
-            load: tuple(value * factor * (1 + 0.001 * block) for block in range(8))
+            load: [value * factor * (1 + 0.001 * block) for block in range(8)]
             for load, value in base.items()
         }
         for name, factor in factors.items()
     }
     ranks = {"fsrm": "rival", "orig": "rival", "glibc": "other", "nothing": "bound"}
-    whole = Bench(
-        plan="quick",
-        created="2026-11-21T12:00:00+00:00",
-        cpu="Test CPU",
-        seed=1,
-        blocks=8,
-        seconds=10.0,
-        tsc_ghz=2.5,
-        core_ghz=4.0,
-        entries=tuple(Entry(name, "h", ranks.get(name, "routine")) for name in factors),
-        loads=GRID,
-        ns=ns,
-        ghz={load.id: 4.0 for load in GRID},
-        ceilings={"L1": Ceiling(256.0, "stores"), "memory": Ceiling(16.0, "copies")},
-        caches={"L1": 32768, "L2": 1 << 20, "L3": 1 << 24},
-        failed={"bad": "died of SIGSEGV"},
-        left_out={"mine": "fails its check: <b>bytes</b>"},
-    )
-    return replace(whole, **changed)  # type: ignore[arg-type]
+    bench = {
+        "plan": "quick",
+        "created": "2026-11-21T12:00:00+00:00",
+        "cpu": "Test CPU",
+        "seed": 1,
+        "blocks": 8,
+        "seconds": 10.0,
+        "clock": {"tsc_ghz": 2.5, "core_ghz": 4.0},
+        "contenders": [
+            {"name": name, "help": "h", "rank": ranks.get(name, "routine")} for name in factors
+        ],
+        "loads": list(GRID),
+        "ns": ns,
+        "ghz": {load.id: 4.0 for load in GRID},
+        "ceilings": {
+            "L1": {"bytes_per_ns": 256.0, "how": "stores"},
+            "memory": {"bytes_per_ns": 16.0, "how": "copies"},
+        },
+        "caches": {"L1": 32768, "L2": 1 << 20, "L3": 1 << 24},
+        "failed": {"bad": "died of SIGSEGV"},
+        "left_out": {"mine": "fails its check: <b>bytes</b>"},
+        "remarks": [],
+    }
+    return Bench.model_validate({**bench, **changed})
 
 
 def test_shares_and_cycles_are_those_of_the_ceiling() -> None:
     bench, load = made(), GRID[2]
     ns = 0.5 * (1 + 4096 / 64) * 1.0035
-    assert judging.ns(bench, "wide", load) == pytest.approx(ns)
-    assert judging.bytes_per_cycle(bench, "wide", load) == pytest.approx(4096 / (ns * 4.0))
-    assert judging.ceiling_ns(bench, load) == pytest.approx(16.0)
-    assert judging.share(bench, "wide", load) == pytest.approx(16.0 / ns)
-    assert judging.ceiling_ns(bench, GRID[3]) == pytest.approx(256.0)
+    assert results.ns(bench, "wide", load) == pytest.approx(ns)
+    (row,) = [it for it in results.timings(bench, [load]) if it.name == "wide"]
+    assert row.bytes_per_cycle == pytest.approx(4096 / (ns * 4.0))
+    assert results.ceiling_ns(bench, load) == pytest.approx(16.0)
+    assert results.share(bench, "wide", load) == pytest.approx(16.0 / ns)
+    assert results.ceiling_ns(bench, GRID[3]) == pytest.approx(256.0)
 
 
 def test_what_does_not_fit_is_held_against_the_next_level() -> None:
-    bench = made(ceilings={"L1": Ceiling(256.0, ""), "L2": Ceiling(64.0, "")})
-    assert judging.ceiling_ns(bench, loads.fixed("L1", 16384, "aligned")) == pytest.approx(64.0)
-    assert judging.ceiling_ns(bench, loads.fixed("L1", 16385, "aligned")) == pytest.approx(
+    bench = made(
+        ceilings={
+            level: {"bytes_per_ns": most, "how": ""}
+            for level, most in (("L1", 256.0), ("L2", 64.0))
+        }
+    )
+    assert results.ceiling_ns(bench, loads.fixed("L1", 16384, "aligned")) == pytest.approx(64.0)
+    assert results.ceiling_ns(bench, loads.fixed("L1", 16385, "aligned")) == pytest.approx(
         16385 / 64
     )
-    assert judging.ceiling_ns(bench, loads.fixed("memory", 64, "aligned")) is None
+    assert results.ceiling_ns(bench, loads.fixed("memory", 64, "aligned")) is None
 
 
 def test_the_rival_is_the_faster_one_and_ratios_are_paired() -> None:
     bench = made()
-    assert judging.rival(bench, GRID[0]) == "fsrm"
-    effect = judging.against(bench, "wide", "fsrm", GRID[0])
+    assert results.rival(bench, GRID[0]) == "fsrm"
+    effect = results.against(bench, "wide", "fsrm", GRID[0])
     # The drift within blocks is common to both, so it cancels.
     assert effect.ratio == pytest.approx(0.5) and effect.lo == pytest.approx(0.5)
-    (band,) = [it for it in judging.bands(bench, "L1", "fixed", "aligned") if it.least == 1025]
+    (band,) = [it for it in results.bands(bench, "L1", "fixed", "aligned") if it.least == 1025]
     assert (band.name, band.others) == ("wide", ())
     assert band.ratio is not None and band.ratio.hi == pytest.approx(0.5)
 
 
 def test_recorded_copies_are_one_band() -> None:
-    (only,) = judging.bands(made(), "L1", "distribution", "recorded")
+    (only,) = results.bands(made(), "L1", "distribution", "recorded")
     assert (only.least, only.most, only.name) == (8, 4096, "wide")
 
 
 def test_the_bound_never_wins_and_equal_ones_are_named() -> None:
     bench = made()
     bench = made(ns={**bench.ns, "narrow": bench.ns["wide"]})
-    winner = judging.best(bench, GRID[:3], 1, 4096)
+    winner = results.best(bench, GRID[:3], 1, 4096)
     assert winner is not None and winner.name == "wide" and winner.others == ("narrow",)
 
 
 def test_the_mildest_worst_case() -> None:
     bench = made()
-    slow = {**bench.ns["wide"], GRID[1].id: tuple(30.0 + block for block in range(8))}
-    found = judging.steadiest(made(ns={**bench.ns, "wide": slow}), GRID[:3])
+    slow = {**bench.ns["wide"], GRID[1].id: [30.0 + block for block in range(8)]}
+    found = results.steadiest(made(ns={**bench.ns, "wide": slow}), GRID[:3])
     assert found is not None and found.name == "narrow"
     assert found.ratio.ratio == pytest.approx(0.9)
 
@@ -218,51 +226,70 @@ def test_garbage_is_refused_in_words(content: bytes) -> None:
         parse_bench(content, "file")
 
 
+def pool(
+    mode: str,
+    least: int,
+    most: int,
+    room: int,
+    *,
+    alignment: str = "aligned",
+    copies: dict[tuple[int, int, int], int] | None = None,
+    trace: tuple[Copy, ...] = (),
+    count: int = loads.POOL,
+    seed: int = 1,
+) -> loads.Draws:
+    load = loads.load("L1", mode, least, most, alignment, 1.0)
+    recorded = distribution(copies, "t") if copies else None
+    material = loads.Material(loads.quick(), recorded, trace)
+    return loads.draws(np.random.default_rng(seed), load, material, room, count)
+
+
 def test_replay_reproduces_the_weights() -> None:
-    copies = distribution({(8, 0, 8): 600, (64, 5, 0): 300, (4096, 0, 0): 100, (1, 0, 0): 0}, "t")
-    pool = replay.weighted(np.random.default_rng(3), copies, 16384, replay.POOL)
-    sizes, counts = np.unique(pool["size"], return_counts=True)
+    copies = {(8, 0, 8): 600, (64, 5, 0): 300, (4096, 0, 0): 100, (1, 0, 0): 0}
+    drawn = pool("distribution", 1, 4096, 16384, copies=copies)
+    sizes, counts = np.unique(drawn["size"], return_counts=True)
     assert sizes.tolist() == [8, 64, 4096]
-    assert counts / len(pool) == pytest.approx([0.6, 0.3, 0.1], abs=0.01)
-    assert set(pool["src"][pool["size"] == 8] % 64) == {8}
-    assert set(pool["dst"][pool["size"] == 64] % 64) == {5}
+    assert counts / len(drawn) == pytest.approx([0.6, 0.3, 0.1], abs=0.01)
+    assert set(drawn["src"][drawn["size"] == 8] % 64) == {8}
+    assert set(drawn["dst"][drawn["size"] == 64] % 64) == {5}
 
 
 def test_a_trace_keeps_its_order() -> None:
-    trace = [Copy(size, size % 64, 3) for size in (5, 700, 64, 1)]
-    pool = replay.in_order(np.random.default_rng(1), trace, 16384, 10)
-    assert pool["size"].tolist() == [5, 700, 64, 1, 5, 700, 64, 1, 5, 700]
-    assert (pool["dst"] % 64).tolist()[:4] == [5, 60, 0, 1]
+    trace = tuple(Copy(size, size % 64, 3) for size in (5, 700, 64, 1))
+    drawn = pool("trace", 1, 700, 16384, trace=trace, count=10)
+    assert drawn["size"].tolist() == [5, 700, 64, 1, 5, 700, 64, 1, 5, 700]
+    assert (drawn["dst"] % 64).tolist()[:4] == [5, 60, 0, 1]
 
 
 @given(st.integers(1, 5000), st.integers(0, 60000), st.integers(0, 1 << 32), st.sampled_from("rcw"))
 @settings(max_examples=40, deadline=None)
 def test_no_draw_leaves_its_room(least: int, more: int, seed: int, kind: str) -> None:
     most = least + more
-    room = replay.room_for(most, 1 << 18, "L1")
-    dice = np.random.default_rng(seed)
+    room = loads.room_for(most, 1 << 18, "L1")
     if kind == "r":
-        pool = replay.ranged(dice, least, most, room, 500)
-        assert pool["size"].min() >= least and pool["size"].max() <= most
+        drawn = pool("random", least, most, room, count=500, seed=seed)
+        assert drawn["size"].min() >= least and drawn["size"].max() <= most
     elif kind == "c":
-        pool = replay.constant(dice, most, 13, 63, room, 500)
+        drawn = pool("fixed", most, most, room, alignment="both", count=500, seed=seed)
     else:
-        pool = replay.weighted(dice, distribution({(most, 63, 0): 1}, "t"), room, 500)
-    ends = np.maximum(pool["dst"], pool["src"]).astype(np.int64) + pool["size"]
+        copies = {(most, 63, 0): 1}
+        drawn = pool("distribution", most, most, room, copies=copies, count=500, seed=seed)
+    ends = np.maximum(drawn["dst"], drawn["src"]).astype(np.int64) + drawn["size"]
     assert ends.max() <= room
 
 
-def test_mean_of_drawn_sizes() -> None:
-    pool = replay.ranged(np.random.default_rng(7), 1, 1024, 1 << 14, 200_000)
-    assert replay.mean_of_range(1, 1024) == pytest.approx(pool["size"].mean() + 0.5, rel=0.01)
-    assert replay.mean_of_range(64, 64) == 64.0
+def test_mean_of_random_sizes() -> None:
+    drawn = pool("random", 1, 1024, 1 << 14, count=200_000, seed=7)
+    mean = loads.ranged("L1", 1, 1024).mean_bytes
+    assert mean == pytest.approx(drawn["size"].mean() + 0.5, rel=0.01)
+    assert loads.ranged("L1", 1, 16).mean_bytes == round(16 / math.log(17), 4)
 
 
 def test_a_copy_too_large_for_its_room_is_refused() -> None:
     with pytest.raises(UsageError, match="100000 bytes does not fit"):
-        replay.constant(np.random.default_rng(1), 100_000, 0, 0, 4096, 10)
+        pool("fixed", 100_000, 100_000, 4096, count=10)
     with pytest.raises(UsageError, match="at most 64 MiB are replayed"):
-        benching.with_copies(loads.quick(), distribution({(1 << 30, 0, 0): 1}, "t"))
+        loads.with_copies(loads.quick(), distribution({(1 << 30, 0, 0): 1}, "t"))
 
 
 def test_the_plans() -> None:
@@ -301,30 +328,30 @@ def test_tasks_keep_rivals_together_and_pages_apart(tmp_path: Path) -> None:
     plan = replace(loads.quick(), loads=GRID[:4])
     both = [Contender(name, f"memcpy_{name}", None, "") for name in ("a", "b")]
     known = loads.Caches(32768, 1 << 20, 1 << 24)
-    tasks = benching.tasks_of(both, benching.Material(plan), known, 5, tmp_path)
-    again = benching.tasks_of(both, benching.Material(plan), known, 5, tmp_path)
+    tasks = timing.tasks_of(both, loads.Material(plan), known, 5, tmp_path)
+    again = timing.tasks_of(both, loads.Material(plan), known, 5, tmp_path)
     assert tasks == again
     timed = [task for task in tasks if task.lines]
     assert all({line.contender for line in task.lines} == {"a", "b"} for task in timed)
     words = next(t for t in timed if " 64 0 " in t.lines[0].text).lines[0].text.split()
     assert words[0] == "fixed" and words[3:6] == ["64", "0", "2048"]
-    assert benching.page_distance(4096, "aligned") == 192
-    assert benching.page_distance(4096, "aliased") == 0
+    assert timing.page_distance(4096, "aligned") == 192
+    assert timing.page_distance(4096, "aliased") == 0
     # The source's low twelve bits are the target's less one.
-    assert benching.page_distance(64, "behind") == 4096 - 1
+    assert timing.page_distance(64, "behind") == 4096 - 1
 
 
 @pytest.mark.slow
 def test_the_table_the_csv_and_the_page_say_the_same() -> None:
     bench = made()
-    text = tables.text(bench)
+    text = terminal.text(tables.bench_parts(bench, Screen(100)), Screen(100))
     assert "wide is the fastest over all that was copied in L1" in text
     assert "failed: bad: died of SIGSEGV" in text
-    rows = list(csv.DictReader(io.StringIO(tables.to_csv(bench))))
+    rows = list(csv.DictReader(io.StringIO(tables.bench_csv(bench))))
     assert len(rows) == 6 * len(GRID) and len(rows[0]) == 16
     first = next(it for it in rows if it["contender"] == "wide")
     assert float(first["time_ratio"]) == pytest.approx(0.5) and first["rival"] == "fsrm"
-    html, svg = page(bench), curves.picture(bench)
+    html, svg = curves.page(bench), curves.picture(bench)
     assert "&lt;b&gt;bytes" in html and "<b>bytes" not in html
     assert "http://" not in html.replace("http://www.w3.org", "") and 'role="img"' in html
     assert svg.startswith("<svg") and "Fastest: 17 – 64 bytes: wide" in svg
@@ -335,4 +362,3 @@ def test_sizes_in_words() -> None:
     assert tables.span(4096, 4096) == "4 KiB"
     assert tables.span(4097, 65536) == "4097 – 64 KiB"
     assert tables.few(("a", "b", "c", "d")) == "a, b, c and 1 more"
-    assert math.isclose(loads.drawn("L1", 1, 16).mean, 16 / math.log(17))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdyno.labs.memcpy.check.ktap import parse_ktap
+from kdyno.labs.memcpy.kunit import parse_ktap
 
 GOOD = """\
 Linux version 7.3

@@ -23,7 +23,7 @@ from kdyno.kernels.routines.routine import (
     routines_folder,
     start_of,
 )
-from kdyno.labs.memcpy.make.shape import (
+from kdyno.labs.memcpy.shape import (
     LARGE,
     STORES,
     TAILS,

@@ -17,10 +17,8 @@ from kdyno.kernels import cpu
 from kdyno.kernels.routines import rack
 from kdyno.kernels.routines.best import best
 from kdyno.kernels.routines.routine import parse_routine
-from kdyno.labs.memcpy.time import bench as benching
-from kdyno.labs.memcpy.time import field as racing
-from kdyno.labs.memcpy.time import loads
-from kdyno.labs.memcpy.time.timer import Line, Task, figure, parse, time_all
+from kdyno.labs.memcpy import loads, timing
+from kdyno.labs.memcpy.timer import Line, Task, figure, parse, time_all
 from kdyno.machines.cpus import place
 
 needs_compiler = pytest.mark.needs("gcc")
@@ -48,7 +46,7 @@ def test_all_is_timed(tmp_path: Path) -> None:
     steps: list[int] = []
     found = time_all(script(tmp_path, ":"), tmp_path / "rack", 0, TASKS, lambda: steps.append(1))
     assert sorted(found.times) == ["1", "2", "3", "4"] and len(steps) == 4
-    assert found.times["1"].ns == 2.0 and found.said["clock"] == (2.5, 4.0)
+    assert found.times["1"].ns == 2.0 and found.answers["clock"] == (2.5, 4.0)
     assert found.failed == {}
 
 
@@ -118,19 +116,19 @@ def test_a_real_block_with_one_that_faults(tmp_path: Path) -> None:
     field = [faulty, *rack.standing(tmp_path)]
     plan = replace(
         loads.quick(),
-        loads=(loads.fixed("L1", 64, "both"), loads.drawn("L1", 1, 256)),
+        loads=(loads.fixed("L1", 64, "both"), loads.ranged("L1", 1, 256)),
         seconds=0.0,
         fewest_blocks=2,
         repetition_ns=2000,
     )
     (guest,) = place(1).guest
-    found = benching.measure(
-        field, benching.Material(plan), cache_root=tmp_path, cpu=guest, seed=1, left_out={}
+    found = timing.measure(
+        field, loads.Material(plan), cache_root=tmp_path, cpu=guest, seed=1, left_out={}
     )
     assert found.blocks == 2 and set(found.ns) == {"rep-movsb", "rep-movsq", "glibc", "nothing"}
     assert "SIGSEGV" in found.failed["faulty"]
     assert all(value > 0 for rows in found.ns.values() for row in rows.values() for value in row)
-    assert found.ceilings["L1"].rate > 0 and found.core_ghz > 0
+    assert found.ceilings["L1"].bytes_per_ns > 0 and found.clock.core_ghz > 0
 
 
 @needs_compiler
@@ -167,19 +165,19 @@ def test_the_kernels_loop_comes_from_a_tree(tmp_path: Path) -> None:
 @needs_compiler
 def test_a_routine_that_fails_its_check_is_never_timed(tmp_path: Path) -> None:
     own = str(routine(tmp_path, "wrong", "movq %rdi, %rax\nRET"))
-    field = racing.gather([own], None, tmp_path, lambda them: {it.name: "bytes" for it in them})
+    field = timing.gather([own], None, tmp_path, lambda them: {it.name: "bytes" for it in them})
     assert "wrong" not in {it.name for it in field.contenders}
     assert field.left_out["wrong"] == "bytes" and "--tree" in field.left_out["orig"]
     with pytest.raises(ToolError, match="no routine is left to time: wrong: bytes"):
-        racing.require_some(field)
+        field.require_some()
     with pytest.raises(UsageError, match="no such routine"):
-        racing.gather(["no-such"], None, tmp_path, lambda _them: {})
+        timing.gather(["no-such"], None, tmp_path, lambda _them: {})
 
 
 @needs_compiler
 def test_best_is_timed_by_the_name_of_what_it_is_here(tmp_path: Path) -> None:
     chosen = best("memcpy", "um").routine
-    field = racing.gather([BEST, chosen], None, tmp_path, lambda _: {})
+    field = timing.gather([BEST, chosen], None, tmp_path, lambda _: {})
     assert [it.name for it in field.contenders].count(chosen) == 1
 
 
@@ -187,7 +185,7 @@ def test_best_is_timed_by_the_name_of_what_it_is_here(tmp_path: Path) -> None:
 def test_rep_movsb_is_there_once(tmp_path: Path) -> None:
     if cpu.missing(("erms",)):
         pytest.skip("this CPU has no erms")
-    names = [it.name for it in racing.gather(["fsrm"], None, tmp_path, lambda _: {}).contenders]
+    names = [it.name for it in timing.gather(["fsrm"], None, tmp_path, lambda _: {}).contenders]
     assert "rep-movsb" not in names and "fsrm" in names
 
 

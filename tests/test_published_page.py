@@ -17,7 +17,7 @@ from test_profiles_shown import profile
 from benchmarks import kept as keeping
 from benchmarks import simd_candidates
 from kdyno.errors import UsageError
-from kdyno.labs.memcpy.time.results import to_json as bench_to_json
+from kdyno.labs.memcpy.results import to_json as bench_to_json
 from kdyno.labs.profile.record import to_json as profile_to_json
 from kdyno.labs.published.answers import Evidence, OfRun, Row, Source, answer, collect, kept
 from kdyno.labs.published.article import Ask, load, load_file, names

@@ -24,7 +24,7 @@ from kdyno.kernels.compiler import identify
 from kdyno.kernels.routines.checking import check
 from kdyno.kernels.routines.rack import assembled, rack, routine_contender, standing, timing_program
 from kdyno.kernels.routines.routine import find_routine, flatten, kernel_source
-from kdyno.labs.memcpy.time.timer import Line, Task, time_all
+from kdyno.labs.memcpy.timer import Line, Task, time_all
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.labs.vectorize.compilers import code_of
 from kdyno.labs.vectorize.survey import FlagSet

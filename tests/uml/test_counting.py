@@ -16,9 +16,8 @@ from needed import need  # type: ignore[import-not-found]
 
 from kdyno.command import capture
 from kdyno.kernels.image import Image
-from kdyno.labs.memcpy.count.distribution import read_distribution
-from kdyno.labs.memcpy.count.dump import FILE, WORD, read_dump
-from kdyno.labs.memcpy.count.trace import Copy, read_trace
+from kdyno.labs.memcpy.copies import Copy, read_distribution, read_trace
+from kdyno.labs.memcpy.counting import FILE, WORD, counting_experiment, read_dump
 from kdyno.machines.program import guest_program
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job, render
@@ -36,7 +35,6 @@ PASSING = (
 
 @pytest.fixture(scope="module")
 def counting() -> Image:
-    from kdyno.labs.memcpy.count.counting import counting_experiment
     from kdyno.measure.builder import build_all, check
     from kdyno.verbs.options import load
 

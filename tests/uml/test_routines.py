@@ -12,7 +12,7 @@ from real_kernels import EVERYTHING
 
 from kdyno.kernels.image import Image
 from kdyno.kernels.routines.routine import find_routine
-from kdyno.labs.memcpy.check.kernel_tests import kernel_tests
+from kdyno.labs.memcpy.kunit import kernel_tests
 from kdyno.machines.cpus import first, place
 from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot, boot

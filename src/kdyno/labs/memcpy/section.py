@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from kdyno.errors import KdynoError
-from kdyno.labs.memcpy.time import tables
+from kdyno.labs.memcpy import curves, tables
+from kdyno.labs.memcpy.results import stored_bench
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.show.markup import Html, join, tag
@@ -18,13 +19,10 @@ TIP = "Time per call by size, both axes logarithmic; the ceiling is what the mac
 
 def section(evidence: Evidence) -> Html | None:
     """None without a bench in the run's folder; a damaged one is said so."""
-    from kdyno.labs.memcpy.time.page import drawings
-    from kdyno.labs.memcpy.time.results import stored_bench
-
     try:
         bench = stored_bench(evidence.run) if evidence.run is not None else None
     except KdynoError as problem:
         return tag("p", plain.sentence(str(problem)))
     if bench is None:
         return None
-    return join([tag("p", tables.answer(bench)), drawings(bench)])
+    return join([tag("p", tables.answer(bench)), curves.drawings(bench)])

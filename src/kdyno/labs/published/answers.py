@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from kdyno.errors import UsageError
-from kdyno.labs.memcpy.count import distribution
-from kdyno.labs.memcpy.time import ratios, results
+from kdyno.labs.memcpy import copies as distribution
+from kdyno.labs.memcpy import results
 from kdyno.labs.profile.differences import difference, rows
 from kdyno.labs.profile.record import Profile, stored_profiles
 from kdyno.labs.published.article import Ask
@@ -433,7 +433,7 @@ def _sizes(ask: Ask, bench: results.Bench) -> list[Row]:
     ]
     if not loads or not {ask.routine, ask.against} <= set(bench.ns):
         return []
-    effect = ratios.over(bench, ask.routine, [ask.against] * len(loads), loads)
+    effect = results.over(bench, ask.routine, [ask.against] * len(loads), loads)
     sizes = sorted({load.most for load in loads})
     compared = f"{ask.routine} ÷ {ask.against}"
     ci = interval(effect.lo, effect.hi)

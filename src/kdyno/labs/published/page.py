@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from kdyno.labs.memcpy.time import ratios, results
+from kdyno.labs.memcpy import results
 from kdyno.labs.published.answers import CONTROL, LESS, Answer, Evidence, Row, Source, answer
 from kdyno.labs.published.article import NO_SPREAD, Article, Check, Checked, Table, check
 from kdyno.reading.checked import values_in
@@ -344,7 +344,7 @@ def _sizes(_articles: Sequence[Article], evidence: Evidence) -> Picture | None:
         rows: Rows = []
         for load in bench.loads:
             if (load.mode, load.level, load.alignment) == ("fixed", "L1", "aligned"):
-                effect = ratios.against(bench, "saito-oikawa", "orig", load)
+                effect = results.against(bench, "saito-oikawa", "orig", load)
                 if effect.ratio is not None:
                     ends = {"low": effect.lo, "high": effect.hi}
                     rows.append({"bytes": load.most, "at": effect.ratio, **ends})

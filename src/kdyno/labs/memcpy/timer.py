@@ -60,7 +60,7 @@ class Timed:
     """What one run of all tasks gave."""
 
     times: dict[str, Time] = field(default_factory=dict)
-    said: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    answers: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Answer to each line of set-up, the line itself as key."""
     failed: dict[str, str] = field(default_factory=dict)
     """Contender → why; nothing of it was timed after that."""
@@ -103,32 +103,24 @@ def time_all(
     ToolError when the program dies with nothing of a contender at work.
     """
     outcome = Timed()
-    waiting = list(tasks)
-    while waiting:
-        left = [
-            Task(
-                task.setup,
-                tuple(
-                    line
-                    for line in task.lines
-                    if line.id not in outcome.times and line.contender not in outcome.failed
-                ),
+    while True:
+        waiting = []
+        for task in tasks:
+            lines = tuple(
+                line
+                for line in task.lines
+                if line.id not in outcome.times and line.contender not in outcome.failed
             )
-            for task in waiting
-        ]
-        waiting = [
-            task for task in left if task.lines or any(it not in outcome.said for it in task.setup)
-        ]
+            if lines or any(text not in outcome.answers for text in task.setup):
+                waiting.append(Task(task.setup, lines))
         if not waiting:
-            break
+            return outcome
         try:
             _once(program, rack, cpu, waiting, outcome, done, hang_s)
-            break
         except Died as end:
             if end.line is None or end.status == STOPPED:
                 raise ToolError(f"the timing program failed: {end.reason}") from None
             outcome.failed[end.line.contender] = f"{end.reason} ({end.line.text})"
-    return outcome
 
 
 def _once(
@@ -147,15 +139,16 @@ def _once(
             talk = _Talk(timing, hang_s)
             for task in tasks:
                 for text in task.setup:
-                    outcome.said[text] = talk.ask(text)
+                    outcome.answers[text] = talk.ask(text)
                 for line in task.lines:
                     outcome.times[line.id] = talk.timed(line)
                     done()
         except Died as end:
             kill_session(timing.process)
             status = plain_status(timing.process.returncode)
-            told = timing.complaint()[:400].strip()
-            raise Died(end.line, f"{end.reason}{': ' if told else ''}{told}", status) from None
+            complaint = timing.complaint()[:400].strip()
+            reason = f"{end.reason}: {complaint}" if complaint else end.reason
+            raise Died(end.line, reason, status) from None
         kill_session(timing.process)
 
 
@@ -172,7 +165,7 @@ class _Talk:
         try:
             self._send(text, None)
             _word, rest = parse(self._line(None))
-            return tuple(figure(it) for it in rest)
+            return tuple(map(figure, rest))
         except ValueError as problem:
             raise Died(None, str(problem)) from None
 

@@ -42,7 +42,7 @@ def verb(
     from pathlib import Path
 
     from kdyno.errors import UsageError
-    from kdyno.labs.memcpy.make.shape import describe, generate, parse_shape
+    from kdyno.labs.memcpy.shape import describe, generate, parse_shape
 
     if json == "-" and output == "-":
         raise UsageError("--json - and the routine would both go to stdout; give -o FILE.S")

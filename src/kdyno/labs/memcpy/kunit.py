@@ -1,24 +1,75 @@
 # SPDX-License-Identifier: MIT
-"""What a kernel's own tests (KUnit) said at boot: KTAP lines on a console, read with suspicion.
+"""A routine in a kernel that tests itself: build it with KUnit, boot it once, read what it says.
 
-The format: Documentation/dev-tools/ktap.rst in Linux. A guest's console is not trusted: what is
-missing, cut, repeated or contradicts itself is a problem, never a pass.
+The kernel's tests write KTAP lines on the console at boot; the format is in
+Documentation/dev-tools/ktap.rst in Linux. A guest's console is not trusted: what is missing, cut,
+repeated or contradicts itself is a problem, never a pass.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-WANTED = ("memcpy", "string", "usercopy")
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment, Machine
+from kdyno.kernels.progress import Report, silent
+from kdyno.kernels.routines.routine import Routine, list_routines
+from kdyno.kernels.source import Progress
+from kdyno.labs.memcpy.counting import Options, ready
+from kdyno.measure.bench import boot, plan_of
+from kdyno.measure.vocabulary import vocabulary
+
+SUITES = ("memcpy", "string", "usercopy")
 """The suites of kernel/config/kunit.config."""
+_VARIANT = "tested"
+_MACHINE = Machine(memory_bytes=256 << 20, timeout_s=120.0)
 _STAMP = re.compile(r"^(?:<\d>)?\[ *\d+\.\d+\](?:\[[^\]]*\])? ?")
 _RESULT = re.compile(r"^( *)(ok|not ok) (\d{1,6})(?: -)?(?: ([^\s#]{1,200}))?(?: *# *(.*))?$")
 _SUBTEST = re.compile(r"^ *# Subtest: (\S{1,200})\s*$")
 _PLAN = re.compile(r"^( *)1\.\.(\d{1,6})\s*$")
 _MOST_PROBLEMS = 20
+
+
+def kernel_tests(
+    routine: Routine | None,
+    source: str,
+    cache: Path,
+    progress: Progress,
+    report: Report = silent,
+    *,
+    config: tuple[str, ...] = (),
+    patches: tuple[str, ...] = (),
+    sandboxed: bool = True,
+) -> KunitReport:
+    """The report of the memcpy, string and usercopy tests of a kernel that has ``routine``.
+
+    config, patches: further ones, as an experiment file names them. UsageError, BuildError and
+    ToolError as the builder and the machine raise them; a guest that dies is a problem in
+    the report.
+    """
+    keys: dict[str, Any] = {
+        "source": source,
+        "config": ["bench", "kunit", *config],
+        "patches": list(patches),
+    }
+    if routine is not None:
+        # By its name where the project has it, else by its file.
+        ours = routine in list_routines(function=routine.function)
+        name = routine.name if ours else str(routine.path.absolute())
+        memcpy = routine.function == "memcpy"
+        keys |= {"memcpy": name} if memcpy else {"routines": {routine.function: name}}
+    variant = loader.variant(_VARIANT, keys, "kdyno memcpy check", Path.cwd(), vocabulary({}))
+    experiment = Experiment("kunit", "", _VARIANT, (variant,), (), machine=_MACHINE)
+    options = Options(cache, sandboxed, fetching=progress, building=report)
+    bench = ready(experiment, {}, options)
+    # Results of tests are logged as information, which "quiet" hides.
+    outcome = boot(bench, replace(plan_of(bench, _VARIANT), cmdline="loglevel=7"))
+    bench.machine.close()
+    return parse_ktap(outcome.console.decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True)
@@ -31,7 +82,7 @@ class Suite:
     result: str | None
     """The suite's own line; None where the console ends before it."""
 
-    def problems(self) -> tuple[str, ...]:
+    def problems(self) -> list[str]:
         found = [f"{self.name}: {test} failed" for test, state in self.tests if state == "failed"]
         if self.result is None:
             found.append(f"{self.name}: cut short, it has no result")
@@ -41,12 +92,12 @@ class Suite:
             found.append(f"{self.name}: {len(self.tests)} of {self.planned} tests reported")
         if self.result == "passed" and not any(state == "passed" for _, state in self.tests):
             found.append(f"{self.name}: no test passed")
-        return tuple(found)
+        return found
 
 
 @dataclass(frozen=True)
 class KunitReport:
-    """What all suites said, and what is wrong with it."""
+    """The tests of all suites, and what is wrong with the report."""
 
     suites: tuple[Suite, ...]
     problems: tuple[str, ...]
@@ -58,12 +109,13 @@ class KunitReport:
     @property
     def summary(self) -> str:
         """``memcpy 6 of 6, string 36 of 36``, or the problems."""
-        counts = [
+        if self.problems:
+            return "; ".join(self.problems)
+        return ", ".join(
             f"{suite.name} {sum(state == 'passed' for _, state in suite.tests)}"
             f" of {len(suite.tests)}"
             for suite in self.suites
-        ]
-        return ", ".join(counts) if self.passed else "; ".join(self.problems)
+        )
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -73,8 +125,8 @@ class KunitReport:
         }
 
 
-def parse_ktap(console: str, wanted: Iterable[str] = WANTED) -> KunitReport:
-    """The report in ``console``; a wanted suite that is not there is a problem."""
+def parse_ktap(console: str, expected: Iterable[str] = SUITES) -> KunitReport:
+    """The report in ``console``; an expected suite that is not there is a problem."""
     suites: list[Suite] = []
     name = ""
     planned: int | None = None
@@ -103,7 +155,7 @@ def parse_ktap(console: str, wanted: Iterable[str] = WANTED) -> KunitReport:
         suites.append(Suite(name, tuple(tests), planned, None))
     problems = [problem for suite in suites for problem in suite.problems()]
     names = [suite.name for suite in suites]
-    problems += [f"{name}: did not run" for name in wanted if name not in names]
+    problems += [f"{name}: did not run" for name in expected if name not in names]
     problems += [
         f"{name}: reported twice" for name in dict.fromkeys(names) if names.count(name) > 1
     ]

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Routines held against what memcpy must do."""

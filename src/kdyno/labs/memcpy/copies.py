@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: MIT
+"""What a kernel copies: distributions and traces, their files, and their shares in a few numbers.
+
+A distribution says how often which size is copied at which alignment, and from which call sites. It
+is a JSON file, `{"schema": 1, "kind": "copies", "source": TEXT, "cells": [{"size", "dst", "src",
+"calls"}, …], "sites": [{"site", "calls", "bytes"}, …]}`. It may come from another machine or be
+written by hand: every number of it is checked before anything is timed with it.
+
+A trace has the copies in their order, for replay: text, one line `size dst src` for each copy after
+the first line `# kdyno copies trace 1`. A file that ends in .gz is compressed. Other lines that
+begin with # are comments. Addresses count modulo 64, the length of a cache line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field
+
+from kdyno import whole
+from kdyno.errors import UsageError
+from kdyno.paths import data_root
+from kdyno.reading.checked import FromTool, check_json
+from kdyno.store.reading import content
+
+KIND = "copies"
+LINE = 64
+MOST_FILE_BYTES = 64 << 20
+MOST_COPY_BYTES = 1 << 30
+FIRST_LINE = "# kdyno copies trace 1"
+SHIPPED = "unixbench"
+SMALLEST = 8
+"""Bytes up to which all copies are one class of sizes."""
+
+Calls = Annotated[int, Field(ge=0, le=1 << 62)]
+Address = Annotated[int, Field(ge=0, lt=LINE)]
+
+
+class Copy(NamedTuple):
+    """One copy: bytes, and target and source modulo 64."""
+
+    size: int
+    dst: int
+    src: int
+
+
+class Cell(FromTool):
+    """Copies of one size, in bytes, with target and source at dst and src modulo 64."""
+
+    size: Annotated[int, Field(ge=0, le=MOST_COPY_BYTES)]
+    dst: Address
+    src: Address
+    calls: Calls
+
+    @property
+    def bytes(self) -> int:
+        return self.size * self.calls
+
+
+class Site(FromTool):
+    """What one place in the kernel copied: a function, or function+offset."""
+
+    site: Annotated[str, Field(min_length=1)]
+    calls: Calls
+    bytes: Calls
+
+
+class Distribution(FromTool):
+    """Cells sorted by size, target, source, each at most once; sites with most calls first."""
+
+    source: str = ""
+    """Where it comes from, for people: a workload, a kernel."""
+    cells: Annotated[list[Cell], Field(max_length=1_000_000)]
+    sites: Annotated[list[Site], Field(max_length=100_000)] | None = None
+
+    @property
+    def calls(self) -> int:
+        return sum(cell.calls for cell in self.cells)
+
+    @property
+    def bytes(self) -> int:
+        return sum(cell.bytes for cell in self.cells)
+
+
+def distribution(
+    counts: Mapping[tuple[int, int, int], int], source: str, sites: Iterable[Site] = ()
+) -> Distribution:
+    """The distribution with ``counts``: (size, dst, src) → calls."""
+    cells = [
+        Cell(size=size, dst=dst, src=src, calls=calls)
+        for (size, dst, src), calls in sorted(counts.items())
+    ]
+    ordered = sorted(sites, key=lambda site: (-site.calls, -site.bytes, site.site))
+    return Distribution(source=source, cells=cells, sites=ordered or None)
+
+
+def read_distribution(path: Path) -> Distribution:
+    """The distribution in a file; UsageError names the file, the cell and the key at fault."""
+    return parse_distribution(content(path, MOST_FILE_BYTES, "distribution"), str(path))
+
+
+def parse_distribution(data: bytes, origin: str) -> Distribution:
+    """The distribution that ``data`` is; UsageError otherwise, with ``origin`` in it."""
+    way = "a distribution is what `kdyno memcpy histogram -o FILE.json` writes"
+    file = check_json(Distribution, data, origin, KIND, way)
+    counts: Counter[tuple[int, int, int]] = Counter()
+    for cell in file.cells:
+        counts[cell.size, cell.dst, cell.src] += cell.calls
+    counts = +counts
+    if not counts:
+        raise UsageError(f"{origin}: every cell has 0 calls, or there is no cell: nothing to copy")
+    return distribution(counts, file.source, file.sites or ())
+
+
+def shipped_distribution(name: str = SHIPPED) -> Distribution | None:
+    """What a kernel copied under UnixBench; None where the file is missing."""
+    path = shipped_folder() / f"{name}.json"
+    return read_distribution(path) if path.is_file() else None
+
+
+def shipped_folder() -> Path:
+    return data_root() / "kernel" / "distributions"
+
+
+def to_json(copies: Distribution) -> dict[str, Any]:
+    """The distribution as the JSON value that a file holds."""
+    return {"schema": 1, "kind": KIND, **copies.model_dump(exclude_none=True)}
+
+
+def render_distribution(copies: Distribution) -> str:
+    """The text of a file: one cell a line, so that two files can be held side by side."""
+    value = to_json(copies)
+    lists = {key: value.pop(key) for key in ("cells", "sites") if key in value}
+    lines = [f" {json.dumps(key)}: {json.dumps(value[key])}" for key in value]
+    for key, rows in lists.items():
+        body = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+        lines.append(f' "{key}": [\n{body}\n ]' if body else f' "{key}": []')
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def read_trace(path: Path) -> tuple[Copy, ...]:
+    """The copies in their order; UsageError names the file and the line at fault."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(MOST_FILE_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise UsageError(f"{path}: cannot be read: {reason}") from problem
+    if len(data) > MOST_FILE_BYTES:
+        raise UsageError(f"{path}: has more than {MOST_FILE_BYTES >> 20} MiB: no trace to replay")
+    return parse_trace(data, str(path))
+
+
+def parse_trace(data: bytes, origin: str) -> tuple[Copy, ...]:
+    """The copies that ``data`` lists; UsageError otherwise, with ``origin`` in it."""
+    lines = data.split(b"\n")
+    if lines[0].rstrip() != FIRST_LINE.encode():
+        raise UsageError(f"{origin}: no trace of copies: its first line is not {FIRST_LINE!r}")
+    if lines.pop() != b"":
+        raise UsageError(f"{origin}:{len(lines) + 1}: the last line does not end: it is cut off")
+    copies = []
+    for number, line in enumerate(lines[1:], start=2):
+        if line.startswith(b"#"):
+            continue
+        words = line.split()
+        if len(words) != 3 or not all(word.isdigit() and len(word) <= 10 for word in words):
+            text = line[:40].decode("utf-8", "replace")
+            raise UsageError(f"{origin}:{number}: {text!r} is not `size dst src`")
+        copy = Copy(*map(int, words))
+        if copy.size > MOST_COPY_BYTES or copy.dst >= LINE or copy.src >= LINE:
+            raise UsageError(
+                f"{origin}:{number}: size is at most {MOST_COPY_BYTES}, dst and src are "
+                f"addresses modulo {LINE}, not {' '.join(map(str, copy))}"
+            )
+        copies.append(copy)
+    if not copies:
+        raise UsageError(f"{origin}: the trace has no copy in it")
+    return tuple(copies)
+
+
+def render_trace(copies: Iterable[Copy], comment: str = "") -> bytes:
+    """The content of a trace file."""
+    lines = [FIRST_LINE, *(f"# {line}" for line in comment.splitlines())]
+    lines += [f"{copy.size} {copy.dst} {copy.src}" for copy in copies]
+    return "\n".join([*lines, ""]).encode()
+
+
+def write_trace(copies: Iterable[Copy], path: Path, comment: str = "") -> None:
+    """Write a trace file, whole or not at all, compressed when its name ends in .gz."""
+    data = render_trace(copies, comment)
+    # No time stamp inside: the same copies give the same file.
+    write_whole(gzip.compress(data, 9, mtime=0) if path.suffix == ".gz" else data, path)
+
+
+def write_whole(data: bytes, path: Path) -> None:
+    """UsageError names the path and the system's reason."""
+    try:
+        whole.write(path, data)
+    except OSError as problem:
+        raise UsageError(f"{path}: cannot be written: {problem.strerror}") from problem
+
+
+@dataclass(frozen=True)
+class Share:
+    """Copies of ``least`` to ``most`` bytes, as shares of all calls and of all bytes."""
+
+    least: int
+    most: int
+    calls: float
+    bytes: float
+
+    @property
+    def label(self) -> str:
+        return f"{self.least}" if self.least == self.most else f"{self.least}-{self.most}"
+
+
+def by_size(copies: Distribution) -> tuple[Share, ...]:
+    """Classes that end at powers of two, from 1-8 to the largest copy; empty ones between stay.
+
+    A class ends at a power because kernels copy whole pages and buffers: 512 is in 257-512. Copies
+    of nothing are a class of their own when there are any.
+    """
+    calls: Counter[int] = Counter()
+    volume: Counter[int] = Counter()
+    for cell in copies.cells:
+        most = max(SMALLEST, 1 << (cell.size - 1).bit_length()) if cell.size else 0
+        calls[most] += cell.calls
+        volume[most] += cell.bytes
+    all_calls, all_bytes = copies.calls, copies.bytes or 1
+    shares = [Share(0, 0, calls[0] / all_calls, 0.0)] if calls[0] else []
+    least, most = 1, SMALLEST
+    while least <= max(calls, default=0):
+        shares.append(Share(least, most, calls[most] / all_calls, volume[most] / all_bytes))
+        least, most = most + 1, most * 2
+    first = next((at for at, share in enumerate(shares) if share.calls), 0)
+    return tuple(shares[first:])
+
+
+def size_quantile(copies: Distribution, part: float, *, of_bytes: bool = False) -> int:
+    """The smallest size so that copies up to it make ``part`` of all calls, or of all bytes."""
+    goal = part * (copies.bytes if of_bytes else copies.calls)
+    total = 0
+    for cell in copies.cells:
+        total += cell.bytes if of_bytes else cell.calls
+        if total >= goal:
+            return cell.size
+    return copies.cells[-1].size
+
+
+def aligned(copies: Distribution, unit: int) -> tuple[float, float, float]:
+    """Shares of calls with the target, the source and both at a multiple of ``unit`` bytes, a power
+    of two up to 64."""
+    target = sum(cell.calls for cell in copies.cells if cell.dst % unit == 0)
+    source = sum(cell.calls for cell in copies.cells if cell.src % unit == 0)
+    both = sum(cell.calls for cell in copies.cells if cell.dst % unit == 0 == cell.src % unit)
+    return target / copies.calls, source / copies.calls, both / copies.calls

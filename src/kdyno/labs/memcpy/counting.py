@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""Boot a kernel that counts its copies, run the cases in it, and read the counts with distrust.
+
+A kernel with count-copies.patch leaves a file at power-off: one header, the used slots of a hash
+table, and the first copies in their order. Each copy is one 64-bit key: from the top 27 bits of the
+return address's offset in the kernel, 25 bits of size, 6 of the target and 6 of the source address
+modulo 64.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kdyno import sandbox, whole
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import Experiment
+from kdyno.kernels.image import Image
+from kdyno.kernels.progress import Report, silent
+from kdyno.kernels.source import Progress
+from kdyno.labs.memcpy.copies import Copy, Distribution, Site, distribution
+from kdyno.labs.profile.symbols import Symbols
+from kdyno.machines.kinds import KINDS
+from kdyno.measure.bench import Bench, boot, plan_of
+from kdyno.measure.benches import bench_of, tree_of
+from kdyno.measure.builder import build_all, check
+from kdyno.measure.sampling import samples_of
+from kdyno.paths import data_root
+from kdyno.suites.catalogue import Catalogue
+
+PATCH = "count-copies.patch"
+FILE = "kdyno-copies"
+"""Name of the file in the folder of the kernel's process."""
+WORD = "kdyno_copies"
+"""On the kernel's command line: WORD=N lists the first N copies in their order."""
+MOST_LISTED = 1 << 20
+UNKNOWN = "unknown"
+
+_MAGIC = b"kdyno copies 1\n\0"
+_HEADER = struct.Struct("<16s8Q")
+_SLOT = struct.Struct("<QQ")
+_MOST_SLOTS = 1 << 20
+_MOST_CALLS = 1 << 62
+# What GCC appends to a function that it made a version of.
+_VERSION = re.compile(r"(?:\.(?:constprop|isra|part|cold)(?:\.\d+)?)+$")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to build and boot."""
+
+    cache: Path
+    sandboxed: bool = True
+    jobs: int | None = None
+    refresh: bool = False
+    listed: int = 0
+    """How many of the first copies to list in their order."""
+    fetching: Progress = lambda _text, _part: None
+    building: Report = silent
+    told: Callable[[str], None] = lambda _text: None
+    began: Callable[[str, int, int], None] = lambda _case, _number, _of: None
+    """A case begins: its name, its number, how many there are."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one boot copied while its cases ran."""
+
+    calls: Mapping[tuple[int, Copy], int]
+    """(return address, copy) → how often."""
+    order: tuple[tuple[int, Copy], ...] = ()
+    """The first copies, in order."""
+    lost: int = 0
+    """Copies that found no slot in the table: their sizes and sites are not known."""
+    oversize: int = 0
+    """Copies of 32 MiB and more, or called from outside the kernel: they are not in ``calls``."""
+    spans: int = 0
+    """How often the counting was switched on: once for each case."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.calls.values())
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The counts of one boot, and of what."""
+
+    counted: Counted
+    image: Image
+    cases: tuple[str, ...]
+    """suite/case of those that ran to their end."""
+    failed: tuple[str, ...]
+    """suite/case: why, of the others. Their copies are in the counts as far as they went."""
+
+
+def counting_experiment(experiment: Experiment, name: str | None = None) -> Experiment:
+    """Only the variant ``name`` (by default the baseline), counting its copies.
+
+    Its memory routine goes: who copies what does not depend on how it is copied, and the counts
+    are taken where the routine would be. UsageError for machines and kernels in which copies cannot
+    be counted.
+    """
+    if why_not := KINDS[experiment.machine.kind].can.change:
+        raise UsageError(
+            f'{experiment.name}: {why_not}; copies are counted in a kernel of kind = "uml"'
+        )
+    variants = {variant.name: variant for variant in experiment.variants}
+    name = name or experiment.baseline
+    if name not in variants:
+        raise UsageError(f"--variant {name!r}: {experiment.name} has {', '.join(variants)}")
+    variant = variants[name]
+    if variant.arch != "um":
+        raise UsageError(
+            f"variant {name!r} has arch {variant.arch!r}: copies are counted in 64-bit User "
+            'Mode Linux, arch = "um"'
+        )
+    patches = (*variant.patches, data_root() / "kernel" / "patches" / PATCH)
+    counting = replace(variant, patches=tuple(dict.fromkeys(patches)), memcpy=None)
+    measure = replace(experiment.measure, calibrate=False, profile="none")
+    return replace(experiment, baseline=name, variants=(counting,), measure=measure)
+
+
+def ready(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
+    """The kernel of an experiment's baseline, built and ready to boot. BuildError when it does not
+    build."""
+    sandbox.require(options.sandboxed)
+    recipes = check(experiment, options.cache, options.fetching, refresh=options.refresh)
+    built = build_all(
+        experiment,
+        recipes,
+        options.cache,
+        sandboxed=options.sandboxed,
+        jobs=options.jobs,
+        report=options.building,
+        told=options.told,
+    )
+    name = experiment.baseline
+    if name not in built.images:
+        raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
+    tree = tree_of(experiment, recipes)
+    sandboxed, told = options.sandboxed, options.told
+    return bench_of(experiment, suites, built.images, tree, options.cache, sandboxed, told)
+
+
+def count(bench: Bench, options: Options) -> Counting:
+    """Boot once and count. ToolError when the guest died or left nothing that can be believed."""
+    if not 0 <= options.listed <= MOST_LISTED:
+        raise UsageError(f"a list of {options.listed} copies: at most {MOST_LISTED} are kept")
+    name = bench.experiment.baseline
+    plan = plan_of(bench, name)
+    begun: list[str] = []
+
+    def listener(case: str) -> None:
+        begun.append(case)
+        options.began(case, len(begun), len(plan.job.cases))
+
+    with whole.scratch("copies") as folder:
+        file = folder / FILE
+        counting = replace(plan, cmdline=f"{WORD}={options.listed}", left=((FILE, file),))
+        outcome = boot(bench, counting, listener)
+        content = file.read_bytes() if file.is_file() else b""
+    if outcome.host.status != "ok":
+        raise ToolError(
+            f"the counting kernel failed ({outcome.host.reason}): {outcome.host.text}\n"
+            f"{outcome.host.console_tail}"
+        )
+    samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
+    whole_cases = tuple(f"{each.suite}/{each.case}" for each in samples if each.status == "ok")
+    failed = tuple(
+        f"{each.suite}/{each.case}: {each.text}" for each in samples if each.status != "ok"
+    )
+    if samples and not whole_cases:
+        raise ToolError(f"not one case ran: {'; '.join(failed)}")
+    return Counting(read_dump(content), bench.images[name], whole_cases, failed)
+
+
+def read_dump(content: bytes) -> Counted:
+    """The counts in ``content``; ToolError with what is wrong when they cannot be believed."""
+    if not content:
+        raise ToolError("the kernel left no counts: it did not reach its power-off")
+    if len(content) < _HEADER.size:
+        raise _unbelievable("they end within the header")
+    magic, base, slots, lost, oversize, listed, limit, spans, check = _HEADER.unpack_from(content)
+    if magic != _MAGIC:
+        raise _unbelievable("they begin with something else")
+    kept = min(listed, limit)
+    if slots > _MOST_SLOTS or limit > MOST_LISTED:
+        raise _unbelievable(f"{slots} slots and a list of {limit} are more than there can be")
+    size = _HEADER.size + slots * _SLOT.size + kept * 8
+    if len(content) != size:
+        raise _unbelievable(f"{len(content)} bytes are there, and {size} were announced")
+    calls: dict[tuple[int, Copy], int] = {}
+    total = 0
+    middle = _HEADER.size + slots * _SLOT.size
+    for key, number in _SLOT.iter_unpack(content[_HEADER.size : middle]):
+        # A slot that was taken in the last moment may not have been counted up yet.
+        if not key or number > _MOST_CALLS:
+            raise _unbelievable(f"a slot says {number} calls of {key:#x}")
+        copy = _copy(base, key)
+        if copy in calls:
+            raise _unbelievable(f"{key:#x} is there twice")
+        total += number
+        if number:
+            calls[copy] = number
+    if total % (1 << 64) != check:
+        raise _unbelievable(f"the slots add up to {total}, and the sum is given as {check}")
+    keys = struct.unpack(f"<{kept}Q", content[middle:])
+    order = tuple(_copy(base, key) for key in keys if key)
+    return Counted(calls, order, lost, oversize, spans)
+
+
+def _copy(base: int, key: int) -> tuple[int, Copy]:
+    return base + (key >> 37), Copy(key >> 12 & (1 << 25) - 1, key >> 6 & 63, key & 63)
+
+
+def _unbelievable(why: str) -> ToolError:
+    return ToolError(f"the counts that the kernel left make no sense: {why}")
+
+
+def call_site(symbols: Symbols, address: int, *, offsets: bool = False) -> str:
+    """The function that a return address lies in; with the address's offset within it, that is one
+    line of the source or nearly so."""
+    # A call may be the last instruction of a function: the address before belongs to it for sure.
+    name = symbols.name(address - 1)
+    if name is None:
+        return f"{UNKNOWN}:{address:#x}" if offsets else UNKNOWN
+    start = symbols.starts[bisect_right(symbols.starts, address - 1) - 1]
+    return f"{name}+{address - start:#x}" if offsets else _VERSION.sub("", name)
+
+
+def distribution_of(counted: Counted, source: str, site: Callable[[int], str]) -> Distribution:
+    """The distribution of what was counted; ``site`` says which return addresses are one place."""
+    cells: Counter[tuple[int, int, int]] = Counter()
+    calls: Counter[str] = Counter()
+    volume: Counter[str] = Counter()
+    sites = {address: site(address) for address in {address for address, _ in counted.calls}}
+    for (address, copy), number in counted.calls.items():
+        cells[copy.size, copy.dst, copy.src] += number
+        calls[sites[address]] += number
+        volume[sites[address]] += number * copy.size
+    rows = (Site(site=name, calls=calls[name], bytes=volume[name]) for name in calls)
+    return distribution(cells, source, rows)

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: MIT
+"""What routines are timed with: sizes, alignments, cache levels and modes; the presets; the draws.
+
+A load is one cell of that grid. In mode ``fixed`` one size is copied again and again, between the
+same two places in L1 and between random places beyond; in ``random`` sizes and offsets are random;
+``distribution`` and ``trace`` replay what a kernel copied.
+
+A pool is an array of copies, longer than what one repetition uses: each repetition starts elsewhere
+in it, so that no branch predictor learns the order by heart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from kdyno.errors import UsageError
+from kdyno.labs.memcpy.copies import LINE, Copy, Distribution
+from kdyno.reading.checked import FromTool
+
+LEVELS = ("L1", "L2", "L3", "memory")
+RECORDED = ("distribution", "trace")
+MOST = 65536
+"""Bytes of the largest copy in the grid."""
+ALIGNMENTS: dict[str, tuple[int, int]] = {
+    "aligned": (0, 0),
+    "source": (0, 13),
+    "target": (13, 0),
+    "both": (5, 23),
+    "aliased": (0, 0),
+    "behind": (0, 0),
+}
+"""Target and source modulo 64. ``aliased``: both at the same place of their 4 KiB pages.
+``behind``: the source one byte before the target in its page, so that every load looks like it
+reads what the store before it wrote. Then ``rep movsb`` takes 30 times as long on Zen 4."""
+RANGES = ((1, 16), (1, 64), (1, 256), (64, 512), (1, 1024), (256, 4096), (1, MOST))
+"""Sizes in mode ``random``; the logarithm is evenly distributed."""
+NEAR_BYTES = 256 << 10
+"""Region in which everything of level L1 happens; a load touches a small part of it."""
+MOST_REPLAYED = 64 << 20
+"""Bytes of the largest recorded copy that is replayed."""
+POOL = 65536
+"""Copies of a pool. A predictor was seen to keep a few thousand."""
+DRAW = np.dtype([("size", "<u4"), ("dst", "<u4"), ("src", "<u4")])
+"""As ``struct draw`` of native/timing.c."""
+PAPER_CALLS = 5_000_000
+PAPER_SIZES = range(128, 2049, 64)
+_SOME = (8, 31, 64, 100, 128, 256, 512, 1024, 2048, 4096, 16384, MOST)
+_CACHE = Path("/sys/devices/system/cpu/cpu0/cache")
+
+Draws = NDArray[np.void]
+Numbers = NDArray[np.int64]
+Dice = np.random.Generator
+Whole = Annotated[int, Field(ge=0)]
+
+
+class Load(FromTool):
+    """One cell. ``least`` and ``most`` are equal where there is one size."""
+
+    id: str
+    """One word, for keys and files: ``L1/fixed/64/aligned``."""
+    level: Literal["L1", "L2", "L3", "memory"]
+    mode: Literal["fixed", "random", "distribution", "trace"]
+    least: Whole
+    most: Whole
+    alignment: str
+    mean_bytes: Annotated[float, Field(gt=0)]
+    """Mean size: of the draws, where sizes are random."""
+
+    @model_validator(mode="after")
+    def _id_is_of_the_rest(self) -> Load:
+        size = str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
+        expected = f"{self.level}/{self.mode}/{size}/{self.alignment}"
+        if self.id != expected:
+            raise ValueError(f"load {self.id!r} is {expected!r}")
+        return self
+
+
+def load(level: str, mode: str, least: int, most: int, alignment: str, mean_bytes: float) -> Load:
+    size = str(least) if least == most else f"{least}-{most}"
+    return Load.model_validate(
+        {
+            "id": f"{level}/{mode}/{size}/{alignment}",
+            "level": level,
+            "mode": mode,
+            "least": least,
+            "most": most,
+            "alignment": alignment,
+            "mean_bytes": round(mean_bytes, 4),
+        }
+    )
+
+
+def fixed(level: str, size: int, alignment: str) -> Load:
+    return load(level, "fixed", size, size, alignment, float(size))
+
+
+def ranged(level: str, least: int, most: int) -> Load:
+    """Random sizes with evenly distributed logarithm."""
+    mean = (most + 1 - least) / math.log((most + 1) / least)
+    return load(level, "random", least, most, "any", mean)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one bench does. Blocks end with the budget, but there are at least six."""
+
+    name: str
+    loads: tuple[Load, ...]
+    seconds: float
+    """Budget of timing."""
+    repetitions: int = 5
+    repetition_ns: int = 60_000
+    fewest_blocks: int = 6
+    most_blocks: int = 40
+    calls: int = 0
+    """Calls of each fixed size, where that is given instead of a time (``--paper``)."""
+    only: tuple[str, ...] = ()
+    """Contenders, where only some are to be timed."""
+
+
+def sizes(most: int = MOST, around: bool = True) -> list[int]:
+    """Powers of two, what lies half way between them and, up to 1 KiB, one less and one more."""
+    found = {1, 2, 3}
+    power = 4
+    while power <= most:
+        found |= {power, power + power // 2}
+        if around and 8 <= power <= 1024:
+            found |= {power - 1, power + 1}
+        power *= 2
+    return sorted(size for size in found if size <= most)
+
+
+def quick() -> Plan:
+    """A first impression, in less than a minute."""
+    loads = [fixed("L1", size, "aligned") for size in sizes()]
+    loads += [fixed("L1", size, at) for at in ("both", "aliased", "behind") for size in _SOME]
+    loads += [ranged("L1", *each) for each in RANGES]
+    loads += [fixed(at, size, "aligned") for at in LEVELS[1:] for size in (64, 512, 4096, MOST)]
+    return Plan("quick", tuple(loads), 38.0, 3, 30_000)
+
+
+def full() -> Plan:
+    """The whole grid, about five minutes."""
+    loads = [fixed("L1", size, at) for at in ALIGNMENTS for size in sizes()]
+    loads += [ranged(level, *each) for level in LEVELS for each in RANGES]
+    loads += [
+        fixed(level, size, at)
+        for level in LEVELS[1:]
+        for at in ("aligned", "both")
+        for size in sizes(around=False)
+        if size >= 8
+    ]
+    return Plan("default", tuple(loads), 285.0)
+
+
+def judged(seconds: float = 90.0) -> Plan:
+    """L1 only, every size of the grid, for the figures that a best routine must reach."""
+    loads = [fixed("L1", size, at) for at in ("aligned", "both") for size in sizes()]
+    loads += [ranged("L1", *each) for each in RANGES]
+    return Plan("figures", tuple(loads), seconds, 3, 60_000, 12)
+
+
+def paper(calls: int = PAPER_CALLS) -> Plan:
+    """The published comparison: 128 to 2048 bytes, 5,000,000 calls of each size."""
+    loads = tuple(fixed("L1", size, "aligned") for size in PAPER_SIZES)
+    return Plan("paper", loads, 0.0, 1, 0, 6, 6, calls, ("orig", "saito-oikawa"))
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is copied: the plan, and what is replayed in it."""
+
+    plan: Plan
+    copies: Distribution | None = None
+    trace: tuple[Copy, ...] = ()
+
+
+def with_copies(
+    plan: Plan, copies: Distribution | None, trace: Sequence[Copy] = (), level: str = "L1"
+) -> Material:
+    """The plan with a distribution and a trace to replay beside its own loads."""
+    recorded = {}
+    if copies is not None:
+        mean = copies.bytes / copies.calls
+        recorded["distribution"] = [cell.size for cell in copies.cells], mean
+    if trace:
+        mean = sum(copy.size for copy in trace) / len(trace)
+        recorded["trace"] = [copy.size for copy in trace], mean
+    added = []
+    for mode, (each, mean) in recorded.items():
+        if max(each) > MOST_REPLAYED:
+            raise UsageError(
+                f"a recorded copy has {max(each)} bytes; at most {MOST_REPLAYED >> 20} MiB are "
+                "replayed"
+            )
+        # Copies of nothing have no size to divide by.
+        added.append(load(level, mode, min(each), max(each), "recorded", max(mean, 1e-3)))
+    return Material(replace(plan, loads=(*plan.loads, *added)), copies, tuple(trace))
+
+
+def draws(dice: Dice, load: Load, material: Material, room: int, count: int = POOL) -> Draws:
+    """A pool of copies of ``load`` within ``room`` bytes. UsageError where one does not fit."""
+    if load.mode == "random":
+        # At any offset, not on lines.
+        low, high = math.log(load.least), math.log(load.most + 1)
+        random = np.exp(dice.uniform(low, high, count)).astype(np.int64)
+        lengths = np.clip(random, load.least, load.most)
+        return _pool(lengths, *(dice.integers(0, room - lengths + 1) for _ in range(2)))
+    if load.mode == "distribution":
+        assert material.copies is not None
+        cells = material.copies.cells
+        weights = np.array([cell.calls for cell in cells], dtype=np.float64)
+        table = np.array([(cell.size, cell.dst, cell.src) for cell in cells], dtype=np.int64)
+        chosen = table[dice.choice(len(table), size=count, p=weights / weights.sum())]
+    elif load.mode == "trace":
+        # In its order: from a random place where it is longer, repeated where it is shorter.
+        table = np.array(material.trace, dtype=np.int64).reshape(-1, 3)
+        start = int(dice.integers(0, max(1, len(table) - count + 1)))
+        chosen = np.resize(table[start : start + count], (count, 3))
+    else:
+        chosen = np.tile(np.array([load.least, *ALIGNMENTS[load.alignment]]), (count, 1))
+    lengths = chosen[:, 0]
+    lines = (room - lengths - LINE) // LINE
+    if lines.min() < 0:
+        raise UsageError(
+            f"a copy of {lengths.max()} bytes does not fit into the {room} bytes of this level; "
+            "replay it at a farther level: --level memory"
+        )
+    dst, src = (dice.integers(0, lines + 1) * LINE for _ in range(2))
+    return _pool(lengths, dst + chosen[:, 1], src + chosen[:, 2])
+
+
+def _pool(lengths: Numbers, dst: Numbers, src: Numbers) -> Draws:
+    pool = np.empty(len(lengths), dtype=DRAW)
+    pool["size"], pool["dst"], pool["src"] = lengths, dst, src
+    return pool
+
+
+def room_for(largest: int, region: int, level: str) -> int:
+    """Bytes of the part of a region that is used: all, but little of it for L1."""
+    if level != "L1":
+        return region
+    return min(region, max(8192, 1 << (2 * largest + 2 * LINE - 1).bit_length()))
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Bytes of this machine's caches, as the kernel tells."""
+
+    l1: int
+    l2: int
+    l3: int
+    guessed: tuple[str, ...] = ()
+    """Levels whose size is not known."""
+
+    def region(self, level: str) -> int:
+        """Bytes of target and of source, each, for copies that come from ``level``.
+
+        Both together fill half of L2, at most a quarter of L3 (which others share), and four
+        times L3 for memory.
+        """
+        if level == "L1":
+            return NEAR_BYTES
+        if level == "L2":
+            return max(self.l2 // 4, 2 * MOST)
+        if level == "L3":
+            return max(min(4 * self.l2, self.l3 // 8), 2 * MOST)
+        return min(max(2 * self.l3, 32 << 20), 512 << 20)
+
+
+@cache
+def caches(folder: Path = _CACHE) -> Caches:
+    """Level → size from /sys; common sizes stand in where nothing is known."""
+    bytes_of = {"1": 32 << 10, "2": 1 << 20, "3": 16 << 20}
+    guessed = set(bytes_of)
+    for index in sorted(folder.glob("index*")):
+        try:
+            level = (index / "level").read_text().strip()
+            kind = (index / "type").read_text().strip()
+            text = (index / "size").read_text().strip()
+            size = int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0)
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction" and level in bytes_of and 0 < size < 1 << 40:
+            bytes_of[level] = size
+            guessed.discard(level)
+    levels = tuple(f"L{level}" for level in sorted(guessed))
+    return Caches(bytes_of["1"], bytes_of["2"], bytes_of["3"], levels)

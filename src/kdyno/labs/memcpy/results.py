@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: MIT
+"""What a bench gave, as the JSON file ``memcpy/bench.json`` has it, and what that says.
+
+Every ratio is a time divided by another, so below 1 is faster, and comes from the blocks: each
+block gives one ratio, and their Hodges-Lehmann centre and signed-rank interval are shown
+(stats/effect.py). "The rival" of a load is whichever of memcpy_orig and rep movsb is faster there
+by its median.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from kdyno.labs.memcpy.loads import LEVELS, RECORDED, Load, Whole
+from kdyno.reading.checked import FromTool, check_json
+from kdyno.stats.effect import PairedEffect, effect_of_differences, paired_effect
+from kdyno.store.folder import Folder
+from kdyno.store.reading import content
+from kdyno.store.run import Run
+
+KIND = "memcpy-bench"
+MOST_FILE_BYTES = 256 << 20
+FOLDER, FILE = "memcpy", "bench.json"
+"""Where a run keeps its bench."""
+BANDS = ((1, 16), (17, 64), (65, 256), (257, 1024), (1025, 4096), (4097, 65536))
+"""Size ranges for which a best routine is named."""
+GOAL_BYTES = 4096
+"""Size at which the share of L1's ceiling is taken."""
+
+Positive = Annotated[float, Field(gt=0)]
+Curve = tuple[str, str, str]
+"""(level, mode, alignment): loads that differ in size only."""
+
+
+class Contender(FromTool):
+    """One function that was timed; rank: see rack.Contender."""
+
+    name: str
+    help: str
+    rank: Literal["routine", "rival", "other", "bound"]
+
+
+class Ceiling(FromTool):
+    """The most that a level was seen to take, and how that was seen."""
+
+    bytes_per_ns: Positive
+    how: str
+
+
+class Clock(FromTool):
+    """Of the time-stamp counter and of the core: medians over the blocks."""
+
+    tsc_ghz: Positive
+    core_ghz: Positive
+
+
+class Bench(FromTool):
+    """One execution of `kdyno memcpy bench`. Blocks are numbered from 0; none is missing."""
+
+    plan: str
+    created: str
+    cpu: str
+    seed: Whole
+    blocks: Whole
+    seconds: Positive
+    clock: Clock
+    ceilings: dict[str, Ceiling]
+    """Level → ceiling."""
+    caches: dict[str, Whole]
+    """Level → bytes, but for memory."""
+    contenders: list[Contender]
+    failed: dict[str, str]
+    left_out: dict[str, str]
+    remarks: list[str]
+    loads: list[Load]
+    ghz: dict[str, Positive]
+    """Load → the core's clock while it was timed."""
+    ns: dict[str, dict[str, list[Positive]]]
+    """Contender → load → ns per call by block."""
+
+    @model_validator(mode="after")
+    def _times_are_of_contenders_and_loads(self) -> Bench:
+        known = {load.id for load in self.loads}
+        names = {contender.name for contender in self.contenders}
+        for name, rows in self.ns.items():
+            if name not in names or set(rows) != known:
+                raise ValueError(f"ns of {name!r} do not belong to the contenders and loads")
+            if any(len(values) != self.blocks for values in rows.values()):
+                raise ValueError(f"ns of {name!r} do not have {self.blocks} blocks")
+        return self
+
+    @property
+    def timed(self) -> list[Contender]:
+        """Those that have a time for every load."""
+        return [contender for contender in self.contenders if contender.name in self.ns]
+
+    def ranked(self, *ranks: str) -> list[str]:
+        """Names of those with a time that have one of these ranks."""
+        return [contender.name for contender in self.timed if contender.rank in ranks]
+
+
+def to_json(bench: Bench) -> dict[str, Any]:
+    """The value that the file holds."""
+    return {"schema": 1, "kind": KIND, **bench.model_dump()}
+
+
+def read_bench(path: Path) -> Bench:
+    """The bench in a file; UsageError names the file and what is wrong with it."""
+    return parse_bench(content(path, MOST_FILE_BYTES, "result of a bench"), str(path))
+
+
+def stored_bench(run: Run) -> Bench | None:
+    """The bench that a run keeps, read through no link; None where it has none."""
+    with Folder.open(run.path) as folder:
+        if FOLDER not in folder.folders():
+            return None
+        with folder.folder(FOLDER) as inside:
+            if not inside.has(FILE):
+                return None
+            data = inside.read(FILE, MOST_FILE_BYTES)
+    return parse_bench(data, str(run.path / FOLDER / FILE))
+
+
+def parse_bench(data: bytes, origin: str) -> Bench:
+    """The bench that ``data`` holds; UsageError otherwise, with ``origin`` in it."""
+    way = "`kdyno memcpy bench --json FILE` writes such files"
+    return check_json(Bench, data, origin, KIND, way)
+
+
+def ns(bench: Bench, name: str, load: Load) -> float:
+    """Median over the blocks, ns per call."""
+    return median(bench.ns[name][load.id])
+
+
+def speed(bench: Bench, names: Iterable[str], loads: Sequence[Load]) -> list[str]:
+    """The names, the one with the least time over all these loads first."""
+
+    def total(name: str) -> float:
+        return math.fsum(math.log(ns(bench, name, load)) for load in loads)
+
+    return sorted(names, key=total)
+
+
+def ceiling_ns(bench: Bench, load: Load) -> float | None:
+    """The least time that a copy of the load's mean size could take; None: not measured.
+
+    A copy whose target and source do not both fit into a cache is held against the next one.
+    """
+    level: str = load.level
+    while level in bench.caches and bench.caches[level] < 2 * load.most:
+        level = LEVELS[LEVELS.index(level) + 1]
+    ceiling = bench.ceilings.get(level)
+    return None if ceiling is None else load.mean_bytes / ceiling.bytes_per_ns
+
+
+def share(bench: Bench, name: str, load: Load) -> float | None:
+    """Part of the ceiling that is reached: 1 is all of it."""
+    least_ns = ceiling_ns(bench, load)
+    return None if least_ns is None else least_ns / ns(bench, name, load)
+
+
+def rival(bench: Bench, load: Load) -> str | None:
+    """The faster of the rivals at a load. Its own ratio is 1."""
+    return min(bench.ranked("rival"), key=lambda name: ns(bench, name, load), default=None)
+
+
+def against(bench: Bench, name: str, other: str, load: Load) -> PairedEffect:
+    """Time of ``name`` ÷ time of ``other``."""
+    return paired_effect(bench.ns[other][load.id], bench.ns[name][load.id])
+
+
+def over(bench: Bench, name: str, others: Sequence[str], loads: Sequence[Load]) -> PairedEffect:
+    """Time ÷ time of others (one for each load), the geometric mean over loads in each block."""
+    differences = [
+        np.log(bench.ns[name][load.id]) - np.log(bench.ns[other][load.id])
+        for other, load in zip(others, loads, strict=True)
+    ]
+    return effect_of_differences(np.asarray(np.mean(differences, axis=0), dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One contender with one load."""
+
+    name: str
+    load: Load
+    ns: float
+    """Per call, median over blocks."""
+    bytes_per_cycle: float
+    """Mean bytes of a copy ÷ the core's cycles that it took."""
+    share: float | None
+    """Of the level's ceiling; None where that was not measured."""
+    rival: str | None
+    ratio: PairedEffect | None
+    """Time ÷ time of the rival; None where there is no rival."""
+
+
+def timings(bench: Bench, loads: Iterable[Load] | None = None) -> list[Timing]:
+    """All contenders with all loads, in the order of the file."""
+    rows = []
+    for load in bench.loads if loads is None else loads:
+        other = rival(bench, load)
+        for contender in bench.timed:
+            name = contender.name
+            time_ns = ns(bench, name, load)
+            speed = load.mean_bytes / (time_ns * bench.ghz[load.id])
+            ratio = against(bench, name, other, load) if other is not None else None
+            rows.append(Timing(name, load, time_ns, speed, share(bench, name, load), other, ratio))
+    return rows
+
+
+@dataclass(frozen=True)
+class Best:
+    """The contender with the least time over a band of sizes."""
+
+    least: int
+    most: int
+    curve: Curve
+    """Of the first load."""
+    name: str
+    ratio: PairedEffect | None
+    """Time ÷ time of the rival, the geometric mean over the band's loads."""
+    others: tuple[str, ...]
+    """Those whose time cannot be distinguished from the best one's: the interval of the ratio
+    holds 1. The fastest first."""
+
+
+def best(bench: Bench, loads: Sequence[Load], least: int, most: int) -> Best | None:
+    """The fastest over these loads; None without loads or contenders that copy."""
+    names = bench.ranked("routine", "rival", "other")
+    if not loads or not names:
+        return None
+    first, *others = speed(bench, names, loads)
+    ratios = {name: over(bench, name, [first] * len(loads), loads) for name in others}
+    equal = tuple(name for name, of in ratios.items() if of.lo is None or of.lo <= 1.0)
+    rivals = [other for load in loads if (other := rival(bench, load)) is not None]
+    ratio = over(bench, first, rivals, loads) if len(rivals) == len(loads) else None
+    return Best(least, most, _curve_of(loads[0]), first, ratio, equal)
+
+
+def _curve_of(load: Load) -> Curve:
+    return load.level, load.mode, load.alignment
+
+
+def curves(bench: Bench) -> list[Curve]:
+    """Every curve, in the order of the loads."""
+    return list(dict.fromkeys(map(_curve_of, bench.loads)))
+
+
+def curve(bench: Bench, level: str, mode: str, alignment: str) -> list[Load]:
+    """Loads that differ in size only, smallest first."""
+    loads = [load for load in bench.loads if _curve_of(load) == (level, mode, alignment)]
+    return sorted(loads, key=lambda load: (load.mean_bytes, load.most))
+
+
+def bands(bench: Bench, level: str, mode: str, alignment: str) -> list[Best]:
+    """The best for each band of sizes of one curve; of recorded copies, all sizes are one band."""
+    loads = curve(bench, level, mode, alignment)
+    ranges = [(load.least, load.most) for load in loads] if mode in RECORDED else BANDS
+    each = (
+        best(bench, [load for load in loads if least <= load.most <= most], least, most)
+        for least, most in ranges
+    )
+    return [winner for winner in each if winner is not None]
+
+
+@dataclass(frozen=True)
+class Worst:
+    """A contender's greatest ratio to the rival."""
+
+    name: str
+    ratio: PairedEffect
+    value: float
+    load: Load
+
+
+def worst(bench: Bench, name: str, loads: Iterable[Load]) -> Worst | None:
+    """The load at which ``name`` compares worst with the rival; None without a rival."""
+    found: Worst | None = None
+    for load in loads:
+        if (other := rival(bench, load)) is None:
+            return None
+        ratio = against(bench, name, other, load)
+        if ratio.ratio is not None and (found is None or ratio.ratio > found.value):
+            found = Worst(name, ratio, ratio.ratio, load)
+    return found
+
+
+def steadiest(bench: Bench, loads: Sequence[Load]) -> Worst | None:
+    """Of the routines, the one whose worst ratio is the smallest."""
+    each = [worst(bench, name, loads) for name in bench.ranked("routine")]
+    return min((row for row in each if row is not None), key=lambda row: row.value, default=None)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One figure with its target: ``most`` or ``least``. ``ends``: 95 % interval."""
+
+    key: str
+    """``worst``, ``ceiling``, ``glibc`` or ``rivals``."""
+    name: str
+    value: float
+    ends: tuple[float, float] | None
+    how: str
+    most: float | None = None
+    least: float | None = None
+
+    @property
+    def met(self) -> bool:
+        return (self.most is None or self.value <= self.most) and (
+            self.least is None or self.value >= self.least
+        )
+
+
+def goals(bench: Bench, name: str | None = None) -> list[Goal]:
+    """The figures for ``name``; those that the bench has nothing for are left out."""
+    near = [load for load in bench.loads if load.level == "L1" and load.mode not in RECORDED]
+    chosen = worst(bench, name, near) if name else steadiest(bench, near)
+    if chosen is None:
+        return []
+    who = chosen.name
+    title = "worst time ÷ the faster of memcpy_orig and rep movsb, L1"
+    how = f"{who}, at {chosen.load.id}"
+    found = [Goal("worst", title, chosen.value, _ends(chosen.ratio), how, most=1.05)]
+    for load in near:
+        if load.id == f"L1/fixed/{GOAL_BYTES}/aligned" and (part := share(bench, who, load)):
+            title, how = "share of L1's ceiling at 4 KiB", f"{who}, both ends at 64 bytes"
+            found.append(Goal("ceiling", title, part, None, how, least=0.8))
+    for load in bench.loads:
+        if load.mode != "distribution":
+            continue
+        others = [("glibc", "glibc", "glibc's memcpy", 1.0)]
+        if (other := rival(bench, load)) is not None:
+            words = f"the faster of memcpy_orig and rep movsb ({other})"
+            others.append((other, "rivals", words, 1.25))
+        for other, key, words, least in others:
+            speedup = against(bench, other, who, load) if other in bench.ns else None
+            if speedup is not None and speedup.ratio is not None:
+                title = f"speed ÷ {words}, measured distribution"
+                found.append(Goal(key, title, speedup.ratio, _ends(speedup), who, least=least))
+    return found
+
+
+def _ends(effect: PairedEffect) -> tuple[float, float] | None:
+    return None if effect.lo is None or effect.hi is None else (effect.lo, effect.hi)

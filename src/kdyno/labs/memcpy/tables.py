@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: MIT
+"""The memory-routine laboratory in tables and sentences: benches, copies and tunings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.text import Text
+
+from kdyno.labs.memcpy import results
+from kdyno.labs.memcpy.copies import Distribution, aligned, by_size, size_quantile
+from kdyno.labs.memcpy.loads import RECORDED, Load
+from kdyno.labs.memcpy.results import Bench, Best, Goal
+from kdyno.report import figures, plain
+from kdyno.report.charts import vega
+from kdyno.report.show import spreadsheet, terminal
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.terminal import Layout, Part, Screen
+
+if TYPE_CHECKING:
+    from kdyno.labs.memcpy.prediction import Prediction
+    from kdyno.labs.memcpy.search import Tuned
+    from kdyno.labs.memcpy.tune_cpu import CpuTuned
+    from kdyno.stats.effect import PairedEffect
+    from kdyno.store.verdict import Effect, Verdict
+
+_NAMES, _TIME = 18, 8
+"""Columns of the terminal for a name, and for a figure of the table of times."""
+_CEILING = "share of ceiling"
+_TIMED = (("L1", "fixed", "aligned"), ("L1", "random", "any"))
+"""Curves whose times are shown, beside those of recorded copies."""
+_SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536)
+_FEW = 3
+_BAR = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_BAR_PX = 400
+
+
+def size(count: int) -> str:
+    """``64``, ``4 KiB``; bytes below 1 KiB have no unit."""
+    return f"{count >> 10} KiB" if count >= 1024 and count % 1024 == 0 else str(count)
+
+
+def span(least: int, most: int) -> str:
+    """``1 – 16``; one size alone where both are the same."""
+    return size(least) if least == most else f"{size(least)} – {size(most)}"
+
+
+def title(level: str, mode: str, alignment: str) -> str:
+    """What a curve was measured with, in words."""
+    words = {
+        "fixed": "one size again and again",
+        "random": "sizes and offsets drawn",
+        "distribution": "as recorded",
+        "trace": "as recorded, in order",
+    }
+    where = {"L1": "in L1", "L2": "from L2", "L3": "from L3", "memory": "from memory"}[level]
+    how = {
+        "aligned": "both ends at 64 bytes",
+        "source": "source 13 bytes off a line",
+        "target": "target 13 bytes off a line",
+        "both": "both off a line",
+        "aliased": "both at the same place of a page",
+        "behind": "source a byte before the target, in its page",
+    }.get(alignment)
+    return f"{words[mode]}, {where}" + (f", {how}" if how else "")
+
+
+def label(level: str, mode: str, alignment: str) -> str:
+    """The same in three words, for tables."""
+    return f"{level} · {mode}" + (f" · {alignment}" if mode == "fixed" else "")
+
+
+def ratio(effect: PairedEffect | None) -> str:
+    """``×0.52 (0.51 … 0.53)``: a ratio of times; below 1 is faster."""
+    if effect is None or effect.ratio is None:
+        return ""
+    return f"×{effect.ratio:.3f} ({ends(effect).text or 'too few blocks'})"
+
+
+def ends(effect: PairedEffect | None) -> Cell:
+    """``0.51 … 0.53``: the interval alone."""
+    if effect is None or effect.lo is None or effect.hi is None:
+        return Cell()
+    return Cell(f"{effect.lo:.3f} … {effect.hi:.3f}", effect.lo)
+
+
+def whole_percent(share: float) -> str:
+    return figures.percent(share, signed=False, decimals=0)
+
+
+def few(names: Sequence[str]) -> str:
+    """``a, b, c and 4 more``."""
+    rest = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+    return ", ".join(map(plain.short, names[:_FEW])) + rest
+
+
+def shown(loads: Sequence[Load]) -> list[Load]:
+    """Those that a table has room for: all, but of many fixed sizes the powers of two."""
+    if len(loads) <= len(_SIZES):
+        return list(loads)
+    chosen = [load for load in loads if load.least != load.most or load.most in _SIZES]
+    return chosen or list(loads)
+
+
+def answer(bench: Bench) -> str:
+    """The result in one or two sentences."""
+    near = [load for load in bench.loads if load.level == "L1"]
+    sentences = []
+    rivals = " or ".join(map(plain.short, bench.ranked("rival")))
+    if near and (winner := results.best(bench, near, near[0].least, near[-1].most)) is not None:
+        text = f"{plain.short(winner.name)} is the fastest over all that was copied in L1"
+        if winner.ratio is not None and winner.ratio.ratio is not None:
+            faster = ", whichever is faster" if " or " in rivals else ""
+            text += f": its time is {ratio(winner.ratio)} that of {rivals}{faster}"
+        sentences.append(text + ".")
+    steady = results.steadiest(bench, near)
+    if steady is not None and len(near) > 1:
+        load = steady.load
+        sentences.append(
+            f"{plain.short(steady.name)} has the mildest worst case: {ratio(steady.ratio)} at "
+            f"{span(load.least, load.most)} bytes, "
+            f"{title(load.level, load.mode, load.alignment)}."
+        )
+    return " ".join(sentences)
+
+
+def winners(found: Sequence[Best]) -> str:
+    """The best by size in words, for those who cannot see a chart."""
+    return "; ".join(
+        f"{span(best.least, best.most)} bytes: {plain.name(best.name)}"
+        + (f", {ratio(best.ratio)}" if best.ratio is not None else "")
+        for best in found
+    )
+
+
+BEST = (
+    Column("bytes", lambda best: Cell(span(best.least, best.most), best.least), "number"),
+    Column("routine", lambda best: best.name, "name"),
+    Column("time ÷ rival’s", lambda best: Cell(ratio(best.ratio), best.ratio and best.ratio.ratio)),
+    Column("not distinguishable from it", lambda best: few(best.others)),
+)
+"""Of the best for each band of sizes."""
+
+
+def show_bench(bench: Bench, file: TextIO | None = None) -> None:
+    """Print to ``file`` (stdout): coloured on a terminal unless NO_COLOR, else plain text."""
+    terminal.show(lambda screen: bench_parts(bench, screen), file)
+
+
+def bench_parts(bench: Bench, screen: Screen) -> Iterator[Part]:
+    """The answer, the fastest by size, and the times of all that was timed."""
+    yield Text(answer(bench), style="bold")
+    yield Text(
+        f"{plain.sentence(bench.cpu)}, {bench.clock.core_ghz:.2f} GHz (time-stamp counter "
+        f"{bench.clock.tsc_ghz:.2f}); {figures.count(bench.blocks, 'block')}; 95 % intervals; "
+        "× is time ÷ time of the faster of the kernel’s loop (orig) and rep movsb",
+        style="dim",
+    )
+    yield ""
+    found = {key: results.bands(bench, *key) for key in results.curves(bench)}
+    grids = {key: Grid(BEST, bands) for key, bands in found.items() if bands}
+    widths = terminal.together(grids.values())
+    for key, grid in grids.items():
+        yield Text(f"Fastest, {title(*key)}", style="bold")
+        yield Layout(grid, widths)
+        yield ""
+    fit = max(4, (terminal.used(screen) - _NAMES) // _TIME)
+    for key in results.curves(bench):
+        if key not in _TIMED and key[1] not in RECORDED:
+            continue
+        yield Text(f"ns per call, {title(*key)}", style="bold")
+        loads = shown(results.curve(bench, *key))
+        for start in range(0, len(loads), fit):
+            columns = [Column("", str, "name")]
+            for load in loads[start : start + fit]:
+                heads = [size(count).replace(" KiB", "K") for count in (load.least, load.most)]
+                head = "–".join(dict.fromkeys(heads))
+                columns.append(Column(head, partial(_time, bench, load), "number"))
+            yield Grid(columns, [*(each.name for each in bench.timed), _CEILING])
+        yield ""
+    for name, why in (*bench.failed.items(), *bench.left_out.items()):
+        word = "failed" if name in bench.failed else "left out"
+        yield Text(f"{word}: {plain.short(name)}: {plain.sentence(why)}", style="magenta")
+    for remark in bench.remarks:
+        yield Text(plain.sentence(remark), style="yellow")
+
+
+def _time(bench: Bench, load: Load, name: str) -> Cell:
+    """ns per call, the least of all in green; in the last row the best share of the ceiling."""
+    copying = bench.ranked("routine", "rival", "other")
+    if name == _CEILING:
+        shares = [results.share(bench, each, load) for each in copying]
+        best = max((share for share in shares if share is not None), default=None)
+        return Cell(whole_percent(best) if best is not None else "", style="dim")
+    value = results.ns(bench, name, load)
+    least = min((results.ns(bench, each, load) for each in copying), default=0.0)
+    text = f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return Cell(text, value, style="bold green" if value == least else "")
+
+
+def bench_csv(bench: Bench) -> str:
+    """One line per contender and load, full precision."""
+    ranks = {contender.name: contender.rank for contender in bench.contenders}
+    columns = [
+        Column("contender", lambda row: row.name),
+        Column("rank", lambda row: ranks[row.name]),
+        Column("level", lambda row: row.load.level),
+        Column("mode", lambda row: row.load.mode),
+        Column("least_bytes", lambda row: row.load.least),
+        Column("most_bytes", lambda row: row.load.most),
+        Column("mean_bytes", lambda row: row.load.mean_bytes),
+        Column("alignment", lambda row: row.load.alignment),
+        Column("ns_per_call", lambda row: row.ns),
+        Column("bytes_per_cycle", lambda row: row.bytes_per_cycle),
+        Column("share_of_ceiling", lambda row: row.share),
+        Column("rival", lambda row: row.rival),
+        Column("time_ratio", lambda row: row.ratio and row.ratio.ratio),
+        Column("ci_low", lambda row: row.ratio and row.ratio.lo),
+        Column("ci_high", lambda row: row.ratio and row.ratio.hi),
+        Column("blocks", lambda _: bench.blocks),
+    ]
+    return spreadsheet.text(Grid(columns, results.timings(bench)))
+
+
+def figures_text(bench: Bench, name: str | None = None) -> str:
+    """The goals of a best routine, one a line, each beside its target."""
+    goals = results.goals(bench, name)
+    none = "nothing to judge: no routine, or no rival, was timed in L1"
+    return terminal.text([Grid(_GOALS, goals) if goals else none])
+
+
+def _target(goal: Goal) -> str:
+    return f"≤ {goal.most:g}" if goal.most is not None else f"≥ {goal.least:g}"
+
+
+_GOALS = (
+    Column("goal", lambda goal: goal.name),
+    Column("measured", lambda goal: goal.value, "number", "{:.3f}".format),
+    Column(
+        "95 % interval",
+        lambda goal: goal.ends,
+        "number",
+        lambda ends: "{:.3f} … {:.3f}".format(*ends),
+    ),
+    Column("target", _target, "number"),
+    Column("", lambda goal: "met" if goal.met else "MISSED"),
+    Column("by", lambda goal: goal.how),
+)
+
+
+def amount(number: float) -> str:
+    """1234567 as "1.23 M": three digits, decimal."""
+    for unit in ("", "k", "M", "G", "T"):
+        if number < 999.5 or unit == "T":
+            digits = 0 if not unit or number >= 99.95 else 1 if number >= 9.995 else 2
+            return f"{number:.{digits}f} {unit}".rstrip()
+        number /= 1000
+    raise AssertionError
+
+
+def volume(number: float) -> str:
+    """1234567 bytes as "1.23 MB"."""
+    text = amount(number)
+    return f"{text}B" if " " in text else f"{text} B"
+
+
+def bar(share: float, *, width: int = _BAR, ascii_only: bool = False) -> str:
+    """A bar of at most ``width`` columns; something that is not nothing shows."""
+    if ascii_only:
+        return ("#" * max(round(share * width), share > 0)).ljust(width)
+    whole, part = divmod(max(round(share * width * 8), int(share > 0)), 8)
+    return ("█" * whole + (_EIGHTHS[part] if part else "")).ljust(width)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def copies(
+    found: Distribution, notes: Iterable[str] = (), top: int = 20, *, ascii_only: bool = False
+) -> Iterator[Part]:
+    """Who copies: the ``top`` sites with most calls, the rest in one line; in which sizes, as bars;
+    and how aligned."""
+    head = f"{plain.sentence(found.source)}: {amount(found.calls)} copies, {volume(found.bytes)}"
+    yield from [head, *notes, ""]
+    if found.sites:
+        rows = [(site.site, site.calls, site.bytes) for site in found.sites[:top]]
+        if rest := found.sites[top:]:
+            totals = sum(site.calls for site in rest), sum(site.bytes for site in rest)
+            rows.append((f"{len(rest)} more", *totals))
+        columns = [
+            Column("call site", itemgetter(0), "name"),
+            Column("calls", itemgetter(1), "number", amount),
+            Column("share", lambda row: row[1] / found.calls, "number", percent),
+            Column("bytes", itemgetter(2), "number", volume),
+            Column("share", lambda row: row[2] / (found.bytes or 1), "number", percent),
+            Column(
+                "bytes a call", lambda row: f"{row[2] / row[1]:.0f}" if row[1] else "", "number"
+            ),
+        ]
+        yield from (Grid(columns, rows), "")
+    drawn = partial(bar, ascii_only=ascii_only)
+    columns = [
+        Column("bytes a copy", lambda share: share.label, "number"),
+        Column("of all calls", lambda share: drawn(share.calls)),
+        Column("", lambda share: share.calls, "number", percent),
+        Column("of all bytes", lambda share: drawn(share.bytes)),
+        Column("", lambda share: share.bytes, "number", percent),
+    ]
+    yield from (Grid(columns, by_size(found)), "")
+    half, most = size_quantile(found, 0.5), size_quantile(found, 0.9)
+    weight = size_quantile(found, 0.5, of_bytes=True)
+    lines, words = ([f"{100 * share:.0f} %" for share in aligned(found, n)] for n in (64, 8))
+    yield (
+        f"Half of the calls copy at most {half} bytes, nine of ten at most {most}; half of the "
+        f"bytes move in copies of {weight} bytes or less."
+    )
+    yield (
+        f"Target at a multiple of 64: {lines[0]} of calls, source: {lines[1]}, both: {lines[2]}; "
+        f"of 8: {', '.join(words)}."
+    )
+
+
+def sizes_chart(found: Distribution) -> str:
+    """Shares of sizes as one SVG that stands alone, in the colours of a light page."""
+    shares = by_size(found)
+    heading = f"{plain.sentence(found.source)}: bytes a copy"
+    rows = [
+        {"size": share.label, "of": of, "share": 100 * part, "text": percent(part)}
+        for share in shares
+        for of, part in (("of all calls", share.calls), ("of all bytes", share.bytes))
+    ]
+    spec = vega.filled(
+        Path(__file__).with_name("sizes.json"),
+        title=heading,
+        width=_BAR_PX,
+        sizes=[share.label for share in shares],
+        rows=rows,
+    )
+    words = "; ".join(f"{row['size']}: {row['text']} {row['of']}" for row in rows)
+    return vega.alone(spec, f"{heading}. {words}.") + "\n"
+
+
+def finalists(tuned: Tuned, column: Column, *more: Column) -> Grid:
+    """The shapes of the final with their scores, the chosen one first."""
+    rows = list(tuned.choice.finalists.items())
+    return Grid([Column("", itemgetter(0), "name"), column, *more], rows)
+
+
+def tuning(
+    tuned: Tuned, load: Load, prediction: Prediction | None, verdict: Verdict | None = None
+) -> Iterator[Part]:
+    """The finalists, the gain that is predicted, and the one that was measured."""
+    name = tuned.shape.name
+    yield (
+        f"{name} is the fastest of {tuned.choice.tried} shapes for these copies "
+        f"({load.least} to {load.most} bytes, {load.mean_bytes:.0f} on average, {load.mode})."
+    )
+    ratios = {**{name: ratio(effect) for name, effect in tuned.ratios.items()}, name: "chosen"}
+    yield from (
+        "",
+        finalists(
+            tuned,
+            Column("ns per call", lambda row: median(row[1]), "number", "{:.2f}".format),
+            Column(f"time of {name} ÷ its time", lambda row: ratios[row[0]]),
+        ),
+    )
+    better = [other for other, effect in tuned.ratios.items() if (effect.lo or 0.0) > 1.0]
+    if better:
+        yield from ("", f"Not generated, yet faster here: {few(better)}.")
+    yield from _unused(tuned)
+    yield from (
+        "",
+        f"The routine: kdyno memcpy generate {name} -o FILE.S (or tune -o FILE.S).",
+    )
+    if prediction is None:
+        yield (
+            "No prediction: give memcpy's share of the time with --share, or --profile "
+            "(`kdyno profile` writes one), and a kernel source with --tree."
+        )
+    else:
+        share = figures.percent(prediction.share.value, signed=False, decimals=1)
+        limits = f" ({figures.interval(prediction.ends)})" if prediction.ends else ""
+        yield (
+            f"Predicted: with {share} of {prediction.share.of} in memcpy, "
+            f"{_less(prediction.ratio)} of that time{limits}; a memcpy that costs nothing: "
+            f"{_less(prediction.bound)}."
+        )
+    if verdict is not None:
+        yield "Measured, time tuned ÷ time stock:"
+        yield Grid(_MEASURED, _effects(verdict))
+        if (mean := measured_ratio(verdict)) is not None:
+            yield f"  geometric mean of these cases (no controls): {_less(mean)}"
+
+
+def cpu_tuning(tuned: CpuTuned) -> Iterator[Part]:
+    """The finalists, the four figures, and the routine of each function."""
+    found = tuned.memcpy
+    yield (
+        f"{found.shape.name} is the best memcpy of {found.choice.tried} shapes on this CPU: "
+        f"{found.name}."
+    )
+    score = Column("score", lambda row: median(row[1]), "number", "{:.3f}".format)
+    yield from ("", finalists(found, score))
+    yield (
+        "The score is the time ÷ the faster of memcpy_orig and rep movsb over all loads, times by "
+        "how much the worst of them exceeds 1.05; less is better."
+    )
+    yield from ("", figures_text(tuned.benches["memcpy"], found.name).rstrip("\n"), "")
+    for function, routine in tuned.routines.items():
+        yield f"{function:10} {routine}"
+    yield from _unused(found)
+
+
+def _unused(tuned: Tuned) -> Iterator[str]:
+    """What was not timed, and why; of the shapes that a check refused the first one."""
+    for name, why in tuned.left_out.items():
+        yield f"left out: {plain.short(name)}: {plain.sentence(why)}"
+    if tuned.refused:
+        name, why = next(iter(tuned.refused.items()))
+        count = figures.count(len(tuned.refused), "shape")
+        yield f"refused: {count}; {plain.short(name)}: {plain.sentence(why)}"
+
+
+def measured_ratio(verdict: Verdict) -> float | None:
+    """Geometric mean over the cases of time tuned ÷ time stock; controls are left out."""
+    logs = [math.log(_times(effect)[0]) for effect in _effects(verdict) if not effect.control]
+    return math.exp(fmean(logs)) if logs else None
+
+
+def _effects(verdict: Verdict) -> list[Effect]:
+    from kdyno.labs.memcpy.prediction import VARIANT
+
+    return [each for each in verdict.effects if each.variant == VARIANT and each.ratio is not None]
+
+
+def _times(effect: Effect) -> tuple[float, tuple[float, float] | None]:
+    """The effect as a ratio of times, below 1 is faster."""
+    assert effect.ratio is not None
+    if effect.better == "lower":
+        return effect.ratio, effect.ci
+    limits = (1.0 / effect.ci[1], 1.0 / effect.ci[0]) if effect.ci is not None else None
+    return 1.0 / effect.ratio, limits
+
+
+def _less(value: float) -> str:
+    return figures.percent(value - 1.0)
+
+
+_MEASURED = (
+    Column("case", lambda effect: f"{effect.suite}/{effect.case}", "name"),
+    Column("change", lambda effect: _times(effect)[0], "number", _less),
+    Column("interval", lambda effect: figures.interval(_times(effect)[1]), "number"),
+)
+
+
+def _tuned_json(tuned: Tuned, kind: str) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "kind": kind,
+        "shape": tuned.shape.name,
+        "tried": tuned.choice.tried,
+        "refused": dict(tuned.refused),
+        "left_out": dict(tuned.left_out),
+    }
+
+
+def _rounds_json(tuned: Tuned, score: str) -> list[dict[str, Any]]:
+    return [
+        {"stage": round_.stage, score: dict(round_.scores), "kept": list(round_.kept)}
+        for round_ in tuned.choice.rounds
+    ]
+
+
+def tuning_json(
+    tuned: Tuned, load: Load, prediction: Prediction | None, verdict: Verdict | None = None
+) -> dict[str, Any]:
+    """The tuning for programs."""
+    value = _tuned_json(tuned, "memcpy-tuning") | {
+        "load": load.id,
+        "mean_bytes": load.mean_bytes,
+        "ns": {name: list(ns) for name, ns in tuned.choice.finalists.items()},
+        "time_ratios": {
+            name: {"ratio": effect.ratio, "ci": [effect.lo, effect.hi]}
+            for name, effect in tuned.ratios.items()
+        },
+        "rounds": _rounds_json(tuned, "ns"),
+        "predicted": None,
+    }
+    if prediction is not None:
+        value["predicted"] = {
+            "time_ratio": prediction.ratio,
+            "ci": list(prediction.ends) if prediction.ends is not None else None,
+            "share": prediction.share.value,
+            "of": prediction.share.of,
+            "bound": prediction.bound,
+        }
+    if verdict is not None:
+        cases = []
+        for effect in _effects(verdict):
+            time, limits = _times(effect)
+            row = {"suite": effect.suite, "case": effect.case, "time_ratio": time, "ci": limits}
+            cases.append(row)
+        value["measured"] = {"time_ratio": measured_ratio(verdict), "cases": cases}
+    return value
+
+
+def cpu_tuning_json(tuned: CpuTuned, row: str) -> dict[str, Any]:
+    """The tuning of a CPU for programs."""
+    goals: Mapping[str, Goal] = {goal.key: goal for goal in tuned.goals}
+    return _tuned_json(tuned.memcpy, "memcpy-cpu-tuning") | {
+        "row": row,
+        "routines": dict(tuned.routines),
+        "scores": {name: list(of) for name, of in tuned.memcpy.choice.finalists.items()},
+        "figures": {key: goal.value for key, goal in goals.items()},
+        "met": {key: goal.met for key, goal in goals.items()},
+        "rounds": _rounds_json(tuned.memcpy, "scores"),
+    }

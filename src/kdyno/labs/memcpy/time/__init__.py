@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""How fast routines are."""

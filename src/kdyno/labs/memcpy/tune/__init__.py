@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The best routine for what a kernel copies."""
