@@ -27,9 +27,8 @@ from kdyno.kernels.build import build
 from kdyno.labs.profile.counts import count
 from kdyno.machines.emulator import COUNTS
 from kdyno.machines.machine import Outcome
-from kdyno.measure import bench as booting
-from kdyno.measure.bench import Bench, plan_of
-from kdyno.measure.benches import bench_of
+from kdyno.measure import boot as booting
+from kdyno.measure.bench import Bench, bench_of, plan_of
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root, data_root

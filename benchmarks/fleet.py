@@ -35,7 +35,7 @@ from kdyno.fleet.settings import Settings
 from kdyno.fleet.union import Union
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.measure.asking import manifest_of
+from kdyno.measure.execution import manifest_of
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest

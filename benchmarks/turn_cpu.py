@@ -23,10 +23,9 @@ from benchmarks.load import on_every_cpu, restless
 from benchmarks.turns import KNOWN, bench, experiment_of
 from kdyno.judge.pairs import undisturbed
 from kdyno.machines.cpus import measuring
-from kdyno.measure import bench as booting
-from kdyno.measure import group, rounds, turn
-from kdyno.measure.bench import Bench
-from kdyno.measure.member import Member
+from kdyno.measure import turns as by_turns
+from kdyno.measure.bench import Bench, plan_of
+from kdyno.measure.turns import Member, Size
 from kdyno.stats.effect import effect_of_differences
 from kdyno.stats.groups import location
 
@@ -40,26 +39,26 @@ def one_group(made: Bench, number: int) -> dict[str, Turns]:
     found: dict[str, Turns] = {}
 
     def work(members: Sequence[Member]) -> None:
-        with group.beside_no_turn(made.placement.guest):
+        with by_turns.beside_no_turn(made.placement.guest):
             for index, job in enumerate(made.runnable):
-                alive = group.begun(members, index, job, f"{number}", whole=False)
-                size = group._calibrated(alive, job)
+                alive = by_turns.begin_case(members, index, job, f"{number}", whole=False)
+                size = by_turns.calibrated(alive, job)
                 if size is not None:
                     found[job.case] = taken(alive, size, f"{number}:{job.case}")
                 for member in alive:
                     member.end(job.timeout_s)
 
-    group.together(
-        made.machine, [booting.plan_of(made, name, turns=True) for name in made.variants], work
+    by_turns.together(
+        made.machine, [plan_of(made, name, turns=True) for name in made.variants], work
     )
     return found
 
 
-def taken(members: Sequence[Member], size: turn.Size, seed: str) -> Turns:
+def taken(members: Sequence[Member], size: Size, seed: str) -> Turns:
     turns: dict[str, list[tuple[int, int]]] = {member.name: [] for member in members}
     by_name = {member.name: member for member in members}
-    for order in islice(rounds.orders(seed, sorted(by_name)), ROUNDS):
-        for name, ns in turn.turns([by_name[name] for name in order], size).items():
+    for order in islice(by_turns.orders(seed, sorted(by_name)), ROUNDS):
+        for name, ns in by_turns.turns([by_name[name] for name in order], size).items():
             turns[name].append((ns, by_name[name].cpu_ns))
     return {name: np.array(its[1:], dtype=np.float64) for name, its in turns.items()}
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How long a turn and its lead-in should be, on this machine. By hand:
+"""How long a turn should be, on this machine. By hand:
 
     python -m benchmarks.turn_length [--passes N] [--load]
 
-A kernel and its copy. In every pass each length and lead-in has one group, in random order, with
+A kernel and its copy. In every pass each length has one group, in random order, with
 the same seconds of timed turns, so that all of them meet the same machine. Printed for each case:
 the spread of groups (robust SD of their log ratios, in per cent), and in brackets that times the
 square root of the wall seconds of a group: what an interval of a given time is proportional to.
@@ -21,19 +21,14 @@ from benchmarks.load import on_every_cpu, restless
 from benchmarks.turns import SIX, bench, experiment_of, question_of
 from kdyno.judge.pairs import Pair
 from kdyno.machines.cpus import measuring
-from kdyno.measure import group, rounds
-from kdyno.measure.plan import block_order, draw_of
+from kdyno.measure import turns
+from kdyno.measure.loop import block_order, draw_of
 from kdyno.store.samples import Gathering
 
 SETTINGS = (
-    # (seconds of a turn, lead-in as a share of it, kdyno on the guests' CPU)
-    (0.002, 0.125, True),
-    (0.004, 0.125, True),
-    (0.008, 0.0, True),
-    (0.008, 0.125, True),
-    (0.008, 0.125, False),
-    (0.016, 0.125, True),
-    (0.025, 0.125, True),
+    # (seconds of a turn, kdyno on the guests' CPU)
+    *((turn_s, True) for turn_s in (0.002, 0.004, 0.008, 0.016, 0.025)),
+    (0.008, False),
 )
 SECONDS = 0.25
 
@@ -44,24 +39,24 @@ def main() -> int:
     parser.add_argument("--load", action="store_true")
     asked = parser.parse_args()
     chance = random.Random(1)
-    here = group.beside_no_turn
+    here = turns.beside_no_turn
     with (
         measuring("a benchmark", wait=True),
         on_every_cpu(restless) if asked.load else nullcontext(),
     ):
         made = bench(experiment_of(SIX % ("", "calibrate = true")))
         question = question_of(made)
-        work = group.Effort({(it.suite, it.case): SECONDS for it in question.cases})
+        work = turns.Effort({(it.suite, it.case): SECONDS for it in question.cases})
         gathered = {setting: Gathering() for setting in SETTINGS}
         wall_s = dict.fromkeys(SETTINGS, 0.0)
         for number in range(asked.passes):
             for setting in chance.sample(SETTINGS, len(SETTINGS)):
-                rounds.TURN_S, rounds.LEAD, together = setting
-                group.beside_no_turn = here if together else lambda _cpus: nullcontext()
-                rounds.LONGEST_S = max(0.025, 2 * setting[0])
+                turns.TURN_S, together = setting
+                turns.beside_no_turn = here if together else lambda _cpus: nullcontext()
+                turns.LONGEST_S = max(0.025, 2 * setting[0])
                 order = block_order(1, number, list(made.variants))
                 seed = f"{setting}:{number}"
-                found = group.measure(
+                found = turns.measure(
                     made,
                     order,
                     seed,
@@ -70,16 +65,16 @@ def main() -> int:
                     draw=draw_of(1, number),
                     effort=work,
                 )
-                wall_s[setting] += found.wall_s / asked.passes
-                for record, _ in found.boots:
+                wall_s[setting] += (found[0][0].host.group_s or 0.0) / asked.passes
+                for record, _ in found:
                     gathered[setting].add(record)
         made.machine.close()
     names = [case.case for case in question.cases]
-    print("  ms lead   CPU    s  " + "".join(f"{name:>18}" for name in names))
+    print("  ms   CPU    s  " + "".join(f"{name:>18}" for name in names))
     for setting in SETTINGS:
         data = gathered[setting].samples()
-        where = "same" if setting[2] else "own"
-        line = f"{1e3 * setting[0]:4.0f} {setting[1]:4.3f} {where:5} {wall_s[setting]:4.1f}"
+        where = "same" if setting[1] else "own"
+        line = f"{1e3 * setting[0]:4.0f} {where:5} {wall_s[setting]:4.1f}"
         for case in question.cases:
             logs = Pair(data, question, case, question.compared[0]).differences()
             width = 148.26 * float(np.median(np.abs(logs - np.median(logs))))

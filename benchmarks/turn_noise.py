@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from kdyno.judge.pairs import undisturbed
-from kdyno.measure.rounds import TURN_S, orders
+from kdyno.measure.turns import TURN_S, orders
 from kdyno.stats.groups import errors_of, locations_of
 
 Floats = NDArray[np.float64]

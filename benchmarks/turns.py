@@ -28,16 +28,13 @@ from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import raw_effects
 from kdyno.judge.question import Question
 from kdyno.machines.cpus import measuring
-from kdyno.measure import bench as booting
-from kdyno.measure import group
-from kdyno.measure.asking import asked_of
-from kdyno.measure.bench import Bench, info
-from kdyno.measure.benches import bench_of, tree_of
+from kdyno.measure import boot as booting
+from kdyno.measure import turns
+from kdyno.measure.bench import Bench, bench_of, info, plan_of, tree_of
 from kdyno.measure.builder import build_all, check
-from kdyno.measure.execution import Options, execute
-from kdyno.measure.interleaving import effort
-from kdyno.measure.member import Member
-from kdyno.measure.plan import block_order, draw_of
+from kdyno.measure.execution import Options, asked_of, execute
+from kdyno.measure.loop import block_order, draw_of, effort
+from kdyno.measure.turns import Member
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.stats.effect import PairedEffect
@@ -180,15 +177,17 @@ def both_ways(made: Bench, minutes: float) -> BothWays:
             data = gathered[way].samples()
             beside_s = (spent_s[way] - inside_s) / block if block else 1.0
             asked = effort(made, question, data, beside_s)
-            found = group.measure(
+            found = turns.measure(
                 made, order, f"1:{block}", first_index=0, block=block, draw=draw, effort=asked
             )
-            for record, _ in found.boots:
+            for record, _ in found:
                 gathered[way].add(record)
                 inside_s += record.host.inside_s or 0.0
         else:
             for name in order:
-                gathered[way].add(booting.measure(made, name, index=0, block=block, draw=draw)[0])
+                gathered[way].add(
+                    booting.measure(made, [name], first_index=0, block=block, draw=draw)[0][0]
+                )
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
     effects = {way: raw_effects(gathered[way].samples(), question, ()) for way in WAYS}
@@ -212,7 +211,7 @@ def ratio(name: str, both: BothWays, least: float) -> Figure:
 def cost() -> Figure:
     """A turn of nothing, by a guest of the first image."""
     made = bench(experiment_of(SIX % ("", "calibrate = true")))
-    plan = booting.plan_of(made, made.experiment.baseline, turns=True)
+    plan = plan_of(made, made.experiment.baseline, turns=True)
     session = made.machine.open(plan)
     member = Member(plan, session, made.machine.clock, booting.now())
     from kdyno.suites import record
@@ -224,7 +223,7 @@ def cost() -> Figure:
     took = []
     for _ in range(2000):
         began_s = time.monotonic()
-        member.turn(0, 0, 60.0)
+        member.turn(0, 60.0)
         took.append(time.monotonic() - began_s)
     session.close()
     micros = 1e6 * statistics.median(took)

@@ -12,8 +12,8 @@ from fake_machine import FakeMachine, Fault, Rule
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
 from kdyno.judge.question import Question
 from kdyno.machines.cpus import place
-from kdyno.measure.asking import asked_of
 from kdyno.measure.bench import Bench, info
+from kdyno.measure.execution import asked_of
 from kdyno.measure.loop import Loop, Past, Status
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
@@ -44,7 +44,7 @@ def bench(
     lacking: tuple[str, ...] = (),
     **measure: object,
 ) -> Bench:
-    from kdyno.measure.equipment import Equipment
+    from kdyno.measure.bench import Equipment
 
     given: dict[str, Any] = {"max_boots": 8, "precision": 1e-9, "seed": 7, **measure}
     given.setdefault("min_boots", given["max_boots"] + 1)  # what is made up has no spread

@@ -15,13 +15,10 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.kernels.image import Image
-from kdyno.measure.bench import Bench, at_once
-from kdyno.measure.counted_work import with_fixed_work
-from kdyno.measure.execution import _probed
-from kdyno.measure.interleaving import Choice, choose
-from kdyno.measure.loop import Loop
-from kdyno.measure.plan import draw_of
-from kdyno.measure.undecided import ticks_of
+from kdyno.measure.bench import Bench, ticks_of
+from kdyno.measure.boot import at_once, with_fixed_work
+from kdyno.measure.execution import probed
+from kdyno.measure.loop import Choice, Loop, choose, draw_of
 from kdyno.report.terminal import text
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
@@ -199,11 +196,11 @@ def test_a_run_of_counts_goes_on_with_the_work_that_it_began_with(tmp_path: Path
 
 def test_a_run_of_counts_goes_on_with_the_same_qemu_or_not_at_all(tmp_path: Path) -> None:
     here, other = "QEMU 7.2.22, qemu64, count", "QEMU 10.0.3, qemu64, count"
-    begun = _probed(manifest_of(made(lengths(41)), "boots"), (), here)
+    begun = probed(manifest_of(made(lengths(41)), "boots"), (), here)
     assert begun.machine is not None and begun.machine.emulator == here
-    assert _probed(begun, (), here) == begun
+    assert probed(begun, (), here) == begun
     with pytest.raises(UsageError, match=f"began with {here}, and here is {other}: their figures"):
-        _probed(begun, (), other)
+        probed(begun, (), other)
 
 
 def test_two_boots_are_too_few_for_an_exact_verdict(tmp_path: Path) -> None:

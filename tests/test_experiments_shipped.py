@@ -14,7 +14,7 @@ from kdyno.kernels import foreign
 from kdyno.kernels.config import wishes
 from kdyno.kernels.routines.routine import of_variant
 from kdyno.kernels.source import Tree
-from kdyno.measure.undecided import refuse_undecided
+from kdyno.measure.bench import refuse_undecided
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.job import cases_of, jobs_of

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.measure.equipment import equip
-from kdyno.measure.sampling import OUTPUT_KEPT, load_flags, samples_of
+from kdyno.measure.bench import equip
+from kdyno.measure.boot import OUTPUT_KEPT, load_flags, samples_of
 from kdyno.suites import record
 from kdyno.suites.catalogue import Case, load, load_file
 from kdyno.suites.figure import MOST, NoFigure, read

@@ -13,7 +13,7 @@ from fake_run import steady
 
 from kdyno.labs.profile import fixed_turns
 from kdyno.machines.machine import Outcome, Plan
-from kdyno.measure.rounds import LONGEST_S, TURN_S
+from kdyno.measure.turns import LONGEST_S, TURN_S
 from kdyno.suites.job import CaseJob, Job
 from kdyno.suites.record import Done, Sample
 

@@ -22,7 +22,7 @@ from kdyno.machines import guest, host
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.host import HostJob, Running, running, start, work_off
 from kdyno.machines.process import Events
-from kdyno.measure import benches
+from kdyno.measure import bench
 from kdyno.measure.execution import Options, execute, resume
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.terminal import text
@@ -257,9 +257,9 @@ def test_what_the_host_cannot_do_is_refused(more: str, words: str) -> None:
 @pytest.fixture
 def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
     program = make()
-    for module in (benches, host):
+    for module in (bench, host):
         monkeypatch.setattr(module, "guest_program", lambda _cache, _bits: program)
-    monkeypatch.setattr("kdyno.measure.equipment._found", lambda _need, _programs: True)
+    monkeypatch.setattr("kdyno.measure.bench._exists", lambda _need, _programs: True)
     # Another kdyno that measures on this machine is nothing to wait for here.
     lock = f"\0kdyno-test-{os.getpid()}-{tmp_path.name}"
     monkeypatch.setattr("kdyno.machines.cpus._LOCK", lock)
@@ -324,9 +324,7 @@ def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost:
 def test_a_run_says_what_was_asked_and_of_which_work(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "kdyno.measure.equipment._found", lambda need, _programs: need != "hackbench"
-    )
+    monkeypatch.setattr("kdyno.measure.bench._exists", lambda need, _programs: need != "hackbench")
     run, verdict = execute(experiment(HOST + 'equivalent = "2%"\n'), load(), options)
     assert [(it.case, it.reason) for it in verdict.values] == [
         ("pipe", None),

@@ -26,7 +26,7 @@ from kdyno.kernels import layout
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.build import build
 from kdyno.kernels.image import Image
-from kdyno.measure.benches import check_machine
+from kdyno.measure.bench import check_machine
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.stats.effect import Floats
 from kdyno.stats.verdict import judge

@@ -20,12 +20,11 @@ from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Pair, all_rounds, rounds
 from kdyno.judge.question import Question
 from kdyno.machines.machine import Can, Footprint, Outcome
-from kdyno.measure import group
 from kdyno.measure import loop as measuring
+from kdyno.measure import turns
 from kdyno.measure.bench import plan_of
-from kdyno.measure.interleaving import choose, effort
-from kdyno.measure.member import Member
-from kdyno.measure.plan import block_order, draw_of
+from kdyno.measure.loop import block_order, choose, draw_of, effort
+from kdyno.measure.turns import Member
 from kdyno.stats.groups import spread
 from kdyno.store.boot import BootHost
 from kdyno.store.run import Run, create_run
@@ -373,7 +372,7 @@ def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
     members = [
         Member(plan, made.machine.open(plan), made.machine.clock, "2026-01-01") for plan in plans
     ]
-    records = group._records(made, members, [outcome, outcome], 0, 0, 9.0, 0.3)
+    records = turns.records_of(made, members, [outcome, outcome], 0, 0, 9.0, 0.3)
     assert [boot.host.after["guest_cpus_others_s"] for boot, _ in records] == [1.1, 1.1]
 
 
@@ -412,13 +411,13 @@ def test_each_group_has_its_cases_in_an_order_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[str] = []
-    begin = group.begun
+    begin = turns.begin_case
 
     def watched(members: list[Member], index: int, *rest: object, **more: object) -> list[Member]:
         begun.append("abcd"[index])
         return begin(members, index, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(group, "begun", watched)
+    monkeypatch.setattr(turns, "begin_case", watched)
     cases = [dataclasses.replace(PIPE, name=name) for name in "abcd"]
     run, _ = measured(bench(steady(SPEEDS), cases=cases, max_boots=6), tmp_path)
     groups = ["".join(begun[at : at + 4]) for at in range(0, len(begun), 4)]

@@ -31,9 +31,8 @@ from kdyno.labs.profile.record import (
     to_json,
 )
 from kdyno.labs.published.article import load as load_article
-from kdyno.measure.asking import question_of
 from kdyno.measure.builder import Recipes
-from kdyno.measure.execution import Options
+from kdyno.measure.execution import Options, asked_of
 from kdyno.report.evidence import gather
 from kdyno.report.page import page
 from kdyno.report.show import terminal
@@ -198,7 +197,7 @@ def test_a_run_that_is_only_profiled_says_what_it_was_asked(
     asked = replace(experiment(*variants), machine=Machine("uml", memory_bytes=1 << 28))
     options = Options(tmp_path, tmp_path / "runs", sandboxed=False)
     made = profiling.begin(asked, load_catalogue(), options).manifest()
-    assert made.asked == question_of(asked) and made.asked.question == "?"
+    assert made.asked == asked_of(asked)["asked"] and made.asked.question == "?"
     assert made.machine is not None and made.machine.memory_bytes == 1 << 28
     cpus = {name: it.cpus for name, it in made.variants.items()}
     assert cpus == {"stock": None, "mine": 1, "other": None}

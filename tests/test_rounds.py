@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from kdyno.measure.rounds import orders, why_whole
+from kdyno.measure.turns import orders, why_whole
 from kdyno.suites.catalogue import load
 
 

@@ -11,7 +11,7 @@ import pytest
 from kdyno.doctor import needs
 from kdyno.doctor.doctor import NEEDS, Finding, install_line
 from kdyno.doctor.needs import INSTALL, SUITE_NEEDS
-from kdyno.measure.equipment import equip
+from kdyno.measure.bench import equip
 from kdyno.suites.catalogue import find, load
 
 PROGRAMS = Path(__file__).parent.parent / "guest" / "programs"
@@ -69,7 +69,7 @@ def test_what_a_machine_without_them_lacks(tmp_path: Path, monkeypatch: pytest.M
 def test_either_name_of_a_program_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdyno.measure.equipment.ENVIRONMENT", {"PATH": str(tmp_path)})
+    monkeypatch.setattr("kdyno.measure.bench.ENVIRONMENT", {"PATH": str(tmp_path)})
     suites = load()
     web, pipe = suites["apachebench"].cases[0], find(suites, "unixbench").case("pipe")
 
@@ -87,7 +87,7 @@ def test_either_name_of_a_program_is_enough(
 def test_without_any_program_every_such_case_says_what_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdyno.measure.equipment.ENVIRONMENT", {"PATH": str(tmp_path)})
+    monkeypatch.setattr("kdyno.measure.bench.ENVIRONMENT", {"PATH": str(tmp_path)})
     suites = load()
     cases = [it for suite in suites.values() for it in suite.cases if it.program]
     native = suites["unixbench"].case("pipe")

@@ -9,8 +9,7 @@ import pytest
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
-from kdyno.measure.benches import check_machine
-from kdyno.measure.undecided import flags_of, refuse_undecided
+from kdyno.measure.bench import check_machine, flags_of, refuse_undecided
 from kdyno.suites.catalogue import load, why_uncounted
 from kdyno.suites.job import cases_of
 

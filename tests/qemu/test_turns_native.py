@@ -10,10 +10,9 @@ import pytest
 from real_kernels import built_kernels
 
 from kdyno.experiment.model import SuiteUse
-from kdyno.measure import group
-from kdyno.measure.bench import Bench
-from kdyno.measure.benches import bench_of
-from kdyno.measure.group import Effort
+from kdyno.measure import turns
+from kdyno.measure.bench import Bench, bench_of
+from kdyno.measure.turns import Effort
 from kdyno.paths import cache_root
 from kdyno.verbs.options import load
 
@@ -41,8 +40,8 @@ def bench() -> Bench:
 
 def test_guests_take_turns_and_those_that_are_frozen_stand_still(bench: Bench) -> None:
     effort = Effort({("unixbench", "pipe"): 0.05, ("run", "loop"): 0.2})
-    found = group.measure(bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=effort)
-    boots = [record for record, _ in found.boots]
+    found = turns.measure(bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=effort)
+    boots = [record for record, _ in found]
     for boot in boots:
         assert boot.ok, boot.host
         assert [sample.interleave for sample in boot.samples] == ["turns", "frozen"]

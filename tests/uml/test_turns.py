@@ -14,12 +14,12 @@ from real_kernels import EXPERIMENT
 
 from kdyno.machines.machine import Plan
 from kdyno.machines.process import ProcessSession, _kernel_groups
-from kdyno.measure import group
-from kdyno.measure.bench import Bench
-from kdyno.measure.benches import bench_of
+from kdyno.measure import turns
+from kdyno.measure.bench import Bench, bench_of
 from kdyno.measure.builder import Built
-from kdyno.measure.group import Effort, Measured
+from kdyno.measure.turns import Effort
 from kdyno.paths import cache_root
+from kdyno.store.boot import BootRecord
 from kdyno.verbs.options import load
 
 pytestmark = pytest.mark.uml
@@ -34,21 +34,21 @@ def bench(built: Built) -> Bench:
     return bench_of(experiment, suites, built.images, None, cache_root(), True, lambda _text: None)
 
 
-def measured(bench: Bench, show: object = None) -> Measured:
+def measured(bench: Bench, show: object = None) -> list[tuple[BootRecord, bytes]]:
     said = show if callable(show) else lambda _case: None
-    return group.measure(
+    return turns.measure(
         bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=SHORT, show=said
     )
 
 
 def test_all_guests_of_a_group_do_the_same_rounds(bench: Bench) -> None:
     found = measured(bench)
-    boots = [record for record, _ in found.boots]
+    boots = [record for record, _ in found]
     assert [boot.variant for boot in boots] == list(NAMES)
     for boot in boots:
         assert boot.ok, boot.host
         assert [sample.interleave for sample in boot.samples] == ["turns"] * 3
-        assert boot.host.group_s == found.wall_s
+        assert boot.host.group_s == boots[0].host.group_s
         for sample in boot.samples:
             assert len(sample.cpu_ns) == len(sample.reps) and min(sample.cpu_ns) > 0
     for ours, theirs in zip(boots[0].samples, boots[1].samples, strict=True):
@@ -75,11 +75,11 @@ def test_a_guest_that_dies_or_stops_in_a_group_leaves_the_other_its_figures(
 
     monkeypatch.setattr(bench.machine, "open", remember)
     # A guest that is stopped by somebody else does not answer, and is given up.
-    monkeypatch.setattr("kdyno.measure.member.WORD_S", 2.0)
+    monkeypatch.setattr("kdyno.measure.turns.WORD_S", 2.0)
     short = tuple(job.__class__(**{**vars(job), "timeout_s": 2.0}) for job in bench.jobs)
     bench = Bench(**{**vars(bench), "jobs": short})
     found = measured(bench, strike)
-    (whole, _), (lost, _) = found.boots
+    (whole, _), (lost, _) = found
     assert whole.ok and [sample.status for sample in whole.samples] == ["ok"] * 3
     assert not lost.ok
     assert lost.host.reason in ("no-result", "timeout")

@@ -73,7 +73,7 @@ def verb(
 def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fetching: bool) -> int:
     """Everything that can be known before a build, said; UsageError with every mistake."""
     from kdyno.machines.kinds import KINDS
-    from kdyno.measure.benches import check_cases, check_machine
+    from kdyno.measure.bench import check_cases, check_machine
     from kdyno.measure.builder import Recipes, check
     from kdyno.measure.extent import cost
     from kdyno.measure.extent import extent as extent_of

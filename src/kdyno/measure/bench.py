@@ -1,26 +1,65 @@
 # SPDX-License-Identifier: MIT
-"""One boot of one variant, from its plan to the record that is stored."""
+"""From a checked experiment to what all its boots have in common: what is asked is possible, what
+its cases need beside a kernel is there, the machine is ready."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import hashlib
+import re
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from pathlib import Path
 
-from kdyno.command import shown
+from kdyno import whole
+from kdyno.command import stream
+from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Variant
-from kdyno.judge.flags import disturbances
 from kdyno.kernels.image import Image
-from kdyno.machines.cpus import Placement
-from kdyno.machines.machine import Alive, Listener, Machine, Outcome, Plan, run_to_end
-from kdyno.measure.equipment import Equipment
-from kdyno.measure.sampling import load_flags, samples_of
-from kdyno.measure.undecided import flags_of, ticks_of
-from kdyno.store.boot import BootJob, BootRecord
+from kdyno.kernels.source import Progress, fetch
+from kdyno.kernels.source import parse as parse_source
+from kdyno.machines.cpus import Placement, place
+from kdyno.machines.kinds import KINDS
+from kdyno.machines.machine import Machine, Method, Plan, Setup
+from kdyno.machines.process import ENVIRONMENT
+from kdyno.machines.program import guest_program, programs_folder
+from kdyno.measure.builder import Recipes
+from kdyno.sandbox import Sandbox, hand_over
 from kdyno.store.manifest import CaseInfo, work_digest
 from kdyno.store.verdict import Flag
-from kdyno.suites.catalogue import Case
-from kdyno.suites.job import CaseJob, Job, render
+from kdyno.suites.catalogue import Case, Catalogue, counted, in_words, why_uncounted
+from kdyno.suites.job import CaseJob, Job, cases_of, jobs_of
+from kdyno.views import PREPARE, named
+
+COPY_SUFFIX = ".copy"
+"""Name of the baseline's identical copy: the baseline's name and this."""
+MOST_SUITES = 1000
+COUNT_S = 0.02
+"""Of a case, by a clock of one instruction a nanosecond. The guest program does it in nine parts
+of 2.2 million: a tick (every 10 million) falls into two of them, so that most are without. How
+short a part is does not matter: what refuses parts below a millisecond is for clocks."""
+PARTS = 9
+_TICKED = 1 / 3
+"""Share of parts with a tick beyond which most may agree in one and not in none."""
+_HZ = re.compile(r"^CONFIG_HZ=(\d+)$", re.MULTILINE)
+_COPIES = (
+    "a string instruction counts once for each byte that it moves, and a vector instruction once "
+    "for 64 of them"
+)
+_MOST_NAMED = 6
+_PROGRAMS = "{programs}/"
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What the cases of a run need beside a kernel; the same for every boot of a run."""
+
+    lacking: tuple[str, ...] = ()
+    """For each case why it cannot run on this machine; empty where it can."""
+    shared: tuple[tuple[Path, str], ...] = ()
+    """(folder, name): what a machine shows its cases, read-only."""
+    disk_bytes: int = 0
+    disk_parent: Path = Path("/var/tmp")
 
 
 @dataclass(frozen=True)
@@ -49,30 +88,45 @@ class Bench:
         """What else the host does changes nothing."""
         return self.counts or self.experiment.machine.own_clock
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """Variant → digest of the kernel that it boots."""
+        return {name: self.machine.identity(name) for name in self.variants}
+
+    @property
+    def runnable_cases(self) -> list[tuple[Case, CaseJob]]:
+        """Those that can run on this machine, with their jobs."""
+        lacking = self.equipment.lacking or ("",) * len(self.jobs)
+        every = zip(self.cases, self.jobs, lacking, strict=True)
+        return [(case, job) for case, job, why in every if not why]
+
+    @property
+    def runnable(self) -> tuple[CaseJob, ...]:
+        """The jobs of the cases that can run on this machine."""
+        return tuple(job for _, job in self.runnable_cases)
+
+    @property
+    def infos(self) -> tuple[CaseInfo, ...]:
+        """What the manifest says of the cases."""
+        return tuple(info(case, job) for case, job in zip(self.cases, self.jobs, strict=True))
+
     def caveats(self) -> tuple[Flag, ...]:
         """What its figures do not say. After the machine was probed."""
         ticks = ticks_of(self.images) if self.experiment.measure.metric == "instructions" else ()
         return (*self.machine.caveats(), *flags_of(self.experiment, self.cases), *ticks)
 
-    @property
-    def runnable(self) -> tuple[CaseJob, ...]:
-        """The jobs of the cases that can run on this machine."""
-        lacking = self.equipment.lacking or ("",) * len(self.jobs)
-        return tuple(job for job, why in zip(self.jobs, lacking, strict=True) if not why)
-
-
-def without(bench: Bench, done: Collection[tuple[str, str]]) -> Bench:
-    """The same less the cases that need no more boots, by (suite, case)."""
-    kept = [it for it, case in enumerate(bench.cases) if (case.suite, case.name) not in done]
-    lacking = bench.equipment.lacking
-    return replace(
-        bench,
-        cases=tuple(bench.cases[it] for it in kept),
-        jobs=tuple(bench.jobs[it] for it in kept),
-        equipment=replace(
-            bench.equipment, lacking=tuple(lacking[it] for it in kept) if lacking else ()
-        ),
-    )
+    def without(self, done: Collection[tuple[str, str]]) -> Bench:
+        """The same less the cases that need no more boots, by (suite, case)."""
+        kept = [it for it, case in enumerate(self.cases) if (case.suite, case.name) not in done]
+        lacking = self.equipment.lacking
+        return replace(
+            self,
+            cases=tuple(self.cases[it] for it in kept),
+            jobs=tuple(self.jobs[it] for it in kept),
+            equipment=replace(
+                self.equipment, lacking=tuple(lacking[it] for it in kept) if lacking else ()
+            ),
+        )
 
 
 def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
@@ -90,6 +144,11 @@ def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
         operations=job.operations if job else None,
         work=work_digest(job.bench, job.operations, job.args) if job else "",
     )
+
+
+def copy_name(baseline: str) -> str:
+    """Name of the variant that is the baseline once more."""
+    return baseline + COPY_SUFFIX
 
 
 def plan_of(
@@ -114,87 +173,277 @@ def plan_of(
     )
 
 
-def at_once(bench: Bench) -> int:
-    """How many guests may run at the same time: what is counted is the same beside others."""
-    if not bench.undisturbed:
-        return 1
-    memory = bench.machine.footprint()
-    cpus = len(bench.placement.guest | bench.placement.own)
-    return max(1, min(cpus, memory.available_bytes // max(1, memory.each_bytes)))
+# What the machine cannot do, and what a count of instructions does not decide.
 
 
-def boot(bench: Bench, plan: Plan, listener: Listener = lambda _case: None) -> Outcome:
-    """One whole boot: every case of the plan, one after the other."""
-    return run_to_end(bench.machine.open(plan, listener), bench.machine.clock)
+def metric_of(experiment: Experiment) -> Method:
+    """How it wants its figures, for the machine."""
+    measure = experiment.measure
+    return Method(measure.metric, experiment.machine.accel, experiment.cpus, measure.apart)
 
 
-def measure(
-    bench: Bench, name: str, *, index: int, block: int, draw: int = 0, layout: int = 0
-) -> tuple[BootRecord, bytes]:
-    """Boot variant ``name`` once; the record and the console."""
-    (made,) = measure_together(
-        bench, [name], first_index=index, block=block, draw=draw, layout=layout
-    )
-    return made
+def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
+    """UsageError or ToolError where the machine cannot measure what is asked, or where the metric
+    does not decide it and nobody insists."""
+    kind = KINDS[experiment.machine.kind]
+    if experiment.measure.layouts and not kind.builds:
+        raise UsageError(
+            f"[layout] (--layouts) links kernels that kdyno builds; on {kind.label} it builds none"
+        )
+    kind.check(metric_of(experiment))
+    refuse_undecided(experiment, cases)
 
 
-def measure_together(
-    bench: Bench,
-    names: Sequence[str],
-    *,
-    first_index: int,
-    block: int,
-    draw: int = 0,
-    layout: int = 0,
-) -> list[tuple[BootRecord, bytes]]:
-    """Boot each of these variants once, all at the same time."""
-    plans = [plan_of(bench, name, draw=draw, layout=layout) for name in names]
-    machine, started = bench.machine, now()
-    with Alive(machine.clock) as alive:
-        for plan in plans:
-            alive.add(machine.open(plan))
-        alive.until_ended()
-    return [
-        _record(bench, plan, outcome, first_index + at, block, started)
-        for at, (plan, outcome) in enumerate(zip(plans, alive.outcomes, strict=True))
-    ]
+def refuse_undecided(experiment: Experiment, cases: Sequence[Case]) -> None:
+    """UsageError with every reason, unless the experiment insists."""
+    if experiment.measure.insist:
+        return
+    if reasons := _undecided(experiment, cases):
+        metric = experiment.measure.metric
+        raise UsageError(
+            f'[measure] metric = "{metric}" does not decide {"; nor ".join(reasons)}. '
+            'metric = "time" does; --case and cases = [...] leave cases out; '
+            "[measure] insist = true counts all the same, and the verdict says so"
+        )
 
 
-def _record(
-    bench: Bench, plan: Plan, outcome: Outcome, index: int, block: int, started: str
-) -> tuple[BootRecord, bytes]:
-    host = outcome.host
-    samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
-    disturbed = () if bench.undisturbed else disturbances(host)
-    flags = (*host.flags, *disturbed, *load_flags(samples))
-    host = host.model_copy(update={"flags": flags})
-    made = BootRecord(
-        job=job_of(bench, plan, outcome, index, block, started), host=host, samples=samples
-    )
-    return made, console_of(outcome)
-
-
-def job_of(
-    bench: Bench, plan: Plan, outcome: Outcome, index: int, block: int, started: str
-) -> BootJob:
-    """What this boot was to do, for its folder."""
-    return BootJob(
-        index=index,
-        block=block,
-        variant=plan.variant,
-        image=bench.machine.identity(plan.variant),
-        command=outcome.command,
-        job=render(plan.job, "0" * 32),
-        started_at=started,
-        layout=plan.layout + 1 if bench.experiment.measure.layouts else 0,
+def flags_of(experiment: Experiment, cases: Sequence[Case]) -> tuple[Flag, ...]:
+    """For the verdict, where somebody insists."""
+    return tuple(
+        Flag(kind="not-decided", text=f"counted as was asked for, and decides nothing: {reason}")
+        for reason in _undecided(experiment, cases)
     )
 
 
-def console_of(outcome: Outcome) -> bytes:
-    """What the boot printed, below the command that it can be repeated with by hand."""
-    return f"$ {shown(outcome.command)}\n".encode() + outcome.console
+def _undecided(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
+    """What is asked and the experiment's metric does not decide, with the reasons."""
+    metric = experiment.measure.metric
+    if metric == "time":
+        return []
+    names: dict[str, list[str]] = {}
+    if experiment.cpus > 1:
+        why = "a count is of one CPU; several run one after the other then, and what they cost each"
+        names[f"{why} other is time"] = [f"cpus = {experiment.cpus}"]
+    routines = {(variant.memcpy, variant.routines) for variant in experiment.variants}
+    if metric == "instructions" and len(routines) > 1:
+        names[_COPIES] = ["memory routines"]
+    for case in cases:
+        if why := why_uncounted(case):
+            names.setdefault(why, []).append(f"{case.suite}/{case.name}")
+    reasons = []
+    for why, own in names.items():
+        more = len(own) - _MOST_NAMED
+        shown = ", ".join(own[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        reasons.append(f"{shown}: {why}")
+    return reasons
 
 
-def now() -> str:
-    """UTC, ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def ticks_of(images: Mapping[str, Image]) -> tuple[Flag, ...]:
+    """Kernels whose ticks come so often that counted parts without any are few."""
+    hertz = {
+        name: int(hz[1])
+        for name, image in images.items()
+        if (hz := _HZ.search(image.config.read_text(encoding="utf-8")))
+    }
+    often = [name for name, hz in hertz.items() if hz * COUNT_S / PARTS > _TICKED]
+    if not often:
+        return ()
+    shown = ", ".join(f"{name} (HZ = {hertz[name]})" for name in often)
+    text = (
+        f"{shown}: many of the {PARTS} parts that are counted have a tick, so a count is of the "
+        "case and of ticks, and may be of one more or less; CONFIG_HZ=100 counts the case alone"
+    )
+    return (Flag(kind="ticks", text=text),)
+
+
+# What the cases need beside a kernel: programs, a kernel source, a disk.
+
+
+def check_cases(
+    experiment: Experiment, suites: Catalogue, cache: Path, recipes: Recipes
+) -> tuple[str, ...]:
+    """Cases that cannot run on this machine, and why: a run leaves them out. UsageError for a
+    command of the user's whose program is not there, ToolError when not one case can run."""
+    mistakes = experiment.mistakes()
+    commands = list(dict.fromkeys(use.command for use in experiment.suites if use.command))
+    keys = [("suite", index, "command") for index in range(MOST_SUITES)]
+    given = [key for key in keys if mistakes.positions.has(key)]
+    for (program, *_), key in zip(commands, given or keys, strict=False):
+        bare = not {"/", "{"} & set(program)
+        if bare and shutil.which(program, path=ENVIRONMENT["PATH"]) is None:
+            where = f"in {ENVIRONMENT['PATH']}, where a case looks for it"
+            mistakes.add(key, f"no program {program!r} {where}")
+    mistakes.raise_any()
+    # A source that is not fetched yet will be.
+    source = any(variant.source for variant in experiment.variants)
+    tree = tree_of(experiment, recipes) or (Path("/") if source else None)
+    cases = cases_of(experiment, suites)
+    lacking = _lacking(cases, programs_folder(guest_program(cache, 64)), tree)
+    return tuple(
+        f"{case.suite}/{case.name} cannot run here: {why}"
+        for case, why in zip(cases, lacking, strict=True)
+        if why
+    )
+
+
+def tree_of(experiment: Experiment, recipes: Recipes) -> Path | None:
+    """The baseline's source, which cases that compile a kernel compile in every variant."""
+    recipe = recipes.of.get(experiment.baseline)
+    return recipe.tree.path if recipe is not None else None
+
+
+def tree_for_cases(
+    experiment: Experiment, suites: Catalogue, cache: Path, progress: Progress
+) -> Path | None:
+    """Where no kernel is built: the source that a case compiles, fetched only for that."""
+    source = experiment.variants[0].source
+    if not source or not any(case.tree for case in cases_of(experiment, suites)):
+        return None
+    return fetch(parse_source(source), cache, progress).path
+
+
+def equip(
+    cases: Sequence[Case],
+    program: Path,
+    tree: Path | None,
+    cache: Path,
+    places: Mapping[str, str] | None,
+    told: Callable[[str], None],
+) -> Equipment:
+    """Look everything up, and prepare what is to be prepared once.
+
+    program: the guest program. tree: a kernel source, if any. places: where the machine shows
+    its cases what they ask for; None where that is not the same in every boot, and then every
+    boot prepares for itself. ToolError when not one case can run.
+    """
+    programs = programs_folder(program)
+    lacking = _lacking(cases, programs, tree)
+    shared = [(programs, "programs")] if programs.is_dir() else []
+    if tree is not None and any(case.tree for case in cases):
+        shared.append((tree, "tree"))
+    chosen = [case for case, why in zip(cases, lacking, strict=True) if not why]
+    first = next((case for case in chosen if case.prepare), None)
+    if first is not None and places is not None:
+        shared.append((_prepared(first, tuple(shared), places, cache, told), "prepared"))
+    disk_bytes = max((case.disk_bytes for case in chosen), default=0)
+    return Equipment(lacking, tuple(shared), disk_bytes, cache / "disks")
+
+
+def _lacking(cases: Sequence[Case], programs: Path, tree: Path | None) -> tuple[str, ...]:
+    """For each case why it cannot run on this machine; empty where it can. ToolError when not one
+    can."""
+
+    def why(case: Case) -> str:
+        missing = [need for need in case.needs if not _exists(need, programs)]
+        if missing:
+            how = f": apt-get install {case.install}" if case.install else ""
+            names = ", ".join(it.removeprefix(_PROGRAMS).replace("|", " or ") for it in missing)
+            return f"{names} {'is' if len(missing) == 1 else 'are'} not installed{how}"
+        if case.tree and tree is None:
+            return 'it compiles a kernel source: give [kernel] source = "debian:linux-source-7.3"'
+        return ""
+
+    reasons = tuple(map(why, cases))
+    if cases and all(reasons):
+        raise ToolError(f"no case can run here: {'; '.join(dict.fromkeys(reasons))}")
+    return reasons
+
+
+def _exists(need: str, programs: Path) -> bool:
+    if need.startswith(_PROGRAMS):
+        return (programs / need.removeprefix(_PROGRAMS)).is_file()
+    # apache2|httpd: distributions disagree about the name, and one is enough.
+    return any(shutil.which(name, path=ENVIRONMENT["PATH"]) for name in need.split("|"))
+
+
+def _prepared(
+    case: Case,
+    shared: tuple[tuple[Path, str], ...],
+    places: Mapping[str, str],
+    cache: Path,
+    told: Callable[[str], None],
+) -> Path:
+    """The folder that the case's ``prepare`` command filled, made now or found in the cache.
+
+    It runs in the sandbox with everything at the paths that the boots will see it at: what a
+    build leaves behind knows its own paths. Its log lies beside the folder. ToolError with its last
+    lines when it fails.
+    """
+    command = in_words(case.prepare, places)
+    # The folders are named by a digest of what is in them, so their paths say enough.
+    parts = [*command, *(f"{name}={path}" for path, name in shared)]
+    folder = cache / "prepared" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    with whole.locked(folder.parent / ".lock"):
+        if folder.is_dir():
+            return folder
+        told(f"preparing {case.suite} once")
+        with whole.folder(folder) as aside:
+            hand_over(aside, PREPARE)
+            argv = Sandbox(
+                PREPARE,
+                read_only=(*named(command), *((path, places[name]) for path, name in shared)),
+                writable=((aside, places["prepared"]),),
+            ).argv(list(command))
+            lines: list[str] = []
+            log = folder.parent / f"{folder.name}.log"
+            if stream(argv, log=log, line=lines.append, env=ENVIRONMENT) != 0:
+                last = " / ".join(lines[-4:])
+                raise ToolError(f"{case.suite}: preparing it failed: {last}. All of it: {log}")
+    return folder
+
+
+def bench_of(
+    experiment: Experiment,
+    suites: Catalogue,
+    images: Mapping[str, Image],
+    tree: Path | None,
+    cache: Path,
+    sandboxed: bool,
+    told: Callable[[str], None],
+) -> Bench:
+    """Ready to boot. The baseline's copy is added where it is to be booted.
+
+    images: of every variant that was built; empty for a machine that boots nothing.
+    """
+    kind = KINDS[experiment.machine.kind]
+    variants = {
+        variant.name: variant
+        for variant in experiment.variants
+        if variant.name in images or not kind.builds
+    }
+    images = dict(images)
+    if experiment.measure.calibrate:
+        copy = copy_name(experiment.baseline)
+        variants[copy] = variants[experiment.baseline]
+        if kind.builds:
+            images[copy] = own = images[experiment.baseline]
+            links, mine = own.links, experiment.measure.layouts
+            images[experiment.baseline] = replace(own, links=links[:mine])
+            images[copy] = replace(own, links=links[mine:])
+    placement = place(experiment.cpus)
+    machine = kind.make(
+        Setup(
+            variants=variants,
+            images=images,
+            placement=placement,
+            memory_bytes=experiment.machine.memory_bytes,
+            timeout_s=experiment.machine.timeout_s,
+            cpus=experiment.machine.cpus,
+            cache=cache,
+            sandboxed=sandboxed,
+            method=metric_of(experiment),
+        )
+    )
+    cases = cases_of(experiment, suites)
+    if experiment.measure.metric != "time":
+        cases = tuple(map(counted, cases))
+    return Bench(
+        experiment=experiment,
+        machine=machine,
+        variants=variants,
+        cases=cases,
+        jobs=jobs_of(experiment, suites),
+        placement=placement,
+        equipment=equip(cases, guest_program(cache, 64), tree, cache, machine.places, told),
+        images=images,
+    )

@@ -14,7 +14,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.model import NAME
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.process import ENVIRONMENT
-from kdyno.measure.plan import COPY_SUFFIX
+from kdyno.measure.bench import COPY_SUFFIX
 from kdyno.reading.mistakes import KeyPath, meant, spelled
 from kdyno.views import is_seen, named
 

@@ -1,51 +1,52 @@
 # SPDX-License-Identifier: MIT
-"""An experiment, executed: checked, built, measured, judged; and a run, taken up again."""
+"""An experiment, executed: checked, built, measured, judged; and a run, taken up again.
+
+The set-up of a run stands here once: ``checked`` sources, ``built_of`` them, a bench of these, and
+a ``session`` in which the machine is ours. Profiles are made in the same steps.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from kdyno import sandbox
+from kdyno import __version__, sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.overrides import Overrides
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.kernels.image import Image
 from kdyno.kernels.progress import BuildProgress
+from kdyno.machines import facts
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.kinds import KINDS
-from kdyno.measure.asking import asked_of, manifest_of
-from kdyno.measure.bench import Bench, info
-from kdyno.measure.benches import (
+from kdyno.measure.bench import (
+    Bench,
     bench_of,
     check_cases,
     check_machine,
-    digests,
+    copy_name,
     tree_for_cases,
     tree_of,
 )
+from kdyno.measure.boot import with_fixed_work
 from kdyno.measure.builder import Built, Recipes, build_all, changed, check
-from kdyno.measure.counted_work import with_fixed_work
 from kdyno.measure.extent import too_short
-from kdyno.measure.interleaving import choose, whole_cases
-from kdyno.measure.loop import Loop, Past, Status
+from kdyno.measure.loop import Loop, Past, Status, choose, whole_cases
 from kdyno.report.wording import worded
 from kdyno.store.begun import Note
 from kdyno.store.boot import BootRecord
-from kdyno.store.manifest import Manifest
+from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
 from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import cases_of
-
-
-def _nothing(_value: object) -> None:
-    """A listener that shows nothing."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,10 @@ class Listener:
     """Who is told what goes on; every call returns quickly and none draws beside a guest."""
 
     fetching: Callable[[str, float | None], None] = lambda _text, _part: None
-    building: Callable[[BuildProgress], None] = _nothing
-    measuring: Callable[[Status], None] = _nothing
-    told: Callable[[str], None] = _nothing
-    started: Callable[[Path], None] = _nothing
+    building: Callable[[BuildProgress], None] = lambda _value: None
+    measuring: Callable[[Status], None] = lambda _value: None
+    told: Callable[[str], None] = lambda _value: None
+    started: Callable[[Path], None] = lambda _value: None
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     if not KINDS[experiment.machine.kind].builds:
         return _start(_unbuilt(experiment, suites, options), {}, Recipes({}, {}), options)
     recipes = check(
-        *(experiment, options.cache, options.listener.fetching),
+        experiment,
+        options.cache,
+        options.listener.fetching,
         refresh=options.refresh,
         new=True,
         report=options.listener.building,
@@ -106,7 +109,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         )
     check_cases(experiment, suites, options.cache, recipes)
     built = built_of(experiment, recipes, options)
-    bench = _bench(experiment, suites, built.images, tree_of(experiment, recipes), options)
+    bench = _bench(experiment, suites, built, recipes, options)
     return _start(bench, built.failed, recipes, options)
 
 
@@ -123,6 +126,22 @@ def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Buil
     )
 
 
+@contextmanager
+def session(bench: Bench, what: str, options: Options) -> Iterator[None]:
+    """The bench's machine, or its CPUs of this one, for ``what`` alone, with kdyno on CPUs of its
+    own; waits for it, or ToolError, as the options say. The machine is probed."""
+    everything = os.sched_getaffinity(0)
+    told = options.listener.told
+    cpus = frozenset(everything) if options.beside else None
+    with measuring(what, wait=options.wait, tell=told, cpus=cpus):
+        os.sched_setaffinity(0, bench.placement.own)
+        try:
+            bench.machine.probe(told)
+            yield
+        finally:
+            os.sched_setaffinity(0, everything)
+
+
 def _start(
     bench: Bench, failed: Mapping[str, str], recipes: Recipes, options: Options
 ) -> tuple[Run, Verdict]:
@@ -132,14 +151,14 @@ def _start(
         experiment,
         options.overrides,
         sandboxed=options.sandboxed,
-        images=digests(bench),
+        images=bench.digests,
         failed=failed,
-        cases=(info(case, job) for case, job in zip(bench.cases, bench.jobs, strict=True)),
+        cases=bench.infos,
     )
     manifest = manifest.model_copy(update=interleaved(bench, options.listener.told))
     # The machine first: a run that is refused, or given up while it waits, leaves no folder.
     with (
-        _machine(f"the run of {experiment.name}", options),
+        session(bench, f"the run of {experiment.name}", options),
         create_run(options.runs, experiment.text, manifest) as writer,
     ):
         with suppress(ToolError):  # else --resume asks
@@ -168,24 +187,36 @@ def resume(
     manifest = open_run(path).manifest()
     if not KINDS[experiment.machine.kind].builds:
         bench = _unbuilt(experiment, suites, options)
-        if manifest.images != digests(bench):
+        if manifest.images != bench.digests:
             raise UsageError(
                 f"{path}: another kernel, or another command line, was running when the run "
                 "began; start a new run and compare the two: `kdyno compare RUN RUN`"
             )
-        return _go_on(path, bench, manifest, options)
-    recipes = check(experiment, options.cache, options.listener.fetching)
-    _refuse_changed(path, changed(experiment, recipes, manifest.images))
-    wanted = Recipes(
-        {name: recipe for name, recipe in recipes.of.items() if name in manifest.images},
-        recipes.skipped,
-    )
-    built = built_of(experiment, wanted, options)
-    bench = _bench(experiment, suites, built.images, tree_of(experiment, recipes), options)
-    now = digests(bench)
-    other = (name for name, it in now.items() if manifest.images.get(name, it) != it)
-    _refuse_changed(path, next(other, None))
-    return _go_on(path, bench, manifest, options)
+    else:
+        recipes = check(experiment, options.cache, options.listener.fetching)
+        _refuse_changed(path, changed(experiment, recipes, manifest.images))
+        measured = {name: it for name, it in recipes.of.items() if name in manifest.images}
+        built = built_of(experiment, Recipes(measured, recipes.skipped), options)
+        bench = _bench(experiment, suites, built, recipes, options)
+        before = manifest.images
+        other = (name for name, now in bench.digests.items() if before.get(name, now) != now)
+        _refuse_changed(path, next(other, None))
+    with session(bench, f"the run {path.name}", options), write_run(path) as writer:
+        past = Past(taken=writer.run.taken_indices())
+        for boot in writer.run.boots():
+            if isinstance(boot, BootRecord):
+                past.add(boot)
+        # One boot outside the sandbox is enough for the whole run to be called so.
+        sandboxed = options.sandboxed and manifest.host.get("sandbox") is not False
+        again = {**asked_of(experiment), "state": "running", "stopped": ""}
+        again["host"] = {**manifest.host, "sandbox": sandboxed}
+        again["machine"] = again["machine"].model_copy(
+            update={"caveats": manifest.machine.caveats, "emulator": manifest.machine.emulator}
+        )
+        manifest = manifest.model_copy(update=again)
+        writer.save_manifest(manifest)
+        options.listener.started(path)
+        return _measure(bench, manifest, writer, past, options)
 
 
 def _refuse_changed(path: Path, name: str | None) -> None:
@@ -196,39 +227,18 @@ def _refuse_changed(path: Path, name: str | None) -> None:
         )
 
 
-def _go_on(path: Path, bench: Bench, manifest: Manifest, options: Options) -> tuple[Run, Verdict]:
-    with _machine(f"the run {path.name}", options), write_run(path) as writer:
-        past = Past(taken=writer.run.taken_indices())
-        for boot in writer.run.boots():
-            if isinstance(boot, BootRecord):
-                past.add(boot)
-        seen = manifest.machine.caveats
-        # One boot outside the sandbox is enough for the whole run to be called so.
-        sandboxed = options.sandboxed and manifest.host.get("sandbox") is not False
-        begun = {**asked_of(bench.experiment), "state": "running", "stopped": ""}
-        begun["host"] = {**manifest.host, "sandbox": sandboxed}
-        emulator = manifest.machine.emulator
-        manifest = _probed(manifest.model_copy(update=begun), seen, emulator)
-        writer.save_manifest(manifest)
-        options.listener.started(path)
-        return _measure(bench, manifest, writer, past, options)
-
-
 def _bench(
-    experiment: Experiment,
-    suites: Catalogue,
-    images: Mapping[str, Image],
-    tree: Path | None,
-    options: Options,
+    experiment: Experiment, suites: Catalogue, built: Built, recipes: Recipes, options: Options
 ) -> Bench:
-    told = options.listener.told
-    return bench_of(experiment, suites, images, tree, options.cache, options.sandboxed, told)
+    tree, told = tree_of(experiment, recipes), options.listener.told
+    return bench_of(experiment, suites, built.images, tree, options.cache, options.sandboxed, told)
 
 
 def _unbuilt(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
     """For a machine that boots nothing."""
     tree = tree_for_cases(experiment, suites, options.cache, options.listener.fetching)
-    return _bench(experiment, suites, {}, tree, options)
+    told = options.listener.told
+    return bench_of(experiment, suites, {}, tree, options.cache, options.sandboxed, told)
 
 
 def _save_images(writer: RunWriter, recipes: Recipes, bench: Bench) -> None:
@@ -237,10 +247,8 @@ def _save_images(writer: RunWriter, recipes: Recipes, bench: Bench) -> None:
         described = bench.machine.described(name)
         if name in bench.images:
             source = name if name in recipes.of else bench.experiment.baseline
-            variant = variants[source]
-            described = {**routines_of(variant), **described}
             again = f"kdyno build {bench.experiment.path or 'experiment.toml'} --variant {source}"
-            described = {"build_again": again, **described}
+            described = {"build_again": again, **routines_of(variants[source]), **described}
         writer.save_image(name, described)
 
 
@@ -253,27 +261,21 @@ def routines_of(variant: Variant) -> dict[str, object]:
 
 
 def _measure(
-    bench: Bench,
-    manifest: Manifest,
-    writer: RunWriter,
-    past: Past,
-    options: Options,
+    bench: Bench, manifest: Manifest, writer: RunWriter, past: Past, options: Options
 ) -> tuple[Run, Verdict]:
-    everything = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, bench.placement.own)
+    """Within a session: the loop, and the verdict."""
+    manifest = probed(manifest, bench.caveats(), bench.machine.emulator)
+    bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
+    question = Question.of(manifest)
+    loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
     try:
-        bench.machine.probe(options.listener.told)
-        manifest = _probed(manifest, bench.caveats(), bench.machine.emulator)
-        bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
-        question = Question.of(manifest)
-        loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
-        try:
-            stopped = loop.run()
-        except BaseException as problem:
-            _end(writer, loop.manifest, "interrupted", _why(problem))
-            raise
-    finally:
-        os.sched_setaffinity(0, everything)
+        stopped = loop.run()
+    except BaseException as problem:
+        why = f"interrupted: {str(problem) or type(problem).__name__}"
+        why = "interrupted by Ctrl-C" if isinstance(problem, KeyboardInterrupt) else why
+        with suppress(ToolError):  # the first problem is the one to hear of
+            _end(writer, loop.manifest, "interrupted", why)
+        raise
     verdict = worded(verdict_of(writer.run, question, stopped), loop.manifest)
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)
@@ -282,36 +284,83 @@ def _measure(
     return writer.run, verdict
 
 
-def _probed(manifest: Manifest, flags: tuple[Flag, ...], emulator: str) -> Manifest:
-    """With what the first boot told of the machine, beside what an earlier part of the run saw."""
+def _end(writer: RunWriter, manifest: Manifest, state: str, stopped: str) -> None:
+    writer.save_manifest(manifest.model_copy(update={"state": state, "stopped": stopped}))
+
+
+# What a manifest says, so that a run can be judged without its experiment.
+
+
+def manifest_of(
+    experiment: Experiment,
+    overrides: Overrides,
+    *,
+    sandboxed: bool,
+    images: Mapping[str, str],
+    failed: Mapping[str, str],
+    cases: Iterable[CaseInfo],
+) -> Manifest:
+    """Of a run that begins now. images: variant → digest; failed: variant → why it has none."""
+    seed = experiment.measure.seed
+    # Of `try` there is no file; what it names lies in the folder that it was called in.
+    origin = experiment.path.resolve() if experiment.path else Path.cwd() / "experiment.toml"
+    return Manifest(
+        tool=__version__,
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        experiment=experiment.name,
+        baseline=experiment.baseline,
+        seed=secrets.randbelow(1 << 32) if seed is None else seed,
+        host={**facts.machine(), "sandbox": sandboxed},
+        images=dict(images),
+        failed=dict(failed),
+        origin=str(origin),
+        overrides=overrides.to_json(),
+        cases=tuple(cases),
+        **asked_of(experiment),
+    )
+
+
+def asked_of(experiment: Experiment) -> dict[str, Any]:
+    """The manifest's keys that follow from the experiment alone. What the machine says of itself
+    once it was probed comes later."""
+    measure, machine = experiment.measure, experiment.machine
+    kind = KINDS[machine.kind]
+    return {
+        "machine": MachineInfo(
+            kind=machine.kind,
+            builds=kind.builds,
+            memory_bytes=machine.memory_bytes,
+            cpus=machine.cpus,
+            scattered=measure.metric == "time" and not kind.can.scatter,
+        ),
+        "variants": {
+            variant.name: VariantInfo(
+                arch=variant.arch, cpus=variant.cpus, levels=dict(variant.levels)
+            )
+            for variant in experiment.variants
+        },
+        "asked": Asked(
+            question=experiment.question,
+            confidence=measure.confidence,
+            equivalent=measure.equivalent,
+            precision=measure.precision,
+            metric=measure.metric,  # type: ignore[arg-type]
+            # In every link of a kernel, where it has several.
+            exact_boots=max(measure.exact_boots, measure.layouts),
+            copy_of_baseline=copy_name(experiment.baseline) if measure.calibrate else None,
+        ),
+    }
+
+
+def probed(manifest: Manifest, flags: tuple[Flag, ...], emulator: str) -> Manifest:
+    """With what the first boot told of the machine, beside what an earlier part of the run saw.
+    UsageError for another emulator."""
     machine = manifest.machine
-    caveats = tuple(dict.fromkeys((*machine.caveats, *flags)))
     if machine.emulator not in ("", emulator):
         raise UsageError(
             f"the run began with {machine.emulator}, and here is {emulator}: their figures differ; "
             "start a new run"
         )
-    seen = {"caveats": caveats, "emulator": emulator}
-    return manifest.model_copy(update={"machine": machine.model_copy(update=seen)})
-
-
-def _machine(what: str, options: Options) -> AbstractContextManager[None]:
-    """This machine, or these CPUs of it, for ``what`` alone; waits for it, or ToolError, as the
-    options say."""
-    cpus = frozenset(os.sched_getaffinity(0)) if options.beside else None
-    return measuring(what, wait=options.wait, tell=options.listener.told, cpus=cpus)
-
-
-def _why(problem: BaseException) -> str:
-    """What ended the measuring, as the run's ``stopped`` says it."""
-    if isinstance(problem, KeyboardInterrupt):
-        return "interrupted by Ctrl-C"
-    return f"interrupted: {str(problem) or type(problem).__name__}"
-
-
-def _end(writer: RunWriter, manifest: Manifest, state: str, stopped: str) -> None:
-    try:
-        writer.save_manifest(manifest.model_copy(update={"state": state, "stopped": stopped}))
-    except ToolError:
-        if state != "interrupted":  # the first problem is the one to hear of
-            raise
+    caveats = tuple(dict.fromkeys((*machine.caveats, *flags)))
+    machine = machine.model_copy(update={"caveats": caveats, "emulator": emulator})
+    return manifest.model_copy(update={"machine": machine})

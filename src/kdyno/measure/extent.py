@@ -19,7 +19,7 @@ from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.source import KERNEL_TREE_BYTES
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.builder import Recipes
-from kdyno.measure.interleaving import CASE_S
+from kdyno.measure.loop import CASE_S
 from kdyno.reading.checked import values_in
 from kdyno.stats.effect import FEWEST_BLOCKS
 

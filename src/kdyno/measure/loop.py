@@ -1,23 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""The loop: boot block after block until every effect is precise enough or a budget ends it."""
+"""The loop: boot block after block until every effect is precise enough or a budget ends it.
+
+Blocks have every variant once, in an order that a recorded seed says; and the variants of a block
+alternate by whole boots or by turns.
+"""
 
 from __future__ import annotations
 
-import time
+import random
+import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
+from kdyno.errors import UsageError
 from kdyno.judge.judging import look
-from kdyno.judge.pairs import Pair
+from kdyno.judge.pairs import Pair, rounds
 from kdyno.judge.question import Question
-from kdyno.measure import bench as booting
-from kdyno.measure import group
+from kdyno.measure import boot as booting
+from kdyno.measure import turns
 from kdyno.measure.bench import Bench
-from kdyno.measure.interleaving import effort
-from kdyno.measure.plan import block_order, draw_of
+from kdyno.measure.turns import LEAST, LEAST_LONG, LONGEST_S, TURN_S, Effort, why_whole
 from kdyno.stats import stopping
 from kdyno.stats.effect import FEWEST_BLOCKS, PairedEffect
+from kdyno.stats.groups import best_rounds, spread
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import RunWriter
@@ -28,8 +35,97 @@ _OVER = 1.25
 """Times its minutes that a run may take to have intervals at all."""
 _GROUP_S = 1.0
 """What a group is taken to cost beside its turns before there was one."""
+CASE_S = 0.25
+"""Of timed turns of each guest, at first: more groups are worth more than more rounds."""
 
 Key = tuple[str, str, str]
+
+
+def block_order(seed: int, block: int, variants: Sequence[str]) -> tuple[str, ...]:
+    """Order of ``variants`` in block number ``block``.
+
+    Every block has a generator of its own, so an order depends on the seed and the block's
+    number and not on what happened before: a resumed run goes on with the same plan.
+    """
+    order = list(variants)
+    random.Random(f"{seed}:{block}").shuffle(order)
+    return tuple(order)
+
+
+def draw_of(seed: int, block: int) -> int:
+    """Which perturbation all boots of a block have: the number that a machine draws it by."""
+    return random.Random(f"{seed}:{block}:draw").randrange(1, 1 << 31)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How the variants of a block alternate, and what people are to know of it."""
+
+    way: Literal["boots", "turns"]
+    why: str = ""
+    """Why not by turns, where ``auto`` would have."""
+
+
+def choose(bench: Bench, interleave: str) -> Choice:
+    """For the experiment's ``interleave``. UsageError where it is turns and they cannot be had."""
+    if interleave == "boots" or (bench.undisturbed and interleave == "auto"):
+        return Choice("boots")
+    if not (why := _why_no_turns(bench)):
+        return Choice("turns")
+    if interleave == "turns":
+        raise UsageError(f'[measure] interleave = "turns": {why}')
+    return Choice("boots", why if len(bench.variants) > 1 else "")
+
+
+def whole_cases(bench: Bench) -> dict[str, str]:
+    """suite/case → why it is measured whole in a group, one guest after the other."""
+    return {f"{case.suite}/{case.name}": why for case in bench.cases if (why := why_whole(case))}
+
+
+def _why_no_turns(bench: Bench) -> str:
+    if bench.machine.can.turns:
+        return bench.machine.can.turns
+    if len(bench.variants) < 2:
+        return "there is one variant, and nobody to take turns with"
+    if all(reasons := [why_whole(case) for case in bench.cases]):
+        return f"no case can take turns: {'; '.join(dict.fromkeys(reasons))}"
+    need = bench.machine.footprint()
+    together = need.each_bytes * len(bench.variants)
+    if together > need.available_bytes:
+        return (
+            f"{len(bench.variants)} guests that are alive together may need "
+            f"{together / 2**30:.1f} GiB, and {need.available_bytes / 2**30:.1f} GiB are free. "
+            f"A smaller [machine] memory (it is {bench.experiment.machine.memory_bytes >> 20}M for "
+            'each), or fewer variants at a time by --variant; interleave = "boots" needs one guest '
+            "at a time"
+        )
+    return ""
+
+
+def effort(bench: Bench, question: Question, data: Samples, group_s: float) -> Effort:
+    """Seconds of each case in the next group, from what was seen so far.
+
+    group_s: seconds that a group takes beside its timed turns. Kalibera & Jones: as many rounds as
+    make the narrowest interval in a given time. By spreads and prices only.
+    """
+    members = max(2, len(bench.variants))
+    own_s = group_s / max(1, len(question.cases))
+    most = {(job.suite, job.case): job.seconds or CASE_S for job in bench.jobs}
+    seconds: dict[tuple[str, str], float] = {}
+    for case in question.cases:
+        key = case.suite, case.case
+        most_s = most.get(key, CASE_S)
+        seconds[key] = min(CASE_S, most_s)
+        turn_s = data.turn_s.get((*key, question.baseline), TURN_S)
+        best = []
+        for variant in question.compared:
+            groups = spread([logs for _, logs in rounds(data, case, question.baseline, variant)])
+            if groups is not None:
+                best.append(best_rounds(groups, own_s, members * turn_s))
+        if best:
+            least = LEAST if turn_s <= LONGEST_S else LEAST_LONG
+            seconds[key] = min(most_s, max(least, statistics.median(best)) * turn_s)
+    return Effort(seconds)
 
 
 @dataclass(frozen=True)
@@ -81,7 +177,6 @@ class Loop:
     past: Past = field(default_factory=Past)
     """Begins as what an earlier execution left."""
     failures: list[str] = field(default_factory=list)
-    _began_s: float = field(default_factory=time.monotonic)
     _effects: dict[Key, PairedEffect] = field(default_factory=dict)
     _progress: stopping.Progress | None = None
     _at_once: int = 1
@@ -123,67 +218,57 @@ class Loop:
         done = {boot.variant for boot in self.boots if boot.block == block}
         left = [name for name in self.manifest.blocks[block] if name not in done]
         width = self._at_once
-        open_ = booting.without(self.bench, self._done() if self.bench.counts else set())
+        bench = self.bench.without(self._done()) if self.bench.counts else self.bench
         for at in range(0, len(left), width):
-            self._boots(open_, block, [it for it in left[at : at + width] if self._alive(it)])
+            names = [name for name in left[at : at + width] if self._alive(name)]
+            if names:
+                self.show(self._status(block, " and ".join(names), ""))
+                self._keep(booting.measure(bench, names, **self._place(block)))
 
     def _group(self, block: int) -> None:
         order = [name for name in self.manifest.blocks[block] if self._alive(name)]
         spent_s = sum(boot.host.inside_s or 0.0 for boot in self.boots)
         blocks = max(1, len({boot.block for boot in self.boots}))
         beside_s = (self._spent_s() - spent_s) / blocks if self.boots else _GROUP_S
-        found = group.measure(
+        boots = turns.measure(
             self.bench,
             order,
             f"{self.manifest.seed}:{block}",
-            first_index=self.past.next_index(),
-            block=block,
-            draw=self._draw(block),
-            layout=self._layout(block),
             effort=effort(self.bench, self.question, self.samples(), beside_s),
             show=lambda case: self.show(self._status(block, "", case)),
+            **self._place(block),
         )
-        self._keep(found.boots)
+        self._keep(boots)
 
-    def _boots(self, open_: Bench, block: int, names: Sequence[str]) -> None:
-        """open_: with the cases of which more is to be known."""
-        if not names:
-            return
-        index = self.past.next_index()
-        self.show(self._status(block, " and ".join(names), ""))
-        made = booting.measure_together(
-            open_,
-            names,
-            first_index=index,
-            block=block,
-            draw=self._draw(block),
-            layout=self._layout(block),
-        )
-        self._keep(made)
+    def _place(self, block: int) -> dict[str, int]:
+        """Which boots of the run come next."""
+        return {
+            "first_index": self.past.next_index(),
+            "block": block,
+            "draw": self._draw(block),
+            "layout": self._layout(block),
+        }
 
     def _done(self) -> set[tuple[str, str]]:
         """(suite, case) that need no more boots: exact, or as precise as wanted, for every variant
         alive."""
-        question, data = self.question, self.samples()
-        names = [it for it in question.names if it != question.baseline and self._alive(it)]
-        effects = {
-            (case.suite, case.case): [
-                (pair.ranked(), pair.ranked(stopping.before(data.blocks)))
-                for name in names
-                for pair in [Pair(data, question, case, name)]
-            ]
-            for case in question.cases
-        }
-        measure = self.bench.experiment.measure
-        return {
-            case
-            for case, own in effects.items()
-            if own
-            and all(
-                now.exact or stopping.precise(now, then, measure.precision, self._least_blocks)
-                for now, then in own
-            )
-        }
+        data, precision = self.samples(), self.bench.experiment.measure.precision
+        names = [it for it in self.question.names if it != self.question.baseline]
+        done = set()
+        for case in self.question.cases:
+            pairs = [Pair(data, self.question, case, name) for name in names if self._alive(name)]
+            if pairs and all(
+                pair.exact
+                or stopping.precise(
+                    pair.ranked(),
+                    pair.ranked(stopping.before(data.blocks)),
+                    precision,
+                    self._least_blocks,
+                )
+                for pair in pairs
+            ):
+                done.add((case.suite, case.case))
+        return done
 
     @property
     def _least_blocks(self) -> int:
@@ -192,7 +277,7 @@ class Loop:
         return max(measure.min_boots, measure.layouts)
 
     def _draw(self, block: int) -> int:
-        """What perturbs a block, by `plan.draw_of`; 0: nothing does.
+        """What perturbs a block, by ``draw_of``; 0: nothing does.
 
         Where counts are compared the first block is as the kernel makes it, so that a run of one
         experiment always begins with the same ones.

@@ -31,7 +31,7 @@ def begin(file: Path, asked: Experiment, on: str, options: Options) -> tuple[Run
     from kdyno.fleet.record import Place, Record
     from kdyno.fleet.settings import settings
     from kdyno.machines.kinds import KINDS
-    from kdyno.measure.asking import manifest_of
+    from kdyno.measure.execution import manifest_of
     from kdyno.store.run import create_run
 
     chosen = settings(on, settings_file())

@@ -26,10 +26,9 @@ from kdyno.kernels.source import Progress
 from kdyno.labs.memcpy.copies import Copy, Distribution, Site, distribution
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.machines.kinds import KINDS
-from kdyno.measure.bench import Bench, boot, plan_of
-from kdyno.measure.benches import bench_of, tree_of
+from kdyno.measure.bench import Bench, bench_of, plan_of, tree_of
+from kdyno.measure.boot import boot, samples_of
 from kdyno.measure.builder import build_all, check
-from kdyno.measure.sampling import samples_of
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import Catalogue
 

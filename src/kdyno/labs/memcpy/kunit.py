@@ -20,7 +20,8 @@ from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.routines.routine import Routine, list_routines
 from kdyno.kernels.source import Progress
 from kdyno.labs.memcpy.counting import Options, ready
-from kdyno.measure.bench import boot, plan_of
+from kdyno.measure.bench import plan_of
+from kdyno.measure.boot import boot
 from kdyno.measure.vocabulary import vocabulary
 
 SUITES = ("memcpy", "string", "usercopy")

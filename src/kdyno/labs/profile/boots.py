@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,14 +17,11 @@ from kdyno.labs.profile.profiler import Profiler
 from kdyno.labs.profile.record import FOLDER, Profile, stored_profiles, to_json
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
-from kdyno.measure import fixed_work
-from kdyno.measure.asking import manifest_of
-from kdyno.measure.bench import Bench, info, plan_of
-from kdyno.measure.benches import bench_of, tree_of
+from kdyno.measure.bench import Bench, bench_of, info, plan_of, tree_of
+from kdyno.measure.boot import calibrated, fixed_jobs, key_of
 from kdyno.measure.builder import Recipes, changed, check
-from kdyno.measure.execution import Options, built_of
-from kdyno.measure.interleaving import choose, whole_cases
-from kdyno.measure.plan import block_order, draw_of
+from kdyno.measure.execution import Options, built_of, manifest_of, session
+from kdyno.measure.loop import block_order, choose, draw_of, whole_cases
 from kdyno.store.manifest import Manifest
 from kdyno.store.of_variants import file_name
 from kdyno.store.run import Run, RunWriter, create_run
@@ -110,15 +106,8 @@ def profile(
     )
     told = options.listener.told
     bench = bench_of(alone, suites, images, tree, options.cache, options.sandboxed, told)
-    everything = os.sched_getaffinity(0)
-    what = f"the profile of {writer.run.name}"
-    with measuring(what, wait=options.wait, tell=told):
-        os.sched_setaffinity(0, bench.placement.own)
-        try:
-            bench.machine.probe(told)
-            return _blocks(writer, manifest.seed, bench, asked, options, show)
-        finally:
-            os.sched_setaffinity(0, everything)
+    with session(bench, f"the profile of {writer.run.name}", options):
+        return _blocks(writer, manifest.seed, bench, asked, options, show)
 
 
 def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
@@ -181,8 +170,8 @@ def _blocks(
     found = _earlier(writer, bench, profiler, asked)
     operations = next((dict(it.operations) for it in found.values()), None)
     if operations is None:
-        operations = fixed_work.calibrated(bench, asked.seconds, told)
-    jobs = fixed_work.fixed_jobs(bench, operations, asked.seconds)
+        operations = calibrated(bench, asked.seconds, told)
+    jobs = fixed_jobs(bench, operations, asked.seconds)
     together = choose(bench, bench.experiment.measure.interleave).way == "turns"
     notes = _turns_notes(bench) if together else ()
     for name in bench.variants:
@@ -246,7 +235,7 @@ def _once(
     whole = whole_cases(bench)
 
     def why_whole(job: CaseJob) -> str:
-        return whole.get(fixed_work.key_of(job), "")
+        return whole.get(key_of(job), "")
 
     who = ", ".join(repr(name) for name in names)
     draw = draw_of(seed, _ORDER_FROM + block)
@@ -277,7 +266,7 @@ def _earlier(
     writer: RunWriter, bench: Bench, profiler: Profiler, asked: Asked
 ) -> dict[str, Profile]:
     """What an earlier call left and still fits; UsageError where it does not."""
-    wanted = {fixed_work.key_of(job) for job in bench.runnable}
+    wanted = {key_of(job) for job in bench.runnable}
     kept: dict[str, Profile] = {}
     for name, found in stored_profiles(writer.run).items():
         if name not in bench.variants:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +14,13 @@ from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.labs.profile.symbols import Symbols, symbols_of
-from kdyno.machines.cpus import measuring
 from kdyno.machines.emulator import COUNTS, FUNCTIONS
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import run_to_end
-from kdyno.measure.bench import Bench, plan_of
-from kdyno.measure.benches import bench_of, check_machine, tree_of
+from kdyno.measure.bench import Bench, bench_of, check_machine, plan_of, tree_of
+from kdyno.measure.boot import with_counted_work, with_fixed_work
 from kdyno.measure.builder import check
-from kdyno.measure.counted_work import with_counted_work, with_fixed_work
-from kdyno.measure.execution import Options, built_of
+from kdyno.measure.execution import Options, built_of, session
 from kdyno.store.counts import DEEPEST, CaseCounts, Chain, Counted, Function, Where
 from kdyno.store.manifest import Manifest
 from kdyno.suites.catalogue import Catalogue
@@ -105,16 +102,10 @@ def count(
     told = options.listener.told
     images, tree = built.images, tree_of(alone, recipes)
     bench = bench_of(alone, suites, images, tree, options.cache, options.sandboxed, told)
-    everything = os.sched_getaffinity(0)
-    with measuring("a profile", wait=options.wait, tell=told):
-        os.sched_setaffinity(0, bench.placement.own)
-        try:
-            bench.machine.probe(told)
-            bench = of_run(bench, earlier, told)
-            names = sorted(bench.variants, key=lambda name: name != experiment.baseline)
-            return [_of_variant(bench, name) for name in names]
-        finally:
-            os.sched_setaffinity(0, everything)
+    with session(bench, "a profile", options):
+        bench = of_run(bench, earlier, told)
+        names = sorted(bench.variants, key=lambda name: name != experiment.baseline)
+        return [_of_variant(bench, name) for name in names]
 
 
 def of_run(bench: Bench, earlier: Manifest | None, told: Callable[[str], None]) -> Bench:

@@ -6,10 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kdyno.machines.machine import Machine, Outcome, Plan
-from kdyno.measure import rounds
-from kdyno.measure.group import begun, together
-from kdyno.measure.member import Member
-from kdyno.measure.turn import Size, frozen_turns, turns
+from kdyno.measure.turns import (
+    LONGEST_S,
+    TURN_S,
+    Member,
+    Size,
+    begin_case,
+    frozen_turns,
+    orders,
+    together,
+    turns,
+)
 from kdyno.suites.job import CaseJob
 
 _FEW = 10
@@ -37,18 +44,18 @@ def run(
 
 
 def _case(members: Sequence[Member], index: int, job: CaseJob, seed: str, whole: bool) -> None:
-    alive = begun(members, index, job, seed, whole=whole)
+    alive = begin_case(members, index, job, seed, whole=whole)
     if not alive:
         return
     by_name = {member.name: member for member in alive}
     sizes = _Sizes(job.operations or 1)
-    orders = rounds.orders(f"{seed}:turns", sorted(by_name))
-    for operations, order in zip(sizes, orders, strict=False):
+    rounds = orders(f"{seed}:turns", sorted(by_name))
+    for operations, order in zip(sizes, rounds, strict=False):
         present = [by_name[name] for name in order if by_name[name].ready]
         # How long the first one takes is not known; where there are few, they are long.
-        long = sizes.each_s * operations > rounds.LONGEST_S
+        long = sizes.each_s * operations > LONGEST_S
         frozen = long if sizes.each_s else (job.operations or 1) <= _FEW
-        size = Size(operations, 0, 0.0, job.timeout_s)
+        size = Size(operations, 0.0, job.timeout_s)
         took = frozen_turns(present, size) if frozen else turns(present, size)
         if not took:
             break
@@ -69,7 +76,7 @@ class _Sizes:
 
     def __iter__(self) -> Iterator[int]:
         while self._left:
-            wanted = rounds.TURN_S / self.each_s if self.each_s else 1.0
+            wanted = TURN_S / self.each_s if self.each_s else 1.0
             # What was timed at first may have been an interruption, or a clock's tick.
             self._last = max(1, min(self._left, int(wanted), 10 * self._last or 1))
             self._left -= self._last

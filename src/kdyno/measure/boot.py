@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: MIT
+"""Whole boots, from their plans to the records that are stored; and boots of fixed work.
+
+Fixed work is the same operations in every boot of every variant, so that figures can be subtracted,
+or counts compared: the baseline is booted once by time, and how often it did each case's operation
+is the work of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from kdyno.command import shown
+from kdyno.errors import ToolError
+from kdyno.judge.flags import disturbances
+from kdyno.machines.machine import Alive, Listener, Outcome, Plan, run_to_end
+from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
+from kdyno.store.boot import BootFlag, BootJob, BootRecord, Sample
+from kdyno.store.manifest import Manifest
+from kdyno.suites import figure, record
+from kdyno.suites.catalogue import Case
+from kdyno.suites.job import CaseJob, render
+from kdyno.suites.protocol import Transcript
+from kdyno.suites.score import score_of
+
+OUTPUT_KEPT = 4096
+"""Characters of a program's output that are stored with each sample: the last ones."""
+_LOOSE = ("stdout", "stderr")
+_SLOWEST = 20.0
+"""A variant, or a kernel that counts its own calls, may take so many times as long."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What one guest did of a case, round by round."""
+
+    way: Literal["turns", "frozen"]
+    turns: tuple[tuple[int, int], ...]
+    """(operations, ns). The same index in every guest of a group is the same round."""
+    cpu_ns: tuple[int, ...] = ()
+    """Of each turn, where the host knows it."""
+
+
+def samples_of(
+    cases: Sequence[Case],
+    transcript: Transcript,
+    lacking: Sequence[str] = (),
+    rounds: Mapping[int, Rounds] | None = None,
+) -> tuple[Sample, ...]:
+    """A score, or why there is none, for every case that was begun or cannot run here.
+
+    ``lacking``: for each case why it was left out of the job; empty where it was not.
+    ``rounds``: what cases that took turns did in them, by their place in the job.
+    """
+    samples = []
+    number = 0
+    for at, case in enumerate(cases):
+        if lacking and lacking[at]:
+            samples.append(_without(case, "skip", lacking[at]))
+            continue
+        result = transcript.result(number)
+        own = (rounds or {}).get(number)
+        number += 1
+        if isinstance(result, record.Sample):
+            samples.append(_sample(case, result, result.reps))
+        elif isinstance(result, record.Done):
+            if own is None or not own.turns:
+                samples.append(_without(case, "error", "not one of its turns was answered"))
+            else:
+                cpu_ns = own.cpu_ns if any(own.cpu_ns) else ()
+                more = {"interleave": own.way, "cpu_ns": cpu_ns}
+                samples.append(_sample(case, result, own.turns).model_copy(update=more))
+        elif result is not None:  # a case that was never begun has none; the boot says why
+            status: Literal["skip", "error"] = "error"
+            if isinstance(result, record.Skip):
+                status = "skip"
+            samples.append(_without(case, status, result.reason))
+    return tuple(samples)
+
+
+def _sample(
+    case: Case, result: record.Sample | record.Done, reps: tuple[tuple[int, int], ...]
+) -> Sample:
+    extra: dict[str, float | bool | str | None] = {}
+    for name, text in result.extra.items():
+        extra[name] = text[-OUTPUT_KEPT:] if name in _LOOSE else _number_or_text(text)
+    output = result.extra.get("stdout", "")
+    try:
+        if case.figure is None or isinstance(result, record.Done):
+            score = score_of(case, reps)
+            extra.update(figure.also(case, output))
+        else:
+            reading = figure.read(case, output)
+            score = reading.value
+            extra.update(reading.also)
+    except figure.NoFigure as problem:
+        return _without(case, "error", str(problem))
+    return Sample(
+        suite=case.suite,
+        case=case.name,
+        score=score,
+        reps=reps,
+        user_ns=result.user_ns,
+        sys_ns=result.sys_ns,
+        extra=extra,
+    )
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text) if text[:1].isdigit() else text
+    except ValueError:
+        return text
+
+
+def _without(case: Case, status: Literal["skip", "error"], why: str) -> Sample:
+    return Sample(suite=case.suite, case=case.name, status=status, text=why)
+
+
+def load_flags(samples: Sequence[Sample]) -> tuple[BootFlag, ...]:
+    """Where fewer tasks were runnable than were asked for, for long enough to say so."""
+    flags = []
+    for sample in samples:
+        share = sample.extra.get(figure.LOW_PARALLELISM)
+        if isinstance(share, float) and share >= figure.LOW_PARALLELISM_PERCENT:
+            text = (
+                f"{sample.suite}/{sample.case}: parallelism fell below half of -j "
+                f"for {share:.0f} % of the time"
+            )
+            flags.append(BootFlag(kind="low-parallelism", text=text))
+    return tuple(flags)
+
+
+def at_once(bench: Bench) -> int:
+    """How many guests may run at the same time: what is counted is the same beside others."""
+    if not bench.undisturbed:
+        return 1
+    memory = bench.machine.footprint()
+    cpus = len(bench.placement.guest | bench.placement.own)
+    return max(1, min(cpus, memory.available_bytes // max(1, memory.each_bytes)))
+
+
+def boot(bench: Bench, plan: Plan, listener: Listener = lambda _case: None) -> Outcome:
+    """One whole boot: every case of the plan, one after the other."""
+    return run_to_end(bench.machine.open(plan, listener), bench.machine.clock)
+
+
+def measure(
+    bench: Bench,
+    names: Sequence[str],
+    *,
+    first_index: int,
+    block: int,
+    draw: int = 0,
+    layout: int = 0,
+) -> list[tuple[BootRecord, bytes]]:
+    """Boot each of these variants once, all at the same time; the records and the consoles."""
+    plans = [plan_of(bench, name, draw=draw, layout=layout) for name in names]
+    machine, started = bench.machine, now()
+    with Alive(machine.clock) as alive:
+        for plan in plans:
+            alive.add(machine.open(plan))
+        alive.until_ended()
+    records = []
+    for at, (plan, outcome) in enumerate(zip(plans, alive.outcomes, strict=True)):
+        host = outcome.host
+        samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
+        disturbed = () if bench.undisturbed else disturbances(host)
+        flags = (*host.flags, *disturbed, *load_flags(samples))
+        boot = BootRecord(
+            job=job_of(bench, plan, outcome, first_index + at, block, started),
+            host=host.model_copy(update={"flags": flags}),
+            samples=samples,
+        )
+        records.append((boot, console_of(outcome)))
+    return records
+
+
+def job_of(
+    bench: Bench, plan: Plan, outcome: Outcome, index: int, block: int, started: str
+) -> BootJob:
+    """What this boot was to do, for its folder."""
+    return BootJob(
+        index=index,
+        block=block,
+        variant=plan.variant,
+        image=bench.machine.identity(plan.variant),
+        command=outcome.command,
+        job=render(plan.job, "0" * 32),
+        started_at=started,
+        layout=plan.layout + 1 if bench.experiment.measure.layouts else 0,
+    )
+
+
+def console_of(outcome: Outcome) -> bytes:
+    """What the boot printed, below the command that it can be repeated with by hand."""
+    return f"$ {shown(outcome.command)}\n".encode() + outcome.console
+
+
+def now() -> str:
+    """UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+# Fixed work.
+
+
+def key_of(job: CaseJob) -> str:
+    return f"{job.suite}/{job.case}"
+
+
+def calibrated(
+    bench: Bench, seconds: float, told: Callable[[str], None] = lambda _text: None
+) -> dict[str, int]:
+    """suite/case → operations that the baseline does in ``seconds``.
+
+    Cases that already have a number keep it. Cases that cannot run are left out, said aloud;
+    ToolError when none is left or the boot fails.
+    """
+    jobs = tuple(
+        job if job.operations is not None else replace(job, seconds=seconds)
+        for job in bench.runnable
+    )
+    name = bench.experiment.baseline
+    outcome = boot(bench, plan_of(bench, name, jobs))
+    if outcome.host.status != "ok":
+        raise ToolError(
+            f"{name}: the boot that says how often each case does its operation failed: "
+            f"{outcome.host.reason}: {outcome.host.text}"
+        )
+    operations: dict[str, int] = {}
+    fixed = {key_of(job): job.operations for job in jobs if job.operations is not None}
+    for sample in samples_of(bench.cases, outcome.transcript, bench.equipment.lacking):
+        key = f"{sample.suite}/{sample.case}"
+        done = sum(count for count, _ns in sample.reps)
+        spent_s = sum(ns for _count, ns in sample.reps) / 1e9
+        if sample.score is None or not done or not spent_s:
+            told(f"{key} is left out: {sample.text or 'it gave no result'}")
+            continue
+        operations[key] = fixed.get(key) or max(1, round(done / spent_s * seconds))
+    if not operations:
+        raise ToolError("no case is left: see what each of them said above")
+    return operations
+
+
+def fixed_jobs(bench: Bench, operations: Mapping[str, int], seconds: float) -> tuple[CaseJob, ...]:
+    """The cases that are left, each with its number of operations, in the order of the run."""
+    return tuple(
+        replace(
+            job,
+            seconds=None,
+            operations=operations[key_of(job)],
+            timeout_s=max(job.timeout_s, 30.0 + _SLOWEST * seconds),
+        )
+        for job in bench.runnable
+        if key_of(job) in operations
+    )
+
+
+def with_fixed_work(
+    bench: Bench, manifest: Manifest, told: Callable[[str], None]
+) -> tuple[Bench, Manifest]:
+    """Both with the work of each case, where instructions are counted.
+
+    By one boot of the baseline, or as an earlier part of the run had it.
+    """
+    if not bench.counts:
+        return bench, manifest
+    operations = {
+        f"{case.suite}/{case.case}": case.operations for case in manifest.cases if case.operations
+    }
+    bench = with_counted_work(bench, operations, told)
+    return bench, manifest.model_copy(update={"cases": bench.infos})
+
+
+def with_counted_work(
+    bench: Bench, operations: Mapping[str, int], told: Callable[[str], None]
+) -> Bench:
+    """The same with a number of operations for each case, few and the same in every boot of every
+    variant: those given (suite/case → operations) if that are all, else by a boot of the baseline.
+    """
+    if not {key_of(job) for job in bench.runnable} <= operations.keys():
+        own = {key_of(job): job.operations for job in bench.jobs if job.operations}
+        # For twice as long: parts of half a repetition are refused as too short to be timed.
+        measured = calibrated(bench, 2 * COUNT_S, told)
+        # As many in each part; of those that are long, as few as the time is for.
+        operations = {
+            key: own.get(key) or (count // 2) // PARTS * PARTS or max(1, count // 2)
+            for key, count in measured.items()
+        }
+    fixed = {key_of(job): job for job in fixed_jobs(bench, operations, COUNT_S)}
+    return replace(bench, jobs=tuple(fixed.get(key_of(job), job) for job in bench.jobs))

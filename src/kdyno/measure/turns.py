@@ -1,0 +1,520 @@
+# SPDX-License-Identifier: MIT
+"""A group: one guest of every variant, all alive at once, of which one works at a time.
+
+What a shared machine does changes within seconds. Guests that take turns of a few milliseconds
+see the same machine, and their ratios within a round say what the kernels differ by. From top to
+bottom: one guest, the turns of all guests, the rounds of a case, a group.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import random
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+
+from kdyno.judge.flags import disturbances
+from kdyno.machines.machine import Alive, Clock, Machine, Outcome, Plan, Session
+from kdyno.measure.bench import Bench, plan_of
+from kdyno.measure.boot import Rounds, console_of, job_of, load_flags, now, samples_of
+from kdyno.store.boot import BootRecord
+from kdyno.suites import record
+from kdyno.suites.catalogue import Case
+from kdyno.suites.job import CaseJob
+from kdyno.suites.record import Record
+
+TURN_S = 0.004
+"""Aimed at. Shorter follows a restless machine better and costs more hand-overs."""
+LONGEST_S = 0.025
+"""A case whose single operation takes longer is handed over in the middle of it, by freezing."""
+SLICE_S = 0.010
+"""Of a frozen turn."""
+LEAST, MOST = 8, 400
+"""Rounds of a case in a group."""
+LEAST_LONG = 2
+"""The same of frozen turns, which may take seconds: with one nobody could tell what is within a
+group from what is between groups, and so how many would be best."""
+WORD_S = 15.0
+"""For an answer that takes no work."""
+_ANSWERS = (record.Turn, record.CaseError, record.Skip)
+"""To a turn."""
+_CALIBRATING = 12
+"""Turns that may go into finding out how many operations a turn has."""
+_WAITS = 4
+"""Of them, that are taken again because the guest waited for the CPU."""
+_SHORT_NS = 100_000_000
+"""A turn that is cheap to take again."""
+_WARM = 1
+"""Rounds of a case that are not measured."""
+
+
+# One guest.
+
+
+@dataclass
+class Member:
+    """A guest that takes turns with others. Whatever happens to it, the others go on."""
+
+    plan: Plan
+    session: Session
+    clock: Clock
+    started: str
+    """UTC, ISO 8601."""
+    rounds: dict[int, Rounds] = field(default_factory=dict)
+    """Case, by its place in the job → what was measured."""
+    lost: bool = False
+    """It died, or did not answer: no further order."""
+    ready: bool = False
+    """The case that was begun waits for turns."""
+    ran_s: float = 0.0
+    """Time in its turns; not in those that only warm up or calibrate."""
+    cpu_ns: int = 0
+    """Of the last turn, its hand-over included; 0: not known. Of a frozen one only to a tick."""
+    _records: deque[Record] = field(default_factory=deque)
+
+    @property
+    def name(self) -> str:
+        return self.plan.variant
+
+    def send(self, order: str, limit_s: float) -> None:
+        """What it sent before is not an answer to this."""
+        self._listen()
+        self._records.clear()
+        self.session.send(order, limit_s)
+
+    def hear(self, *types: type[Record], until_s: float = math.inf) -> Record | None:
+        """The next record of these types; None where it has none to give, or by ``until_s``.
+
+        An error or skip ends the case that is running; the guest's end loses it.
+        """
+        while True:
+            self._listen()
+            while self._records:
+                one = self._records.popleft()
+                if isinstance(one, types):
+                    return one
+            if self.lost or self.session.ended:
+                self.lost = True
+                return None
+            if self.clock.now_s() >= until_s:
+                return None
+            self.clock.wait(until_s)
+
+    def _listen(self) -> None:
+        for one in self.session.records():
+            if isinstance(one, record.CaseError | record.Skip):
+                self.ready = False
+            elif isinstance(one, record.Fatal):
+                self.lost = True
+            self._records.append(one)
+
+    def begin(self, index: int, limit_s: float) -> None:
+        """Set the case up; afterwards ``ready`` says whether it takes turns."""
+        self.ready = False
+        self.send(f"begin {index}", limit_s)
+        answer = self.hear(record.Ready, record.CaseError, record.Skip)
+        self.ready = isinstance(answer, record.Ready)
+        self.session.meter()
+
+    def turn(self, operations: int, limit_s: float) -> int | None:
+        """One turn; its nanoseconds by the guest's clock, None where there was no answer."""
+        self.take_turn(operations, limit_s)
+        return self.took()
+
+    def take_turn(self, operations: int, limit_s: float) -> None:
+        """Until it is over; ``took`` is to be called next, and may be so after others' turns."""
+        self._listen()
+        self._records.clear()
+        before_ns = self.session.cpu_ns()
+        # The guest takes an unmeasured lead-in too. There is none: measured, it made turns longer
+        # and groups differ more (docs/how-it-measures.md).
+        if not self.session.ask(f"turn 0 {operations}", limit_s):
+            answer = self.hear(*_ANSWERS)
+            if answer is not None:
+                self._records.appendleft(answer)
+        self.cpu_ns = max(0, self.session.cpu_ns() - before_ns)
+
+    def took(self) -> int | None:
+        """Nanoseconds of the turn that it took."""
+        answer = self.hear(*_ANSWERS)
+        return answer.ns if isinstance(answer, record.Turn) else None
+
+    def end(self, limit_s: float) -> None:
+        """The case is over."""
+        if self.ready and not self.lost:
+            self.send("end", limit_s)
+            self.hear(record.Done, record.CaseError, record.Skip)
+        self.ready = False
+
+    def whole(self, index: int, limit_s: float) -> None:
+        """The case from its beginning to its end, as in a boot of its own."""
+        self.send(f"case {index}", limit_s)
+        self.hear(record.Sample, record.CaseError, record.Skip)
+
+
+# One turn of each guest: short ones one after the other, long ones in slices.
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a turn, the same for all guests of a group."""
+
+    operations: int
+    turn_s: float
+    limit_s: float
+    work: int = 1
+    """Of what the figure counts, in one operation."""
+
+    @property
+    def frozen(self) -> bool:
+        """It is too long to be waited for."""
+        return self.turn_s > LONGEST_S
+
+
+def turns(present: Sequence[Member], size: Size) -> dict[str, int]:
+    """One turn of each, one after the other; name → ns.
+
+    What they answered is looked at when all had theirs. A guest finds its caches full of what ran
+    before it, and looking at an answer takes ten times longer there than it would elsewhere.
+    """
+    took = {}
+    for member in present:
+        member.take_turn(size.operations, size.limit_s)
+    for member in present:
+        ns = member.took()
+        if ns is None:
+            member.ready = False
+        else:
+            took[member.name] = ns
+    return took
+
+
+def frozen_turns(present: Sequence[Member], size: Size) -> dict[str, int]:
+    """One long turn of each, all begun together; who is not at work is stopped. Name → ns.
+
+    By the host's clock: a frozen guest's own jumps over the gaps. Where a command marks what is to
+    be timed of it, that.
+    """
+    took = {}
+    working = []
+    for member in present:
+        member.session.pause()
+        working.append(_Long(member))
+        member.send(f"turn 0 {size.operations}", size.limit_s)
+    try:
+        while working:
+            for turn in tuple(working):
+                member = turn.member
+                answer = turn.slice()
+                if isinstance(answer, record.Turn):
+                    took[member.name] = max(1, round(turn.timed_s * 1e9))
+                    member.cpu_ns = max(0, round(turn.cpu_s * 1e9))
+                elif not member.lost and member.ready:
+                    member.session.pause()
+                    continue
+                else:
+                    member.ready = False
+                working.remove(turn)
+    finally:
+        for member in present:
+            member.session.resume()
+    return took
+
+
+class _Long:
+    """A turn in slices, and how much of them is timed, in seconds by the host's clock."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self._ran_s, self._used_s = 0.0, member.session.used_s()
+        self._from_s, self._from_cpu_s = 0.0, self._used_s
+        self._marked_s, self._marked_cpu_s = 0.0, 0.0
+        self._marked = False
+
+    @property
+    def timed_s(self) -> float:
+        return self._marked_s if self._marked else self._ran_s
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time of the guest's processes in ``timed_s``."""
+        if self._marked:
+            return self._marked_cpu_s
+        return self.member.session.used_s() - self._used_s
+
+    def slice(self) -> Record | None:
+        """Let it go on for a slice. Its answer; None where it has none yet."""
+        clock = self.member.clock
+        began_s = clock.now_s()
+        until_s = began_s + SLICE_S
+        self.member.session.resume()
+        while True:
+            answer = self.member.hear(*_ANSWERS, record.Mark, until_s=until_s)
+            now_s = clock.now_s()
+            self._ran_s += now_s - began_s
+            began_s = now_s
+            if not isinstance(answer, record.Mark):
+                return answer
+            used_s = self.member.session.used_s()
+            if answer.begins:
+                self._from_s, self._from_cpu_s = self._ran_s, used_s
+            else:
+                self._marked = True
+                self._marked_s += self._ran_s - self._from_s
+                self._marked_cpu_s += used_s - self._from_cpu_s
+
+
+# The rounds of a case.
+
+
+def why_whole(case: Case) -> str:
+    """Why a case is not measured by turns but whole, one guest after the other; empty: it is.
+
+    A frozen guest's clock jumps, so what a program says of its own speed is not true there. What
+    is written to a disk may still be being written by the host when the next guest has its turn;
+    whoever gives such a case's ``work`` says that it does not wait for that.
+    """
+    if case.figure is not None and not case.work:
+        return "its figure is what the program says, by a clock that jumps when a guest is frozen"
+    if case.disk_bytes and not case.work:
+        return "its disk is the host's, which goes on writing in the others' turns"
+    return ""
+
+
+def orders(seed: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Endless rounds, balanced; they depend on nothing but the seed.
+
+    After every len(names) of them each name was once at every position. Who is last in a round is
+    first in the next one, so each follows on itself as often as on any other: a guest that makes
+    the next one slower does so to all alike, itself included, and no ratio moves. Such orders are
+    called serially balanced (Finney & Outhwaite, 1956).
+    """
+    generator = random.Random(seed)
+    first, *others = generator.sample(list(names), len(names))
+    while True:
+        generator.shuffle(others)
+        order = [first, *others]
+        # From A B C D on: D A B C, C D A B, B C D A, and then A again.
+        for at in range(len(order), 0, -1):
+            yield tuple(order[at % len(order) :] + order[: at % len(order)])
+
+
+def begin_case(
+    members: Sequence[Member], index: int, job: CaseJob, seed: str, *, whole: bool
+) -> list[Member]:
+    """The guests that are alive, in random order, each told to begin the case.
+
+    ``whole``: it takes no turns and is done by one after the other; nobody has turns to take then.
+    """
+    by_name = {member.name: member for member in members if not member.lost}
+    order = next(orders(seed, [member.name for member in members]))
+    alive = [by_name[name] for name in order if name in by_name]
+    for member in alive:
+        if whole:
+            member.whole(index, job.timeout_s + WORD_S)
+        else:
+            member.begin(index, job.timeout_s)
+    return [] if whole else alive
+
+
+def calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
+    """Operations of a turn, from unmeasured turns of all guests, each alone on the machine.
+
+    One number for all, by their geometric mean: that of a single guest would be another in each
+    group where kernels differ by a factor, and with it the weight of a turn's cold beginning. None
+    where no guest is left that answers.
+    """
+    operations, each_ns = job.operations or 1, []
+    for member in ready:
+        if (result := _calibrated_by(member, job, operations)) is not None:
+            operations = job.operations or result[0]
+            each_ns.append(result[1])
+    if not each_ns:
+        return None
+    mean_ns = statistics.geometric_mean(each_ns)
+    operations = job.operations or max(1, round(TURN_S * 1e9 / mean_ns))
+    limit_s = max(job.timeout_s, 100 * operations * max(each_ns) / 1e9)
+    return Size(operations, operations * mean_ns / 1e9, limit_s, job.work)
+
+
+def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, float] | None:
+    """(operations that were enough, ns of one), beginning with so many; None: no answer.
+
+    The cheapest turn counts: one that was interrupted would make the operation look slow.
+    """
+    best_ns, short_ns, waits = math.inf, math.inf, 0
+    for _ in range(_CALIBRATING):
+        ns = member.turn(operations, job.timeout_s)
+        if ns is None:
+            return None
+        if job.operations or ns >= TURN_S * 5e8:
+            # Nothing shorter counts: a clock may know nothing but its ticks.
+            best_ns = min(best_ns, ns / operations)
+            waited = 0 < member.cpu_ns < ns < _SHORT_NS
+            if job.operations or not waited or waits == _WAITS:
+                break
+            waits += 1
+            continue
+        short_ns = ns / operations
+        operations = max(1, int(min(TURN_S * 1e9 / short_ns, 10 * operations)))
+    return operations, short_ns if best_ns == math.inf else best_ns
+
+
+def _take_rounds(
+    ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size
+) -> None:
+    count, warm = max(LEAST_LONG, round(seconds / size.turn_s)), 0
+    if not size.frozen:
+        count, warm = min(MOST, max(LEAST, count)), _WARM
+        count += -count % len(ready)  # each as often at every position
+    by_name = {member.name: member for member in ready}
+    reps: dict[str, list[tuple[int, int]]] = {name: [] for name in by_name}
+    cpu_ns: dict[str, list[int]] = {name: [] for name in by_name}
+    rounds = islice(orders(f"{seed}:turns", sorted(by_name)), count + warm)
+    for number, order in enumerate(rounds):
+        present = [by_name[name] for name in order if by_name[name].ready]
+        took = frozen_turns(present, size) if size.frozen else turns(present, size)
+        for name, ns in took.items() if number >= warm else ():
+            reps[name].append((size.operations * size.work, ns))
+            cpu_ns[name].append(by_name[name].cpu_ns)
+            by_name[name].ran_s += ns / 1e9
+        if not any(member.ready and not member.lost for member in ready):
+            break
+    for member in ready:
+        if member.ready:
+            own = tuple(reps[member.name]), tuple(cpu_ns[member.name])
+            member.rounds[index] = Rounds("frozen" if size.frozen else "turns", *own)
+
+
+# A group.
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a group does of each case."""
+
+    seconds: Mapping[tuple[str, str], float]
+    """(suite, case) → seconds of timed turns of each guest."""
+
+
+def together(
+    machine: Machine, plans: Sequence[Plan], work: Callable[[Sequence[Member]], None]
+) -> tuple[list[Member], list[Outcome]]:
+    """Start guests in this order, have ``work`` done by them while all are alive, end them.
+
+    Their outcomes are in the same order; whatever happens, none is left.
+    """
+    members: list[Member] = []
+    with Alive(machine.clock) as alive:
+        for plan in plans:
+            session = alive.add(machine.open(plan))
+            members.append(Member(plan, session, machine.clock, now()))
+        for member in members:
+            member.hear(record.Hello)
+        work(members)
+        for member in members:
+            member.send("bye", WORD_S)
+        alive.until_ended()
+    return members, alive.outcomes
+
+
+@contextmanager
+def beside_no_turn(cpus: frozenset[int]) -> Iterator[None]:
+    """kdyno on the guests' own CPUs: it works between turns, when they do not.
+
+    A hand-over is a switch of processes there, and not the waking of a CPU that sleeps, which a
+    virtual machine pays twice for; and whatever shares a core with the guests is not disturbed.
+    No garbage is looked for meanwhile: that goes through all of kdyno's memory, between two turns.
+    """
+    before = os.sched_getaffinity(0)
+    collecting = gc.isenabled()
+    os.sched_setaffinity(0, cpus)
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+        os.sched_setaffinity(0, before)
+
+
+def measure(
+    bench: Bench,
+    order: Sequence[str],
+    seed: str,
+    *,
+    first_index: int,
+    block: int,
+    draw: int,
+    layout: int = 0,
+    effort: Effort,
+    show: Callable[[str], None] = lambda _case: None,
+) -> list[tuple[BootRecord, bytes]]:
+    """Start the variants in this order, let them take turns in every case, end them; a record and
+    a console for every guest.
+
+    Guests that fail have a record that says so; those that are left still give their pairs.
+    """
+
+    def work(members: Sequence[Member]) -> None:
+        cases = list(enumerate(bench.runnable_cases))
+        with beside_no_turn(bench.placement.guest):
+            # What a case finds in caches and allocators is what the one before it left.
+            for index, (case, job) in random.Random(f"{seed}:cases").sample(cases, len(cases)):
+                show(case.name)
+                own = f"{seed}:{case.suite}/{case.name}"
+                alive = begin_case(members, index, job, own, whole=bool(why_whole(case)))
+                ready = [member for member in alive if member.ready]
+                if (size := calibrated(ready, job)) is not None:
+                    seconds = effort.seconds.get((case.suite, case.name), job.seconds or 0.5)
+                    _take_rounds(ready, index, own, seconds, size)
+                for member in alive:
+                    member.end(job.timeout_s)
+
+    clock = bench.machine.clock
+    began_s, own_s = clock.now_s(), time.process_time()
+    plans = [plan_of(bench, name, turns=True, draw=draw, layout=layout) for name in order]
+    members, outcomes = together(bench.machine, plans, work)
+    wall_s = clock.now_s() - began_s
+    own_s = time.process_time() - own_s
+    return records_of(bench, members, outcomes, first_index, block, wall_s, own_s)
+
+
+def records_of(
+    bench: Bench,
+    members: Sequence[Member],
+    outcomes: Sequence[Outcome],
+    first_index: int,
+    block: int,
+    wall_s: float,
+    kdyno_s: float,
+) -> list[tuple[BootRecord, bytes]]:
+    """For the store. kdyno_s: CPU seconds of kdyno itself while the group was alive."""
+    # What ran on the guests' CPUs beside one guest were mostly the others of its group, and kdyno,
+    # which sits there between turns.
+    group_s = kdyno_s + sum((it.host.user_s or 0.0) + (it.host.sys_s or 0.0) for it in outcomes)
+    records = []
+    for at, (member, outcome) in enumerate(zip(members, outcomes, strict=True)):
+        host = outcome.host
+        own_s = (host.user_s or 0.0) + (host.sys_s or 0.0)
+        after = dict(host.after)
+        others_s = after.get("guest_cpus_others_s")
+        if isinstance(others_s, int | float):
+            after["guest_cpus_others_s"] = round(max(0.0, others_s - (group_s - own_s)), 3)
+        samples = samples_of(
+            bench.cases, outcome.transcript, bench.equipment.lacking, member.rounds
+        )
+        more = {"after": after, "group_s": wall_s, "inside_s": member.ran_s}
+        host = host.model_copy(update={**more, "boot_overhead_s": None})
+        flags = (*host.flags, *disturbances(host), *load_flags(samples))
+        host = host.model_copy(update={"flags": flags})
+        job = job_of(bench, member.plan, outcome, first_index + at, block, member.started)
+        records.append((BootRecord(job=job, host=host, samples=samples), console_of(outcome)))
+    return records
