@@ -25,7 +25,7 @@ from kdyno.command import capture
 from kdyno.report import figures
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Effect, GroupEffect, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "published" / "runs"
@@ -108,6 +108,13 @@ def overrides(manifest: Manifest) -> str:
     return words
 
 
+def cell(it: Effect | GroupEffect, exact: bool = False) -> str:
+    """``−2.14 % (−2.82 … −1.34) slower``."""
+    interval = "exact" if exact else figures.interval(it.ci).removesuffix(" %")
+    word = f"{it.verdict} ≈" if it.equivalent_too else it.verdict
+    return f"{figures.effect(it.ratio)} ({interval}) {word}"
+
+
 def effects(verdict: Verdict) -> str:
     """A row per case and group of cases, a column per variant: effect, interval and verdict."""
     variants = list(dict.fromkeys(effect.variant for effect in verdict.effects))
@@ -116,14 +123,9 @@ def effects(verdict: Verdict) -> str:
         notes = ["control"] if effect.control else []
         notes += ["less is better"] if effect.better == "lower" else []
         name = effect.case.replace("_", r"\_") + (f" ({', '.join(notes)})" if notes else "")
-        interval = "exact" if effect.exact else figures.interval(effect.ci)
-        word = f"{effect.verdict} ≈" if effect.equivalent_too else effect.verdict
-        cell = f"{figures.effect(effect.ratio)} ({interval}) {word}"
-        rows.setdefault(name, {})[effect.variant] = cell
+        rows.setdefault(name, {})[effect.variant] = cell(effect, effect.exact)
     for group in verdict.groups:
-        word = f"{group.verdict} ≈" if group.equivalent_too else group.verdict
-        cell = f"{figures.effect(group.ratio)} ({figures.interval(group.ci)}) {word}"
-        rows.setdefault(f"group {group.group}", {})[group.variant] = cell
+        rows.setdefault(f"group {group.group}", {})[group.variant] = cell(group)
     lines = [f"| ÷ {verdict.baseline} | {' | '.join(variants)} |"]
     lines += ["| --- |" + " --- |" * len(variants)]
     for name, cells in rows.items():

@@ -138,6 +138,7 @@ def page(
         Column("from", lambda it: Cell(it.name)),
         Column("day", lambda it: it.day),
         Column("machine", lambda it: Cell(it.machine)),
+        Column("measured", lambda it: it.extent),
         Column("command", lambda it: Cell(it.command)),
     ]
     template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
@@ -230,7 +231,9 @@ def _figures(rows: Sequence[Row]) -> str:
     narrower."""
 
     def cell(it: Row) -> str:
-        interval = "exact" if it.exact else figures.interval(it.ci) if it.ci is not None else ""
+        interval = "exact" if it.exact else ""
+        if it.ci is not None and not it.exact:
+            interval = figures.interval(it.ci).removesuffix(" %")
         verdict = _WORDS.get(it.verdict, it.verdict) + (" ≈" if it.equivalent_too else "")
         return " ".join(filter(None, (it.shown, interval and f"({interval})", verdict)))
 
