@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The pages say what is there: commands that parse, options, fields, files, packages."""
+"""The pages say what is there: commands that parse, options, fields, files, links."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,78 +24,78 @@ from kdyno.suites.catalogue import load
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 COMMAND: Any = typer.main.get_command(kdyno.cli.main.app)
-GROUPS: dict[str, Any] = {
-    name: verb for name, verb in COMMAND.commands.items() if hasattr(verb, "commands")
-}
-"""A verb of verbs: `kdyno memcpy check`."""
-VERBS: dict[str, Any] = {
-    **{name: verb for name, verb in COMMAND.commands.items() if name not in GROUPS},
-    **{f"{name} {of}": it for name, verb in GROUPS.items() for of, it in verb.commands.items()},
-}
-TARGET = r"\]\(([^)#\s]+)(#[^)]*)?\)"
-ANYWHERE = r"\]\(([^)#\s]*)(#[^)]*)?\)"
-"""The same, within a page too."""
 
 
-def blocks(text: str) -> Iterator[str]:
-    """Lines of fenced shell blocks, and `commands` within sentences."""
-    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
-        if language in ("", "sh"):
-            yield from block.splitlines()
-    yield from re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+def verbs(group: Any, path: str = "") -> dict[str, Any]:
+    """Every verb by its words, those of a group too: `kdyno memcpy check`."""
+    named: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        words = f"{path} {name}".strip()
+        named |= verbs(command, words) if hasattr(command, "commands") else {words: command}
+    return named
 
 
-def commands() -> list[tuple[str, str]]:
-    """(page, words after ``kdyno``) of every whole example."""
-    found = []
+VERBS = verbs(COMMAND)
+LINK = re.compile(r"\]\(([^)#\s]*)(#[^)]*)?\)")
+
+
+def command_lines() -> list[tuple[str, str, bool]]:
+    """(page, words after ``kdyno``, outline?) of every line of a shell block and every `command`
+    in a sentence. An outline has words such as RUN that stand for something."""
+    lines = []
     for page in PAGES:
-        for line in blocks(page.read_text(encoding="utf-8")):
-            match = re.match(r"(?:[A-Z_]+=\S+ )*(?:\S*/)?kdyno (.+)", line.strip())
-            # VERB, RUN and the like stand for something: an outline, no example.
-            if match and not re.search(r"\b[A-Z]{3,}\b", match[1]):
-                found.append((page.name, match[1]))
-    return found
+        text = page.read_text(encoding="utf-8")
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+        candidates = [line for tag, it in blocks if tag in ("", "sh") for line in it.splitlines()]
+        prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+        for line in [*candidates, *re.findall(r"`([^`\n]+)`", prose)]:
+            if match := re.match(r"(?:[A-Z_]+=\S+ )*(?:\S*/)?kdyno (.+)", line.strip()):
+                outline = re.search(r"\b[A-Z]{3,}\b", match[1]) is not None
+                lines.append((page.name, match[1], outline))
+    return lines
+
+
+EXAMPLES = [(page, line) for page, line, outline in command_lines() if not outline]
+OUTLINES = [(page, line) for page, line, outline in command_lines() if outline]
+
+
+def verb_of(words: list[str]) -> tuple[str, list[str]]:
+    """The longest name of a verb that the words begin with, and the rest."""
+    for length in (3, 2, 1):
+        if (name := " ".join(words[:length])) in VERBS:
+            return name, words[length:]
+    raise AssertionError(f"no such verb: {' '.join(words)}")
 
 
 def parsed(words: list[str]) -> Any:
     """The context of a command line after kdyno's own parser took it; raises when it does not."""
-    if words[0].startswith("-"):
+    group = any(name.startswith(f"{' '.join(words)} ") for name in VERBS)
+    if words[0].startswith("-") or group:
         return COMMAND.make_context("kdyno", list(words), resilient_parsing=True)
-    if words in ([name] for name in GROUPS):
-        return COMMAND.make_context("kdyno", list(words), resilient_parsing=True)
-    length = 2 if words[0] in GROUPS else 1
-    name, rest = " ".join(words[:length]), words[length:]
-    assert name in VERBS, f"no such verb: {name}"
+    name, rest = verb_of(words)
     # A verb alone is mostly a mention of it.
     return VERBS[name].make_context(name, rest, resilient_parsing=not rest)
 
 
-@pytest.mark.parametrize(("page", "line"), commands())
+@pytest.mark.parametrize(("page", "line"), EXAMPLES)
 def test_every_command_of_the_pages_parses(page: str, line: str) -> None:
     parsed(shlex.split(line, comments=True))
 
 
-def outlines() -> list[tuple[str, str]]:
-    """(page, words after ``kdyno``) where words such as RUN stand for something."""
-    found = []
-    for page in PAGES:
-        for line in blocks(page.read_text(encoding="utf-8")):
-            match = re.match(r"(?:[A-Z_]+=\S+ )*(?:\S*/)?kdyno (.+)", line.strip())
-            if match and re.search(r"\b[A-Z]{3,}\b", match[1]):
-                found.append((page.name, match[1]))
-    return found
-
-
-@pytest.mark.parametrize(("page", "line"), outlines())
+@pytest.mark.parametrize(("page", "line"), OUTLINES)
 def test_every_option_of_an_outline_is_its_verbs(page: str, line: str) -> None:
     words = re.split(r"[\s|\[\]…]+", line.split(" -- ")[0])
     if words[0] == "VERB":
         return
-    length = 2 if words[0] in GROUPS else 1
-    name = " ".join(words[:length])
-    assert name in VERBS, f"no such verb: {name}"
-    known = {opt for it in VERBS[name].params for opt in (*it.opts, *it.secondary_opts)}
-    assert {it.split("=")[0] for it in words if it.startswith("-")} <= {*known, "--help", "-"}
+    name, rest = verb_of(words)
+    options = {name for it in VERBS[name].params for name in (*it.opts, *it.secondary_opts)}
+    used = {word.split("=")[0] for word in rest if word.startswith("-")}
+    assert used <= {*options, "--help", "-"}
+
+
+def test_commands_were_found() -> None:
+    assert {"README.md", "verbs.md"} <= {page for page, _ in EXAMPLES}
+    assert len(EXAMPLES) > 30 and OUTLINES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -107,11 +106,6 @@ def test_every_benchmark_that_is_named_is_there_with_its_options(page: Path) -> 
         assert file.is_file(), f"benchmarks.{name}"
         for option in re.findall(r" (--[a-z-]+)", rest):
             assert f'"{option}"' in file.read_text(encoding="utf-8"), f"{name} {option}"
-
-
-def test_commands_were_found() -> None:
-    assert {"README.md", "verbs.md"} <= {page for page, _ in commands()}
-    assert len(commands()) > 30
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -147,12 +141,14 @@ def test_every_format_is_in_the_page_of_reports() -> None:
     assert [name for name in exporters(labs.formats()) if f"`{name}`" not in text] == []
 
 
-def records() -> list[type[BaseModel]]:
-    found = [it for it in vars(verdict).values() if isinstance(it, type)]
-    return [it for it in found if issubclass(it, BaseModel) and it is not BaseModel]
+RECORDS = [
+    record
+    for record in vars(verdict).values()
+    if isinstance(record, type) and issubclass(record, BaseModel) and record is not BaseModel
+]
 
 
-@pytest.mark.parametrize("record", records(), ids=lambda it: it.__name__)
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
 def test_every_field_of_a_verdict_is_explained(record: type[BaseModel]) -> None:
     text = (ROOT / "docs" / "reading-a-verdict.md").read_text(encoding="utf-8")
     names = [name.rstrip("_") for name in record.model_fields]
@@ -171,37 +167,31 @@ def test_every_word_and_flag_kind_is_explained() -> None:
     assert sorted(kind for kind in kinds if f"`{kind}`" not in text) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for target, place in re.findall(ANYWHERE, text):
-        if "://" in target:
-            continue
-        found = page.parent / target if target else page
-        assert found.exists(), target
-        if place:
-            assert place[1:] in anchors(found), f"{target}{place}"
-
-
 def anchors(page: Path) -> set[str]:
     """What a heading is linked by: its letters, digits, `_` and `-`, with `-` for a space."""
     heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, place in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            file = page.parent / target if target else page
+            assert file.exists(), target
+            assert not place or place[1:] in anchors(file), f"{target}{place}"
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    seen: set[Path] = set()
+    reached: set[Path] = set()
     waiting = [ROOT / "README.md"]
     while waiting:
         page = waiting.pop().resolve()
-        if page.is_dir() and page != ROOT / "docs":
-            waiting += page.glob("*.md")
-        if page in seen or page.suffix != ".md" or not page.is_file():
-            continue
-        seen.add(page)
-        links = re.findall(TARGET, page.read_text(encoding="utf-8"))
-        waiting += [page.parent / target for target, _ in links]
-    assert [page.name for page in PAGES if page.resolve() not in seen] == []
+        if page not in reached and page.suffix == ".md" and page.is_file():
+            reached.add(page)
+            links = LINK.findall(page.read_text(encoding="utf-8"))
+            waiting += [page.parent / target for target, _ in links if target]
+    assert [page.name for page in PAGES if page.resolve() not in reached] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -216,9 +206,7 @@ def test_files_and_targets_that_are_named_are_there(page: Path) -> None:
 
 def toml(page: str) -> list[str]:
     text = (ROOT / page).read_text(encoding="utf-8")
-    found = re.findall(r"^```toml\n(.*?)^```", text, re.M | re.S)
-    assert found
-    return found
+    return re.findall(r"^```toml\n(.*?)^```", text, re.M | re.S)
 
 
 @pytest.mark.parametrize("text", toml("README.md"))
@@ -237,8 +225,10 @@ def test_contributings_cases_are_cases(text: str, tmp_path: Path) -> None:
     assert case.help and case.unit and case.better
 
 
-def test_contributing_is_one_page() -> None:
-    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 120
+def test_what_a_newcomer_reads_is_short() -> None:
+    assert len((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines()) <= 160
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1000
+    assert len(list((ROOT / "docs").glob("*.md"))) <= 14
 
 
 NAMED = re.compile(r"docs/[\w./-]*\w\.(?:md|toml|sh|yml)")
@@ -249,8 +239,7 @@ def test_pages_that_code_names_are_there() -> None:
     missing = []
     for folder in ("src", "experiments", "guest", "kernel", "published", "benchmarks", ".ci"):
         for file in (ROOT / folder).rglob("*"):
-            if file.suffix not in (".py", ".toml", ".c", ".h", ".S", ".md", ".sh", ".in"):
-                continue
-            text = file.read_text(encoding="utf-8")
-            missing += [f"{file}: {it}" for it in NAMED.findall(text) if not (ROOT / it).exists()]
+            if re.search(r"\.(py|toml|[chS]|md|sh|in|jinja|html|json)$", file.name):
+                pages = NAMED.findall(file.read_text(encoding="utf-8"))
+                missing += [f"{file}: {page}" for page in pages if not (ROOT / page).exists()]
     assert missing == []
