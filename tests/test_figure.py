@@ -119,11 +119,7 @@ def test_no_output_breaks_the_reading(text: str) -> None:
         ('"rt-tests"', '"rt-tests"\ndisk = "1"', ['case.one.disk: "1" is not a size such as']),
         ('"{groups}"', '"{cpus}"', ["settings.groups: the command has no {groups}"]),
         ('"{groups}"', '"{groups}", "{tree}"', ["case.one.tree: goes together with {tree}"]),
-        (
-            '"rt-tests"',
-            '"rt-tests"\nwarmups = -1',
-            ["warmups: -1 should be greater"],
-        ),
+        ('"rt-tests"', '"rt-tests"\nwarmups = -1', ["warmups: -1 should be greater"]),
         ('"rt-tests"', '"rt-tests"\nload = "jobs"', ["case.one.load: ", "Allowed: groups"]),
         ('"rt-tests"', '"rt-tests"\nneeds = [1]', ["case.one.needs[1]: 1,"]),
         ('"rt-tests"', '"rt-tests"\nprepare = []', ["case.one.prepare: "]),
@@ -203,12 +199,8 @@ def test_shipped_suites_of_programs_say_what_they_need() -> None:
         for case in suites[name].cases:
             assert case.figure and case.install and case.needs, case
             assert case_job(case, quick=True).operations == 1
-    assert [case.name for case in suites["tiobench"].cases] == [
-        "write",
-        "random_write",
-        "read",
-        "random_read",
-    ]
+    phases = ["write", "random_write", "read", "random_read"]
+    assert [case.name for case in suites["tiobench"].cases] == phases
 
 
 @pytest.mark.parametrize(

@@ -35,26 +35,14 @@ def sample(loops: tuple[int, ...]) -> Sample:
 def run_of(runs: Path, suite: str = "unixbench") -> Path:
     info = CaseInfo(suite=suite, case="pipe", unit="loops/s", better="higher")
     manifest = Manifest(
-        tool="1",
-        created="2026-01-01T00:00:00",
-        experiment="tiny",
-        baseline="stock",
-        seed=1,
-        cases=(info,),
-        state="finished",
-        stopped="max_boots",
-    )
-    values = {"suite": suite, "case": "pipe", "unit": "loops/s", "better": "higher"}
+        tool="1", created="2026-01-01T00:00:00", experiment="tiny", baseline="stock", seed=1,
+        cases=(info,), state="finished", stopped="max_boots",
+    )  # fmt: skip
     effect = Effect(
-        **values,  # type: ignore[arg-type]
-        variant="mine",
-        baseline_value=12440.0,
-        value=24880.0,
-        ratio=2.0,
-        ci=None,
-        blocks=1,
+        suite=suite, case="pipe", unit="loops/s", better="higher", variant="mine",
+        baseline_value=12440.0, value=24880.0, ratio=2.0, ci=None, blocks=1,
         verdict="inconclusive",
-    )
+    )  # fmt: skip
     boots = {"stock": 2, "mine": 1}
     judged = Verdict(experiment="tiny", baseline="stock", boots=boots, effects=(effect,))
     with create_run(runs, 'name = "tiny"\n', manifest) as writer:
@@ -113,10 +101,7 @@ def test_in_markdown_and_json(kdyno: Kdyno, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_scored(
-    kdyno: Kdyno,
-    tmp_path: Path,
-    options: tuple[str, ...],
-    told: str,
+    kdyno: Kdyno, tmp_path: Path, options: tuple[str, ...], told: str
 ) -> None:
     run_of(tmp_path / "runs")
     said = kdyno("report", "last", *options)
@@ -139,24 +124,16 @@ def test_run_refuses_before_it_builds(kdyno: Kdyno, tmp_path: Path) -> None:
     assert "has an index" in kdyno("run", file, "--scoring", "kdyno").err
 
 
-def test_a_whole_index_is_a_line_below_the_table(
-    kdyno: Kdyno,
-    tmp_path: Path,
-) -> None:
+def test_a_whole_index_is_a_line_below_the_table(kdyno: Kdyno, tmp_path: Path) -> None:
     path = run_of(tmp_path / "runs")
     values = tuple(
         CaseValue(
-            suite="unixbench",
-            case=case.name,
-            unit=case.unit,
-            better="higher",
-            value=3 * case.baseline,
-            ci=None,
-            repetitions=5,
+            suite="unixbench", case=case.name, unit=case.unit, better="higher",
+            value=3 * case.baseline, ci=None, repetitions=5,
         )
         for case in load()["unixbench"].cases
         if case.baseline is not None
-    )
+    )  # fmt: skip
     assert "index" not in kdyno("report", "last").out
     judged = Verdict(experiment="tiny", baseline="host", boots={}, values=values)
     (path / "verdict.json").write_text(judged.to_json())
