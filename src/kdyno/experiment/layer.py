@@ -133,8 +133,8 @@ def _source(value: object, info: ValidationInfo) -> str:
         raise wrong((), f"{quoted(source)} {problem}", f"{kind}:…", forms)
     if kind in ("path", "tar"):
         path = _below(place.folder, rest)
-        if not (is_folder(path) if kind == "path" else is_file(path)):
-            wanted = "folder" if kind == "path" else "file"
+        wanted = "folder" if kind == "path" else "file"
+        if not _is_there(path, wanted == "folder"):
             raise ValueError(f"{quoted(source)}: there is no {wanted} {path}")
         source = f"{kind}:{path}"
     elif kind == "git" and not _GIT_URL.match(rest):
@@ -158,7 +158,7 @@ def _patches(value: object, info: ValidationInfo) -> tuple[Path, ...]:
     found: list[Path] = []
     for index, name in enumerate(texts(value)):
         candidates = [_below(folder, name) for folder in folders]
-        file = next((path for path in candidates if name and is_file(path)), None)
+        file = next((path for path in candidates if name and _is_there(path)), None)
         if file is None and name:
             own = sorted(_names(place.folder, "*.patch", "*.diff"))
             shipped = [it for folder in folders[1:] for it in _names(folder, "*.patch", "*.diff")]
@@ -278,8 +278,8 @@ def _routine(value: object, at: KeyPath, routines: Iterable[str], place: Place) 
     stems = {}
     for path, name in names:
         if is_routine_file(name):
-            file = Path(os.path.normpath(place.folder / _home(name)))
-            if not name.endswith(".S") or not is_file(file):
+            file = _below(place.folder, name)
+            if not name.endswith(".S") or not _is_there(file):
                 why = "no file" if name.endswith(".S") else "a routine's file is named FILE.S"
                 raise wrong(path, f"{quoted(name)}: {why} {file}", found=name)
             stems[str(file)] = str(file)
@@ -311,13 +311,13 @@ def _scheduler(value: object, info: ValidationInfo) -> str:
     place = _place(info)
     if not (isinstance(value, str) and is_scheduler_file(value)):
         return word(value, dict.fromkeys((OWN_SCHEDULER, *place.vocabulary.schedulers)))
-    file = Path(os.path.normpath(place.folder / _home(value)))
+    file = _below(place.folder, value)
     if not value.endswith(SUFFIX):
         raise ValueError(f"{quoted(value)}: a scheduler's file is named NAME{SUFFIX}")
     if not _SCHEDULER.fullmatch(called(value)):
         rule = "its name is what the kernel calls it: letters, digits and _"
         raise ValueError(f"{quoted(value)}: {rule}")
-    if not is_file(file):
+    if not _is_there(file):
         raise ValueError(f"{quoted(value)}: no file {file}")
     return str(file)
 
@@ -411,7 +411,7 @@ def contradiction(fragments: list[ConfigFragment]) -> str | None:
 def _from_files(at: KeyPath, entry: str, place: Place, mistakes: Mistakes) -> list[ConfigFragment]:
     folders = [place.folder, *place.vocabulary.fragment_dirs]
     candidates = [folder / name for folder in folders for name in (f"{entry}.config", entry)]
-    file = next((candidate for candidate in candidates if is_file(candidate)), None)
+    file = next((candidate for candidate in candidates if _is_there(candidate)), None)
     if file is None:
         stems = (Path(name).stem for folder in folders for name in _names(folder, "*.config"))
         names = sorted({stem for stem in stems if "." not in stem})
@@ -423,7 +423,10 @@ def _from_files(at: KeyPath, entry: str, place: Place, mistakes: Mistakes) -> li
         return []
     besides = file.with_name(f"{file.stem}.{place.machine}.config")
     fragments = []
-    for path in [file, *([besides] if file.suffix == ".config" and is_file(besides) else [])]:
+    for path in [
+        file,
+        *([besides] if file.suffix == ".config" and _is_there(besides) else []),
+    ]:
         try:
             if path.stat().st_size > _LARGEST_CONFIG_BYTES:
                 mistakes.add(at, f"{path.name} is larger than 1 MB, so it is not a fragment")
@@ -447,31 +450,18 @@ def _from_files(at: KeyPath, entry: str, place: Place, mistakes: Mistakes) -> li
     return fragments
 
 
-def _home(name: str) -> Path:
+def _below(folder: Path, name: str) -> Path:
+    """A path from the experiment's folder, written one way: without ``.`` and leading ``..``."""
     path = Path(name)
     with suppress(RuntimeError):  # ~somebody who does not exist
         path = path.expanduser()
-    return path
-
-
-def _below(folder: Path, name: str) -> Path:
-    """A path from the experiment's folder, written one way: without ``.`` and leading ``..``."""
-    path = _home(name)
     return path if path.is_absolute() else Path(os.path.normpath(folder / path))
 
 
-def is_file(path: Path) -> bool:
-    """Whether ``path`` is a file; False too for what no path can be."""
+def _is_there(path: Path, folder: bool = False) -> bool:
+    """Whether it is a file, or a folder; False too for what no path can be."""
     try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
-
-
-def is_folder(path: Path) -> bool:
-    """The same for a folder."""
-    try:
-        return path.is_dir()
+        return path.is_dir() if folder else path.is_file()
     except (OSError, ValueError):
         return False
 

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, NoReturn
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainValidator
 
 from kdyno.errors import UsageError
 from kdyno.experiment import cross
@@ -78,6 +78,7 @@ _HINTS = {
     "Invalid statement": "A line is KEY = VALUE or [TABLE]",
 }
 REF = "{ref}"
+_COMMITS = 'is "FROM..TO" or a list of commits'
 _COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
 _HEADER = re.compile(r"\s*\[")
 _MATRIX = re.compile(r"\s*\[\s*matrix\s*\]\s*(#.*)?")
@@ -124,9 +125,30 @@ class File(Closed):
     matrix: Any = None
 
 
+def _commits(value: object) -> tuple[str, ...] | str:
+    refs = value.split("..", 1) if isinstance(value, str) and ".." in value else value
+    if not isinstance(refs, list) or not refs or not all(isinstance(ref, str) for ref in refs):
+        raise ValueError(_COMMITS)
+    for ref in refs:
+        if not _COMMIT.fullmatch(ref) or ".." in ref:
+            raise ValueError(f"{ref!r} names no commit")
+    if len(set(refs)) < len(refs):
+        raise ValueError("a commit stands there twice")
+    return value if isinstance(value, str) else tuple(refs)
+
+
 @dataclass(frozen=True)
-class MatrixTable(Closed):
-    refs: Any = None
+class Matrix(Closed):
+    """Which commits: as listed, or "FROM..TO", those after the one up to the other."""
+
+    refs: Annotated[tuple[str, ...] | str, PlainValidator(_commits)] = ()
+
+    @property
+    def span(self) -> tuple[str, str] | None:
+        if not isinstance(self.refs, str):
+            return None
+        first, _dots, last = self.refs.partition("..")
+        return first, last
 
 
 TABLES: Mapping[str, tuple[str, ...]] = {
@@ -134,7 +156,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     for name, table in {
         "": File,
         "layout": Layout,
-        "matrix": MatrixTable,
+        "matrix": Matrix,
         "kernel": Layer,
         "machine": Machine,
         "variant": VariantLayer,
@@ -498,17 +520,6 @@ def _run_cases(
             mistakes.add(path, f"figure needs {key} beside it")
         if key in table and "figure" not in table:
             mistakes.add((*path, key), f"{key} goes with figure; a time is in s, lower")
-    if use.figure is not None:
-        at = (*path, "figure")
-        try:
-            groups = re.compile(use.figure).groups
-        except re.error as problem:
-            what = f"{quoted(use.figure)} is not a regular expression: {problem}"
-            mistakes.add(at, what)
-        else:
-            if groups != 1:
-                what = f"{quoted(use.figure)} has {groups} groups: the figure is what one group (…)"
-                mistakes.add(at, f"{what} matches")
     if "cases" not in table:
         program = PurePosixPath(use.command[0]).name if use.command else ""
         return (program if NAME.fullmatch(program) else "command",)
@@ -523,16 +534,6 @@ def _run_cases(
     return tuple(name for _index, name in names[:1])
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """``refs``: as listed; or ``span``: (from, to), the commits after the one up to the other."""
-
-    source: str
-    """Of the kernels, with ``{ref}``."""
-    refs: tuple[str, ...] = ()
-    span: tuple[str, str] | None = None
-
-
 def read_matrix(text: str, origin: str) -> Matrix | None:
     """None for an experiment without [matrix], and for what is no TOML: ``parse`` says what is
     wrong with that. UsageError lists every mistake."""
@@ -543,25 +544,15 @@ def read_matrix(text: str, origin: str) -> Matrix | None:
     if "matrix" not in data:
         return None
     mistakes = Mistakes(origin, Positions(text))
-    given = read_as(MatrixTable, data["matrix"], mistakes, ("matrix",), None, home_of).refs
+    matrix = read_as(Matrix, data["matrix"], mistakes, ("matrix",), None, home_of)
+    if not matrix.refs and not mistakes.has(("matrix", "refs")):
+        mistakes.add(("matrix", "refs"), _COMMITS)
     kernel = data.get("kernel")
-    source = str(kernel.get("source")) if isinstance(kernel, dict) else ""
-    if REF not in source:
+    if not isinstance(kernel, dict) or REF not in str(kernel.get("source")):
         what = f'[matrix] needs a source with {REF}, such as "git:DIR#{REF}"'
         mistakes.add(("kernel", "source"), what)
-    first, dots, last = given.partition("..") if isinstance(given, str) else ("", "", "")
-    listed = given if isinstance(given, list) else []
-    refs = [first, last] if dots else [ref for ref in listed if isinstance(ref, str)]
-    at = ("matrix", "refs")
-    if not refs or len(refs) < len(listed):
-        mistakes.add(at, 'is "FROM..TO" or a list of commits', found=given)
-    for ref in refs:
-        if not _COMMIT.fullmatch(ref) or ".." in ref:
-            mistakes.add(at, f"{ref!r} names no commit", found=given)
-    if len(set(refs)) < len(refs):
-        mistakes.add(at, "a commit stands there twice", found=given)
     mistakes.raise_any()
-    return Matrix(source, () if dots else tuple(refs), (first, last) if dots else None)
+    return matrix
 
 
 def at_ref(text: str, ref: str) -> str:

@@ -148,6 +148,18 @@ def _command(value: object) -> tuple[str, ...]:
     return words
 
 
+def _figure(value: object) -> str:
+    pattern = text(value)
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as problem:
+        raise ValueError(f"{quoted(pattern)} is not a regular expression: {problem}") from None
+    if groups != 1:
+        what = f"{quoted(pattern)} has {groups} groups"
+        raise ValueError(f"{what}: the figure is what one group (…) matches")
+    return pattern
+
+
 def _machine_kind(value: object, info: ValidationInfo) -> str:
     place: Any = info.context
     return word(value, tuple(place.vocabulary.machines))
@@ -233,7 +245,7 @@ class SuiteUse(Closed):
     """Fixed work instead of fixed time, for profiles."""
     command: Annotated[tuple[str, ...], PlainValidator(_command)] = ()
     """Only for the suite ``run``: the command line to time."""
-    figure: Text | None = None
+    figure: Annotated[str | None, PlainValidator(_figure)] = None
     """Only for the suite ``run``: regular expression for the figure in what the command prints."""
     unit: Text = ""
     better: Annotated[str, _of(("higher", "lower"))] = ""

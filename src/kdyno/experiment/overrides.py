@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import fnmatch
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from kdyno.errors import UsageError
@@ -45,53 +44,54 @@ class Overrides:
 
     def to_json(self) -> dict[str, Any]:
         """The values that differ from the defaults."""
-        return {
-            item.name: getattr(self, item.name)
-            for item in dataclasses.fields(self)
-            if getattr(self, item.name) != item.default
-        }
+        return {name: it for name, it in vars(self).items() if it != getattr(Overrides, name)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Overrides:
         """The reverse of to_json; unknown keys are ignored."""
-        known = {item.name for item in dataclasses.fields(cls)}
-        values = {key: value for key, value in data.items() if key in known}
-        for key in ("variants", "cases"):
-            if key in values:
-                values[key] = tuple(values[key])
+        values: dict[str, Any] = {
+            key: tuple(value) if key in ("variants", "cases") else value
+            for key, value in data.items()
+            if key in cls.__dataclass_fields__
+        }
         return cls(**values)
 
 
 def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
     """The experiment as it is to be run. UsageError for names that it does not have."""
     measure = _measure(overrides, experiment.measure)
-    suites = tuple(_suite(overrides, use) for use in experiment.suites)
+    quick, seconds = overrides.quick, overrides.seconds
+    suites = tuple(
+        replace(
+            use,
+            seconds=seconds or (min(use.seconds, QUICK_SECONDS) if quick else use.seconds),
+            quick=use.quick or quick,
+        )
+        for use in experiment.suites
+    )
     if overrides.cases:
         suites = _chosen_cases(overrides.cases, suites)
-    variants = experiment.variants
-    if overrides.variants:
-        names = [variant.name for variant in variants]
-        for name in overrides.variants:
-            if name not in names:
-                raise UsageError(_unknown("--variant", name, names))
-        wanted = {*overrides.variants, experiment.baseline}
-        variants = tuple(variant for variant in variants if variant.name in wanted)
+    names = [variant.name for variant in experiment.variants]
+    for name in overrides.variants:
+        if name not in names:
+            raise UsageError(_unknown("--variant", name, names))
+    kept = {*overrides.variants, experiment.baseline} if overrides.variants else {*names}
     if overrides.only_baseline:
-        variants = tuple(it for it in variants if it.name == experiment.baseline)
+        kept = {experiment.baseline}
+    variants = tuple(variant for variant in experiment.variants if variant.name in kept)
     if measure.layouts and len(variants) == 1:
         # Links of one kernel are compared with other links of it.
-        measure = dataclasses.replace(measure, calibrate=True)
-    return dataclasses.replace(experiment, measure=measure, suites=suites, variants=variants)
+        measure = replace(measure, calibrate=True)
+    return replace(experiment, measure=measure, suites=suites, variants=variants)
 
 
 def _measure(overrides: Overrides, measure: Measure) -> Measure:
     changed: dict[str, Any] = {}
     if overrides.quick:
-        limit = measure.max_minutes
         changed = {
             "max_boots": min(measure.max_boots, QUICK_BOOTS),
             "min_boots": min(measure.min_boots, QUICK_BOOTS),
-            "max_minutes": QUICK_MINUTES if limit is None else min(limit, QUICK_MINUTES),
+            "max_minutes": min(measure.max_minutes or QUICK_MINUTES, QUICK_MINUTES),
             "precision": max(measure.precision, QUICK_PRECISION),
         }
     for name in (
@@ -100,48 +100,33 @@ def _measure(overrides: Overrides, measure: Measure) -> Measure:
     ):
         if getattr(overrides, name) is not None:
             changed[name] = getattr(overrides, name)
-    for option, given, known in (
-        ("--interleave", overrides.interleave, INTERLEAVES),
-        ("--metric", overrides.metric, METRICS),
-    ):
-        if given not in (None, *known):
-            raise UsageError(f"{option} {given!r}: there are {', '.join(known)}")
-    if overrides.calibrate:
-        changed["calibrate"] = True
-    measure = dataclasses.replace(measure, **changed)
-    if measure.min_boots > measure.max_boots:
-        measure = dataclasses.replace(measure, min_boots=measure.max_boots)
-    return measure
-
-
-def _suite(overrides: Overrides, use: SuiteUse) -> SuiteUse:
-    seconds = use.seconds
-    if overrides.quick:
-        seconds = min(seconds, QUICK_SECONDS)
-    if overrides.seconds is not None:
-        seconds = overrides.seconds
-    return dataclasses.replace(use, seconds=seconds, quick=use.quick or overrides.quick)
+    for option, words in (("interleave", INTERLEAVES), ("metric", METRICS)):
+        if changed.get(option, words[0]) not in words:
+            raise UsageError(f"--{option} {changed[option]!r}: there are {', '.join(words)}")
+    changed["calibrate"] = overrides.calibrate or measure.calibrate
+    measure = replace(measure, **changed)
+    return replace(measure, min_boots=min(measure.min_boots, measure.max_boots))
 
 
 def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tuple[SuiteUse, ...]:
     """A cell of a cross goes by its case's name, which means all cells, and by its own."""
-    kept: dict[int, set[str]] = {}
+    matched: set[str] = set()
+
+    def is_chosen(use: SuiteUse, case: str) -> bool:
+        names = {case, use.name_in_run(case)}
+        names |= {f"{use.name}/{name}" for name in names}
+        fitting = {it for it in patterns if any(fnmatchcase(name, it) for name in names)}
+        matched.update(fitting)
+        return bool(fitting)
+
+    chosen = [
+        replace(use, cases=tuple(case for case in use.cases if is_chosen(use, case)))
+        for use in suites
+    ]
     for pattern in patterns:
-        found = False
-        for index, use in enumerate(suites):
-            for case in use.cases:
-                names = {case, use.name_in_run(case)}
-                names |= {f"{use.name}/{name}" for name in names}
-                if any(fnmatch.fnmatchcase(name, pattern) for name in names):
-                    kept.setdefault(index, set()).add(case)
-                    found = True
-        if not found:
-            known = [use.name_in_run(case) for use in suites for case in use.cases]
-            raise UsageError(_unknown("--case", pattern, known))
-    chosen = (
-        dataclasses.replace(use, cases=tuple(it for it in use.cases if it in kept.get(index, ())))
-        for index, use in enumerate(suites)
-    )
+        if pattern not in matched:
+            names = [use.name_in_run(case) for use in suites for case in use.cases]
+            raise UsageError(_unknown("--case", pattern, names))
     return tuple(use for use in chosen if use.cases)
 
 

@@ -43,7 +43,7 @@ def matrix_of(file: Path | None) -> Matrix | None:
 
 def refs_of(found: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
     """The commits in order, the oldest first where they are a range. Asks before very many."""
-    refs = found.refs if found.span is None else _between(file, *found.span)
+    refs = tuple(found.refs) if found.span is None else _between(file, *found.span)
     if len(refs) > _MANY and not yes:
         agree(f"[matrix] has {len(refs)} commits, a run for each", "List fewer")
     return refs
