@@ -168,65 +168,6 @@ def test_lines_are_found_in_unusual_layouts() -> None:
     assert positions.line(("nowhere",)) is None
 
 
-KEYS = sorted({key for keys in TABLES.values() for key in keys})
-WORDS = """
-    "stock" "unixbench" "1%" "1G" "CONFIG_X=y" "bench" "pipe" "*" "[" "path:." "git:x#y" "debian:a"
-    1979-05-27 12:00:00 [] {} '' "~x/" "\\u0000" "a\\tb" "run" "uml" "/"
-"""
-SCALARS = st.one_of(
-    st.booleans().map(lambda value: str(value).lower()),
-    st.integers(-(10**30), 10**30).map(str),
-    st.floats().map(repr),
-    st.sampled_from([*WORDS.split(), '"' + "x" * 5000 + '"']),
-    st.text(max_size=8).map(lambda text: '"' + "".join(c for c in text if c not in '"\\\n') + '"'),
-)
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
-        st.dictionaries(st.sampled_from([*KEYS, "a", '"*"', '""']), inner, max_size=3).map(
-            lambda pairs: "{" + ", ".join(f"{key} = {value}" for key, value in pairs.items()) + "}"
-        ),
-    ),
-    max_leaves=6,
-)
-HEADERS = st.sampled_from(
-    [
-        *("", "[kernel]", "[variant.a]", "[variant.b]", "[factor.f]", "[factor.f.l]", "[machine]"),
-        *("[[suite]]", "[measure]", "[[variant]]", "[suite]", '[variant.""]', '["a.b"]'),
-        "[[factor.f]]",
-    ]
-)
-LINES = st.one_of(
-    HEADERS, st.tuples(st.sampled_from(KEYS), VALUES).map(lambda pair: f"{pair[0]} = {pair[1]}")
-)
-
-
-GOOD_LINES = (DATA / "valid-cross.toml").read_text().splitlines()
-
-
-def changed(changes: list[tuple[int, str]]) -> str:
-    """A good file with other values."""
-    lines = list(GOOD_LINES)
-    for number, value in changes:
-        key, equals, _old = lines[number].partition(" = ")
-        lines[number] = f"{key}{equals}{value}" if equals else value
-    return "\n".join(lines)
-
-
-CHANGES = st.lists(st.tuples(st.integers(0, len(GOOD_LINES) - 1), VALUES), min_size=1, max_size=4)
-
-
-@pytest.mark.slow
-@settings(max_examples=300, deadline=None)
-@given(st.one_of(st.lists(LINES, max_size=14).map("\n".join), CHANGES.map(changed)))
-def test_no_text_of_known_words_gives_anything_but_an_experiment_or_usage_error(text: str) -> None:
-    try:
-        assert isinstance(parsed(text), Experiment)
-    except UsageError as problem:
-        assert "x.toml" in str(problem)
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200))
 def test_no_garbage_gives_anything_but_usage_error(text: str) -> None:

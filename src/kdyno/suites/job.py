@@ -19,7 +19,6 @@ from kdyno.suites.catalogue import (
     Better,
     Case,
     Catalogue,
-    Suite,
     find,
     in_words,
     placeholders,
@@ -67,12 +66,11 @@ class Job:
 def in_place(job: Job, places: Mapping[str, str]) -> Job:
     """The job with a machine's places in the command lines that ask for them."""
 
-    def one(case: CaseJob) -> CaseJob:
-        if not case.placed:
-            return case
-        return replace(case, args=in_words(case.args, places))
-
-    return replace(job, cases=tuple(one(case) for case in job.cases))
+    cases = (
+        replace(case, args=in_words(case.args, places)) if case.placed else case
+        for case in job.cases
+    )
+    return replace(job, cases=tuple(cases))
 
 
 def _line(where: str, text: str) -> str:
@@ -170,11 +168,22 @@ def case_job(
     if case.program:
         values = {**dict(case.settings), **(dict(case.quick) if quick else {})}
         warmups = values.pop("warmups", warmups)
-        args = in_words(case.program, {**values, **_builtin(seconds or 1.0, cpus)})
+        asked_s = seconds or 1.0
+        values |= {
+            "seconds": f"{asked_s:g}",
+            "whole_seconds": str(max(1, math.ceil(asked_s))),
+            "milliseconds": str(max(1, round(1000 * asked_s))),
+            "cpus": str(cpus),
+        }
+        args = in_words(case.program, values)
         if case.load:
             options += ["--load", values[case.load]]
         if case.work:
-            work = _work(where, case.work, values)
+            text = values.get(case.work, case.work)
+            if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 40):
+                what = f"{case.work} is {text!r}, and must be a whole number from 1"
+                raise UsageError(f"{where}: {what}")
+            work = int(text)
     if case.program or case.figure is not None:
         # A figure is of one run of the program: repeated it would be somebody else's figure.
         options = ["--warmups", warmups, *options]
@@ -197,48 +206,26 @@ def case_job(
     )
 
 
-def _work(where: str, work: str, settings: Mapping[str, str]) -> int:
-    text = settings.get(work, work)
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 40):
-        raise UsageError(f"{where}: {work} is {text!r}, and must be a whole number from 1")
-    return int(text)
-
-
-def _builtin(seconds: float, cpus: int) -> dict[str, str]:
-    """What of ``{…}`` no machine has to put in."""
-    return {
-        "seconds": f"{seconds:g}",
-        "whole_seconds": str(max(1, math.ceil(seconds))),
-        "milliseconds": str(max(1, round(1000 * seconds))),
-        "cpus": str(cpus),
-    }
-
-
 def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[SuiteUse, Case]]:
     seen: set[tuple[str, str]] = set()
     for use in experiment.suites:
         suite = find(catalogue, use.name)
-        for name in use.cases or tuple(case.name for case in suite.cases):
-            case = in_cell(_case(suite, use, name), use)
+        names = [case.name for case in suite.cases]
+        for name in use.cases or names:
+            if use.command and name not in names:
+                # A command line of the user's goes by the name that the experiment gives it.
+                case = replace(suite.cases[0], name=name)
+            else:
+                case = suite.case(name)
+            if use.figure is not None:  # it prints its figure, instead of being timed
+                better: Better = "higher" if use.better == "higher" else "lower"
+                case = replace(case, figure=use.figure, unit=use.unit, better=better)
+            if use.levels:
+                case = _in_cell(case, use)
             if (suite.name, case.name) in seen:
                 raise UsageError(f"{suite.name}/{case.name} is asked for twice")
             seen.add((suite.name, case.name))
             yield use, case
-
-
-def _case(suite: Suite, use: SuiteUse, name: str) -> Case:
-    if use.command and name not in {case.name for case in suite.cases}:
-        # A command line of the user's goes by the name that the experiment gives it.
-        return _reading(replace(suite.cases[0], name=name), use)
-    return _reading(suite.case(name), use)
-
-
-def _reading(case: Case, use: SuiteUse) -> Case:
-    """A command of the user's that prints its figure, instead of being timed."""
-    if use.figure is None:
-        return case
-    better: Better = "higher" if use.better == "higher" else "lower"
-    return replace(case, figure=use.figure, unit=use.unit, better=better)
 
 
 def open_settings(case: Case) -> tuple[str, ...]:
@@ -248,15 +235,13 @@ def open_settings(case: Case) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*named, *inside]))
 
 
-def in_cell(case: Case, use: SuiteUse) -> Case:
+def _in_cell(case: Case, use: SuiteUse) -> Case:
     """The case under the name, and with the settings, that it has at the use's levels."""
-    if not use.levels:
-        return case
     asked = dict(use.settings)
     return replace(
         case,
         name=use.name_in_run(case.name),
-        args=in_words(case.args, dict(use.settings)),
+        args=in_words(case.args, asked),
         settings=tuple((name, asked.get(name, value)) for name, value in case.settings),
         # What a factor crosses stays crossed in a quick run.
         quick=tuple((name, value) for name, value in case.quick if name not in asked),
