@@ -55,7 +55,7 @@ def with_a_guest(guest_build: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("with_a_guest")
 @pytest.mark.parametrize("kind", ["path", "git"])
-@pytest.mark.parametrize("verb", [("run", "--yes", "--resume"), ("profile",)], ids=" ".join)
+@pytest.mark.parametrize("verb", [("run", "--yes", "--resume"), ("profile", "--yes")], ids=" ".join)
 def test_to_go_on_with_it_runs_nothing_outside(
     kdyno: Kdyno, sent: Path, kind: str, verb: tuple[str, ...]
 ) -> None:
@@ -67,6 +67,50 @@ def test_to_go_on_with_it_runs_nothing_outside(
     said = kdyno(*verb, sent, "--no-wait")
     assert said.status in (1, 2), said
     assert not (place / "mark").exists()
+
+
+QUESTION = "was not begun by you on this machine"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--resume"),
+        ("profile",),
+        ("profile", "--method", "gprof"),
+        ("profile", "--method", "count"),
+        ("profile", "--annotate", "main"),
+        ("profile", "--no-sandbox"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_of_it_is_built_before_somebody_agrees(
+    kdyno: Kdyno, sent: Path, words: tuple[str, ...]
+) -> None:
+    """Not even read: its source is a git repository with programs of its maker's."""
+    place = sent.parent.parent
+    file = sent / "experiment.toml"
+    file.write_text(file.read_text().replace("debian:linux-source-7.3", f"git:{place / 'linux'}"))
+    said = kdyno(*words, sent, "--no-wait")
+    assert said.status == 2 and QUESTION in said.err, said
+    assert f"git:{place / 'linux'}" in said.err and f"{place / 'program'}" in said.err
+    outside = "OUTSIDE OF ANY SANDBOX" in said.err
+    assert outside == ("--no-sandbox" in words)
+    assert not (place / "mark").exists() and not (place / "cache").exists()
+
+
+def test_what_it_has_is_shown_without_a_question(kdyno: Kdyno, sent: Path) -> None:
+    said = kdyno("profile", sent, "--show")
+    assert said.status == 2 and "has no profile" in said.err and QUESTION not in said.err
+
+
+def test_who_agreed_once_or_began_it_is_not_asked(kdyno: Kdyno, sent: Path) -> None:
+    text = (sent / "experiment.toml").read_text()
+    compiler = str(sent.parent.parent / "program")
+    (sent / "experiment.toml").write_text(text.replace(compiler, "no-such-compiler"))
+    for yes in (("--yes",), ()):
+        said = kdyno("profile", sent, "--no-wait", *yes)
+        assert said.status in (1, 2) and QUESTION not in said.err, said
 
 
 @pytest.mark.parametrize("what", ["link", "pipe"])

@@ -68,9 +68,9 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("run", "MATRIX"),
         ("run", "MATRIX", "--ref", "HEAD"),
         ("run", "--resume", "RUN", "--yes"),
-        ("profile", "RUN"),
-        ("profile", "RUN", "--annotate", "main"),
-        ("profile", "RUN", "--annotate", "main", "--lines", "lib/sort.c"),
+        ("profile", "--yes", "RUN"),
+        ("profile", "--yes", "RUN", "--annotate", "main"),
+        ("profile", "--yes", "RUN", "--annotate", "main", "--lines", "lib/sort.c"),
     ],
 )
 @pytest.mark.slow

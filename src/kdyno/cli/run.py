@@ -28,12 +28,11 @@ from kdyno.verbs.options import (
     Variants,
     Working,
     Yes,
-    agree,
     consent,
+    consent_to_build,
     load,
     load_stored,
     where,
-    work_of,
 )
 from kdyno.verbs.output import kept_status, say, show, write_json_text
 
@@ -271,7 +270,6 @@ def _stored(
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
     from kdyno.experiment.overrides import apply
-    from kdyno.store.begun import Note
     from kdyno.store.resolve import resolve
     from kdyno.store.run import open_run
 
@@ -286,16 +284,8 @@ def _stored(
             f"`kdyno report {path.name}{where(path.parent)}` shows it"
         )
     experiment, suites, overrides = load_stored(run, manifest)
-    note = Note(run)
-    if note.read() is None:
-        if not yes:
-            say(work_of(apply(overrides, experiment), options.sandboxed))
-            agree(
-                f"{path.name} was not begun by you on this machine: to go on with it builds and "
-                "runs what stands above",
-                "Look at it first",
-            )
-        note.write()
+    work = apply(overrides, experiment)
+    consent_to_build(run, work, "to go on with it", sandboxed=options.sandboxed, yes=yes)
     return path, experiment, suites, overrides
 
 

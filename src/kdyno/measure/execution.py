@@ -161,7 +161,7 @@ def _start(
         session(bench, f"the run of {experiment.name}", options),
         create_run(options.runs, experiment.text, manifest) as writer,
     ):
-        with suppress(ToolError):  # else --resume asks
+        with suppress(ToolError):  # else --resume and `kdyno profile` ask
             Note(writer.run).write()
         options.listener.started(writer.run.path)
         _save_images(writer, recipes, bench)
@@ -280,7 +280,6 @@ def _measure(
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)
     _end(writer, loop.manifest, "failed" if stopped.endswith("failed") else "finished", stopped)
-    Note(writer.run).remove()
     return writer.run, verdict
 
 

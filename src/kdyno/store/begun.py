@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Which runs this person began on this machine: what a folder of runs says of that is not believed.
 
-A note of each that is not finished lies in the person's own state folder. It goes by what the run
+A note of each lies in the person's own state folder. It goes by what the run
 would build and by when it began: a run that is moved keeps its note, one that was changed has none.
 """
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kdyno.verbs.completion import case_names, experiment_files, variant_names
-from kdyno.verbs.output import Json, check_writable, safe
+from kdyno.verbs.output import Json, check_writable, safe, say
 
 if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
@@ -320,6 +320,26 @@ def work_of(experiment: Experiment, sandboxed: bool) -> str:
             lines[f"command   {shlex.join(use.command)}"] = None
     where = "in the sandbox" if sandboxed else "OUTSIDE OF ANY SANDBOX, as you"
     return "\n".join([f"{experiment.name}, {where}:", *(f"  {line}" for line in lines)])
+
+
+def consent_to_build(
+    run: Run, experiment: Experiment, what: str, *, sandboxed: bool, yes: bool
+) -> None:
+    """Asks once before a run that somebody else began has anything built and run here. ``what``:
+    "to go on with it", say. UsageError where nobody can answer."""
+    from kdyno.store.begun import Note
+
+    note = Note(run)
+    if note.read() is not None:
+        return
+    if not yes:
+        say(work_of(experiment, sandboxed))
+        agree(
+            f"{run.name} was not begun by you on this machine: {what} builds and runs what stands "
+            "above",
+            "Look at it first",
+        )
+    note.write()
 
 
 def consent(experiment: Experiment, yes: bool) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kdyno import sandbox
@@ -22,6 +23,7 @@ from kdyno.measure.boot import calibrated, fixed_jobs, key_of
 from kdyno.measure.builder import Recipes, changed, check
 from kdyno.measure.execution import Options, built_of, manifest_of, session
 from kdyno.measure.loop import block_order, choose, draw_of, whole_cases
+from kdyno.store.begun import Note
 from kdyno.store.manifest import Manifest
 from kdyno.store.of_variants import file_name
 from kdyno.store.run import Run, RunWriter, create_run
@@ -127,6 +129,8 @@ def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
         cases=map(info, cases),
     ).model_copy(update={"state": "interrupted", "stopped": "profiled, not measured"})
     with create_run(options.runs, experiment.text, manifest) as writer:
+        with suppress(ToolError):  # else this run is asked about as one of somebody else's
+            Note(writer.run).write()
         return writer.run
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdyno.errors import UsageError
-from kdyno.verbs.options import load, load_stored, stored_run
+from kdyno.verbs.options import consent_to_build, load, load_stored, stored_run
 from kdyno.verbs.output import say, write, write_json
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class Asked:
     """To be annotated."""
     lines: str | None
     """Source file that is compiled with line numbers for that."""
+    yes: bool = False
+    """Also a run of somebody else's."""
 
 
 def is_meant(method: str | None, what: str, is_file: bool, runs: Path, show: bool) -> bool:
@@ -69,6 +71,9 @@ def verb(asked: Asked, options: Options) -> int:
     found: Sequence[Counted] = ()
     if run is not None and (asked.show or asked.function):
         found = stored(run)
+    if run is not None and (asked.function or not asked.show):
+        what = "to count in it" if asked.function is None else "to annotate it"
+        consent_to_build(run, experiment, what, sandboxed=options.sandboxed, yes=asked.yes)
     if asked.show and not found:
         raise UsageError(f"{asked.what} was not counted by function; without --show it is")
     if not found:

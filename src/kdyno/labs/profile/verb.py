@@ -21,6 +21,8 @@ from kdyno.verbs.options import (
     Refresh,
     Runs,
     Variants,
+    Yes,
+    consent_to_build,
     load,
     load_stored,
     runs_folder,
@@ -128,6 +130,7 @@ def verb(
     runs: Runs = None,
     no_sandbox: NoSandbox = False,
     no_wait: NoWait = False,
+    yes: Yes = False,
     json: Json = None,
 ) -> int:
     """Show seconds per function of each kernel, and what differs. All of them did the same work."""
@@ -154,7 +157,7 @@ def verb(
     chosen = tuple(variant or ()), tuple(case or ())
     if annotate or lines or count_verb.is_meant(method, what, is_file, folder, show):
         return count_verb.verb(
-            count_verb.Asked(what, is_file, *chosen, show, top, json, folded, annotate, lines),
+            count_verb.Asked(what, is_file, *chosen, show, top, json, folded, annotate, lines, yes),
             options,
         )
     if show:
@@ -167,7 +170,7 @@ def verb(
         if is_file:
             run, found = _of_experiment(Path(what), asked, options, chosen)
         else:
-            run, found = _of_run(stored_run(what, folder), asked, options, chosen)
+            run, found = _of_run(stored_run(what, folder), asked, options, chosen, yes)
     if not found:
         raise UsageError(f"{run.name} has no profile; `kdyno profile {run.name}` makes one")
     _export(found, folded, speedscope)
@@ -232,7 +235,11 @@ def _of_experiment(
 
 
 def _of_run(
-    run: Run, asked: Asked, options: Options, chosen: tuple[tuple[str, ...], tuple[str, ...]]
+    run: Run,
+    asked: Asked,
+    options: Options,
+    chosen: tuple[tuple[str, ...], tuple[str, ...]],
+    yes: bool,
 ) -> tuple[Run, dict[str, Profile]]:
     from kdyno.experiment.overrides import apply
 
@@ -243,6 +250,7 @@ def _of_run(
         overrides = replace(overrides, cases=chosen[1])
     experiment = apply(overrides, experiment)
     asked = _with_method(asked, experiment)
+    consent_to_build(run, experiment, "to profile it", sandboxed=options.sandboxed, yes=yes)
     return run, _made(run, experiment, suites, options, asked)
 
 
