@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kdyno.errors import KdynoError, ToolError, UsageError
-from kdyno.kernels.sources import apt
+from kdyno.kernels.sources import debian
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("setup", "setup-suites", "setup-tests", "check", "demo", "test")
@@ -67,9 +67,9 @@ class Time:
     used_mb: int
 
 
-def sources(entries: Sequence[apt.Entry], codename: str) -> list[str]:
+def sources(entries: Sequence[debian.Entry], codename: str) -> list[str]:
     """Lines for sources.list from a machine's own entries, for Debian 12 whatever it runs."""
-    own = apt.archive(entries, codename).groups[0]
+    own = debian.groups(entries, codename)[0]
     return [f"deb {it.uri} {it.suite.replace(codename, CODENAME)} main" for it in own]
 
 
@@ -131,7 +131,7 @@ def sweep(place: Path) -> None:
 def make_root(folder: Path) -> float:
     """root.tar and what is carried into it, in ``folder``; gives the seconds."""
     began = time.monotonic()
-    lines = sources(apt.read_entries(Path("/etc/apt")), apt.codename())
+    lines = sources(debian.read_entries(Path("/etc/apt")), debian.codename())
     options = apt_options(
         subprocess.run(
             ["apt-config", "dump", "Acquire"], check=True, stdout=subprocess.PIPE, text=True

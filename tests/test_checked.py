@@ -15,7 +15,7 @@ import pytest
 from pydantic import Field
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.sources.shelf import read_json
+from kdyno.kernels.sources.tree import read_json
 from kdyno.labs.vectorize import survey
 from kdyno.machines.guest import supervisor_report
 from kdyno.paths import data_root

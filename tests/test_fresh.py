@@ -10,7 +10,7 @@ import pytest
 from benchmarks import fresh
 from benchmarks.fresh import Time
 from kdyno.errors import ToolError
-from kdyno.kernels.sources.apt import Entry
+from kdyno.kernels.sources.debian import Entry
 
 OWN = [
     Entry("http://mirror.example/debian", "trixie", ("main", "contrib")),

@@ -19,7 +19,7 @@ from kdyno.kernels import build as builds
 from kdyno.kernels import trunk as trunks
 from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import Recipe
-from kdyno.kernels.sources import manifest
+from kdyno.kernels.sources import tree as trees
 
 # Builds at one path need the sandbox.
 pytestmark = pytest.mark.needs("sandbox", "gcc")
@@ -249,10 +249,10 @@ def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
 def test_the_pristine_tree_is_as_it_was_after_all_of_this(toy: Toy) -> None:
     toy.build(variant("last", patches=(toy.patch("last", {**ADDED, "lib/unused.c": None}),)))
     root = toy.tree.path
-    found = dict.fromkeys((path for path, _ in manifest.walk(str(root))))
+    found = dict.fromkeys((path for path, _ in trees.walk(str(root))))
     assert found.keys() == toy.tree.manifest().keys() == FILES.keys()
-    for path, state in manifest.walk(str(root)):
-        digest = manifest.content_hash(str(root / path), state.st_mode, state.st_size)
-        assert toy.tree.manifest()[path] == f"{digest} {manifest.short_mode(state.st_mode)}"
-        assert state.st_mtime == manifest.CANONICAL_MTIME_S
+    for path, state in trees.walk(str(root)):
+        digest = trees.content_hash(str(root / path), state.st_mode, state.st_size)
+        assert toy.tree.manifest()[path] == f"{digest} {trees.short_mode(state.st_mode)}"
+        assert state.st_mtime == trees.CANONICAL_MTIME_S
         assert state.st_nlink == 1, f"{path} is linked from elsewhere"

@@ -12,7 +12,7 @@ from needed import need
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import fetch, parse
-from kdyno.kernels.sources import apt, debian
+from kdyno.kernels.sources import debian
 
 DEB822 = """
 Types: deb deb-src
@@ -49,18 +49,18 @@ MIRROR = "http://mirror.example/debian"
 
 
 def test_deb822() -> None:
-    assert apt.parse_deb822(DEB822) == [
-        apt.Entry(MIRROR, "bookworm", ("main", "contrib")),
-        apt.Entry(MIRROR, "bookworm-updates", ("main", "contrib")),
-        apt.Entry("http://mirror.example/debian-security", "bookworm-security", ("main",)),
+    assert debian.parse_deb822(DEB822) == [
+        debian.Entry(MIRROR, "bookworm", ("main", "contrib")),
+        debian.Entry(MIRROR, "bookworm-updates", ("main", "contrib")),
+        debian.Entry("http://mirror.example/debian-security", "bookworm-security", ("main",)),
     ]
 
 
 def test_one_line_lists() -> None:
-    assert apt.parse_list(LIST) == [
-        apt.Entry(MIRROR, "bookworm", ("main",)),
-        apt.Entry("http://other.example/tool", "stable", ("tool",)),
-        apt.Entry("http://cloud.example/apt", "cloud-sdk-bookworm", ("main",)),
+    assert debian.parse_list(LIST) == [
+        debian.Entry(MIRROR, "bookworm", ("main",)),
+        debian.Entry("http://other.example/tool", "stable", ("tool",)),
+        debian.Entry("http://cloud.example/apt", "cloud-sdk-bookworm", ("main",)),
     ]
 
 
@@ -69,7 +69,7 @@ def test_the_machine_s_own_suites_come_first_then_the_newer_ones(tmp_path: Path)
     (tmp_path / "sources.list").write_text(LIST)
     (tmp_path / "sources.list.d" / "debian.sources").write_text(DEB822)
     (tmp_path / "sources.list.d" / "off.list.disabled").write_text("deb http://x bookworm main")
-    groups = apt.archive(apt.read_entries(tmp_path), "bookworm").groups
+    groups = debian.groups(debian.read_entries(tmp_path), "bookworm")
     assert [[entry.suite for entry in group] for group in groups] == [
         ["bookworm", "bookworm-updates", "bookworm-security"],
         ["trixie-backports"],
@@ -80,14 +80,14 @@ def test_the_machine_s_own_suites_come_first_then_the_newer_ones(tmp_path: Path)
 
 
 def test_a_machine_without_a_debian_mirror_is_told_what_else_there_is() -> None:
-    entries = [apt.Entry("http://x.example/ubuntu", "noble", ("main",))]
+    entries = [debian.Entry("http://x.example/ubuntu", "noble", ("main",))]
     with pytest.raises(ToolError, match=r"Use kernel\.org:, tar:, git: or path: instead"):
-        apt.archive(entries, "bookworm")
+        debian.groups(entries, "bookworm")
 
 
 def test_progress_lines_of_apt() -> None:
     lines = [b"dlstatus:1:12.5:Retrieving\n", b"pmstatus:x:1:y\n", b"dlstatus:1:oops:x\n", b"\n"]
-    assert list(apt._fractions(iter(lines))) == [0.125]
+    assert list(debian._fractions(iter(lines))) == [0.125]
 
 
 class FakeApt:
@@ -136,7 +136,8 @@ def test_a_package_is_fetched_once_and_updated_when_asked(
 ) -> None:
     need("dpkg-deb")
     fake = FakeApt(make_deb(tmp_path), "7.3.4-1")
-    monkeypatch.setattr(debian, "_machines", lambda _home: iter([fake]))
+    monkeypatch.setattr(debian, "groups", lambda _entries, _codename: [()])
+    monkeypatch.setattr(debian, "PrivateApt", lambda _home, _group: fake)
     spec, cache = parse("debian:linux-source-7.3"), tmp_path / "cache"
 
     def got(refresh: bool = False) -> object:

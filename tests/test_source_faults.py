@@ -16,8 +16,8 @@ import pytest
 from fake_tree import make_repository, make_tar, make_tree
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.source import Tree, fetch, parse
-from kdyno.kernels.sources import shelf
+from kdyno.kernels.source import SourceSpec, Tree, fetch, parse
+from kdyno.kernels.sources.tree import Request
 
 # argv: source, cache, N. Fetches, and kills itself at the Nth thing that it tells; prints how
 # many things it told.
@@ -94,7 +94,7 @@ def test_a_fetch_killed_anywhere_leaves_nothing_that_is_used(
 def test_leftovers_of_another_source_are_swept(tree: Path, cache: Path) -> None:
     for name in (".partial-tar-0123-abcdefgh", ".partial-path-x-abcdefgh"):
         (cache / "trees" / name / "ready").mkdir(parents=True)
-    with shelf.locked(cache, "path-x", lambda _text, _fraction: None):
+    with Request(SourceSpec("path", "x"), cache, lambda _text, _fraction: None).locked("path-x"):
         got(f"path:{tree}", cache)
     left = {entry.name for entry in (cache / "trees").iterdir() if entry.name.startswith(".")}
     assert left == {".partial-path-x-abcdefgh"}  # somebody holds its lock: it is alive

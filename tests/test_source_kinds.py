@@ -18,7 +18,7 @@ from needed import need
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import SourceSpec, Tree, fetch, parse
-from kdyno.kernels.sources.manifest import CANONICAL_MTIME_S
+from kdyno.kernels.sources.tree import CANONICAL_MTIME_S
 
 
 class Told:

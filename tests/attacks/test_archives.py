@@ -17,7 +17,7 @@ from test_source_kinds import cache, got, site, tree
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Tree, fetch, parse
-from kdyno.kernels.sources.apt import Entry, PrivateApt
+from kdyno.kernels.sources.debian import Entry, PrivateApt
 
 __all__ = ["cache", "site", "tree"]
 

@@ -19,7 +19,8 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse as read_experiment
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.kernels.source import fetch, parse
-from kdyno.kernels.sources import archive, manifest
+from kdyno.kernels.sources import archive
+from kdyno.kernels.sources import tree as trees
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites import figure
 from kdyno.suites.catalogue import Case, load, load_file
@@ -37,13 +38,13 @@ def sparse_tree(folder: Path) -> Path:
 
 @pytest.fixture
 def unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = manifest.content_hash
+    read = trees.content_hash
 
     def watched(path: str, mode: int, size_bytes: int) -> str:
         assert size_bytes < 1 << 20, f"{path} is read"
         return read(path, mode, size_bytes)
 
-    monkeypatch.setattr(manifest, "content_hash", watched)
+    monkeypatch.setattr(trees, "content_hash", watched)
 
 
 @pytest.mark.parametrize("kind", ["tar", "path"])
@@ -65,7 +66,7 @@ def test_a_sparse_file_of_200_gb_is_refused_by_its_size(
 def test_many_files_are_refused_by_their_sum(
     tmp_path: Path, unread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest, "MOST_BYTES", 300)
+    monkeypatch.setattr(trees, "MOST_BYTES", 300)
     tree = make_tree(tmp_path / "linux")
     with pytest.raises(UsageError, match=r"its files have 0\.0 GB together"):
         fetch(parse(f"path:{tree}"), tmp_path / "cache", lambda _text, _part: None)

@@ -22,7 +22,7 @@ from kdyno.kernels.changes import Changes
 from kdyno.kernels.foreign import suffix
 from kdyno.kernels.leavings import disarm
 from kdyno.kernels.recipe import Recipe
-from kdyno.kernels.sources.manifest import read as read_manifest
+from kdyno.kernels.sources.tree import read_manifest
 from kdyno.kernels.view import differing
 from kdyno.reading.checked import values_in
 
@@ -129,7 +129,7 @@ def _different_files(trunk: _Trunk, recipe: Recipe) -> set[str] | None:
         if not trunk.tree.is_dir():
             return None
         try:
-            moved = differing(read_manifest(trunk.tree.parent / "manifest"), recipe.tree.manifest())
+            moved = differing(read_manifest(trunk.tree), recipe.tree.manifest())
         except (OSError, KdynoError):
             return None
         # A file changed on both sides in the same way is the same file only if both say so;

@@ -51,7 +51,7 @@ def refs_of(found: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
 
 def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
     from kdyno.kernels.source import is_url, parse
-    from kdyno.kernels.sources import repository
+    from kdyno.kernels.sources import git
 
     asked, _suites = load(file, last)
     spec = parse(next(it.source for it in asked.variants if it.name == asked.baseline))
@@ -62,7 +62,7 @@ def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
         )
     folder = Path(spec.rest)
     words = ["rev-list", "--reverse", "--first-parent", "--end-of-options", f"{first}..{last}"]
-    said = repository.asked(folder, words).decode("ascii", "replace")
+    said = git.answer(folder, words).decode("ascii", "replace")
     if not said.split():
         raise UsageError(f"[matrix] refs = {first}..{last}: {folder} has no commit between them")
     return tuple(said.split())

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""One module per kind of kernel source, and what they share: shelf, manifest, archive, tool."""
+"""One module per kind of kernel source, and the trees in the cache that they become."""

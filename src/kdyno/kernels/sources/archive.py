@@ -1,28 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""Tar archives, unpacked by the system's tar into a folder of their own."""
+"""``tar:FILE`` and ``kernel.org:VERSION``: tar archives, unpacked by the system's tar into a folder
+of their own.
+
+A release's checksum comes from the kernel project's signed list, read over HTTPS; the list's
+OpenPGP signature itself is not checked. ``$KDYNO_KERNEL_ORG`` names another site of the same
+layout.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import http.client
+import os
+import re
 import shutil
 import subprocess
-from contextlib import suppress
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from kdyno import space
 from kdyno.command import dying_with_us, started
 from kdyno.confined import confined
-from kdyno.errors import KdynoError, ToolError
-from kdyno.kernels.source import Progress
-from kdyno.kernels.sources import manifest, tool
+from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, SourceSpec, Tree
 
-_COMPRESSIONS = (
-    (b"\xfd7zXZ\0", "xz"),
-    (b"\x1f\x8b", "gzip"),
-    (b"BZh", "bzip2"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-)
+_COMPRESSIONS = {
+    b"\xfd7zXZ\0": "xz",
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
 _FEED_BYTES = 1 << 18
 _TOO_LARGE = "kdyno: too large"
 _OUTSIDE = ("Member name contains '..'", "Removing leading")
@@ -31,20 +44,30 @@ _USUAL_RATIO = 11
 """Kernel source packs 1:10 to 1:11 with xz, less with the others."""
 _DISK_OVER_TAR = 1.15
 """Files on disk against bytes in the archive: half a block is lost per file."""
+_SETTLED_S = 2.0
+"""A file younger than this may change again without its times showing it."""
 
 
-def unpack(file: Path, into: Path, progress: Progress, blame: type[KdynoError]) -> str:
-    """Unpack ``file`` below ``into``; SHA-256 of what was read.
+def unpack(
+    file: Path, scratch: Path, progress: Progress, blame: type[KdynoError]
+) -> tuple[Path, str]:
+    """Unpack ``file`` below ``scratch``: (where source begins, SHA-256 of what was read).
 
-    Nothing is written outside ``into``: absolute names and ``..`` are errors. ``blame`` is
-    raised for a damaged or hostile archive, ToolError for a full disk.
+    Source begins in the archive's one top folder, else beside all that came out. Nothing is
+    written outside: absolute names and ``..`` are errors. ``blame`` is raised for a damaged or
+    hostile archive, ToolError for a full disk.
     """
+    into = scratch / "unpacked"
+    into.mkdir()
     with file.open("rb") as stream:
-        magic = stream.peek(6)[:6]
-        packed_by = next((name for start, name in _COMPRESSIONS if magic.startswith(start)), None)
+        magic = stream.peek(6)
+        packed_by = next(
+            (name for start, name in _COMPRESSIONS.items() if magic.startswith(start)), None
+        )
         size_bytes = file.stat().st_size
-        space.require(into, int(_unpacked_bytes(file, packed_by, size_bytes) * _DISK_OVER_TAR))
-        return feed(
+        needed_bytes = _unpacked_bytes(file, packed_by, size_bytes) * _DISK_OVER_TAR
+        space.require(into, int(needed_bytes))
+        checksum = feed(
             stream,
             into,
             progress,
@@ -53,6 +76,10 @@ def unpack(file: Path, into: Path, progress: Progress, blame: type[KdynoError]) 
             size_bytes=size_bytes,
             name=file.name,
         )
+    # pax_global_header is what a tar that knows no pax headers makes of one.
+    top = [entry for entry in into.iterdir() if entry.name != "pax_global_header"]
+    alone = len(top) == 1 and top[0].is_dir() and not top[0].is_symlink()
+    return (top[0] if alone else into), checksum
 
 
 def feed(
@@ -65,33 +92,33 @@ def feed(
     size_bytes: int,
     name: str,
 ) -> str:
-    """``unpack`` for an open stream; ``size_bytes`` 0 when its length is not known."""
+    """Unpack an open stream; SHA-256 of it. ``size_bytes``: 0 when its length is not known."""
     if packed_by and shutil.which(packed_by) is None:
         raise ToolError(f"{name} is packed with {packed_by}, which is not installed. Install it")
     argv = ["tar", "--extract", "--file=-", f"--directory={into}"]
     argv += ["--no-same-owner", "--no-same-permissions", "--delay-directory-restore"]
     argv += [f"--{packed_by}"] if packed_by else []
     # tar counts what it has read, unpacked, in records of 10 KiB; it is stopped at its first mark.
-    most_bytes = min(manifest.MOST_BYTES, shutil.disk_usage(into).free * 9 // 10)
+    most_bytes = min(trees.MOST_BYTES, shutil.disk_usage(into).free * 9 // 10)
     argv += [f"--checkpoint={max(1, most_bytes // 10240)}"]
     argv += [f"--checkpoint-action=exec=echo {_TOO_LARGE} >&2; kill -KILL $PPID"]
     summer = hashlib.sha256()
     line = dying_with_us(confined(argv, writes=[into]))
-    env = tool.environment()
+    env = trees.environment()
     with started(line, stdin=subprocess.PIPE, stdout=None, env=env, umask=0o022) as tar:
         sink: IO[bytes] | None = tar.stdin
-        done_bytes = 0
+        read_bytes = 0
         tail = b""
         while chunk := stream.read(_FEED_BYTES):
             summer.update(chunk)
             tail = (tail + chunk)[-_END_BYTES:]
-            done_bytes += len(chunk)
+            read_bytes += len(chunk)
             if sink is not None:
                 try:
                     sink.write(chunk)
-                except BrokenPipeError:  # tar has seen the end, or failed: its status tells
+                except BrokenPipeError:  # tar has seen the end, or failed: its status shows which
                     sink = None
-            progress(f"unpacking {name}", done_bytes / size_bytes if size_bytes else None)
+            progress(f"unpacking {name}", read_bytes / size_bytes if size_bytes else None)
         with suppress(BrokenPipeError):
             tar.stdin.close()
         status = tar.process.wait()
@@ -105,7 +132,7 @@ def feed(
         )
     why = ""
     if status:
-        tool.refuse_full(status, stderr)
+        trees.refuse_full(status, stderr)
         # Of all that tar says, the first line is the reason.
         why = next((it for it in stderr.splitlines() if it.strip()), "tar gave no reason")
     # Packers notice a missing end; tar does not when the cut is between two members.
@@ -118,20 +145,206 @@ def feed(
     return summer.hexdigest()
 
 
-def only_folder(into: Path) -> Path:
-    """Where source begins: the archive's one top folder, else ``into`` itself."""
-    entries = list(into.iterdir())
-    # pax_global_header is what a tar that knows no pax headers makes of one.
-    folders = [entry for entry in entries if entry.name != "pax_global_header"]
-    if len(folders) == 1 and folders[0].is_dir() and not folders[0].is_symlink():
-        return folders[0]
-    return into
-
-
 def _unpacked_bytes(file: Path, packed_by: str | None, size_bytes: int) -> int:
     if packed_by == "xz":
         argv = ["xz", "--robot", "--list", "--", str(file)]
         with suppress(ToolError, ValueError, IndexError):
-            listing = tool.run(confined(argv, reads=[file])).decode()
+            listing = trees.run(confined(argv, reads=[file])).decode()
             return int(listing.rsplit("totals", 1)[1].split()[3])
     return size_bytes * _USUAL_RATIO if packed_by else size_bytes
+
+
+def from_file(request: Request) -> Tree:
+    """A tar archive on this machine, packed or not. Its identity is its SHA-256."""
+    file = Path(request.spec.rest).expanduser().absolute()
+    if not file.is_file():
+        kind = "is a folder: write path:DIR for it" if file.is_dir() else "does not exist"
+        raise UsageError(f"source {request.spec}: {file} {kind}")
+    # The SHA-256 is remembered as long as size, times and inode stay the same.
+    status = file.stat()
+    stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+    name = hashlib.blake2b(str(file).encode("utf-8", "surrogateescape"), digest_size=16)
+    record = request.home / f"{name.hexdigest()}.json"
+    known = trees.read_json(record)
+    if known and known.get("stamp") == stamp and isinstance(known.get("sha256"), str):
+        digest = str(known["sha256"])
+    else:
+        request.progress(f"checking {file.name}", None)
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if time.time() - max(status.st_mtime, status.st_ctime) > _SETTLED_S:
+            trees.write_json(record, {"file": str(file), "stamp": stamp, "sha256": digest})
+
+    def fill(scratch: Path) -> Path:
+        source, checksum = unpack(file, scratch, request.progress, UsageError)
+        if checksum != digest:
+            raise ToolError(f"{file} changed while it was read. Run the command again")
+        return source
+
+    description = f"{file.name}, SHA-256 {digest[:12]}"
+    return request.place(f"tar-{digest[:40]}", digest, description, fill)
+
+
+_DEFAULT_SITE = "https://www.kernel.org/pub/linux/kernel"
+_SUM = re.compile(r"^([0-9a-f]{64}) [ *]linux-([0-9][0-9.]*)\.tar\.xz$", re.MULTILINE)
+_Version = tuple[int, int, int]
+
+
+def release_record(spec: SourceSpec, cache: Path) -> Path:
+    """Where it is remembered which tree a release of kernel.org became."""
+    return cache / "sources" / "kernel.org" / f"{spec.rest}.json"
+
+
+def from_kernel_org(request: Request) -> Tree:
+    version = request.spec.rest
+
+    def make() -> tuple[Tree, dict[str, Any]]:
+        site = os.environ.get("KDYNO_KERNEL_ORG") or _DEFAULT_SITE
+        folder = f"{site.rstrip('/')}/v{version.partition('.')[0]}.x"
+        checksum = _checksum(request, folder)
+        request.home.mkdir(parents=True, exist_ok=True)
+        packed = request.home / f"linux-{version}.tar.xz"
+
+        def fill(scratch: Path) -> Path:
+            space.require(request.home, KERNEL_TREE_BYTES // 8)
+            download(f"{folder}/{packed.name}", packed, checksum, request.progress)
+            return unpack(packed, scratch, request.progress, ToolError)[0]
+
+        key = f"kernel.org-{version}-{checksum[:24]}"
+        description = f"Linux {version}, SHA-256 {checksum[:12]} verified"
+        digest = hashlib.sha256(f"{version} {checksum}".encode()).hexdigest()
+        tree = request.place(key, digest, description, fill)
+        packed.unlink(missing_ok=True)
+        return tree, {"sha256": checksum}
+
+    # A release never changes, so there is nothing to refresh.
+    unchanging = Request(request.spec, request.cache, request.progress)
+    record = release_record(request.spec, request.cache)
+    return unchanging.once(record, f"kernel.org-{version}", make)
+
+
+def _checksum(request: Request, folder: str) -> str:
+    """SHA-256 that the site's list has for the release; UsageError lists the nearest others."""
+    spec = request.spec
+    listing = f"{folder}/sha256sums.asc"
+    request.progress(f"reading {listing}", None)
+    try:
+        with _opened(listing, {}) as response:
+            text = response.read(8 << 20).decode("utf-8", "replace")
+    except NotFound as problem:
+        raise UsageError(f"source {spec}: {problem}. Is there such a major version?") from problem
+    sums: dict[str, str] = {version: digest for digest, version in _SUM.findall(text)}
+    if spec.rest in sums:
+        return sums[spec.rest]
+    if "-rc" in spec.rest:
+        raise UsageError(
+            f"source {spec}: the site keeps no archive with a checksum of a release candidate. "
+            "Use git:URL#vX.Y-rcZ"
+        )
+
+    def numbers(version: str) -> _Version:
+        parts = [int(part) for part in version.partition("-")[0].split(".") if part]
+        major, minor, patch = (*parts, 0, 0, 0)[:3]
+        return major, minor, patch
+
+    def distance(version: str) -> list[int]:
+        pairs = zip(numbers(version), numbers(spec.rest), strict=True)
+        return [abs(one - other) for one, other in pairs]
+
+    near = ", ".join(sorted(sorted(sums, key=distance)[:5], key=numbers))
+    raise UsageError(
+        f"source {spec}: there is no release {spec.rest}. Nearest: "
+        + (near or f"none; {listing} lists no release")
+    )
+
+
+_TIMEOUT_S = 60
+_CHUNK_BYTES = 1 << 18
+_ATTEMPTS = 4
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
+
+
+class NotFound(ToolError):
+    """The server has no such file (404)."""
+
+
+def download(url: str, target: Path, sha256: str, progress: Progress) -> None:
+    """Download ``url`` to ``target``, which exists afterwards only with the right ``sha256``.
+
+    What arrives is kept as ``target.part`` and continued by the next attempt or the next
+    process. A wrong checksum deletes it: ToolError.
+    """
+    part = target.with_name(f"{target.name}.part")
+    resumed = part.exists()
+    for _attempt in range(_ATTEMPTS):
+        if _complete(url, part, progress):
+            break
+    else:
+        raise ToolError(
+            f"{url} broke off {_ATTEMPTS} times; the last byte received was "
+            f"{part.stat().st_size}. Run the command again: it continues there"
+        )
+    with part.open("rb") as stream:
+        checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+    if checksum == sha256:
+        part.replace(target)
+        return
+    part.unlink()
+    if resumed:  # the earlier part may have been another version of the file
+        download(url, target, sha256, progress)
+        return
+    raise ToolError(
+        f"{url} has the wrong checksum and was deleted: SHA-256 is {checksum}, "
+        f"the server's list says {sha256}. Try again later; if it stays so, the file or the "
+        "list was changed on the way"
+    )
+
+
+def _complete(url: str, part: Path, progress: Progress) -> bool:
+    """Append to ``part`` what the server sends; whether it has all that was announced."""
+    have_bytes = part.stat().st_size if part.exists() else 0
+    with _opened(url, {"Range": f"bytes={have_bytes}-"} if have_bytes else {}) as response:
+        if response.status == 416:  # nothing after what we have, or less than we have
+            return True
+        span = _RANGE.match(response.headers.get("Content-Range", ""))
+        continued = response.status == 206 and span and int(span[1]) == have_bytes
+        length = response.headers.get("Content-Length", "")
+        total_bytes = int(length) if length.isdigit() else None
+        if continued and span:
+            total_bytes = int(span[2])
+        with part.open("ab" if continued else "wb") as sink:
+            while chunk := _read(response):
+                sink.write(chunk)
+                fraction = sink.tell() / total_bytes if total_bytes else None
+                progress(f"downloading {url.rpartition('/')[2]}", fraction)
+            size_bytes = sink.tell()
+    return total_bytes is None or size_bytes >= total_bytes
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read(_CHUNK_BYTES)
+    except (http.client.HTTPException, OSError):
+        return b""  # broke off: the caller sees that bytes are missing
+
+
+@contextmanager
+def _opened(url: str, headers: dict[str, str]) -> Iterator[http.client.HTTPResponse]:
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT_S)
+    except urllib.error.HTTPError as problem:
+        if problem.code == 416:
+            with problem:
+                yield problem  # type: ignore[misc]  # has status and headers, all that is used
+            return
+        problem.close()
+        error = NotFound if problem.code == 404 else ToolError
+        raise error(f"{url}: the server answered {problem.code} {problem.reason}") from problem
+    except (OSError, http.client.HTTPException, ValueError) as problem:
+        reason = getattr(problem, "reason", problem)
+        raise ToolError(f"cannot reach {url}: {reason}. Is there a network, or a proxy?") from (
+            problem
+        )
+    with response:
+        yield response

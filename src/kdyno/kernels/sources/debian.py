@@ -1,50 +1,244 @@
 # SPDX-License-Identifier: MIT
-"""``debian:PACKAGE``: a linux-source package of Debian, its signature checked by apt."""
+"""``debian:PACKAGE``: a linux-source package of Debian, its signature checked by apt.
+
+By a private apt: its own lists and state, the machine's own mirror, Debian's own keys. Nothing of
+the system's package management is changed, and no privilege is needed. apt itself checks the
+signatures and the checksums.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kdyno import space
+from kdyno.command import dying_with_us, started
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.source import KERNEL_TREE_BYTES, Progress, SourceSpec, Tree
-from kdyno.kernels.sources import apt, archive, shelf, tool
+from kdyno.kernels.sources import archive
+from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant
 
 _ETC_APT = Path("/etc/apt")
+_KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+(.*)")
+_ROLLING = ("oldstable", "stable", "testing", "unstable", "sid")
+_LATER_SUITES = ("trixie-backports", "{codename}-backports", "trixie")
+"""Where newer kernels are, tried in this order after the machine's own suites."""
+_NOT_OURS = ("Acquire::Languages", "Acquire::IndexTargets", "Acquire::CompressionTypes")
 
 
-def record(spec: SourceSpec, cache: Path) -> Path:
+@dataclass(frozen=True)
+class Entry:
+    """One suite of one archive that the machine has configured."""
+
+    uri: str
+    suite: str
+    components: tuple[str, ...]
+
+
+def parse_deb822(text: str) -> list[Entry]:
+    """Entries of a ``.sources`` file: stanzas of fields, one or more URIs and suites in each."""
+    entries = []
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for stanza in re.split(r"\n\s*\n", "\n".join(lines)):
+        fields: dict[str, str] = {}
+        name = ""
+        for line in stanza.splitlines():
+            if line[:1].isspace():
+                fields[name] = f"{fields.get(name, '')} {line.strip()}"
+            else:
+                name, _colon, value = line.partition(":")
+                name = name.strip().lower()
+                fields[name] = value.strip()
+        enabled = fields.get("enabled", "yes").lower() not in ("no", "false", "0")
+        if enabled and "deb" in fields.get("types", "").split():
+            components = tuple(fields.get("components", "").split())
+            entries += [
+                Entry(uri.rstrip("/"), suite, components)
+                for uri in fields.get("uris", "").split()
+                for suite in fields.get("suites", "").split()
+            ]
+    return entries
+
+
+def parse_list(text: str) -> list[Entry]:
+    """Entries of a one-line ``.list`` file."""
+    matches = (_LINE.match(line.partition("#")[0].strip()) for line in text.splitlines())
+    return [Entry(m[1].rstrip("/"), m[2], tuple(m[3].split())) for m in matches if m]
+
+
+def read_entries(etc: Path) -> list[Entry]:
+    """All entries below ``etc`` (the machine's ``/etc/apt``), as apt would read them."""
+    entries = []
+    for file in [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]:
+        if file.suffix in (".list", ".sources") and file.is_file():
+            parse = parse_deb822 if file.suffix == ".sources" else parse_list
+            entries += parse(file.read_text("utf-8", "replace"))
+    return entries
+
+
+def groups(entries: Sequence[Entry], codename: str) -> list[tuple[Entry, ...]]:
+    """What to ask, in order: each group of entries is one private apt. From the machine's entries;
+    ToolError when none is Debian's main."""
+    own = [
+        Entry(entry.uri, entry.suite, ("main",))
+        for entry in entries
+        if "main" in entry.components
+        and (entry.suite == codename or entry.suite.split("-")[0] in (codename, *_ROLLING))
+    ]
+    if not own:
+        raise ToolError(
+            "no Debian archive (component main) is configured in /etc/apt, so that there is no "
+            "mirror to ask for a debian: source. Use kernel.org:, tar:, git: or path: instead"
+        )
+    known = {entry.suite for entry in own}
+    later = [suite.format(codename=codename) for suite in _LATER_SUITES]
+    return [
+        tuple(dict.fromkeys(own)),
+        *((Entry(own[0].uri, suite, ("main",)),) for suite in later if suite not in known),
+    ]
+
+
+def codename(os_release: Path = Path("/etc/os-release")) -> str:
+    """``bookworm`` and the like; empty on a system that names none."""
+    match = re.search(r'^VERSION_CODENAME="?([\w-]+)', os_release.read_text("utf-8"), re.MULTILINE)
+    return match[1] if match else ""
+
+
+class PrivateApt:
+    """apt over one group of entries, with all of its state in ``home``."""
+
+    def __init__(self, home: Path, group: Sequence[Entry], keyring: Path = _KEYRING) -> None:
+        if shutil.which("apt-get") is None or not keyring.is_file():
+            raise ToolError(
+                "debian: sources need apt-get and Debian's keys (packages apt and "
+                "debian-archive-keyring). Use kernel.org:, tar:, git: or path: instead"
+            )
+        self.suites = ", ".join(entry.suite for entry in group)
+        for folder in ("lists/partial", "cache/archives/partial"):
+            (home / folder).mkdir(parents=True, exist_ok=True)
+        (home / "status").touch()
+        (home / "sources.list").write_text(
+            "".join(
+                f"deb [signed-by={keyring}] {entry.uri} {entry.suite} main\n" for entry in group
+            )
+        )
+        options = {
+            "Dir::Etc::main": "/dev/null",
+            # Not the machine's apt.conf.d: it holds hooks that act on the machine's own state.
+            "Dir::Etc::parts": "/dev/null",
+            "Dir::Etc::preferences": "/dev/null",
+            "Dir::Etc::preferencesparts": "/dev/null",
+            "Dir::Etc::sourcelist": str(home / "sources.list"),
+            "Dir::Etc::sourceparts": "/dev/null",
+            "Dir::State": str(home),
+            "Dir::State::status": str(home / "status"),
+            "Dir::State::lists": str(home / "lists"),
+            "Dir::Cache": str(home / "cache"),
+            "Acquire::Languages": "none",
+            "APT::Update::Error-Mode": "any",
+            **({"APT::Sandbox::User": "root"} if os.geteuid() == 0 else {}),
+        }
+        # The machine's own: proxies, certificates, time-outs.
+        dump = trees.run(["apt-config", "dump"]).decode("utf-8", "replace").splitlines()
+        settings = [
+            it for it in dump if it.startswith("Acquire::") and not it.startswith(_NOT_OURS)
+        ]
+        settings += [f'{key} "{value}";' for key, value in options.items()]
+        config = home / "apt.conf"
+        config.touch(mode=0o600)  # a proxy's password may be in it
+        config.write_text("".join(f"{line}\n" for line in settings))
+        self._env = {"APT_CONFIG": str(config)}
+
+    def update(self, progress: Progress) -> None:
+        """Fetch and verify the package lists."""
+        self._run(["apt-get", "--quiet", "update"], f"package lists of {self.suites}", progress)
+
+    def newest(self, package: str) -> str | None:
+        """The newest version of ``package`` in the group, or None."""
+        policy = trees.run(["apt-cache", "policy", package], env=self._env).decode()
+        match = re.search(r"^  Candidate: (\S+)", policy, re.MULTILINE)
+        return match[1] if match and match[1] != "(none)" else None
+
+    def names(self, start: str) -> list[str]:
+        """Package names that begin with ``start``."""
+        return trees.run(["apt-cache", "pkgnames", start], env=self._env).decode().split()
+
+    def download(self, package: str, version: str, into: Path, progress: Progress) -> Path:
+        """The verified ``.deb`` file in ``into``."""
+        argv = ["apt-get", "--quiet", "download", f"{package}={version}"]
+        self._run(argv, f"downloading {package} {version}", progress, into)
+        return next(into.glob(f"{package}_*.deb"))
+
+    def _run(
+        self, argv: list[str], doing: str, progress: Progress, cwd: Path | None = None
+    ) -> None:
+        """Run an apt command; its status channel feeds ``progress``."""
+        progress(doing, None)
+        read_fd, write_fd = os.pipe()
+        line = dying_with_us([*argv, "-o", f"APT::Status-Fd={write_fd}"])
+        env = trees.environment(self._env)
+        with (
+            os.fdopen(read_fd, "rb") as channel,
+            os.fdopen(write_fd, "wb") as theirs,
+            started(line, stdout=None, cwd=cwd, env=env, pass_fds=(write_fd,)) as apt,
+        ):
+            theirs.close()
+            for fraction in _fractions(channel):
+                progress(doing, fraction)
+            if status := apt.process.wait():
+                trees.raise_failure(argv, status, apt.complaint())
+
+
+def _fractions(channel: Iterator[bytes]) -> Iterator[float]:
+    """Fractions from ``dlstatus:ITEM:PERCENT:TEXT`` lines."""
+    for line in channel:
+        fields = line.split(b":")
+        if fields[0] == b"dlstatus" and len(fields) > 2:
+            try:
+                yield min(1.0, float(fields[2]) / 100)
+            except ValueError:
+                continue
+
+
+def record_of(spec: SourceSpec, cache: Path) -> Path:
     """Where it is remembered which tree the package became."""
     return cache / "sources" / "debian" / f"{spec.rest}.json"
 
 
-def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) -> Tree:
-    package = spec.rest
-    home = cache / "sources" / "debian"
-    place = record(spec, cache)
-    if not refresh and (tree := shelf.recorded(cache, place)) is not None:
-        return tree
-    with shelf.locked(cache, f"debian-{package}", progress):
-        if not refresh and (tree := shelf.recorded(cache, place)) is not None:
-            return tree
-        # The lists are shared by all packages.
-        with shelf.locked(cache, "debian", progress):
-            machine, version = _offered(spec, home / "apt", progress)
-        known = shelf.read_json(place) or {}
-        tree = shelf.recorded(cache, place) if known.get("version") == version else None
-        return tree or _fetched(spec, cache, place, machine, version, progress)
+def resolve(request: Request) -> Tree:
+    package, record = request.spec.rest, record_of(request.spec, request.cache)
+
+    def make() -> tuple[Tree, dict[str, Any]]:
+        with request.locked("debian"):  # the lists are shared by all packages
+            machine, version = _offered(request)
+        known = trees.read_json(record) or {}
+        tree = trees.recorded(request.cache, record)
+        if tree is not None and known.get("version") == version:
+            return tree, {"version": version, "sha256": known.get("sha256")}
+        return _fetched(request, machine, version)
+
+    return request.once(record, f"debian-{package}", make)
 
 
-def _offered(spec: SourceSpec, home: Path, progress: Progress) -> tuple[apt.PrivateApt, str]:
+def _offered(request: Request) -> tuple[PrivateApt, str]:
     """The first private apt that has the package, and its newest version there."""
+    spec = request.spec
     names: set[str] = set()
     failures: list[str] = []
-    for machine in _machines(home):
+    for group in groups(read_entries(_ETC_APT), codename()):
+        content = " ".join(f"{entry.uri} {entry.suite}" for entry in group)
+        name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+        machine = PrivateApt(request.home / "apt" / name, group)
         try:
-            machine.update(progress)
+            machine.update(request.progress)
         except ToolError as problem:  # the mirror may not carry this suite: try the next
             failures.append(f"{machine.suites}: {problem}")
             continue
@@ -61,30 +255,17 @@ def _offered(spec: SourceSpec, home: Path, progress: Progress) -> tuple[apt.Priv
     )
 
 
-def _machines(home: Path) -> Iterator[apt.PrivateApt]:
-    for group in apt.archive(apt.read_entries(_ETC_APT), apt.codename()).groups:
-        content = " ".join(f"{entry.uri} {entry.suite}" for entry in group)
-        name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
-        yield apt.PrivateApt(home / name, group)
-
-
-def _fetched(
-    spec: SourceSpec,
-    cache: Path,
-    record: Path,
-    machine: apt.PrivateApt,
-    version: str,
-    progress: Progress,
-) -> Tree:
-    shelf.sweep(cache, f"debian-{spec.rest}")
-    with shelf.partial(cache, f"debian-{spec.rest}") as scratch:
+def _fetched(request: Request, machine: PrivateApt, version: str) -> tuple[Tree, dict[str, Any]]:
+    spec, cache, progress = request.spec, request.cache, request.progress
+    trees.sweep(cache, f"debian-{spec.rest}")
+    with trees.partial(cache, f"debian-{spec.rest}") as scratch:
         space.require(scratch, KERNEL_TREE_BYTES // 4)
         package = machine.download(spec.rest, version, scratch, progress)
         with package.open("rb") as stream:
             checksum = hashlib.file_digest(stream, "sha256").hexdigest()
 
         def fill(own: Path) -> Path:
-            tool.run(["dpkg-deb", "--extract", str(package), str(own / "package")])
+            trees.run(["dpkg-deb", "--extract", str(package), str(own / "package")])
             package.unlink()
             packed = sorted((own / "package" / "usr" / "src").glob("*.tar*"))
             if len(packed) != 1:
@@ -92,17 +273,11 @@ def _fetched(
                     f"source {spec}: the package holds {len(packed)} archives in usr/src; "
                     "a linux-source package holds one"
                 )
-            into = own / "unpacked"
-            into.mkdir()
-            archive.unpack(packed[0], into, progress, ToolError)
+            source, _checksum = archive.unpack(packed[0], own, progress, ToolError)
             packed[0].unlink()
-            return archive.only_folder(into)
+            return source
 
         digest = hashlib.sha256(f"{spec.rest} {version} {checksum}".encode()).hexdigest()
-        key = f"debian-{spec.rest}-{digest[:24]}"
         description = f"Debian {spec.rest} {version} ({machine.suites})"
-        tree = shelf.place(cache, spec, key, digest, description, fill, progress)
-    shelf.write_json(
-        record, {"source": str(spec), "version": version, "sha256": checksum, "tree": key}
-    )
-    return tree
+        tree = request.place(f"debian-{spec.rest}-{digest[:24]}", digest, description, fill)
+    return tree, {"version": version, "sha256": checksum}

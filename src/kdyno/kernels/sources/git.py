@@ -1,133 +1,194 @@
 # SPDX-License-Identifier: MIT
 """``git:DIR_OR_URL#REF``: a commit of a repository. Its identity is the commit's tree hash.
 
-The one commit that is asked for is fetched into a bare repository of kdyno's, without history
+The one commit that is wanted is fetched into a bare repository of kdyno's, without history
 where the other side allows that: from a folder into one that goes away again, from a URL into
 one in the cache. Files come out of that by the tree's hash alone, so that no setting of the
 other repository changes them and equal hashes are equal files.
+
+A repository on this machine may be somebody else's, and is asked only in the sandbox: git obeys a
+repository's own settings (monitors, hooks, filters and helpers are programs that its
+``.git/config`` names), and no option switches all of them off (gitsecurityboundary(7)). What git
+answers from in there is not trusted.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from kdyno import space
+from kdyno import sandbox, space
 from kdyno.command import dying_with_us, started
+from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.source import Progress, SourceSpec, Tree, is_url
-from kdyno.kernels.sources import archive, repository, shelf, tool
-from kdyno.kernels.sources.repository import CLEAN
+from kdyno.kernels.sources import archive
+from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources.tree import Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant
 
+CLEAN = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    # Attributes of this user's or this machine's would give one tree hash different files.
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "core.attributesFile",
+    "GIT_CONFIG_VALUE_0": os.devnull,
+    "GIT_CONFIG_PARAMETERS": "",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_ALLOW_PROTOCOL": "file",
+}
+"""Nobody's settings and nobody's programs, for repositories of kdyno's own."""
 _SAFE = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+_PROGRAMS_OFF = (
+    *("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}"),
+    # Inside it is harmless to read another user's repository, which git refuses elsewhere.
+    *("-c", "safe.directory=*"),
+)
+_MOST_ALTERNATES = 16
 _WHOLE = ("fetch", "--no-tags", "--no-recurse-submodules", "--quiet")
 _SHALLOW = (*_WHOLE, "--depth=1")
 _LOCAL = "file://"
-_NAMES = ("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags")
+_VERIFY = ("rev-parse", "--verify", "--end-of-options")
+_NAMES = ("for-each-ref", "--format=%(refname)")
 _SHOWN_REFS = 12
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCP_LIKE = re.compile(r"[^/:]+@[^/:]+:.+")
+_SCHEMES = ("https", "http", "ssh", "git", "file")
+_REF = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@^~{}+-]*")
 
 
-def record(spec: SourceSpec, cache: Path) -> Path:
+def parse(text: str, rest: str, form: str) -> SourceSpec:
+    """The source ``text``, of which ``rest`` is what follows the kind. UsageError."""
+    place, mark, ref = rest.rpartition("#") if "#" in rest else (rest, "", "HEAD")
+    if not place or (mark and not ref):
+        raise UsageError(f"source {text!r} lacks its folder, URL or ref. {form}")
+    # A leading dash would be read as an option by git, and "::" starts a transport helper,
+    # which is a program of the URL's choice.
+    if place.startswith("-"):
+        raise UsageError(f"source {text!r}: a folder or URL must not begin with '-'")
+    scheme = _SCHEME.match(place)
+    if "::" in place or (scheme and scheme[1].lower() not in _SCHEMES):
+        raise UsageError(
+            f"source {text!r}: kdyno fetches from git over {', '.join(_SCHEMES)} "
+            "and from folders only"
+        )
+    if ref.startswith("-") or not _REF.fullmatch(ref):
+        raise UsageError(
+            f"source {text!r}: {ref!r} is not a branch, tag or commit "
+            "(letters, digits and _ . / @ ^ ~ { } + -, not beginning with '-')"
+        )
+    return SourceSpec("git", place, ref)
+
+
+def is_url(place: str) -> bool:
+    """Whether it names a repository elsewhere (``scheme://`` or ``user@host:path``)."""
+    return bool(_SCHEME.match(place) or _SCP_LIKE.fullmatch(place))
+
+
+def record_of(spec: SourceSpec, cache: Path) -> Path:
     """Where it is remembered which tree a URL's reference became."""
     name = f"{_short(spec.rest)}-{_short(spec.ref or 'HEAD')}.json"
     return cache / "sources" / "git" / name
 
 
-def resolve(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) -> Tree:
+def resolve(request: Request) -> Tree:
+    spec = request.spec
     if is_url(spec.rest):
-        return _remote(spec, cache, progress, refresh)
+        return _remote(request)
     folder = Path(spec.rest).expanduser().resolve()
     if not folder.is_dir():
         raise UsageError(f"source {spec}: {folder} is not a folder")
-    ref = spec.ref or "HEAD"
-    verify = ["rev-parse", "--verify", "--end-of-options"]
     try:
-        listing = repository.asked(folder, _NAMES)
+        listing = answer(folder, [*_NAMES, "refs/heads", "refs/tags"])
         try:
-            commit = _hash(repository.asked(folder, [*verify, f"{ref}^{{commit}}"]))
+            commit = _hash(answer(folder, [*_VERIFY, f"{spec.ref or 'HEAD'}^{{commit}}"]))
         except ToolError as problem:
             raise UsageError(_no_ref(spec, listing)) from problem
-        claimed = _hash(repository.asked(folder, [*verify, f"{commit}^{{tree}}"]))
+        claimed = _hash(answer(folder, [*_VERIFY, f"{commit}^{{tree}}"]))
     except ToolError as problem:
         raise UsageError(f"source {spec}: {problem}") from problem
 
     def fill(scratch: Path) -> Path:
         own = scratch / "repository"
         _make(own, "sha1" if len(commit) == 40 else "sha256")
-        progress(f"fetching {spec}", None)
+        request.progress(f"fetching {spec}", None)
         want = ["--", str(folder), f"+{commit}:refs/kdyno/asked"]
-        give = ["--upload-pack", repository.upload_pack(folder)]
+        give = ["--upload-pack", _upload_pack(folder)]
         fetch = ["git", "-C", str(own), *_SHALLOW]
-        with repository.readable(folder):
-            tool.run([*fetch, *give, *want], env=CLEAN, called=[*fetch, *want])
-        tree = _hash(tool.run(["git", "-C", str(own), *verify, f"{commit}^{{tree}}"], env=CLEAN))
+        with _readable(folder):
+            trees.run([*fetch, *give, *want], env=CLEAN, called=[*fetch, *want])
+        tree = _hash(trees.run(["git", "-C", str(own), *_VERIFY, f"{commit}^{{tree}}"], env=CLEAN))
         if tree != claimed:
             raise ToolError(f"source {spec}: its git says that the tree of {commit} is {claimed}")
-        return _unpacked(spec, own, tree, scratch, progress)
+        return _unpacked(request, own, tree, scratch)
 
-    return _placed(spec, cache, progress, commit, claimed, fill)
+    return _placed(request, commit, claimed, fill)
 
 
-def _remote(spec: SourceSpec, cache: Path, progress: Progress, refresh: bool) -> Tree:
-    home = cache / "sources" / "git"
-    own = home / f"{_short(spec.rest)}.git"
-    place = record(spec, cache)
-    if not refresh and (tree := shelf.recorded(cache, place)) is not None:
-        return tree
-    with shelf.locked(cache, f"git-{own.stem}", progress):
-        if not refresh and (tree := shelf.recorded(cache, place)) is not None:
-            return tree
+def _remote(request: Request) -> Tree:
+    spec = request.spec
+    own = request.home / f"{_short(spec.rest)}.git"
+
+    def make() -> tuple[Tree, dict[str, Any]]:
         kept = f"refs/kdyno/{_short(spec.ref or 'HEAD')}"
-        _fetch(spec, own, kept, progress)
-        verify = ["git", "-C", str(own), "rev-parse", "--verify", "--end-of-options"]
-        commit = _hash(tool.run([*verify, f"{kept}^{{commit}}"], env=CLEAN))
-        digest = _hash(tool.run([*verify, f"{commit}^{{tree}}"], env=CLEAN))
+        _fetch(request, own, kept)
+        verify = ["git", "-C", str(own), *_VERIFY]
+        commit = _hash(trees.run([*verify, f"{kept}^{{commit}}"], env=CLEAN))
+        digest = _hash(trees.run([*verify, f"{commit}^{{tree}}"], env=CLEAN))
 
         def fill(scratch: Path) -> Path:
-            return _unpacked(spec, own, digest, scratch, progress)
+            return _unpacked(request, own, digest, scratch)
 
-        tree = _placed(spec, cache, progress, commit, digest, fill)
-        shelf.write_json(place, {"source": str(spec), "tree": tree.path.parent.name})
-        return tree
+        return _placed(request, commit, digest, fill), {}
+
+    return request.once(record_of(spec, request.cache), f"git-{own.stem}", make)
 
 
-def _fetch(spec: SourceSpec, own: Path, kept: str, progress: Progress) -> None:
+def _fetch(request: Request, own: Path, kept: str) -> None:
     """Bring the commit of ``spec.ref`` into ``own`` as the reference ``kept``."""
+    spec = request.spec
     if not (own / "HEAD").is_file():
         _make(own)
     # A fetch that was killed leaves its locks; ours says that no other fetch is running.
     for stale in own.rglob("*.lock"):
         stale.unlink(missing_ok=True)
-    progress(f"fetching {spec}", None)
+    request.progress(f"fetching {spec}", None)
     git = ["git", "-C", str(own)]
     give = []
     if spec.rest.lower().startswith(_LOCAL):  # "the server" is a program of this machine
         place = Path("/" + spec.rest[len(_LOCAL) :].lstrip("/")).resolve()
-        give = ["--upload-pack", repository.upload_pack(place)]
+        give = ["--upload-pack", _upload_pack(place)]
     want = ["--", spec.rest, f"+{spec.ref}:{kept}"]
     try:
-        tool.run([*git, *_SHALLOW, *give, *want], env=_SAFE, called=[*git, *_SHALLOW, *want])
+        trees.run([*git, *_SHALLOW, *give, *want], env=_SAFE, called=[*git, *_SHALLOW, *want])
         return
     except ToolError:
         pass
     # Not every server hands out a bare commit, and REF~2 is not a name that a server knows.
     everything = ["+refs/heads/*:refs/theirs/heads/*", "+refs/tags/*:refs/theirs/tags/*"]
-    progress(f"fetching all of {spec.rest}: the server does not give {spec.ref} alone", None)
+    request.progress(
+        f"fetching all of {spec.rest}: the server does not give {spec.ref} alone", None
+    )
     unshallow = ["--unshallow"] if (own / "shallow").is_file() else []
     want = [*unshallow, "--", spec.rest, *everything]
-    tool.run([*git, *_WHOLE, *give, *want], env=_SAFE, called=[*git, *_WHOLE, *want])
+    trees.run([*git, *_WHOLE, *give, *want], env=_SAFE, called=[*git, *_WHOLE, *want])
     for name in (f"refs/theirs/heads/{spec.ref}", f"refs/theirs/tags/{spec.ref}", spec.ref or ""):
         verify = [*git, "rev-parse", "--verify", "--quiet", "--end-of-options"]
-        commit = tool.run([*verify, f"{name}^{{commit}}"], env=_SAFE, allowed=(0, 1, 128))
+        commit = trees.run([*verify, f"{name}^{{commit}}"], env=_SAFE, allowed=(0, 1, 128))
         if commit:
-            tool.run([*git, "update-ref", kept, commit.decode().strip()], env=_SAFE)
+            trees.run([*git, "update-ref", kept, commit.decode().strip()], env=_SAFE)
             return
-    named = [*_NAMES[:-2], "refs/theirs"]
-    raise UsageError(_no_ref(spec, tool.run([*git, *named], env=_SAFE)))
+    raise UsageError(_no_ref(spec, trees.run([*git, *_NAMES, "refs/theirs"], env=_SAFE)))
 
 
 def _no_ref(spec: SourceSpec, listing: bytes) -> str:
@@ -142,51 +203,46 @@ def _no_ref(spec: SourceSpec, listing: bytes) -> str:
     )
 
 
-def _placed(
-    spec: SourceSpec,
-    cache: Path,
-    progress: Progress,
-    commit: str,
-    tree: str,
-    fill: Callable[[Path], Path],
-) -> Tree:
-    description = f"{spec.rest} {spec.ref}, commit {commit[:12]}"
-    return shelf.place(cache, spec, f"git-{tree[:40]}", tree, description, fill, progress)
+def _placed(request: Request, commit: str, tree: str, fill: Callable[[Path], Path]) -> Tree:
+    description = f"{request.spec.rest} {request.spec.ref}, commit {commit[:12]}"
+    return request.place(f"git-{tree[:40]}", tree, description, fill)
 
 
-def _unpacked(spec: SourceSpec, own: Path, tree: str, scratch: Path, progress: Progress) -> Path:
+def _unpacked(request: Request, own: Path, tree: str, scratch: Path) -> Path:
     """The files of ``tree`` in a repository of kdyno's own, which has no settings."""
     git = ["git", "-C", str(own)]
-    space.require(scratch, _size_bytes(git, tree))
+    listing = trees.run([*git, "ls-tree", "-r", "-l", "-z", tree], env=CLEAN)
+    sizes = (entry.split(b"\t")[0].split()[3] for entry in listing.split(b"\0") if entry)
+    # A little rounded up, for blocks.
+    space.require(scratch, sum(int(size) + 2048 for size in sizes if size.isdigit()))
     into = scratch / "unpacked"
     into.mkdir()
     # Of the tree, not of the commit, whose hash and message export-subst would write into files.
     argv = [*git, "archive", "--format=tar", tree]
-    with started(dying_with_us(argv), env=tool.environment(CLEAN)) as git_:
+    with started(dying_with_us(argv), env=trees.environment(CLEAN)) as sender:
         archive.feed(
-            git_.stdout, into, progress, ToolError, packed_by=None, size_bytes=0, name=str(spec)
+            sender.stdout,
+            into,
+            request.progress,
+            ToolError,
+            packed_by=None,
+            size_bytes=0,
+            name=str(request.spec),
         )
-        if status := git_.process.wait():
-            tool.raise_failure(argv, status, git_.complaint())
+        if status := sender.process.wait():
+            trees.raise_failure(argv, status, sender.complaint())
     return into
-
-
-def _size_bytes(git: list[str], tree: str) -> int:
-    """Bytes of all files of a tree, a little rounded up for blocks."""
-    listing = tool.run([*git, "ls-tree", "-r", "-l", "-z", tree], env=CLEAN)
-    sizes = (entry.split(b"\t")[0].split()[3] for entry in listing.split(b"\0") if entry)
-    return sum(int(size) + 2048 for size in sizes if size.isdigit())
 
 
 def _make(repository: Path, hashes: str = "sha1") -> None:
     repository.parent.mkdir(parents=True, exist_ok=True)
     # Without a template, which could bring hooks and settings.
     plain = ["--quiet", "--bare", "--template=", f"--object-format={hashes}"]
-    tool.run(["git", "init", *plain, str(repository)], env=CLEAN)
+    trees.run(["git", "init", *plain, str(repository)], env=CLEAN)
 
 
-def _hash(said: bytes) -> str:
-    text = said.decode("ascii", "replace").strip()
+def _hash(output: bytes) -> str:
+    text = output.decode("ascii", "replace").strip()
     if not _HASH.fullmatch(text):
         raise ToolError(f"git names no object: {text[:80]!r}")
     return text
@@ -194,3 +250,98 @@ def _hash(said: bytes) -> str:
 
 def _short(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+
+
+def answer(folder: Path, words: Sequence[str], reads: Sequence[Path] = ()) -> bytes:
+    """What ``git WORDS`` prints in ``folder``. UsageError where there is no repository.
+
+    reads: files that it needs besides the repository's own.
+    """
+    git = ["git", "-C", str(folder)]
+    inside = confined(
+        [*git, *_PROGRAMS_OFF, *words], reads=[*_parts(folder), *reads], settings=CLEAN
+    )
+    with _readable(folder):
+        return trees.run(inside, env=CLEAN, called=[*git, *words])
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """A failure of git gets the way out where it may be that not everybody can read ``folder``."""
+    try:
+        yield
+    except ToolError as problem:
+        private = any(it.stat().st_mode & 0o005 != 0o005 for it in _parts(folder) if it.exists())
+        if not (sandbox.drops_root() and private):
+            raise
+        raise ToolError(
+            f"{problem}\nIn the sandbox git is not root, and {folder} cannot be read by everybody: "
+            f"chmod -R o+rX {folder}, or run kdyno as the user that it belongs to"
+        ) from problem
+
+
+def _upload_pack(folder: Path) -> str:
+    """For ``git fetch --upload-pack``: the program that hands out the repository's objects.
+
+    What fetches from it counts every object's hash itself, and so gets what the hashes say.
+    """
+    words = ["git", *_PROGRAMS_OFF, "-c", "uploadpack.allowAnySHA1InWant=true", "upload-pack"]
+    return shlex.join(confined(words, reads=_parts(folder), settings=CLEAN))
+
+
+def own_ignores() -> Path | None:
+    """The file of names that this user's own settings have git leave out everywhere."""
+    argv = ["git", "config", "--global", "--type=path", "--get", "core.excludesFile"]
+    named = os.fsdecode(trees.run(argv, allowed=(0, 1))).rstrip("\n")
+    settings = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    file = Path(named or f"{settings}/git/ignore")
+    return file if file.is_file() else None
+
+
+def _parts(folder: Path) -> tuple[Path, ...]:
+    """Every folder that git reads for the repository at or above ``folder``."""
+    for place in (folder, *folder.parents):
+        git = place / ".git"
+        if git.exists():
+            home = git
+            if not git.is_dir():  # a work tree of another repository, or a submodule
+                home = place / _first_line(git).removeprefix("gitdir:").strip()
+                if not (home / "HEAD").is_file():
+                    raise UsageError(f"{place} is not a git repository: {git} leads to none")
+                home = home.resolve()
+            return tuple(dict.fromkeys((place, home, *_shared(home))))
+        if _is_store(place):
+            return tuple(dict.fromkeys((place, *_shared(place))))
+    raise UsageError(f"{folder} is not a git repository (nor any of the parent directories)")
+
+
+def _shared(home: Path) -> Iterator[Path]:
+    """The repository that a work tree belongs to, and the stores that objects are borrowed from."""
+    common = home / _first_line(home / "commondir")
+    if common != home and _is_store(common):
+        yield common.resolve()
+    waiting, seen = [common / "objects"], set[Path]()
+    while waiting and len(seen) < _MOST_ALTERNATES:
+        objects = waiting.pop()
+        for line in _lines(objects / "info" / "alternates"):
+            other = (objects / line).resolve()
+            if other not in seen and (other / "pack").is_dir():
+                seen.add(other)
+                waiting.append(other)
+                yield other
+
+
+def _is_store(place: Path) -> bool:
+    return (place / "HEAD").is_file() and (place / "objects").is_dir()
+
+
+def _first_line(file: Path) -> str:
+    return next(iter(_lines(file)), "")
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        with file.open(encoding="utf-8", errors="surrogateescape") as stream:
+            return stream.read(1 << 16).splitlines()
+    except (OSError, ValueError):
+        return []

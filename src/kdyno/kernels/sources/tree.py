@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: MIT
+"""Trees of kernel source in the cache: pristine, and each whole or absent, however many processes
+want it or are killed.
+
+``trees/KEY/{tree/,manifest,tree.json}`` are finished trees, ``trees/.partial-KEY-*`` are being
+made, ``locks/KEY`` is held while something is made, ``sources/KIND/*.json`` remember which
+tree a source became. A manifest has a hash, a mode and a path for every file, sorted by path.
+"""
+
+# Paths are strings here: with 96,000 of them, Path objects would take most of the time.
+# ruff: noqa: PTH101, PTH115, PTH117, PTH118, PTH120, PTH123
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kdyno import whole
+from kdyno.command import capture, dying_with_us, shown
+from kdyno.confined import plain_status
+from kdyno.errors import ToolError, UsageError
+from kdyno.reading.checked import values_in
+from kdyno.space import PARTIAL
+
+Progress = Callable[[str, float | None], None]
+"""Called with what is being done and the fraction done (0..1), or None where nobody knows."""
+
+KERNEL_TREE_BYTES = 2_000_000_000
+"""What a whole kernel tree takes on disk (7.3: 1.7 GB in 96,000 files)."""
+CANONICAL_MTIME_S = 1_577_836_800
+"""2020-01-01 00:00 UTC, the modification time of every file of every tree: make and ccache see
+the same time whichever way a source was fetched, and objects are always newer."""
+MOST_FILE_BYTES = 256_000_000
+MOST_BYTES = 20_000_000_000
+"""7.3 has 1.4 GB in 96,000 files, the largest of 24 MB."""
+_CHUNK_BYTES = 1 << 20
+_BATCH = 512
+_MAKEFILE_LINES = 40
+_MAKEFILE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """A source as written, taken apart. ``ref`` is set for git only."""
+
+    kind: str
+    rest: str
+    ref: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.rest}" + (f"#{self.ref}" if self.ref is not None else "")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Pristine kernel source in the cache. Builds read it and never write there.
+
+    Every regular file has mode 644 or 755 and the same modification time; beside the folder
+    lies ``manifest``, one line ``HASH MODE PATH`` per file and link, sorted by path.
+    """
+
+    path: Path
+    digest: str
+    """Hexadecimal; equal digests mean equal source."""
+    description: str
+    version: str
+    """From the Makefile, for example ``7.3.4`` or ``6.19.0-rc2``."""
+    origin: str = "unknown"
+    """Where it came from; empty for what is signed or has a published checksum."""
+
+    def manifest(self) -> dict[str, str]:
+        return read_manifest(self.path)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A source that is wanted in the cache. ``refresh``: what was fetched before is not enough."""
+
+    spec: SourceSpec
+    cache: Path
+    progress: Progress
+    refresh: bool = False
+
+    @property
+    def home(self) -> Path:
+        """What is remembered of sources of this kind."""
+        return self.cache / "sources" / self.spec.kind
+
+    @contextmanager
+    def locked(self, key: str) -> Iterator[None]:
+        """Hold the lock ``key``; while another process has it, say so once and wait."""
+
+        def waiting(holder: str) -> None:
+            who = f"another kdyno ({holder})" if holder.startswith("process") else holder
+            self.progress(f"waiting: {who} is fetching {key}", None)
+
+        with whole.locked(self.cache / "locks" / key, waiting):
+            yield
+
+    def once(
+        self, record: Path, lock: str, make: Callable[[], tuple[Tree, dict[str, Any]]]
+    ) -> Tree:
+        """The tree that ``record`` remembers; else what ``make`` makes of the source, with what is
+        to be remembered of it."""
+        if not self.refresh and (tree := recorded(self.cache, record)) is not None:
+            return tree
+        with self.locked(lock):
+            if not self.refresh and (tree := recorded(self.cache, record)) is not None:
+                return tree
+            tree, facts = make()
+            write_json(record, {"source": str(self.spec), "tree": tree.path.parent.name, **facts})
+            return tree
+
+    def place(
+        self,
+        key: str,
+        digest: str,
+        description: str,
+        fill: Callable[[Path], Path],
+        check: Callable[[list[str]], None] = lambda _lines: None,
+    ) -> Tree:
+        """The tree ``key``; when absent, made by ``fill``, which unpacks into the folder it is
+        given and returns where the source begins. ``check`` may refuse the manifest's lines."""
+        cache, source = self.cache, str(self.spec)
+        with self.locked(key):
+            tree = find(cache, key)
+            sweep(cache, key)
+            if tree is not None:
+                return tree
+            home = cache / "trees" / key
+            if home.exists():  # without tree.json or tree/: somebody deleted parts by hand
+                shutil.rmtree(home)
+            with partial(cache, key) as scratch:
+                filled = fill(scratch)
+                version = kernel_version(filled, source)
+                self.progress(f"hashing {source}", None)
+                lines = settle(filled, source)
+                check(lines)
+                ready = scratch / "ready"
+                ready.mkdir()
+                filled.rename(ready / "tree")
+                text = "".join(f"{line}\n" for line in lines)
+                # Names that are no UTF-8 keep their bytes.
+                (ready / "manifest").write_bytes(text.encode("utf-8", "surrogateescape"))
+                facts = {"digest": digest, "description": description, "version": version}
+                write_json(ready / "tree.json", {"schema": 1, "source": source, **facts})
+                whole.into_place(ready, home)
+            tree = find(cache, key)
+            assert tree is not None
+            return tree
+
+
+def find(cache: Path, key: str) -> Tree | None:
+    """The finished tree ``key``, or None."""
+    home = cache / "trees" / key
+    data = read_json(home / "tree.json")
+    if data is None or not (home / "tree").is_dir():
+        return None
+    return Tree(home / "tree", data["digest"], data["description"], data["version"])
+
+
+def recorded(cache: Path, record: Path) -> Tree | None:
+    """The tree that ``record`` remembers, if it is still there."""
+    data = read_json(record)
+    return find(cache, data["tree"]) if data and isinstance(data.get("tree"), str) else None
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None when absent or damaged, so that it is made again."""
+    try:
+        data = values_in(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """The file is whole or absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole.write(path, json.dumps(data, indent=1).encode())
+
+
+@contextmanager
+def partial(cache: Path, key: str) -> Iterator[Path]:
+    """A folder to make something in, beside the finished trees; gone afterwards."""
+    trees = cache / "trees"
+    trees.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{key}-{whole.here()}.", dir=trees))
+    try:
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(cache: Path, own_key: str) -> None:
+    """Remove what killed processes left half made. Call with the lock ``own_key`` held."""
+    for folder in (cache / "trees").glob(f"{PARTIAL}*"):
+        key, _, owner = folder.name[len(PARTIAL) :].rpartition("-")
+        with suppress(OSError):
+            machine = owner.partition(".")[0] if "." in owner else whole.here()
+            if not whole.is_left(folder, machine):
+                continue
+        if key == own_key:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        with suppress(OSError), (cache / "locks" / key).open("a+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def kernel_version(root: Path, source: str) -> str:
+    """``VERSION.PATCHLEVEL.SUBLEVEL`` and EXTRAVERSION; UsageError when it is not a kernel."""
+    missing = [name for name in ("Makefile", "Kbuild") if not (root / name).is_file()]
+    missing += [] if (root / "arch").is_dir() else ["arch/"]
+    fields: dict[str, str] = {}
+    if "Makefile" not in missing:
+        with (root / "Makefile").open("rb") as makefile:
+            text = makefile.read(_MAKEFILE_BYTES).decode("utf-8", "replace")
+        for line in text.splitlines()[:_MAKEFILE_LINES]:
+            name, equals, value = line.partition("=")
+            if equals:
+                fields.setdefault(name.strip(), value.strip())
+        if not (fields.get("VERSION", "").isdigit() and fields.get("PATCHLEVEL", "").isdigit()):
+            missing.append("VERSION and PATCHLEVEL in Makefile")
+    if missing:
+        top = ", ".join(sorted(entry.name for entry in root.iterdir())[:8]) or "nothing"
+        raise UsageError(
+            f"source {source} is not a kernel source: it lacks {', '.join(missing)}. "
+            f"At its top there is {top}"
+        )
+    numbers = [fields["VERSION"], fields["PATCHLEVEL"], fields.get("SUBLEVEL") or "0"]
+    return ".".join(numbers) + fields.get("EXTRAVERSION", "")
+
+
+Files = list[tuple[str, os.stat_result]]
+"""(relative path, lstat)."""
+
+
+def content_hash(path: str, mode: int, size_bytes: int) -> str:
+    """BLAKE2b-128, hexadecimal, of a file's content or a link's target."""
+    if stat.S_ISLNK(mode):
+        return hashlib.blake2b(os.fsencode(os.readlink(path)), digest_size=16).hexdigest()
+    summer = hashlib.blake2b(digest_size=16)
+    with open(path, "rb", buffering=0) as file:
+        if size_bytes <= _CHUNK_BYTES:
+            summer.update(file.read())
+        while chunk := file.read(_CHUNK_BYTES):
+            summer.update(chunk)
+    return summer.hexdigest()
+
+
+def short_mode(mode: int) -> str:
+    """``link``, ``755`` or ``644``: all that a build can depend on."""
+    if stat.S_ISLNK(mode):
+        return "link"
+    return "755" if mode & 0o100 else "644"
+
+
+def walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Everything below ``root`` but folders, in no order."""
+    stack = [""]
+    while stack:
+        below = stack.pop()
+        with os.scandir(os.path.join(root, below)) as entries:
+            for entry in entries:
+                path = f"{below}/{entry.name}" if below else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    stack.append(path)
+                else:
+                    yield path, entry.stat(follow_symlinks=False)
+
+
+def many(work: Callable[[Files], list[Any]], files: Files) -> Iterator[list[Any]]:
+    """``work`` on parts of ``files``, in their order and in threads: hashing and most system calls
+    drop the interpreter lock."""
+    remaining = iter(files)
+    parts = iter(lambda: list(islice(remaining, _BATCH)), [])
+    with ThreadPoolExecutor(max_workers=min(8, (os.cpu_count() or 1) + 2)) as pool:
+        yield from pool.map(work, parts)
+
+
+def settle(root: Path, source: str) -> list[str]:
+    """Give all below ``root`` its canonical mode and time; manifest lines, sorted by path.
+
+    UsageError for what has no place in kernel source: devices, sockets, links that leave the
+    tree, names with line ends.
+    """
+    base = str(root)
+    files = list(walk(base))
+    refuse_large(files, source)
+
+    def lines(batch: Files) -> list[tuple[str, str]]:
+        pairs = []
+        for path, status in batch:
+            full = f"{base}/{path}"
+            _refuse_oddities(path, status.st_mode, full, source)
+            mode = short_mode(status.st_mode)
+            if mode != "link" and stat.S_IMODE(status.st_mode) != int(mode, 8):
+                os.chmod(full, int(mode, 8))
+            digest = content_hash(full, status.st_mode, status.st_size)
+            os.utime(full, (CANONICAL_MTIME_S,) * 2, follow_symlinks=False)
+            pairs.append((path, f"{digest} {mode} {path}"))
+        return pairs
+
+    found = [pair for part in many(lines, files) for pair in part]
+    for folder, _folders, _files in os.walk(base, topdown=False):
+        os.chmod(folder, 0o755)
+        os.utime(folder, (CANONICAL_MTIME_S,) * 2)
+    return [line for _path, line in sorted(found)]
+
+
+def refuse_large(files: Files, source: str) -> None:
+    """UsageError for files that no kernel source has, before any is read.
+
+    A file may have a length of terabytes and take no room on the disk.
+    """
+    total_bytes = 0
+    for path, status in files:
+        total_bytes += status.st_size
+        if status.st_size > MOST_FILE_BYTES:
+            raise UsageError(
+                f"source {source}: {path!r} has {status.st_size / 1e6:,.0f} MB; a file of kernel "
+                f"source has {MOST_FILE_BYTES / 1e6:.0f} MB at most"
+            )
+    if total_bytes > MOST_BYTES:
+        raise UsageError(
+            f"source {source}: its files have {total_bytes / 1e9:,.1f} GB together; kernel source "
+            f"has {MOST_BYTES / 1e9:.0f} GB at most"
+        )
+
+
+def _refuse_oddities(path: str, mode: int, full: str, source: str) -> None:
+    if "\n" in path:
+        raise UsageError(f"source {source}: a file name with a line end: {path!r}")
+    if stat.S_ISLNK(mode):
+        target = os.readlink(full)
+        landed = os.path.normpath(os.path.join(os.path.dirname(path), target))
+        # A patch or a build that follows such a link would write outside its own tree.
+        if os.path.isabs(target) or landed == ".." or landed.startswith("../"):
+            raise UsageError(
+                f"source {source}: the link {path!r} leads out of the tree, to {target!r}. "
+                "Remove it, or replace it by the file itself"
+            )
+    elif not stat.S_ISREG(mode):
+        raise UsageError(f"source {source}: {path!r} is neither file, folder nor link")
+
+
+def digest_of(lines: Iterable[str]) -> str:
+    """One hexadecimal digest (BLAKE2b-256) for a whole manifest."""
+    summer = hashlib.blake2b(digest_size=32)
+    for line in lines:
+        summer.update(line.encode("utf-8", "surrogateescape") + b"\n")
+    return summer.hexdigest()
+
+
+def read_manifest(tree: Path) -> dict[str, str]:
+    """Path → ``"HASH MODE"``: BLAKE2b-128 of the content, mode 644, 755 or link."""
+    content: dict[str, str] = {}
+    text = (tree.parent / "manifest").read_bytes().decode("utf-8", "surrogateescape")
+    for line in text.split("\n"):
+        if line:
+            digest, mode, name = line.split(" ", 2)
+            content[name] = f"{digest} {mode}"
+    return content
+
+
+_FULL = (
+    *("no space left on device", "disk quota exceeded", "file too large", "file size limit"),
+    "terminated by signal 25",
+)
+_SIGXFSZ = 25
+_SHOWN_LINES = 15
+_GITS_PLACES = frozenset(
+    f"GIT_{name}"
+    for name in (
+        *("DIR", "WORK_TREE", "INDEX_FILE", "OBJECT_DIRECTORY", "COMMON_DIR", "NAMESPACE"),
+        *("ALTERNATE_OBJECT_DIRECTORIES", "PREFIX", "SHALLOW_FILE", "GRAFT_FILE"),
+        *("ATTR_SOURCE", "CONFIG"),
+    )
+)
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The caller's environment with untranslated messages and nobody asked for passwords.
+
+    Nothing in it makes another repository git's, as it does for a program that git started.
+    """
+    return {
+        **{name: value for name, value in os.environ.items() if name not in _GITS_PLACES},
+        "LC_ALL": "C.UTF-8",
+        "LANGUAGE": "",
+        "GIT_TERMINAL_PROMPT": "0",
+        "DEBIAN_FRONTEND": "noninteractive",
+        **(extra or {}),
+    }
+
+
+def refuse_full(status: int, stderr: str) -> None:
+    """OSError(ENOSPC) when a program failed because the disk is full."""
+    full = any(word in stderr.lower() for word in _FULL)
+    if full or plain_status(status) == -_SIGXFSZ:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def raise_failure(argv: Sequence[str], status: int, stderr: str) -> None:
+    """ToolError with the program's own last lines; OSError(ENOSPC) when the disk is full."""
+    refuse_full(status, stderr)
+    lines = [line for line in stderr.splitlines() if line.strip()][-_SHOWN_LINES:]
+    text = "\n  ".join(lines) if lines else "(it printed nothing)"
+    ended = f"status {status}" if status >= 0 else f"signal {-status}"
+    raise ToolError(f"`{shown(argv)}` failed with {ended}:\n  {text}")
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    allowed: tuple[int, ...] = (0,),
+    called: Sequence[str] | None = None,
+) -> bytes:
+    """Standard output of a program that dies with kdyno; raises as ``raise_failure`` for other
+    statuses. called: what a message calls the command, where that is long."""
+    line = dying_with_us(argv)
+    result = capture(line, cwd=cwd, env=environment(env), stdin=stdin, apart=True)
+    if result.status not in allowed:
+        raise_failure(called or argv, result.status, result.complaint)
+    return result.stdout
