@@ -13,9 +13,20 @@ from kdyno.experiment.loader import parse, variant
 from kdyno.experiment.model import Variant
 from kdyno.kernels import cpu
 from kdyno.kernels.cpu import Cpu
-from kdyno.kernels.routines.best import BENCHES, FILE, BestFor, Figures, best, read_rows, rows
 from kdyno.kernels.routines.checking import check
-from kdyno.kernels.routines.routine import FUNCTIONS, find_routine, kernel_sources, routines_folder
+from kdyno.kernels.routines.routine import (
+    BENCHES,
+    FILE,
+    FUNCTIONS,
+    BestFor,
+    Figures,
+    best,
+    find_routine,
+    kernel_sources,
+    read_rows,
+    routines_folder,
+    rows,
+)
 from kdyno.labs.memcpy.results import read_bench
 from kdyno.labs.memcpy.tune_cpu import figures_of
 from kdyno.measure.execution import routines_of

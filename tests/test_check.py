@@ -11,9 +11,8 @@ from command_line import EXPERIMENT, Kdyno, kdyno
 from toy_kernel import make_source
 
 from kdyno.experiment import loader
-from kdyno.kernels.arch import arch
 from kdyno.kernels.changes import Changes
-from kdyno.kernels.config import options
+from kdyno.kernels.config import arch, options
 from kdyno.measure import builder
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root

@@ -10,7 +10,7 @@ import pytest
 
 from kdyno.experiment.loader import load
 from kdyno.experiment.overrides import Overrides, apply
-from kdyno.kernels import foreign
+from kdyno.kernels import recipe
 from kdyno.kernels.config import wishes
 from kdyno.kernels.routines.routine import of_variant
 from kdyno.kernels.source import Tree
@@ -49,7 +49,7 @@ def test_its_kernels_share_compilations_with_all_others(file: Path) -> None:
     signed = Tree(ROOT, "digest", "signed", "7.3.4", origin="")
     for one in load(file, vocabulary(SUITES)).variants:
         routines = of_variant(one.memcpy, one.routines)
-        assert foreign.parts(one, signed, routines, wishes(one.config)) == set(), one.name
+        assert recipe.foreign_parts(one, signed, routines, wishes(one.config)) == set(), one.name
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -9,8 +9,8 @@ import pytest
 from toy_kernel import Toy, variant
 
 from kdyno.errors import UsageError
-from kdyno.kernels import arch as archs
-from kdyno.kernels.arch import Arch
+from kdyno.kernels import config as archs
+from kdyno.kernels.config import Arch
 from kdyno.kernels.routines.routine import list_routines
 
 ROUTINE = next(routine.name for routine in list_routines() if routine.archs == ("um",))

@@ -22,8 +22,8 @@ from kdyno.judge import flags
 from kdyno.judge.judging import judged_pairs, verdict_of
 from kdyno.judge.pairs import Judged, Pair, pairs_of
 from kdyno.judge.question import Question
+from kdyno.kernels import image as trunks
 from kdyno.kernels import layout
-from kdyno.kernels import trunk as trunks
 from kdyno.kernels.build import build
 from kdyno.kernels.image import Image
 from kdyno.measure.bench import check_machine

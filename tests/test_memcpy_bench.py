@@ -20,7 +20,7 @@ from synthetic_run import Shape, case, make
 from test_docs_examples import examples
 
 from kdyno.errors import UsageError
-from kdyno.kernels.routines.rack import Contender
+from kdyno.kernels.routines.checking import Contender
 from kdyno.labs.memcpy import curves, loads, results, tables, timing
 from kdyno.labs.memcpy.copies import Copy, distribution
 from kdyno.labs.memcpy.results import Bench, goals, parse_bench, read_bench, to_json

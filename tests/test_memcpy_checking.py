@@ -15,7 +15,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.kernels import cpu
 from kdyno.kernels.routines import checking
-from kdyno.kernels.routines.rack import assembled
+from kdyno.kernels.routines.checking import assembled
 from kdyno.kernels.routines.routine import (
     FUNCTIONS,
     Routine,

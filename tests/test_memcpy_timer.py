@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.layer import BEST
 from kdyno.kernels import cpu
-from kdyno.kernels.routines import rack
-from kdyno.kernels.routines.best import best
-from kdyno.kernels.routines.routine import parse_routine
+from kdyno.kernels.routines import checking
+from kdyno.kernels.routines.routine import best, parse_routine
 from kdyno.labs.memcpy import loads, timing
 from kdyno.labs.memcpy.timer import Line, Task, figure, parse, time_all
 from kdyno.machines.cpus import place
@@ -112,8 +111,8 @@ def routine(folder: Path, name: str, code: str) -> Path:
 @needs_compiler
 def test_a_real_block_with_one_that_faults(tmp_path: Path) -> None:
     path = routine(tmp_path, "faulty", "movq $0, %rax\nmovq %rax, (%rax)\nRET")
-    faulty = rack.routine_contender(parse_routine(path, path.read_text()), tmp_path)
-    field = [faulty, *rack.standing(tmp_path)]
+    faulty = checking.routine_contender(parse_routine(path, path.read_text()), tmp_path)
+    field = [faulty, *checking.standing(tmp_path)]
     plan = replace(
         loads.quick(),
         loads=(loads.fixed("L1", 64, "both"), loads.ranged("L1", 1, 256)),
@@ -133,33 +132,33 @@ def test_a_real_block_with_one_that_faults(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_a_rack_places_routines_anew(tmp_path: Path) -> None:
-    field = rack.standing(tmp_path)
-    racks = [rack.rack(field, seed, tmp_path, tmp_path).read_bytes() for seed in (1, 2, 1)]
+    field = checking.standing(tmp_path)
+    racks = [checking.rack(field, seed, tmp_path, tmp_path).read_bytes() for seed in (1, 2, 1)]
     assert racks[0] == racks[2] and racks[0] != racks[1]
 
 
 @needs_compiler
 def test_text_that_is_no_assembly_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"mine\.S does not assemble: gcc: "):
-        rack.assembled("what is this\n", "mine.S", tmp_path)
+        checking.assembled("what is this\n", "mine.S", tmp_path)
 
 
 @needs_compiler
 def test_the_kernels_loop_comes_from_a_tree(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--tree must be a kernel source"):
-        rack.kernels_own(tmp_path, tmp_path)
+        checking.kernels_own(tmp_path, tmp_path)
     place_ = tmp_path / "arch/x86/lib/memcpy_64.S"
     place_.parent.mkdir(parents=True)
     place_.write_text("no such loop")
     with pytest.raises(UsageError, match="has no memcpy_orig"):
-        rack.kernels_own(tmp_path, tmp_path)
+        checking.kernels_own(tmp_path, tmp_path)
     place_.write_text(
         "#include <linux/linkage.h>\n#include <asm/alternative.h>\n"
         "SYM_TYPED_FUNC_START(__memcpy)\n"
         'ALTERNATIVE "jmp memcpy_orig", "", X86_FEATURE_FSRM\nSYM_FUNC_END(__memcpy)\n'
         "SYM_FUNC_START_LOCAL(memcpy_orig)\nmovq %rdi, %rax\nRET\nSYM_FUNC_END(memcpy_orig)\n"
     )
-    assert rack.kernels_own(tmp_path, tmp_path).symbol == "kernel_memcpy_orig"
+    assert checking.kernels_own(tmp_path, tmp_path).symbol == "kernel_memcpy_orig"
 
 
 @needs_compiler

@@ -18,7 +18,7 @@ from test_memcpy_bench import GRID, made
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
 from kdyno.kernels.cpu import Cpu
-from kdyno.kernels.routines.best import FILE, read_rows
+from kdyno.kernels.routines.routine import FILE, read_rows
 from kdyno.labs.memcpy import tables
 from kdyno.labs.memcpy.loads import Load, load
 from kdyno.labs.memcpy.prediction import given_share, predict, share_of, verifying

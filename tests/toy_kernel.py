@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno.experiment.model import ConfigFragment, Variant
-from kdyno.kernels.build import build
+from kdyno.kernels.build import BuildProgress, build
 from kdyno.kernels.image import Image
-from kdyno.kernels.progress import BuildProgress
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.source import Tree, fetch, parse
 

@@ -15,13 +15,12 @@ from toy_kernel import FILES, Toy, make_source, make_tree, says, variant
 
 from kdyno.errors import BuildError, KdynoError
 from kdyno.experiment.model import Variant
+from kdyno.kernels import image as trunks
 from kdyno.kernels import leavings
-from kdyno.kernels import trunk as trunks
 from kdyno.kernels.build import configure
-from kdyno.kernels.foreign import compile_cache
-from kdyno.kernels.recipe import Recipe
+from kdyno.kernels.recipe import Recipe, compile_cache
 from kdyno.kernels.routines.routine import routines_folder
-from kdyno.kernels.source import SourceSpec, Tree, _origin
+from kdyno.kernels.source import SourceSpec, Tree, origin_of
 from kdyno.labs.vectorize.survey import extract, records_of
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
@@ -289,8 +288,8 @@ def test_an_option_whose_text_could_run_is_foreign(toy: Toy, value: str) -> None
 
 
 def test_only_signed_kinds_of_source_are_trusted(tmp_path: Path) -> None:
-    assert _origin(SourceSpec("debian", "linux-source-7.3")) == ""
-    assert _origin(SourceSpec("kernel.org", "7.3.4")) == ""
-    assert _origin(SourceSpec("git", "https://e.org/x.git", "v1")) == "git:https://e.org/x.git"
-    assert _origin(SourceSpec("path", str(tmp_path))) == f"path:{tmp_path}"
+    assert origin_of(SourceSpec("debian", "linux-source-7.3")) == ""
+    assert origin_of(SourceSpec("kernel.org", "7.3.4")) == ""
+    assert origin_of(SourceSpec("git", "https://e.org/x.git", "v1")) == "git:https://e.org/x.git"
+    assert origin_of(SourceSpec("path", str(tmp_path))) == f"path:{tmp_path}"
     assert Tree(tmp_path, "d", "t", "7.3.4").origin == "unknown"

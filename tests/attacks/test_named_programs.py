@@ -21,8 +21,14 @@ from kdyno.errors import KdynoError, UsageError
 from kdyno.kernels import compiler as compilers
 from kdyno.kernels.changes import of_variant
 from kdyno.kernels.compiler import identify
-from kdyno.kernels.routines.checking import check
-from kdyno.kernels.routines.rack import assembled, rack, routine_contender, standing, timing_program
+from kdyno.kernels.routines.checking import (
+    assembled,
+    check,
+    rack,
+    routine_contender,
+    standing,
+    timing_program,
+)
 from kdyno.kernels.routines.routine import find_routine, flatten, kernel_source
 from kdyno.labs.memcpy.timer import Line, Task, time_all
 from kdyno.labs.profile.symbols import symbols_of

@@ -19,8 +19,8 @@ from toy_kernel import FILES, Toy, says, variant
 from kdyno.command import capture
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.loader import parse as read_experiment
-from kdyno.kernels.foreign import compile_cache
-from kdyno.kernels.view import BUILD_SOURCE
+from kdyno.kernels.changes import BUILD_SOURCE
+from kdyno.kernels.recipe import compile_cache
 from kdyno.labs.profile import perf
 from kdyno.machines import emulator, program
 from kdyno.machines.emulator import Emulator

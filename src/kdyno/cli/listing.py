@@ -152,8 +152,7 @@ def _best() -> list[dict[str, Any]]:
     """The word ``best``: what it means on this CPU."""
     from kdyno.errors import UsageError
     from kdyno.experiment.layer import BEST
-    from kdyno.kernels.routines.best import best
-    from kdyno.kernels.routines.routine import FUNCTIONS
+    from kdyno.kernels.routines.routine import FUNCTIONS, best
 
     try:
         found = [best(function, "um") for function in FUNCTIONS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,31 +16,27 @@ from pathlib import Path
 from kdyno import sandbox, space, whole
 from kdyno.command import capture, require, shown, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
-from kdyno.kernels import foreign, layout, leavings
 from kdyno.kernels import image as images
-from kdyno.kernels import trunk as trunks
-from kdyno.kernels.changes import Changes
+from kdyno.kernels import layout, leavings
+from kdyno.kernels.changes import BUILD_OBJECTS, BUILD_SOURCE, Changes, flatten, lay
 from kdyno.kernels.config import lost_options, unmet
-from kdyno.kernels.image import Extract, Image, has
-from kdyno.kernels.progress import (
-    BuildProgress,
-    Report,
-    compiled_object,
-    error_lines,
-    expected_objects,
-    is_link,
-    silent,
+from kdyno.kernels.image import Extract, Image, Start, has
+from kdyno.kernels.recipe import (
+    SUFFIX_LETTERS,
+    Recipe,
+    compile_cache,
+    foreign_suffix,
+    source_parts,
 )
-from kdyno.kernels.recipe import Recipe
-from kdyno.kernels.trunk import Start
-from kdyno.kernels.view import BUILD_OBJECTS, BUILD_SOURCE, flatten, lay
 from kdyno.views import BUILD, around
 
 LEAST_FREE_BYTES = 700_000_000
 # A build that failed with less than this free failed for lack of space, whatever it says.
-FULL_BYTES = 1_000_000
+_FULL_BYTES = 1_000_000
 _CCACHE = "/tmp/kdyno/ccache"
 _COMPILED_KEPT_S = 30 * 24 * 3600
+_KEPT_OBJECTS = 300
+"""A build that compiled more than this is a better start for the next than what it started from."""
 # The same in every build, so that equal inputs give equal images.
 _FIXED = (
     "KBUILD_BUILD_TIMESTAMP=2020-01-01",
@@ -48,20 +45,78 @@ _FIXED = (
     "KBUILD_BUILD_VERSION=1",
     "LOCALVERSION=",
 )
+# Kbuild's short form: two spaces, the step, the file. Host tools count as well.
+_STEP = re.compile(r"^  (?:HOST)?(CC|AS|LD|AR|CPP|GEN|LINK|LEX|YACC|[A-Z]+)\b.* (\S+)$")
+_COMPILED = re.compile(r"^  (CC|AS) +(?:\[M\] +)?(\S+)$")
+_ERROR = re.compile(
+    r"(?:\b(?:error|Error)\b[: ]|undefined reference|multiple definition|No rule to make"
+    r"|\*\*\* |not found|cannot find|No such file|No space left|^bwrap: )"
+)
+_ERROR_LINES = 12
+_SCRATCH = Start()
+
+
+@dataclass(frozen=True)
+class BuildProgress:
+    """One step of a build. ``total`` is None while nobody can know it."""
+
+    variant: str
+    phase: str
+    """copy, configure, compile, link, done, waiting"""
+    objects: int
+    total: int | None
+    elapsed_s: float
+    detail: str = ""
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds left at the pace so far; None before that means anything."""
+        if self.total is None or self.objects < 10:
+            return None
+        return max(0.0, self.elapsed_s / self.objects * (self.total - self.objects))
+
+
+Report = Callable[[BuildProgress], None]
+
+
+def silent(_progress: BuildProgress) -> None:
+    """A Report that shows nothing."""
+
+
+def expected_objects(options_set: int) -> int:
+    """Objects of a full build of a configuration with ``options_set`` options at y.
+
+    An estimate for the first build only (737 objects at 230 options were seen on 7.3 under
+    ARCH=um); later builds use the count of the build before.
+    """
+    return round(3.2 * options_set)
+
+
+def error_lines(log: str) -> list[str]:
+    """The compiler's and make's own lines about what failed, in order, without repeats.
+
+    Where only make complains, the lines before its complaint are the failed program's.
+    """
+    lines = [line for line in log.splitlines() if line.strip() and line[:2] != "$ "]
+    errors = [at for at, line in enumerate(lines) if _ERROR.search(line)]
+    own = [lines[at] for at in errors if not lines[at].startswith(("make", "gmake"))]
+    if not own and errors:
+        own = lines[max(0, errors[0] - 4) : errors[0]] + [lines[at] for at in errors]
+    return list(dict.fromkeys(own or lines[-4:]))[:_ERROR_LINES]
 
 
 @dataclass
 class _Build:
-    """One build under way: its folders, how make is run in it, what it said so far."""
+    """One build under way: its folders, how make is run in it, what it printed so far."""
 
     name: str
     recipe: Recipe
     cache: Path
     work: Path
-    start: Start
     sandboxed: bool
-    jobs: int
     report: Report
+    start: Start = _SCRATCH
+    jobs: int = 1
     extract: Extract | None = None
     links: int = 0
     began_s: float = field(default_factory=time.monotonic)
@@ -70,27 +125,87 @@ class _Build:
     commands: list[str] = field(default_factory=list)
     tiny: bytes | None = None
     """The .config that `make tinyconfig` left, where it was made already."""
+    mounts: tuple[tuple[Path, str], ...] = ()
+    """The source's parts, (path on the host, path inside), where there is a sandbox."""
 
-    @property
-    def compiled(self) -> Recipe:
-        return self.extract.compiled_by(self.recipe) if self.extract else self.recipe
-
-    @property
-    def obj(self) -> Path:
-        return self.work / "obj"
-
-    @property
-    def full(self) -> bool:
-        """Everything is compiled."""
-        return self.start.objects is None or not self.start.same_flags
-
-    @property
-    def log(self) -> Path:
-        return self.work / "build.log"
+    def __post_init__(self) -> None:
+        """Lay out the source as this variant has it."""
+        self.obj, self.log = self.work / "obj", self.work / "build.log"
+        # Everything is compiled.
+        self.full = self.start.objects is None or not self.start.same_flags
+        self.compiled = self.extract.compiled_by(self.recipe) if self.extract else self.recipe
+        overlay = self.work / "overlay"
+        overlay.mkdir()
+        tree = self.recipe.tree.path
+        files: dict[str, bytes | None] = dict(self.recipe.changes.files)
+        executable = set(self.recipe.changes.executable)
+        for path in self.start.restored:
+            if (tree / path).is_file():
+                files[path] = (tree / path).read_bytes()
+                if (tree / path).stat().st_mode & 0o100:
+                    executable.add(path)
+        changes = Changes(files, frozenset(executable))
+        if self.sandboxed:
+            self.source, self.objects_at = BUILD_SOURCE, BUILD_OBJECTS
+            self.mounts = lay(tree, changes, overlay, self.start.fresh)
+        else:
+            self.source = str(flatten(tree, changes, overlay, self.start.fresh))
+            self.objects_at = str(self.obj)
 
     def tell(self, phase: str, detail: str = "") -> None:
         elapsed_s = time.monotonic() - self.began_s
         self.report(BuildProgress(self.name, phase, self.objects, self.total, elapsed_s, detail))
+
+    def compile(self) -> int:
+        """make the kernel, and tell of each object; its exit status."""
+
+        def line(text: str) -> None:
+            if _COMPILED.match(text):
+                self.objects += 1
+                self.tell("compile", text.split()[-1])
+            elif _STEP.match(text) and ("vmlinux" in text or text.startswith("  LINK")):
+                self.tell("link", text.split()[-1])
+
+        return self.make([self.recipe.arch.goal, f"-j{self.jobs}"], line)
+
+    def make(self, arguments: list[str], line: Callable[[str], None] = lambda _line: None) -> int:
+        """Run make in the object tree, in the sandbox at fixed paths or plainly; exit status."""
+        # What the compiler writes beside an object is in no compile cache.
+        ccache = None if self.extract else shutil.which("ccache")
+        command = ["make", "-C", self.source, f"O={self.objects_at}", *self.recipe.arch.make]
+        command += self.recipe.compiler.make_arguments(ccache)
+        if self.compiled.cflags:
+            command.append(f"KCFLAGS={self.compiled.cflags}")
+        command += [*_FIXED, *arguments]
+        self.commands.append(shown(command))
+        compiled, own = compile_cache(self.cache, self.recipe.foreign)
+        environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "LC_ALL": "C",
+            "HOME": "/tmp",
+            "CCACHE_DIR": _CCACHE if self.sandboxed else str(compiled),
+            "CCACHE_MAXSIZE": "2G",
+            # The paths inside are the same for every build; stay clear of the user's settings.
+            "CCACHE_CONFIGPATH": "/dev/null",
+            "CCACHE_TEMPDIR": "/tmp/kdyno-ccache" if self.sandboxed else str(self.work / "ccache"),
+            **({} if own else {"CCACHE_READONLY": "1", "CCACHE_NOSTATS": "1"}),
+        }
+        compiled.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # a cache that others own and this user only reads
+            os.utime(compiled)
+        if self.sandboxed:
+            sandbox.hand_over(self.obj, BUILD)
+            shared = ((compiled, _CCACHE),)
+            if own:
+                sandbox.hand_over(compiled, BUILD)
+            compiler = around(Path(self.recipe.compiler.path))
+            command = sandbox.Sandbox(
+                BUILD,
+                read_only=(*compiler, *self.mounts, *(() if own else shared)),
+                writable=((self.obj, BUILD_OBJECTS), *(shared if own else ())),
+                chdir=BUILD_OBJECTS,
+            ).argv(command)
+        return stream(command, log=self.log, env=environment, line=line)
 
 
 def build(
@@ -108,46 +223,54 @@ def build(
     """The image of ``recipe``, from the cache when it is there.
 
     name: the variant, for messages. extract: what must lie beside the image too. links: as many
-    images more, of the same objects linked in orders that the seeds 1, 2 … draw. Raises
+    images more, of the same objects linked in orders by the seeds 1, 2 …. Raises
     BuildError with the compiler's lines, UsageError for options that did not survive, ToolError
     when the machine is at fault.
     """
-    if (found := _found(cache, recipe, links)) and has(found, extract):
-        return found
-    _require_tools(sandboxed)
+    if (image := _find(cache, recipe, links)) and has(image, extract):
+        return image
+    require("make", "to build kernels")
+    sandbox.require(sandboxed)
 
     def waiting(text: str) -> None:
         report(BuildProgress(name, "waiting", 0, None, 0.0, text))
 
     with images.building(cache, recipe.digest, waiting):
-        if (found := _found(cache, recipe, links)) and has(found, extract):
-            return found
-        whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
-        space.require(cache, LEAST_FREE_BYTES)
-        _remove_old_compile_caches(cache)
-        start = (
-            Start(None, frozenset(), frozenset(), False)
-            if from_scratch
-            else trunks.choose(cache, extract.compiled_by(recipe) if extract else recipe)
-        )
+        if (image := _find(cache, recipe, links)) and has(image, extract):
+            return image
+        _make_room(cache)
+        start = _SCRATCH
+        if not from_scratch:
+            start = images.choose(cache, extract.compiled_by(recipe) if extract else recipe)
         with whole.scratch("build", cache / "work") as work:
             count = jobs or os.cpu_count() or 1
-            job = _Build(name, recipe, cache, work, start, sandboxed, count, report, extract, links)
             try:
+                job = _Build(
+                    name, recipe, cache, work, sandboxed, report, start, count, extract, links
+                )
                 return _run(job)
             except (BuildError, OSError) as problem:
-                raise _explained(job, problem) from problem
+                raise _explained(name, recipe, cache, work, problem) from problem
 
 
-def _found(cache: Path, recipe: Recipe, links: int) -> Image | None:
+def _find(cache: Path, recipe: Recipe, links: int) -> Image | None:
     """With as many links; None where any of them is missing."""
-    own = [images.find(cache, it) for it in (recipe, *_linked(recipe, links))]
-    there = [it for it in own if it is not None]
-    return replace(there[0], links=tuple(there[1:])) if len(there) == len(own) else None
+    found = [images.find(cache, it) for it in (recipe, *_linked(recipe, links))]
+    there = [it for it in found if it is not None]
+    return replace(there[0], links=tuple(there[1:])) if len(there) == len(found) else None
 
 
 def _linked(recipe: Recipe, links: int) -> Iterator[Recipe]:
     return (replace(recipe, layout=seed) for seed in range(1, links + 1))
+
+
+def _make_room(cache: Path) -> None:
+    whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
+    space.require(cache, LEAST_FREE_BYTES)
+    # Compilations of sources that nobody built from for a month.
+    for folder in (cache / "ccache").glob("?" * SUFFIX_LETTERS):
+        if folder.is_dir() and time.time() - folder.stat().st_mtime > _COMPILED_KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def configure(
@@ -179,26 +302,24 @@ def configure_all(
     problems: dict[str, KdynoError] = {}
     if not alike:
         return problems
-    _require_tools(sandboxed)
-    whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
-    space.require(cache, LEAST_FREE_BYTES)
-    start = Start(None, frozenset(), frozenset(), False)
+    require("make", "to build kernels")
+    sandbox.require(sandboxed)
+    _make_room(cache)
     for group in alike.values():
         with whole.scratch("build", cache / "work") as work:
             name, recipe = next(iter(group.items()))
-            job = _Build(name, recipe, cache, work, start, sandboxed, 1, report)
+            job = _Build(name, recipe, cache, work, sandboxed, report)
             job.obj.mkdir()
-            wrap = _Wrapper(job)
             for name, recipe in group.items():
-                job.name, job.recipe = name, recipe
+                job.name, job.recipe, job.compiled = name, recipe, recipe
                 try:
-                    _configure(job, wrap)
+                    _configure(job)
                 except UsageError as problem:
                     problems[name] = problem
                 except BuildError as problem:
-                    problems[name] = _explained(job, problem)
+                    problems[name] = _explained(name, recipe, cache, work, problem)
                 except OSError as problem:
-                    raise _explained(job, problem) from problem
+                    raise _explained(name, recipe, cache, work, problem) from problem
     return problems
 
 
@@ -209,32 +330,15 @@ def final_config(cache: Path, recipe: Recipe) -> str | None:
     return place.read_text(encoding="utf-8", errors="replace") if place else None
 
 
-def _remove_old_compile_caches(cache: Path) -> None:
-    """Those of sources that nobody built from for a month."""
-    for folder in (cache / "ccache").glob("?" * foreign.SUFFIX_LETTERS):
-        if folder.is_dir() and time.time() - folder.stat().st_mtime > _COMPILED_KEPT_S:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _require_tools(sandboxed: bool) -> None:
-    require("make", "to build kernels")
-    sandbox.require(sandboxed)
-
-
-def _saved_config(cache: Path, recipe: Recipe, parts: frozenset[str] | None = None) -> Path:
-    """Of the recipe's foreign parts, or of the given ones."""
-    mark = foreign.suffix(recipe.foreign if parts is None else parts)
-    return cache / "configs" / f"{recipe.config_digest}{mark}.config"
+def _saved_config(cache: Path, recipe: Recipe, parts: frozenset[str]) -> Path:
+    return cache / "configs" / f"{recipe.config_digest}{foreign_suffix(parts)}.config"
 
 
 def _known_config(cache: Path, recipe: Recipe) -> Path | None:
     """The final .config as this recipe's builds, or those of the source alone, left it."""
-    places = (_saved_config(cache, recipe, it) for it in _readable(recipe.foreign))
+    readable = (recipe.foreign, source_parts(recipe.foreign))
+    places = (_saved_config(cache, recipe, parts) for parts in readable)
     return next((place for place in places if place.is_file()), None)
-
-
-def _readable(parts: frozenset[str]) -> tuple[frozenset[str], ...]:
-    return (parts, foreign.source_of(parts))
 
 
 def _run(job: _Build) -> Image:
@@ -245,129 +349,49 @@ def _run(job: _Build) -> Image:
         copied = capture(["cp", "-a", "--reflink=auto", str(job.start.objects), str(job.obj)])
         if copied.status != 0:
             raise ToolError(f"cannot copy the object tree: {copied.output.strip()}")
-    wrap = _Wrapper(job)
-    _configure(job, wrap)
-    job.total = _expected_total(job)
+    _configure(job)
+    if job.full:  # else nobody knows what make will find out of date
+        try:
+            job.total = int((job.cache / f"objects-{job.recipe.arch.name}").read_text())
+        except (OSError, ValueError):
+            text = leavings.read_text(job.obj, ".config")
+            job.total = expected_objects(text.count("=y\n"))
     job.tell("compile")
-
-    def line(text: str) -> None:
-        if compiled_object(text):
-            job.objects += 1
-            job.tell("compile", text.split()[-1])
-        elif is_link(text):
-            job.tell("link", text.split()[-1])
-
-    goal = [job.recipe.arch.goal, f"-j{job.jobs}"]
-    if wrap.make(goal, line) != 0:
+    if job.compile() != 0:
         raise BuildError("make failed")
     job.tell("install")
     _check_file_flags(job)
-    made = _install(job, job.recipe)
-    kept = job.full or job.objects > 300
+    image = _install(job, job.recipe)
+    kept = job.full or job.objects > _KEPT_OBJECTS
     if job.links:
-        made = replace(made, links=_link_again(job, lambda: wrap.make(goal, line)))
+        image = replace(image, links=_link_again(job))
     if kept:
-        trunks.keep(job.cache, job.compiled, job.obj)
+        images.keep(job.cache, job.compiled, job.obj)
     job.tell("done")
-    return made
+    return image
 
 
-def _link_again(job: _Build, make: Callable[[], int]) -> tuple[Image, ...]:
-    """The objects that there are, linked in drawn orders. Nothing is compiled: of all that make
+def _link_again(job: _Build) -> tuple[Image, ...]:
+    """The objects that there are, linked in random orders. Nothing is compiled: of all that make
     looks at, the linker script alone is newer than what was made of it."""
     script = layout.script_of(job.obj)
     own = leavings.read_text(job.obj, script)
     sections = layout.sections_of(job.obj)
     links = []
     for recipe in _linked(job.recipe, job.links):
-        if (there := images.find(job.cache, recipe)) is None:
+        if (image := images.find(job.cache, recipe)) is None:
             job.began_s, job.objects, job.total = time.monotonic(), 0, None
             leavings.write(job.obj / script, layout.drawn(own, sections, recipe.layout).encode())
-            if make() != 0:
+            if job.compile() != 0:
                 raise BuildError(f"make failed with the functions in the order {recipe.layout}")
-            there = _install(job, recipe)
-        links.append(there)
+            image = _install(job, recipe)
+        links.append(image)
     # Whoever starts from this tree has the linker's own order.
     leavings.write(job.obj / script, own.encode())
     return tuple(links)
 
 
-class _Wrapper:
-    """How make is called: in the sandbox at fixed paths, or plainly without one."""
-
-    def __init__(self, job: _Build) -> None:
-        self._job = job
-        overlay = job.work / "overlay"
-        overlay.mkdir()
-        tree, start = job.recipe.tree.path, job.start
-        shown_files: dict[str, bytes | None] = dict(job.recipe.changes.files)
-        executable = set(job.recipe.changes.executable)
-        for path in start.restored:
-            if (tree / path).is_file():
-                shown_files[path] = (tree / path).read_bytes()
-                if (tree / path).stat().st_mode & 0o100:
-                    executable.add(path)
-        changes, fresh = Changes(shown_files, frozenset(executable)), set(start.fresh)
-        # What the compiler writes beside an object is in no compile cache.
-        self._ccache = None if job.extract else shutil.which("ccache")
-        if job.sandboxed:
-            view = lay(tree, changes, overlay, fresh)
-            self._source, self._objects = BUILD_SOURCE, BUILD_OBJECTS
-            self._mounts = view.mounts()
-        else:
-            self._source, self._objects = str(flatten(tree, changes, overlay, fresh)), str(job.obj)
-            self._mounts = ()
-
-    def make(self, arguments: list[str], line: object = None) -> int:
-        """Run make in the object tree; its exit status."""
-        job = self._job
-        command = ["make", "-C", self._source, f"O={self._objects}", *job.recipe.arch.make]
-        command += job.recipe.compiler.make_arguments(self._ccache)
-        if job.compiled.cflags:
-            command.append(f"KCFLAGS={job.compiled.cflags}")
-        command += [*_FIXED, *arguments]
-        job.commands.append(shown(command))
-        return self._exec(command, line)
-
-    def _exec(self, command: list[str], line: object) -> int:
-        job = self._job
-        compiled, own = foreign.compile_cache(job.cache, job.recipe.foreign)
-        environment = {
-            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-            "LC_ALL": "C",
-            "HOME": "/tmp",
-            "CCACHE_DIR": _CCACHE if job.sandboxed else str(compiled),
-            "CCACHE_MAXSIZE": "2G",
-            # The paths inside are the same for every build; stay clear of the user's settings.
-            "CCACHE_CONFIGPATH": "/dev/null",
-            "CCACHE_TEMPDIR": "/tmp/kdyno-ccache" if job.sandboxed else str(job.work / "ccache"),
-            **({} if own else {"CCACHE_READONLY": "1", "CCACHE_NOSTATS": "1"}),
-        }
-        compiled.mkdir(parents=True, exist_ok=True)
-        with suppress(OSError):  # a cache that others own and this user only reads
-            os.utime(compiled)
-        if job.sandboxed:
-            sandbox.hand_over(job.obj, BUILD)
-            shared = ((compiled, _CCACHE),)
-            if own:
-                sandbox.hand_over(compiled, BUILD)
-            around_compiler = around(Path(job.recipe.compiler.path))
-            box = sandbox.Sandbox(
-                BUILD,
-                read_only=(*around_compiler, *self._mounts, *(() if own else shared)),
-                writable=((job.obj, BUILD_OBJECTS), *(shared if own else ())),
-                chdir=BUILD_OBJECTS,
-            )
-            command = box.argv(command)
-        return stream(
-            command,
-            log=job.log,
-            env=environment,
-            line=line if callable(line) else (lambda _text: None),
-        )
-
-
-def _configure(job: _Build, wrap: _Wrapper) -> None:
+def _configure(job: _Build) -> None:
     """Leave the final .config in the object tree, from the cache or by Kconfig."""
     dotconfig = job.obj / ".config"
     if known := _known_config(job.cache, job.recipe):
@@ -377,30 +401,20 @@ def _configure(job: _Build, wrap: _Wrapper) -> None:
         return
     job.tell("configure")
     if job.tiny is None:
-        if wrap.make(["tinyconfig"]) != 0:
+        if job.make(["tinyconfig"]) != 0:
             raise BuildError("make tinyconfig failed")
         job.tiny = leavings.read(job.obj, ".config")
-    asked = "".join(f"{wish.line}\n" for wish in job.recipe.wishes)
-    leavings.write(dotconfig, job.tiny + asked.encode())
-    if wrap.make(["olddefconfig"]) != 0:
+    wishes = "".join(f"{wish.line}\n" for wish in job.recipe.wishes)
+    leavings.write(dotconfig, job.tiny + wishes.encode())
+    if job.make(["olddefconfig"]) != 0:
         raise BuildError("make olddefconfig failed")
     text = leavings.read_text(job.obj, ".config")
     if lost := unmet(job.recipe.wishes, text):
         tree, arch = job.recipe.tree.path, job.recipe.arch
         raise lost_options(job.name, lost, text, tree, job.recipe.changes, arch)
-    saved = _saved_config(job.cache, job.recipe)
+    saved = _saved_config(job.cache, job.recipe, job.recipe.foreign)
     saved.parent.mkdir(parents=True, exist_ok=True)
     whole.write(saved, text.encode())
-
-
-def _expected_total(job: _Build) -> int | None:
-    if not job.full:
-        return None  # nobody knows what make will find out of date
-    try:
-        return int((job.cache / f"objects-{job.recipe.arch.name}").read_text())
-    except (OSError, ValueError):
-        text = leavings.read_text(job.obj, ".config")
-        return expected_objects(text.count("=y\n"))
 
 
 def _check_file_flags(job: _Build) -> None:
@@ -409,13 +423,13 @@ def _check_file_flags(job: _Build) -> None:
         source = Path(path)
         record = str(source.parent / f".{source.stem}.o.cmd")
         try:
-            said = leavings.read(job.obj, record).decode("utf-8", "replace")
+            command = leavings.read(job.obj, record).decode("utf-8", "replace")
         except OSError:
             raise BuildError(
                 f"cflags for {path!r}: this configuration does not compile that file"
             ) from None
         # Kbuild joins the words of a command line by single blanks.
-        if " ".join(flags.split()) not in " ".join(said.split()):
+        if " ".join(flags.split()) not in " ".join(command.split()):
             raise BuildError(
                 f"cflags for {path!r} did not reach it: another folder's Makefile compiles it"
             )
@@ -456,22 +470,25 @@ def _install(job: _Build, recipe: Recipe) -> Image:
     return images.install(job.cache, recipe, job.work, files)
 
 
-def _explained(job: _Build, problem: Exception) -> KdynoError:
+def _explained(
+    name: str, recipe: Recipe, cache: Path, work: Path, problem: Exception
+) -> KdynoError:
     """The failure with the compiler's lines, its log kept where the message says."""
     if isinstance(problem, OSError):
-        return ToolError(f"{problem.filename or job.cache}: {problem.strerror}; the build stopped")
-    failed = job.cache / "failed" / f"{job.recipe.digest}.log"
+        return ToolError(f"{problem.filename or cache}: {problem.strerror}; the build stopped")
+    log = work / "build.log"
+    failed = cache / "failed" / f"{recipe.digest}.log"
     failed.parent.mkdir(parents=True, exist_ok=True)
-    text = job.log.read_text(errors="replace") if job.log.exists() else ""
+    text = log.read_text(errors="replace") if log.exists() else ""
     failed.write_text(text)
     lines = error_lines(text)
-    full = shutil.disk_usage(job.cache).free < FULL_BYTES
+    full = shutil.disk_usage(cache).free < _FULL_BYTES
     if full or any("No space left" in line for line in lines):
         return ToolError(
-            f"{job.name!r} was not built to its end: {space.no_space(job.cache)}. Free some; "
+            f"{name!r} was not built to its end: {space.no_space(cache)}. Free some; "
             "KDYNO_CACHE names another cache folder"
         )
-    said = "\n".join(f"  {line}" for line in lines) or f"  {problem}"
+    errors = "\n".join(f"  {line}" for line in lines) or f"  {problem}"
     if str(problem) != "make failed":
-        said = f"  {problem}\n{said}" if lines else f"  {problem}"
-    return BuildError(f"variant {job.name!r} did not build:\n{said}\nwhole log: {failed}")
+        errors = f"  {problem}\n{errors}" if lines else f"  {problem}"
+    return BuildError(f"variant {name!r} did not build:\n{errors}\nwhole log: {failed}")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""A kernel configuration: what was asked for, what olddefconfig made of it, what got lost and why;
-and which sysctls a source has."""
+"""A kernel's configuration: architectures, what is wanted, what olddefconfig made of it, what got
+lost and why; and which sysctls a source has.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +16,46 @@ from kdyno.command import capture
 from kdyno.confined import confined
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment
-from kdyno.kernels.arch import Arch
 from kdyno.kernels.changes import Changes
 from kdyno.reading.mistakes import meant, nearest
+
+
+@dataclass(frozen=True)
+class Arch:
+    """How Kbuild is told, what it builds, and which file is the bootable image."""
+
+    name: str
+    make: tuple[str, ...]
+    """Words of every make call."""
+    goal: str
+    """What make is asked to build."""
+    image: str
+    """The bootable file, from the top of the object tree."""
+    word_bits: int
+    runs: tuple[int, ...]
+    """Word sizes of the programs that its kernels run."""
+    config: Mapping[str, str]
+    """Options that make this the architecture it is; an experiment cannot override them."""
+
+
+def _read(file: Path) -> Arch:
+    data = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Arch(
+        name=file.stem, **{**data, "make": tuple(data["make"]), "runs": tuple(data["runs"])}
+    )
+
+
+ARCHS: Mapping[str, Arch] = {
+    file.stem: _read(file) for file in sorted(Path(__file__).with_name("archs").glob("*.toml"))
+}
+
+
+def arch(name: str) -> Arch:
+    """The architecture called ``name``; UsageError with the known ones otherwise."""
+    if name not in ARCHS:
+        raise UsageError(f"arch {name!r} is not one that kdyno builds ({', '.join(ARCHS)})")
+    return ARCHS[name]
+
 
 _SET = re.compile(r"^(CONFIG_\w+)=(.*)$")
 _UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")

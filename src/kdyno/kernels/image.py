@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The image cache: bootable files named by the digest of everything that went into them."""
+"""What builds leave in the cache: images, and trunks.
+
+An image is a bootable file, named by the digest of everything that went into it. A trunk is the
+object tree of an earlier build, kept so that the next build starts from it: it works on a copy and
+compiles what differs. Time stamps decide what make compiles again, so whoever starts from a trunk
+must make every file that differs newer than the trunk's objects: `Start.fresh` names them.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,10 +21,20 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import whole
-from kdyno.errors import ToolError
-from kdyno.kernels.recipe import Recipe, image_folder
+from kdyno.errors import KdynoError, ToolError
+from kdyno.kernels.changes import Changes
+from kdyno.kernels.leavings import disarm
+from kdyno.kernels.recipe import Recipe, foreign_suffix, image_folder
 from kdyno.kernels.scheduler import Scheduler
+from kdyno.kernels.sources.tree import read_manifest
 from kdyno.reading.checked import values_in
+
+KEEP = 6
+"""Trunks of each architecture."""
+# Above this many differing files a build from scratch is the simpler and as quick way.
+MOST_FILES = 300
+_IN_USE_S = 3600
+"""A trunk that was used in the last hour may be the one another build copies just now."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +91,10 @@ def find(cache: Path, recipe: Recipe) -> Image | None:
 def building(cache: Path, digest: str, waiting: Callable[[str], None]) -> Iterator[None]:
     """Hold the image's lock: one process builds, the others wait and find it built."""
 
-    def told(who: str) -> None:
+    def holder(who: str) -> None:
         waiting(f"{who} is building the same image; waiting for it")
 
-    with whole.locked(cache / "images" / f".{digest}.lock", told):
+    with whole.locked(cache / "images" / f".{digest}.lock", holder):
         yield
 
 
@@ -124,3 +142,127 @@ class Extract:
 def has(image: Image, extract: Extract | None) -> bool:
     """Whether the file of ``extract`` lies beside the image."""
     return extract is None or (image.folder / extract.name).is_file()
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a build starts: a trunk's object tree, and the files that must look new."""
+
+    objects: Path | None = None
+    fresh: frozenset[str] = frozenset()
+    restored: frozenset[str] = frozenset()
+    """Files that the trunk had changed and this variant does not: to be shown as in the tree."""
+    same_flags: bool = False
+
+
+@dataclass(frozen=True)
+class _Trunk:
+    folder: Path
+    source: str
+    tree: Path
+    arch: str
+    compiler: str
+    cflags: str
+    config: tuple[str, ...]
+    changed: dict[str, str]
+    foreign: frozenset[str]
+    """Whose code had a hand in these objects, see recipe.py."""
+
+
+def choose(cache: Path, recipe: Recipe) -> Start:
+    """The trunk that leaves least to compile; Start() when there is none to use."""
+    best: tuple[int, _Trunk, set[str]] | None = None
+    for trunk in _trunks(cache):
+        if (trunk.arch, trunk.compiler) != (recipe.arch.name, recipe.compiler.version):
+            continue
+        if not trunk.foreign <= recipe.foreign:
+            continue
+        files = _different_files(trunk, recipe)
+        if files is None:
+            continue
+        config = set(trunk.config) ^ {wish.line for wish in recipe.wishes}
+        cost = len(files) + 20 * len(config) + (10_000 if trunk.cflags != recipe.cflags else 0)
+        if best is None or cost < best[0]:
+            best = (cost, trunk, files)
+    if best is None:
+        return Start()
+    _, trunk, files = best
+    os.utime(trunk.folder)
+    restored = frozenset(files) - recipe.changes.files.keys()
+    return Start(trunk.folder / "obj", frozenset(files), restored, trunk.cflags == recipe.cflags)
+
+
+def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
+    """Move the object tree of a finished build into the trunks; drop the oldest ones."""
+    place = cache / "trunks" / f"{recipe.digest}{foreign_suffix(recipe.foreign)}"
+    if place.exists():
+        return
+    record = {
+        "source": recipe.tree.digest,
+        "tree": str(recipe.tree.path),
+        "arch": recipe.arch.name,
+        "compiler": recipe.compiler.version,
+        "cflags": recipe.cflags,
+        "config": [wish.line for wish in recipe.wishes],
+        "changed": _fingerprints(recipe.changes),
+        "foreign": sorted(recipe.foreign),
+    }
+    disarm(objects)
+    aside = objects.parent / "trunk"
+    aside.mkdir()
+    objects.rename(aside / "obj")
+    (aside / "trunk.json").write_text(json.dumps(record), encoding="utf-8")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    whole.into_place(aside, place)
+    alike = (trunk.folder for trunk in _trunks(cache) if trunk.arch == recipe.arch.name)
+    newest = sorted(alike, key=lambda folder: folder.stat().st_mtime, reverse=True)
+    for folder in newest[KEEP:]:
+        if time.time() - folder.stat().st_mtime > _IN_USE_S:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fingerprints(changes: Changes) -> dict[str, str]:
+    return {path: changes.only((path,)).digest() for path in changes.files}
+
+
+def _different_files(trunk: _Trunk, recipe: Recipe) -> set[str] | None:
+    """Between the trunk's tree and the recipe's; None where they are too many, or not known."""
+    files = _differing(trunk.changed, _fingerprints(recipe.changes))
+    if trunk.source != recipe.tree.digest:
+        if not trunk.tree.is_dir():
+            return None
+        try:
+            moved = _differing(read_manifest(trunk.tree), recipe.tree.manifest())
+        except (OSError, KdynoError):
+            return None
+        # A file changed on both sides in the same way is the same file only if both say so;
+        # taking it as different costs one compilation and can never be wrong.
+        files |= moved
+    if len(files) > MOST_FILES:
+        return None
+    # A link has no time stamp of its own that make would look at.
+    return None if any((recipe.tree.path / path).is_symlink() for path in files) else files
+
+
+def _differing(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    """Paths whose entry differs between two manifests."""
+    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+
+
+def _trunks(cache: Path) -> Iterator[_Trunk]:
+    for record in sorted((cache / "trunks").glob("*/trunk.json")):
+        try:
+            data = values_in(record)
+            yield _Trunk(
+                record.parent,
+                data["source"],
+                Path(data["tree"]),
+                data["arch"],
+                data["compiler"],
+                data["cflags"],
+                tuple(data["config"]),
+                dict(data["changed"]),
+                frozenset(data["foreign"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            shutil.rmtree(record.parent, ignore_errors=True)

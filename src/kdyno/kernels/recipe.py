@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Everything that goes into an image, as one value with one digest."""
+"""Everything that goes into an image, as one value with one digest, and who may share the products.
+
+A kernel's build runs what its tree, patches, flags, compiler and even option texts say. In the
+sandbox that harms nobody, but what it leaves (objects, cached compilations, configurations,
+images) says what that code made it say. So each product belongs to the set of foreign parts that
+ran, and goes to builds that run all of them anyway. Nothing foreign is in kernels that are signed
+or have a published checksum, in the files that come with kdyno, and in plain options and flags.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,17 +21,18 @@ from pathlib import Path
 from kdyno.errors import UsageError
 from kdyno.experiment.model import NATIVE_COPIES, ConfigFragment, Variant
 from kdyno.kernels import changes as changing
-from kdyno.kernels import foreign
-from kdyno.kernels.arch import Arch, arch
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.compiler import Compiler, for_tree
-from kdyno.kernels.config import Wish, wishes
+from kdyno.kernels.config import Arch, Wish, arch, wishes
 from kdyno.kernels.routines.routine import (
     PAGES,
     PAGES_PATCH,
+    Routine,
+    flatten,
     kernel_sources,
     of_variant,
     patches_folder,
+    routines_folder,
 )
 from kdyno.kernels.scheduler import refuse_unfit
 from kdyno.kernels.source import Tree
@@ -43,7 +53,7 @@ class Recipe:
     file_cflags: tuple[tuple[str, str], ...]
     compiler: Compiler
     foreign: frozenset[str] = frozenset(("unknown",))
-    """What code it brings along, see foreign.py; no part of the digest."""
+    """What code it brings along, see foreign_parts; no part of the digest."""
     layout: int = 0
     """Seed of the order in which its code is linked, see layout.py; 0: the linker's own."""
 
@@ -135,10 +145,77 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
         cflags=" ".join(variant.cflags.split()),
         file_cflags=variant.file_cflags,
         compiler=for_tree(variant.compiler, tree.path),
-        foreign=foreign.parts(replace(variant, patches=patches), tree, routines, wanted),
+        foreign=foreign_parts(replace(variant, patches=patches), tree, routines, wanted),
     )
 
 
 def image_folder(cache: Path, recipe: Recipe) -> Path:
     """Where the image of ``recipe`` lies or will lie."""
-    return cache / "images" / f"{recipe.digest}{foreign.suffix(recipe.foreign)}"
+    return cache / "images" / f"{recipe.digest}{foreign_suffix(recipe.foreign)}"
+
+
+_SOURCE = "source "
+SUFFIX_LETTERS = 12
+_COMPILER = re.compile(r"(?:x86_64-linux-gnu-)?(?:gcc|clang)(?:-[0-9]{1,3})?")
+_FLAG = re.compile(
+    r"-O(?:[0-3sgz]|fast)?|-g[0-3]?|-m(?!llvm)[a-z0-9.=_+-]+|-D[A-Za-z_]\w*(?:=\w*)?"
+    r"|-f(?!plugin|pass-plugin|dump|profile|save|callgraph|sanitize|stack-usage|auto-profile)"
+    r"[a-z0-9=_+-]+|-W[a-z0-9=+-]*"
+)
+"""Flags that name no file, no program and no further output."""
+_VALUE = re.compile(r"[ynm]|-?[0-9]{1,20}|0x[0-9a-fA-F]{1,16}|\"[A-Za-z0-9 _.-]*\"")
+"""Values that neither make nor a shell takes for more than text."""
+
+
+def foreign_parts(
+    variant: Variant, tree: Tree, routines: Iterable[Routine], wishes: Iterable[Wish]
+) -> frozenset[str]:
+    """The foreign parts of a variant, each under a name that its content or its place gives it."""
+    found = {_SOURCE + tree.origin} if tree.origin else set()
+    own = patches_folder().resolve()
+    found |= {
+        f"patch {_digest(patch.read_bytes())}"
+        for patch in variant.patches
+        if patch.resolve().parent != own
+    }
+    found |= {
+        f"routine {_digest(flatten(routine.path).encode())}"
+        for routine in routines
+        if routine.path.resolve().parent != routines_folder().resolve()
+    }
+    flags = [variant.cflags, *(flags for _file, flags in variant.file_cflags)]
+    found |= {
+        f"flag {word}" for line in flags for word in line.split() if not _FLAG.fullmatch(word)
+    }
+    found |= {f"option {wish.line}" for wish in wishes if not _VALUE.fullmatch(wish.value)}
+    if not _COMPILER.fullmatch(variant.compiler):
+        found.add(f"compiler {variant.compiler}")
+    return frozenset(found)
+
+
+def source_parts(foreign: frozenset[str]) -> frozenset[str]:
+    """The part that is the source's own: what every variant of it shares."""
+    return frozenset(part for part in foreign if part.startswith(_SOURCE))
+
+
+def foreign_suffix(foreign: frozenset[str]) -> str:
+    """For the names of files and folders that belong to these parts; empty where there are none."""
+    if not foreign:
+        return ""
+    names = "\0".join(sorted(foreign)).encode("utf-8", "surrogateescape")
+    return f"-{_digest(names)[:SUFFIX_LETTERS]}"
+
+
+def compile_cache(cache: Path, foreign: frozenset[str]) -> tuple[Path, bool]:
+    """The folder of compilations that a build may read, and whether it may add to them.
+
+    One for all signed sources, one for each other source. What an experiment adds to a source only
+    reads the source's, so that a patch cannot change what a build without it finds there.
+    """
+    home = source_parts(foreign)
+    name = f"signed{foreign_suffix(home)}".removeprefix("signed-")
+    return cache / "ccache" / name, foreign == home
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

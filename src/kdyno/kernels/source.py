@@ -103,13 +103,17 @@ def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = 
     files of this machine are looked at every time. UsageError for a source that cannot be,
     ToolError for a network, disk or program that failed.
     """
-    kind = _KINDS[spec.kind]
     with space.told_of_cache(cache, KERNEL_TREE_BYTES):
-        tree = kind.resolve(Request(spec, cache, progress, refresh))
-    if kind.verified:
-        return replace(tree, origin="")
+        tree = _KINDS[spec.kind].resolve(Request(spec, cache, progress, refresh))
+    return replace(tree, origin=origin_of(spec))
+
+
+def origin_of(spec: SourceSpec) -> str:
+    """Who answers for its code: empty for what is signed or has a published checksum."""
+    if _KINDS[spec.kind].verified:
+        return ""
     place = spec.rest if is_url(spec.rest) else Path(spec.rest).expanduser().resolve()
-    return replace(tree, origin=f"{spec.kind}:{place}")
+    return f"{spec.kind}:{place}"
 
 
 def at_hand(spec: SourceSpec, cache: Path) -> bool:

@@ -13,7 +13,7 @@ from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.cross import VARIANT
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels import cpu, scheduler
-from kdyno.kernels.build import build, configure, configure_all, final_config
+from kdyno.kernels.build import Report, build, configure, configure_all, final_config, silent
 from kdyno.kernels.compiler import identify, refusal
 from kdyno.kernels.config import (
     LostOptions,
@@ -26,7 +26,6 @@ from kdyno.kernels.config import (
 )
 from kdyno.kernels.image import Image
 from kdyno.kernels.layout import FLAG
-from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.routines.checking import require_correct
 from kdyno.kernels.routines.routine import Routine, of_variant

@@ -22,7 +22,7 @@ from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.overrides import Overrides
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
-from kdyno.kernels.progress import BuildProgress
+from kdyno.kernels.build import BuildProgress
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.kinds import KINDS

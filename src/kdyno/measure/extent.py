@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kdyno.experiment.model import Experiment
-from kdyno.kernels import trunk
+from kdyno.kernels import image
 from kdyno.kernels.build import LEAST_FREE_BYTES
 from kdyno.kernels.image import find
 from kdyno.kernels.recipe import Recipe
@@ -143,7 +143,7 @@ def cost(experiment: Experiment, recipes: Recipes, cache: Path) -> Cost:
     # One that differs in flags or compiler shares no object with those before it.
     started = set()
     for recipe in wanted.values():
-        start = trunk.choose(cache, recipe)
+        start = image.choose(cache, recipe)
         if start.objects is not None and start.same_flags:
             started.add(_alike(recipe))
     build_s = 0.0

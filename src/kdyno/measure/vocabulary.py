@@ -18,7 +18,7 @@ from kdyno.suites.job import open_settings
 
 
 def _best(function: str, arch: str) -> tuple[str, str]:
-    from kdyno.kernels.routines.best import best  # a table to read that few experiments need
+    from kdyno.kernels.routines.routine import best
 
     chosen = best(function, arch)
     return chosen.routine, chosen.why

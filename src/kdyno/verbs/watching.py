@@ -18,7 +18,7 @@ from kdyno.verbs.output import Line, say
 
 if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
-    from kdyno.kernels.progress import BuildProgress
+    from kdyno.kernels.build import BuildProgress
     from kdyno.measure.execution import Listener, Options
     from kdyno.measure.loop import Status
     from kdyno.store.run import Run

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Correctness before speed: a routine is checked in a program before it is timed or built in.
+"""Routines as machine code: what they may bring, where they are put, whether they copy right.
 
-The checker calls it with every size 0 … 1024 at every pair of offsets 0 … 63, larger sizes
-sampled, between guard pages, and compares the bytes, what is around them, the result, the
-registers that a callee must keep, the direction flag and whether upper halves were left in use.
+A routine is checked in a program before it is timed or built in: the checker calls it with every
+size 0 … 1024 at every pair of offsets 0 … 63, larger sizes sampled, between guard pages, and
+compares the bytes, what is around them, the result, the registers that a callee must keep, the
+direction flag and whether upper halves were left in use.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import random
+import re
+import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +26,218 @@ from kdyno.command import capture, require
 from kdyno.confined import confined, plain_status
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
-from kdyno.kernels.routines.rack import NATIVE, assembled
-from kdyno.kernels.routines.routine import Routine, flatten
+from kdyno.kernels.compiler import identify
+from kdyno.kernels.routines.routine import FUNCTIONS, PLACE, Routine, flatten, read_text
 from kdyno.reading.checked import values_in
+
+# An assembled routine may bring code and data of one function, nothing that runs unasked. A linker
+# collects initialisers by their sections, and a loader calls them, and resolvers of indirect
+# functions, before anything of the program itself. The layout read here is that of ELF's 64-bit
+# objects (System V ABI, chapter 4).
+_HEADER = struct.Struct("<16s2HI3QI6H")
+_SECTION = struct.Struct("<2I4Q2I2Q")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_OBJECT = b"\x7fELF\x02\x01\x01"
+_PLAIN = frozenset((0, 1, 2, 3, 4, 7, 8, 0x7000_0001))
+"""Nothing, content, symbols, names, relocations, notes, zeros, unwinding: not initialisers (14 to
+16), nor groups of sections (17)."""
+_KNOWN = re.compile(
+    r"|\.(noinstr\.)?text(\..+)?|\.rodata(\..+)?|\.data(\..+)?|\.bss(\..+)?|\.note\..+|\.eh_frame"
+    r"|\.comment|\.debug_.+|\.symtab|\.strtab|\.shstrtab"
+)
+_SYMBOLS, _INDIRECT = 2, 10
+_ROUTINES = tuple(f"{function}_" for function in FUNCTIONS)
+_UNASKED = ("_init", "_fini")
+"""Global names that a linker has called when a program starts and ends."""
+
+
+def refuse_unasked(content: bytes, origin: str, *, routine: bool) -> None:
+    """UsageError for an object that has a place for code which runs unasked.
+
+    routine: its global names must be those of routines, so that they replace nothing else.
+    """
+    try:
+        sections = list(_sections(content))
+        names = [(name, kind) for name, kind, _ in sections]
+        found = [pair for _, kind, table in sections if kind == _SYMBOLS for pair in table]
+    except (struct.error, IndexError, ValueError) as problem:
+        raise UsageError(f"{origin}: gcc made no object of it that can be read") from problem
+    for name, kind in names:
+        if kind not in _PLAIN or not _KNOWN.fullmatch(re.sub(r"^\.rela(?=\.)", "", name)):
+            raise UsageError(
+                f"{origin}: the section {name!r} is refused. A routine has code in .text and "
+                "data in .rodata, .data or .bss, and nothing that runs before it is called"
+            )
+    for name, kind in found:
+        if kind == _INDIRECT:
+            raise UsageError(f"{origin}: {name!r} is an indirect function, which is refused")
+        if name in _UNASKED or (routine and not name.startswith(_ROUTINES)):
+            raise UsageError(
+                f"{origin}: the global name {name!r} is refused. A routine has one, FUNCTION_NAME, "
+                "as routine.h makes it"
+            )
+
+
+def _sections(content: bytes) -> Iterator[tuple[str, int, list[tuple[str, int]]]]:
+    """(name, type, symbols that other objects see as (name, type)) of every section."""
+    if not content.startswith(_OBJECT):
+        raise ValueError("no object of 64 bits")
+    header = _HEADER.unpack_from(content)
+    at, size, count, names_at = header[6], header[11], header[12], header[13]
+    if size != _SECTION.size or not count:
+        raise ValueError("no table of sections")
+    table = [_SECTION.unpack_from(content, at + number * size) for number in range(count)]
+    names = _part(content, table[names_at])
+    for section in table:
+        symbols: list[tuple[str, int]] = []
+        if section[1] == _SYMBOLS:
+            texts = _part(content, table[section[6]])
+            for name, info, _, index, _, _ in _SYMBOL.iter_unpack(_part(content, section)):
+                if index and (info >> 4 or info & 15 == _INDIRECT):
+                    symbols.append((_text(texts, name), info & 15))
+        yield _text(names, section[0]), section[1], symbols
+
+
+def _part(content: bytes, section: tuple[int, ...]) -> bytes:
+    return content[section[4] : section[4] + section[5]]
+
+
+def _text(names: bytes, at: int) -> str:
+    return names[at : names.index(b"\0", at)].decode("utf-8", "replace")
+
+
+NATIVE = Path(__file__).parent / "native"
+GAPS = tuple(64 << power for power in range(6))
+"""Bytes of the gaps that are put together to any multiple of 64 below 4096: the same code was seen
+at 1.9 or 2.7 ns for 8 bytes, depending on the address at which it lay. So a routine is timed at
+several, in racks: shared objects with all routines in a random order and random gaps between."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One function that copies, and where its code comes from."""
+
+    name: str
+    symbol: str
+    """In the rack; ``=libc`` stands for the C library's memcpy."""
+    object: Path | None
+    help: str
+    rank: str = "routine"
+    """``routine``, ``rival`` (what a kernel has today), ``other``, or ``bound``: copies nothing."""
+
+
+def routine_contender(routine: Routine, cache_root: Path) -> Contender:
+    """A routine of a kernel as a program runs it. BuildError of gcc becomes a UsageError."""
+    made = assembled(flatten(routine.path), str(routine.path), cache_root, routine=True)
+    return Contender(routine.name, routine.symbol, made, routine.help)
+
+
+def standing(cache_root: Path) -> list[Contender]:
+    """What routines are always held against, but for the kernel's own loop."""
+    made = assembled((NATIVE / "rivals.S").read_text("utf-8"), "rivals.S", cache_root)
+    return [
+        Contender("rep-movsb", "memcpy_rep_movsb", made, "one string instruction", "rival"),
+        Contender("rep-movsq", "memcpy_rep_movsq", made, "8 bytes a step, then the rest", "other"),
+        Contender("glibc", "=libc", None, "the C library's memcpy", "other"),
+        Contender("nothing", "memcpy_nothing", made, "returns at once: the bound", "bound"),
+    ]
+
+
+def kernels_own(tree: Path, cache_root: Path) -> Contender:
+    """``memcpy_orig``, assembled from the kernel source in ``tree``; nothing of it is kept here.
+
+    UsageError where the tree has no such loop.
+    """
+    path = tree / PLACE
+    try:
+        text = read_text(path)
+    except UsageError as problem:
+        raise UsageError(f"{problem}; --tree must be a kernel source") from None
+    if "memcpy_orig" not in text:
+        raise UsageError(f"{path}: has no memcpy_orig; --tree must be a source of 3.x to 7.x")
+    shim = ("-D__ASSEMBLY__", "-I", str(NATIVE / "shim"))
+    made = assembled(text, str(path), cache_root, shim)
+    return Contender("orig", "kernel_memcpy_orig", made, "the kernel's loop over 32 bytes", "rival")
+
+
+def assembled(
+    text: str,
+    origin: str,
+    cache_root: Path,
+    options: Sequence[str] = (),
+    *,
+    routine: bool = False,
+) -> Path:
+    """The object file of an assembly text. ``routine``: a stranger's, of one function.
+
+    UsageError with gcc's words where it is not assembly, and where it brings more than a function.
+    """
+    folder = cache_root / "memcpy" / "objects"
+    shim = "".join(it.read_text("utf-8") for it in sorted((NATIVE / "shim").rglob("*.h")))
+    made = folder / f"{_digest(text, *options, shim if options else '')}.o"
+    if not made.is_file():
+        words = ["-c", *options, "-x", "assembler-with-cpp", "-"]
+        try:
+            _gcc(words, made, text, reads=[NATIVE])
+        except ToolError as problem:
+            raise UsageError(f"{origin} does not assemble: {problem}") from None
+    refuse_unasked(made.read_bytes(), origin, routine=routine)
+    return made
+
+
+@cache
+def timing_program(cache_root: Path) -> Path:
+    """The program that times, compiled at need."""
+    sources = sorted(NATIVE.glob("*.c"))
+    texts = [it.read_text("utf-8") for it in (*sources, *sorted(NATIVE.glob("*.h")))]
+    made = cache_root / "memcpy" / "programs" / _digest(*texts)
+    if not made.is_file():
+        words = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra"]
+        _gcc([*words, *map(str, sources), "-ldl"], made, reads=[NATIVE])
+    return made
+
+
+def rack(contenders: Sequence[Contender], seed: int, folder: Path, cache_root: Path) -> Path:
+    """A shared object with all of them, placed as ``seed`` says; written into ``folder``."""
+    objects = list(dict.fromkeys(it.object for it in contenders if it.object is not None))
+    dice = random.Random(seed)
+    dice.shuffle(objects)
+    gaps = {size: _gap(size, cache_root) for size in GAPS}
+    words: list[str] = []
+    for each in objects:
+        chosen = dice.randrange(64)
+        words += [str(gaps[size]) for bit, size in enumerate(GAPS) if chosen >> bit & 1]
+        words.append(str(each))
+    made = folder / f"rack-{seed}.so"
+    _gcc(["-shared", "-nostdlib", *words], made, reads=[*objects, *gaps.values()])
+    return made
+
+
+def _gap(size: int, cache_root: Path) -> Path:
+    text = f'.section .text.gap,"ax"\n.p2align 6\n.skip {size}, 0xcc\n'
+    return assembled(text + '.section .note.GNU-stack,"",@progbits\n', "a gap", cache_root)
+
+
+def _digest(*texts: str) -> str:
+    total = hashlib.sha256(identify("gcc").version.encode())
+    for text in texts:
+        total.update(b"\0" + text.encode())
+    return total.hexdigest()[:32]
+
+
+def _gcc(words: Sequence[str], made: Path, text: str = "", reads: Sequence[Path] = ()) -> None:
+    """Run gcc in the sandbox; ToolError with its words. The file is whole or not there at all."""
+    program = require("gcc", "to assemble routines and to time them")
+    made.parent.mkdir(parents=True, exist_ok=True)
+    with whole.scratch("gcc", made.parent.absolute()) as folder:
+        aside = folder / made.name
+        argv = [program, *words, "-o", str(aside)]
+        inside = confined(argv, reads=reads, writes=[aside.parent])
+        done = capture(inside, stdin=text.encode())
+        if done.status != 0:
+            raise ToolError(f"gcc: {done.output.strip()[-1500:]}")
+        aside.rename(made)
+
 
 SCHEMA = 1
 PROGRAM = NATIVE / "check" / "check.c"

@@ -20,8 +20,8 @@ from pathlib import Path
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
+from kdyno.kernels.build import Report, silent
 from kdyno.kernels.image import Image
-from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.source import Progress
 from kdyno.labs.memcpy.copies import Copy, Distribution, Site, distribution
 from kdyno.labs.profile.symbols import Symbols

@@ -16,7 +16,7 @@ from typing import Any
 
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment, Machine
-from kdyno.kernels.progress import Report, silent
+from kdyno.kernels.build import Report, silent
 from kdyno.kernels.routines.routine import Routine, list_routines
 from kdyno.kernels.source import Progress
 from kdyno.labs.memcpy.counting import Options, ready

@@ -25,8 +25,7 @@ import numpy as np
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
-from kdyno.kernels.routines.checking import check
-from kdyno.kernels.routines.rack import Contender, routine_contender
+from kdyno.kernels.routines.checking import Contender, check, routine_contender
 from kdyno.kernels.routines.routine import label, parse_routine
 from kdyno.labs.memcpy.loads import MOST, Load, Material, fixed, judged, ranged
 from kdyno.labs.memcpy.results import Bench

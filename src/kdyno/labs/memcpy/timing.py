@@ -22,17 +22,16 @@ from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.layer import BEST
 from kdyno.kernels import cpu as cpus
-from kdyno.kernels.routines.best import best
-from kdyno.kernels.routines.checking import check
-from kdyno.kernels.routines.rack import (
+from kdyno.kernels.routines.checking import (
     Contender,
+    check,
     kernels_own,
     rack,
     routine_contender,
     standing,
     timing_program,
 )
-from kdyno.kernels.routines.routine import PLACE, Routine, find_routine, list_routines
+from kdyno.kernels.routines.routine import PLACE, Routine, best, find_routine, list_routines
 from kdyno.labs.memcpy import results
 from kdyno.labs.memcpy.loads import (
     ALIGNMENTS,

@@ -228,8 +228,7 @@ def _for_cpu(
     """Find this CPU's row, write routine, benches and row, and show the result."""
     from kdyno.errors import ToolError, UsageError
     from kdyno.kernels.cpu import this_cpu
-    from kdyno.kernels.routines.best import FILE
-    from kdyno.kernels.routines.routine import routines_folder
+    from kdyno.kernels.routines.routine import FILE, routines_folder
     from kdyno.labs.memcpy import tables
     from kdyno.labs.memcpy.copies import shipped_distribution
     from kdyno.labs.memcpy.timing import tree_at_hand

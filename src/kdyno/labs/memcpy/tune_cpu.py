@@ -19,9 +19,8 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.layer import BEST
 from kdyno.kernels import cpu as cpus
 from kdyno.kernels.cpu import Cpu
-from kdyno.kernels.routines.best import BENCHES, FILE, Figures
-from kdyno.kernels.routines.rack import routine_contender
-from kdyno.kernels.routines.routine import FUNCTIONS, PAGES, list_routines
+from kdyno.kernels.routines.checking import routine_contender
+from kdyno.kernels.routines.routine import BENCHES, FILE, FUNCTIONS, PAGES, Figures, list_routines
 from kdyno.labs.memcpy import results
 from kdyno.labs.memcpy.copies import Distribution
 from kdyno.labs.memcpy.loads import (

@@ -27,13 +27,12 @@ from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Variant
 from kdyno.kernels import leavings
-from kdyno.kernels.build import build
+from kdyno.kernels.build import Report, build, silent
+from kdyno.kernels.changes import BUILD_SOURCE
 from kdyno.kernels.compiler import Compiler
 from kdyno.kernels.image import Extract, find, has
-from kdyno.kernels.progress import Report, silent
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.source import Tree
-from kdyno.kernels.view import BUILD_SOURCE
 from kdyno.labs.profile.record import Profile
 from kdyno.labs.vectorize.compilers import DIALECTS, checked, code_of, stem
 from kdyno.labs.vectorize.loops import REGISTER, Loop, ObjectRecord, Records
