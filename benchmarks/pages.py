@@ -33,6 +33,7 @@ PART = re.compile(r"(<!-- ([\w -]+): begin\. make docs -->\n).*?(<!-- \2: end --
 DEMO = re.compile(r"(<!-- demo table -->\n```text\n).*?(\n```\n)", re.DOTALL)
 MARKS = ("≈", "Σ", "?", "(n)", "*")
 WIDTH = 100
+LESS = "less is better"
 HELP = re.compile(r"\n +-h, --help +Show this message and exit\.")
 
 
@@ -118,15 +119,17 @@ def cell(it: Effect | GroupEffect, exact: bool = False) -> str:
 def effects(verdict: Verdict) -> str:
     """A row per case and group of cases, a column per variant: effect, interval and verdict."""
     variants = list(dict.fromkeys(effect.variant for effect in verdict.effects))
+    lower = all(effect.better == "lower" for effect in verdict.effects)
     rows: dict[str, dict[str, str]] = {}
     for effect in verdict.effects:
         notes = ["control"] if effect.control else []
-        notes += ["less is better"] if effect.better == "lower" else []
+        notes += [LESS] if effect.better == "lower" and not lower else []
         name = effect.case.replace("_", r"\_") + (f" ({', '.join(notes)})" if notes else "")
         rows.setdefault(name, {})[effect.variant] = cell(effect, effect.exact)
     for group in verdict.groups:
         rows.setdefault(f"group {group.group}", {})[group.variant] = cell(group)
-    lines = [f"| ÷ {verdict.baseline} | {' | '.join(variants)} |"]
+    note = f", {LESS}" if lower else ""
+    lines = [f"| ÷ {verdict.baseline}{note} | {' | '.join(variants)} |"]
     lines += ["| --- |" + " --- |" * len(variants)]
     for name, cells in rows.items():
         lines += [f"| {name} | {' | '.join(cells.get(variant, '') for variant in variants)} |"]
