@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from kdyno.stats.changepoints import drift
-from kdyno.stats.effect import paired_effect
+from kdyno.stats.effect import log_differences, paired_effect
 from kdyno.stats.verdict import Claim, judge, noise_floor, predict_blocks, word_of
 
 DATA = Path(__file__).parent / "data"
@@ -28,9 +28,13 @@ def arms(ratio: float, sd: float = 0.002, blocks: int = 20, seed: int = 1) -> tu
     return baseline, baseline * ratio * np.exp(np.concatenate([half, -half]))
 
 
+def of_scores(baseline: object, variant: object, *rest: object) -> Claim:
+    return Claim(log_differences(baseline, variant), *rest)  # type: ignore[arg-type]
+
+
 def one(ratio: float, better: str = "higher", **more: float) -> Claim:
     baseline, variant = arms(ratio, **more)  # type: ignore[arg-type]
-    return Claim.of_scores(baseline, variant, better)  # type: ignore[arg-type]
+    return of_scores(baseline, variant, better)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_fifty_effects_in_eleven_blocks_are_decided() -> None:
     """A real run: effects of −36 and −12.7 % were inconclusive, without an interval."""
     scores = json.loads((DATA / "many-effects.json").read_text())["scores"]
     claims = {
-        (case, name): Claim.of_scores(own["4bsd+1"], values, "higher")
+        (case, name): of_scores(own["4bsd+1"], values, "higher")
         for case, own in scores.items()
         for name, values in own.items()
         if name != "4bsd+1"
@@ -128,7 +132,7 @@ def test_many_siblings_take_the_verdict_from_a_weak_effect() -> None:
 
 
 def test_too_few_blocks_are_inconclusive_and_not_in_the_family() -> None:
-    few = Claim.of_scores([100] * 5, [120] * 5, "higher")
+    few = of_scores([100] * 5, [120] * 5, "higher")
     judged = judge([few, one(1.05)])
     assert (judged[0].word, judged[0].lo) == ("inconclusive", None)
     assert judged[0].predicted_blocks == 6
@@ -137,7 +141,7 @@ def test_too_few_blocks_are_inconclusive_and_not_in_the_family() -> None:
 
 def test_no_effects_and_bad_limits() -> None:
     assert judge([]) == []
-    assert judge([Claim.of_scores([], [], "higher")])[0].word == "inconclusive"
+    assert judge([of_scores([], [], "higher")])[0].word == "inconclusive"
     with pytest.raises(ValueError, match="alpha"):
         judge([], alpha=5)
     with pytest.raises(ValueError, match="equivalent"):
@@ -145,7 +149,7 @@ def test_no_effects_and_bad_limits() -> None:
 
 
 def test_all_equal_scores_are_equivalent() -> None:
-    (judged,) = judge([Claim.of_scores([100] * 10, [100] * 10, "higher")])
+    (judged,) = judge([of_scores([100] * 10, [100] * 10, "higher")])
     assert judged.word == "equivalent"
 
 
@@ -179,7 +183,7 @@ def test_noise_floor() -> None:
     assert noise_floor(paired_effect([100] * 5, [101] * 5)) is None
     baseline, variant = arms(1.004)
     for given_floor, inside in ((0.005, True), (0.003, False), (None, False)):
-        judged = judge([Claim.of_scores(baseline, variant, "higher", given_floor)])[0]
+        judged = judge([of_scores(baseline, variant, "higher", given_floor)])[0]
         assert judged.inside_noise_floor is inside
         assert judged.word == "faster"
 
@@ -214,7 +218,7 @@ effects = st.lists(
 
 @given(effects)
 def test_corrected_intervals_hold_the_raw_ones(family: list[tuple[list[float], str]]) -> None:
-    run = [Claim.of_scores([1.0] * len(v), v, better) for v, better in family]  # type: ignore[arg-type]
+    run = [of_scores([1.0] * len(v), v, better) for v, better in family]
     for each in judge(run):
         assert each.effect.lo is not None and each.effect.hi is not None
         if each.lo is not None and each.hi is not None:
@@ -227,8 +231,8 @@ def test_corrected_intervals_hold_the_raw_ones(family: list[tuple[list[float], s
 @given(effects)
 def test_direction_only_swaps_faster_and_slower(family: list[tuple[list[float], str]]) -> None:
     swap = {"faster": "slower", "slower": "faster"}
-    high = judge([Claim.of_scores([1.0] * len(v), v, "higher") for v, _ in family])
-    low = judge([Claim.of_scores([1.0] * len(v), v, "lower") for v, _ in family])
+    high = judge([of_scores([1.0] * len(v), v, "higher") for v, _ in family])
+    low = judge([of_scores([1.0] * len(v), v, "lower") for v, _ in family])
     assert [swap.get(each.word, each.word) for each in high] == [each.word for each in low]
     assert [each.predicted_blocks for each in high] == [each.predicted_blocks for each in low]
 
@@ -237,6 +241,6 @@ def test_direction_only_swaps_faster_and_slower(family: list[tuple[list[float], 
 @given(effects)
 def test_swapping_the_arms_swaps_the_words(family: list[tuple[list[float], str]]) -> None:
     swap = {"faster": "slower", "slower": "faster"}
-    there = judge([Claim.of_scores([1.0] * len(v), v, "higher") for v, _ in family])
-    back = judge([Claim.of_scores(v, [1.0] * len(v), "higher") for v, _ in family])
+    there = judge([of_scores([1.0] * len(v), v, "higher") for v, _ in family])
+    back = judge([of_scores(v, [1.0] * len(v), "higher") for v, _ in family])
     assert [swap.get(each.word, each.word) for each in there] == [each.word for each in back]

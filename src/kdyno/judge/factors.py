@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from kdyno.experiment.cross import VARIANT
-from kdyno.judge.pairs import Pair
+from kdyno.judge.pairs import Pair, figures_of
 from kdyno.judge.question import Question
 from kdyno.stats.effect import Floats
 from kdyno.stats.verdict import Claim, Judgement
@@ -198,11 +198,12 @@ def table_of(
 
 
 def _effect(row: Row, judged: Judgement) -> FactorEffect:
-    contrast, case, raw = row.contrast, row.cross.case, judged.effect
+    contrast, case = row.contrast, row.cross.case
     named = list(row.cross.factors.items())
     name, levels = named[contrast.factor]
     other, others = (None, ()) if contrast.other is None else named[contrast.other]
     return FactorEffect(
+        **figures_of(judged),
         suite=case.suite,
         case=row.cross.name,
         unit=case.unit,
@@ -214,13 +215,6 @@ def _effect(row: Row, judged: Judgement) -> FactorEffect:
         other=other,
         at=None if contrast.at is None else others[contrast.at],
         at_reference=others[0] if contrast.kind == "interaction" else None,
-        ratio=raw.ratio,
-        ci=judged.ci,
-        ci_raw=raw.ci,
-        blocks=raw.n,
-        verdict=judged.word,
-        equivalent_too=judged.equivalent_too,
-        predicted_blocks=judged.predicted_blocks,
         averaged=row.strata,
         left_out=row.lost,
     )

@@ -19,7 +19,7 @@ from kdyno.errors import UsageError
 from kdyno.judge import flags
 from kdyno.judge.explaining import explained
 from kdyno.judge.factors import crosses_of, rows_of, table_of
-from kdyno.judge.pairs import Judged, Pair, pairs_of
+from kdyno.judge.pairs import Judged, Pair, figures_of, pairs_of
 from kdyno.judge.question import Question
 from kdyno.reading.mistakes import nearest, quoted
 from kdyno.stats import stopping
@@ -317,18 +317,7 @@ def family_of(
     of_groups = judged[len(claims) : len(claims) + len(groups)]
     of_rows = judged[len(claims) + len(groups) :]
     effects = tuple(
-        GroupEffect(
-            suite=suite,
-            group=group,
-            variant=variant,
-            ratio=each.effect.ratio,
-            ci=each.ci,
-            ci_raw=each.effect.ci,
-            blocks=each.effect.n,
-            verdict=each.word,
-            equivalent_too=each.equivalent_too,
-            predicted_blocks=each.predicted_blocks,
-        )
+        GroupEffect(suite=suite, group=group, variant=variant, **figures_of(each))
         for (suite, group, variant), each in zip(groups, of_groups, strict=True)
     )
     return judged[: len(claims)], effects, table_of(crosses, rows, of_rows)
@@ -425,7 +414,13 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
     data, variant = pair.data, pair.variant
     failed = manifest.failed.get(variant)
     reason = _why_no_figure(pair, manifest) if raw.n == 0 else None
+    figures = figures_of(judged)
+    if reason or variant in manifest.failed:
+        figures["verdict"] = "failed"
+    if data.links:  # it would be links that settle it, and there are no more
+        figures["predicted_blocks"] = None
     return Effect(
+        **figures,
         suite=pair.case.suite,
         case=pair.case.case,
         variant=variant,
@@ -433,18 +428,10 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         better=pair.case.better,
         baseline_value=_median(data, pair.keys[0]),
         value=_median(data, pair.key),
-        ratio=raw.ratio,
-        ci=judged.ci,
-        ci_raw=raw.ci,
         mean_ratio=raw.mean_ratio,
         mean_ci=interval(raw.mean_lo, raw.mean_hi),
         noise_floor=floor,
-        blocks=raw.n,
-        verdict="failed" if reason or variant in manifest.failed else judged.word,
-        equivalent_too=judged.equivalent_too,
         inside_noise_floor=judged.inside_noise_floor and variant != pair.question.copy,
-        # Of several links: it would be links that settle it, and there are no more.
-        predicted_blocks=None if data.links else judged.predicted_blocks,
         p_value=row.p_value,
         control=pair.case.control,
         exact=raw.exact,

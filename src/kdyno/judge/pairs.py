@@ -12,6 +12,7 @@ import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -342,6 +343,19 @@ class Judged:
     p_value: float | None = None
     throughput: Throughput | None = None
     quantiles: tuple[Quantile, ...] = ()
+
+
+def figures_of(judged: Judgement) -> dict[str, Any]:
+    """What the records of effects, groups and factors have in common."""
+    return {
+        "ratio": judged.effect.ratio,
+        "ci": judged.ci,
+        "ci_raw": judged.effect.ci,
+        "blocks": judged.effect.n,
+        "verdict": judged.word,
+        "equivalent_too": judged.equivalent_too,
+        "predicted_blocks": judged.predicted_blocks,
+    }
 
 
 def pairs_of(data: Samples, question: Question, variants: Sequence[str]) -> list[Pair]:

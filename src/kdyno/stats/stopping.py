@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 from .effect import FEWEST_BLOCKS, PairedEffect
 
@@ -77,9 +76,9 @@ def enough(
 
     ``effects``: raw effects of every variant that is still alive, from ``paired_effect`` at the
     run's confidence; ``earlier``: the same of the first ``before(blocks)``. ``precision``: wanted
-    half-width as a fraction (0.005 is ±0.5 %), compared
-    on the log scale. Blocks that a failed boot made useless count in ``blocks`` but not in an
-    effect's ``n``. Call after each block; looks that are not due never say enough.
+    half-width as a fraction (0.005 is ±0.5 %), compared on the log scale. Blocks that a failed boot
+    made useless count in ``blocks`` but not in an effect's ``n``. Call after each block; looks that
+    are not due never say enough.
     """
     if not precision > 0:
         raise ValueError(f"precision must be positive, not {precision}")
@@ -89,21 +88,19 @@ def enough(
     known = [width for width in widths if width is not None]
     if not effects or len(known) < len(widths):
         return Progress(False, blocks, minimum, None, None)
-    narrow = all(map(_narrow, (*effects, *earlier), repeat(target)))
+    narrow = all(_narrow(effect, target) for effect in (*effects, *earlier))
     fewest = min(effect.n for effect in effects)
     # An effect that lost pairs to failed boots must have the minimum of its own as well.
     done = narrow and fewest >= minimum and is_look(blocks, minimum)
-    predicted = max(
-        blocks + _more_pairs(effect, width, target, minimum) * _loss(effect, blocks)
-        for effect, width in zip(effects, known, strict=True)
-    )
-    return Progress(
-        enough=done,
-        blocks=blocks,
-        minimum=minimum,
-        widest=math.expm1(max(known)),
-        predicted_blocks=blocks if done else _next_look(math.ceil(predicted), blocks, minimum),
-    )
+    next_look = blocks
+    for effect, width in zip(effects, known, strict=True) if not done else ():
+        # A half-width shrinks with the root of the number of pairs.
+        pairs = max(effect.n * (width / target) ** 2 / SHARE_BEFORE, minimum, effect.n)
+        # One pair has cost so many blocks so far.
+        more = (pairs - effect.n) * max(1.0, blocks / effect.n)
+        look = max(math.ceil(blocks + more), blocks + 1, minimum)
+        next_look = max(next_look, look + (minimum - look) % LOOK_EVERY)
+    return Progress(done, blocks, minimum, math.expm1(max(known)), next_look)
 
 
 def both(first: Progress, second: Progress) -> Progress:
@@ -137,19 +134,3 @@ def _narrow(effect: PairedEffect, target: float) -> bool:
 def settled(blocks: int) -> Progress:
     """For a run in which nothing is estimated: its counts agree in every block."""
     return Progress(True, blocks, blocks, 0.0, blocks)
-
-
-def _more_pairs(effect: PairedEffect, width: float, target: float, minimum: int) -> float:
-    """Pairs still wanted; a half-width shrinks with the root of the number of pairs."""
-    wanted = effect.n * (width / target) ** 2 / SHARE_BEFORE if target > 0 else 0.0
-    return max(wanted, minimum, effect.n) - effect.n
-
-
-def _loss(effect: PairedEffect, blocks: int) -> float:
-    """Blocks that one pair has cost so far."""
-    return max(1.0, blocks / effect.n)
-
-
-def _next_look(predicted: int, blocks: int, minimum: int) -> int:
-    look = max(predicted, blocks + 1, minimum)
-    return look + (minimum - look) % LOOK_EVERY

@@ -24,7 +24,6 @@ from .effect import (
     effect_of_differences,
     exact_effect,
     interval,
-    log_differences,
 )
 from .family import Family
 from .stopping import family_alpha
@@ -68,17 +67,6 @@ class Claim:
     def differences(self) -> Floats:
         """Those that there are."""
         return np.asarray(self.log_ratios[np.isfinite(self.log_ratios)], dtype=np.float64)
-
-    @classmethod
-    def of_scores(
-        cls,
-        baseline: ArrayLike,
-        variant: ArrayLike,
-        better: Better,
-        noise_floor: float | None = None,
-    ) -> Claim:
-        """From one score per block and arm, paired by position; NaN for a failed boot."""
-        return cls(log_differences(baseline, variant), better, noise_floor)
 
 
 @dataclass(frozen=True)
