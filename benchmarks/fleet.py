@@ -28,11 +28,9 @@ from typing import Any
 
 from benchmarks.speed import Figure, finish, timed
 from kdyno.experiment.model import Experiment
-from kdyno.fleet.controller import Controller
-from kdyno.fleet.engine import Commands, Job
-from kdyno.fleet.record import Place, Record
-from kdyno.fleet.settings import Settings
+from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.union import Union
+from kdyno.fleet.waves import Controller, Place, Record
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.measure.execution import manifest_of
@@ -146,6 +144,8 @@ class Nodes:
                     job.outcome.write_text('{"status": 0}')
 
     def cancel(self, jobs: Iterable[Job]) -> None: ...
+
+    def cancel_label(self) -> None: ...
 
     def _leave(self, runs: Path, group: int) -> None:
         pattern = self._made[self._at % len(self._made)] if group == 0 else next(runs.iterdir())

@@ -27,11 +27,10 @@ from benchmarks.fuzz_place import Case, Place, packed, unpacked
 from benchmarks.fuzz_runs import change, change_in, check_outside, play_verb
 from benchmarks.mutations import mutated, mutated_json
 from kdyno.errors import KdynoError, ToolError
-from kdyno.fleet.engine import Commands, Job
-from kdyno.fleet.record import Given, Record
-from kdyno.fleet.record import Place as Jobs
-from kdyno.fleet.settings import Settings
+from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.union import Union
+from kdyno.fleet.waves import Place as Jobs
+from kdyno.fleet.waves import Record
 from kdyno.store.run import create_run
 
 _TEXT = """\
@@ -102,21 +101,18 @@ def play_fleet(case: Case, place: Place) -> None:
     homes = {"KDYNO_RUNS": str(home), "KDYNO_CACHE": str(place.folder / "cache")}
     homes["XDG_STATE_HOME"] = str(place.folder / "state")
     built = [] if case["said"] else ["stock", "mine"]
-    job = Given(number=1, groups=_GROUPS, name="7_1", outcome="0/1.json")
     record = Record(
         settings=Settings(nodes=2, groups=_GROUPS),
         file=str(place.folder / "fleet.toml"),
         next=2,
         built=built,
-        given=[job],
     )
     engine = functools.partial(_Over, list(map(unpacked, case["said"])))
     with mock.patch.dict(os.environ, homes), ExitStack() as stack:
         for what, new in (
             ("kdyno.fleet.engine.Engine", engine),
-            ("kdyno.fleet.controller._LOOK_EVERY_S", 0.0),
-            ("kdyno.fleet.controller._SHARE", 1e9),
-            ("kdyno.fleet.building._LOOK_S", 0.0),
+            ("kdyno.fleet.waves._LOOK_EVERY_S", 0.0),
+            ("kdyno.fleet.waves._SHARE", 1e9),
             # Of a run that is none in jobs any more: nothing is built or booted here.
             ("kdyno.verbs.watching.executed", _not_here),
         ):
@@ -161,6 +157,8 @@ class _Over:
             job.state, job.lost = "COMPLETED", True
 
     def cancel(self, jobs: Iterable[Job]) -> None: ...
+
+    def cancel_label(self) -> None: ...
 
 
 def _seed(place: Place) -> Path:

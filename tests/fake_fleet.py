@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,9 @@ from fake_run import bench, manifest_of, steady
 from site_runs import small
 
 from kdyno.errors import ToolError
-from kdyno.fleet.controller import Controller
-from kdyno.fleet.engine import Commands, Job
-from kdyno.fleet.record import Place, Record
-from kdyno.fleet.settings import Settings
+from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.union import Union
+from kdyno.fleet.waves import Controller, Place, Record
 from kdyno.measure.loop import Status
 from kdyno.store.run import RunWriter, create_run
 
@@ -61,7 +59,7 @@ class FakeEngine:
             made.append(job)
         return made
 
-    def look(self, jobs: Sequence[Job]) -> None:
+    def look(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
             if job.state != "RUNNING":
                 job.lost = True
@@ -85,11 +83,14 @@ class FakeEngine:
         said = {"node": f"n{int(job.name) % 2}", "status": status, "why": why}
         job.outcome.write_text(json.dumps(said))
 
-    def cancel(self, jobs: Sequence[Job]) -> None:
+    def cancel(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
             if not job.over:
                 self.cancelled.append(job.name)
                 job.state = "CANCELLED"
+
+    def cancel_label(self) -> None:
+        self.cancel(self.jobs)
 
 
 def shard(runs: Path, number: int, blocks: int, **images: str) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,8 @@ import pytest
 from fake_fleet import option
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.fleet.building import Building
-from kdyno.fleet.engine import Commands, Job
-from kdyno.fleet.settings import settings
+from kdyno.fleet.engine import Commands, Job, settings
+from kdyno.fleet.waves import Building
 
 
 @dataclass
@@ -28,9 +27,10 @@ class Builder:
     broken: frozenset[str] = frozenset()
     lost: frozenset[int] = frozenset()
     asked: list[str] = field(default_factory=list)
-    cancelled: int = 0
 
-    def submit(self, work: Sequence[Commands]) -> list[Job]:
+    def submit(
+        self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
+    ) -> list[Job]:
         made = []
         self.folder.mkdir(exist_ok=True)
         for ((*command,),) in work:
@@ -58,10 +58,11 @@ class Builder:
             images = {} if failed else {what: {"seconds": 3.2}}
             file.write_text(json.dumps({"images": images, "failed": failed}))
 
-    def look(self, jobs: Sequence[Job]) -> None: ...
+    def look(self, jobs: Iterable[Job]) -> None: ...
 
-    def cancel(self, jobs: Sequence[Job]) -> None:
-        self.cancelled += len(jobs)
+    def cancel(self, jobs: Iterable[Job]) -> None: ...
+
+    def cancel_label(self) -> None: ...
 
 
 def built(builder: Builder, said: Callable[[str], None] = lambda _: None) -> Building:
@@ -75,7 +76,7 @@ def test_the_trunk_is_built_first_and_no_image_twice(tmp_path: Path) -> None:
     builder = Builder(tmp_path / "jobs", DIGESTS)
     found = built(builder).run()
     assert builder.asked == ["plan", "stock", "mine", "other"]
-    assert found.names == list(DIGESTS) and found.failed == {"avx": "skipped: no AVX"}
+    assert found == (list(DIGESTS), {"avx": "skipped: no AVX"})
     builder = Builder(tmp_path / "jobs", DIGESTS, there=frozenset("12"))
     built(builder).run()
     assert builder.asked == ["plan", "other"]
@@ -84,9 +85,9 @@ def test_the_trunk_is_built_first_and_no_image_twice(tmp_path: Path) -> None:
 def test_a_kernel_that_does_not_build(tmp_path: Path) -> None:
     said: list[str] = []
     builder = Builder(tmp_path / "jobs", DIGESTS, broken=frozenset({"mine"}))
-    found = built(builder, said.append).run()
-    assert found.names == ["stock", "copy", "other"]
-    assert found.failed["same"] == found.failed["mine"] == "mine did not build"
+    names, failed = built(builder, said.append).run()
+    assert names == ["stock", "copy", "other"]
+    assert failed["same"] == failed["mine"] == "mine did not build"
     assert said == [
         "kernels: plan by job 0",
         "kernels: stock by job 1",
@@ -99,7 +100,7 @@ def test_a_kernel_that_does_not_build(tmp_path: Path) -> None:
 
 def test_a_building_node_that_dies(tmp_path: Path) -> None:
     builder = Builder(tmp_path / "jobs", DIGESTS, lost=frozenset({1, 3}))
-    assert built(builder).run().names == list(DIGESTS)
+    assert built(builder).run()[0] == list(DIGESTS)
     assert builder.asked == ["plan", "stock", "stock", "mine", "other", "mine"]
     builder = Builder(tmp_path / "more", DIGESTS, lost=frozenset({1, 2, 3}))
     with pytest.raises(ToolError, match=r"not built: job 3: it ended .* \(node_fail\)"):
@@ -112,16 +113,16 @@ def test_an_answer_that_is_seen_late(
 ) -> None:
     builder, now_s = Builder(tmp_path / "jobs", DIGESTS), 0.0
     building = built(builder)
-    said = building._said
+    answer = building._answer
 
     def sleep(seconds: float) -> None:
         nonlocal now_s
         now_s += seconds
 
     building.sleep, building.clock = sleep, lambda: now_s
-    monkeypatch.setattr(building, "_said", lambda name: None if now_s < late_s else said(name))
+    monkeypatch.setattr(building, "_answer", lambda name: None if now_s < late_s else answer(name))
     if late_s < 60:
-        assert building.run().names == list(DIGESTS)
+        assert building.run()[0] == list(DIGESTS)
     else:
         with pytest.raises(ToolError, match=r"not built: .* is not seen here"):
             building.run()

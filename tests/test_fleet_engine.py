@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.fleet.engine import LATE_S, Engine, Job
-from kdyno.fleet.settings import Settings
+from kdyno.fleet.engine import LATE_S, Engine, Job, Settings
 
 
 class Slurm(Engine):

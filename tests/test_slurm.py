@@ -16,8 +16,7 @@ import slurm
 
 from kdyno.doctor.fleet import nodes_of
 from kdyno.errors import ToolError
-from kdyno.fleet.engine import Engine, Job
-from kdyno.fleet.settings import Settings
+from kdyno.fleet.engine import Engine, Job, Settings
 
 pytestmark = pytest.mark.slow
 

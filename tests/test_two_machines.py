@@ -118,8 +118,7 @@ OUTCOME = """
 import sys
 import time
 from pathlib import Path
-from kdyno.fleet.engine import Engine, Job
-from kdyno.fleet.settings import Settings
+from kdyno.fleet.engine import Engine, Job, Settings
 job = Job("1", Path(sys.argv[1]), Path(sys.argv[1] + ".log"))
 engine = Engine(Settings(engine="slurm"), Path(sys.argv[1]).parent)
 engine._states = lambda: {"1": "COMPLETED"}

@@ -14,9 +14,8 @@ from command_line import EXPERIMENT
 from fake_tree import make_tree
 
 from kdyno.errors import ToolError
-from kdyno.fleet.engine import PYTHON, Engine
-from kdyno.fleet.record import Place
-from kdyno.fleet.settings import Settings
+from kdyno.fleet.engine import PYTHON, Engine, Settings
+from kdyno.fleet.waves import Place
 from kdyno.store.begun import Note
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import create_run, open_run

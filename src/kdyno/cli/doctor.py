@@ -75,8 +75,8 @@ def verb(
 def _nodes(on: str, json: str | None) -> int:
     from kdyno import whole
     from kdyno.doctor.fleet import examine, fleet_of
-    from kdyno.fleet.record import FOLDER
-    from kdyno.fleet.settings import settings
+    from kdyno.fleet.engine import settings
+    from kdyno.fleet.waves import FOLDER
     from kdyno.paths import cache_root, runs_root
     from kdyno.store.folder import Folder
     from kdyno.verbs.fleet import settings_file

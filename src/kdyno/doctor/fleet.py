@@ -15,8 +15,7 @@ from pathlib import Path
 from kdyno import whole
 from kdyno.doctor.node import LOCK, TOKEN, Node, kdyno_here
 from kdyno.errors import ToolError
-from kdyno.fleet.engine import PYTHON, Engine, Job
-from kdyno.fleet.settings import Settings
+from kdyno.fleet.engine import PYTHON, Engine, Job, Settings
 from kdyno.reading.checked import check, values
 
 _MINUTES = 5

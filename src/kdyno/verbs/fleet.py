@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,8 @@ from kdyno.verbs.options import load_stored, where
 
 if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
-    from kdyno.fleet.record import Place, Record
-    from kdyno.fleet.settings import Settings
     from kdyno.fleet.union import Union
+    from kdyno.fleet.waves import Place, Record
     from kdyno.measure.execution import Listener, Options
     from kdyno.store.run import Run, RunWriter
     from kdyno.store.verdict import Verdict
@@ -26,28 +24,38 @@ _OF_A_SHARD = ("max_boots", "max_minutes", "precision", "seed", "variants")
 """Overrides that are over all nodes, and that a shard's own command line says otherwise."""
 
 
-def begin(file: Path, asked: Experiment, on: str, options: Options) -> tuple[Run, Verdict]:
-    """A new run in jobs. ``asked``: with the overrides applied."""
-    from kdyno.fleet.record import Place, Record
-    from kdyno.fleet.settings import settings
+def settings_file() -> Path:
+    """Where a person says which machines his runs may use."""
+    from kdyno.fleet.engine import FILE
+
+    own = os.environ.get("XDG_CONFIG_HOME", "")
+    home = Path(own) if own.startswith("/") else Path.home() / ".config"
+    return home / "kdyno" / FILE
+
+
+def begin(file: Path, experiment: Experiment, on: str, options: Options) -> tuple[Run, Verdict]:
+    """A new run in jobs. ``experiment``: with the overrides applied."""
+    from kdyno.fleet.engine import settings
+    from kdyno.fleet.waves import Place, Record
     from kdyno.machines.kinds import KINDS
     from kdyno.measure.execution import manifest_of
     from kdyno.store.run import create_run
 
     chosen = settings(on, settings_file())
-    if not KINDS[asked.machine.kind].builds:
+    chosen.slots()  # CPUs that are not there are known before anything is built
+    if not KINDS[experiment.machine.kind].builds:
         raise UsageError("--on is for kernels that are compared; the machine's own kernel is not")
     record = Record(settings=chosen, file=str(file.absolute()), ref=options.ref)
     manifest = manifest_of(
-        asked, options.overrides, sandboxed=options.sandboxed, images={}, failed={}, cases=()
+        experiment, options.overrides, sandboxed=options.sandboxed, images={}, failed={}, cases=()
     )
-    with create_run(options.runs, asked.text, manifest) as writer:
-        return _through(writer, Place(writer.run.path), record, asked, options)
+    with create_run(options.runs, experiment.text, manifest) as writer:
+        return _executed(writer, Place(writer.run.path), record, experiment, options)
 
 
 def is_in_jobs(run: Path) -> bool:
     """Jobs have measured this run, and it is not finished."""
-    from kdyno.fleet.record import Place
+    from kdyno.fleet.waves import Place
 
     return Place(run).read() is not None
 
@@ -55,7 +63,7 @@ def is_in_jobs(run: Path) -> bool:
 def go_on(path: Path, options: Options) -> tuple[Run, Verdict]:
     """With a run whose controller was interrupted or killed."""
     from kdyno.experiment.overrides import apply
-    from kdyno.fleet.record import Place
+    from kdyno.fleet.waves import Place
     from kdyno.store.run import write_run
 
     with write_run(path) as writer:
@@ -67,36 +75,46 @@ def go_on(path: Path, options: Options) -> tuple[Run, Verdict]:
             raise UsageError(f"{path}: nothing is kept of its jobs any more")
         options = replace(options, overrides=overrides, ref=record.ref)
         writer.save_manifest(manifest.model_copy(update={"state": "running", "stopped": ""}))
-        asked = apply(overrides, experiment)
-        return _through(writer, place, record, asked, options)
+        return _executed(writer, place, record, apply(overrides, experiment), options)
 
 
-def _through(
-    writer: RunWriter, place: Place, record: Record, asked: Experiment, options: Options
+def _executed(
+    writer: RunWriter, place: Place, record: Record, experiment: Experiment, options: Options
 ) -> tuple[Run, Verdict]:
     """Built, measured and judged, watched; what is not finished can be gone on with."""
     from kdyno.fleet.union import Union
+    from kdyno.judge.judging import verdict_of
+    from kdyno.judge.question import Question
+    from kdyno.report.wording import worded
     from kdyno.verbs.watching import watching
 
     run, union = writer.run, Union(writer)
-    again = f"kdyno run --resume {run.name}{where(run.path.parent)}"
-    with watching(asked) as listener:
+    with watching(experiment) as listener:
         listener.started(run.path)
         try:
             place.make()
             place.write(record)
-            stopped = _measured(union, place, record, asked, options, listener)
+            stopped = _measured(union, place, record, experiment, options, listener)
         except BaseException as problem:
             if not union.blocks:  # as of every run that never began
                 writer.close()  # NFS keeps the folder of a file that is open
                 place.remove()
                 shutil.rmtree(run.path, ignore_errors=True)
-            else:
-                union.save(state="interrupted", stopped=_why(problem))
-                if isinstance(problem, KeyboardInterrupt | Interrupted):
-                    listener.told(f"its jobs are cancelled; `{again}` goes on with this run")
+                raise
+            by_hand = isinstance(problem, KeyboardInterrupt)
+            why = f"interrupted: {str(problem) or type(problem).__name__}"
+            union.save(state="interrupted", stopped="interrupted by Ctrl-C" if by_hand else why)
+            if by_hand or isinstance(problem, Interrupted):
+                again = f"kdyno run --resume {run.name}{where(run.path.parent)}"
+                listener.told(f"its jobs are cancelled; `{again}` goes on with this run")
             raise
-        verdict = _judged(writer, union, place, stopped)
+        union.settle()
+        union.save_images(map(place.shard, place.numbers()))
+        verdict = verdict_of(run, Question.of(union.manifest), stopped)
+        verdict = worded(verdict, union.manifest)
+        # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
+        writer.save_verdict(verdict)
+        union.save(state="failed" if stopped.endswith("failed") else "finished", stopped=stopped)
     place.remove()
     return run, verdict
 
@@ -105,103 +123,38 @@ def _measured(
     union: Union,
     place: Place,
     record: Record,
-    asked: Experiment,
+    experiment: Experiment,
     options: Options,
     listener: Listener,
 ) -> str:
-    from kdyno.fleet.building import Building
-    from kdyno.fleet.controller import Controller
+    """Why it stopped."""
     from kdyno.fleet.engine import Engine
+    from kdyno.fleet.waves import Building, Controller, label_of
 
-    # Not of the run's name, which may be anything: Slurm takes names with commas for several.
-    label = f"kdyno-{sha256(os.fsencode(union.run.name)).hexdigest()[:6]}"
-    engine = Engine(record.settings, place.jobs, label)
-    words = _building(record.file, options)
+    engine = Engine(record.settings, place.jobs, label_of(union.run.path))
+    words = [record.file, *(["--ref", options.ref] if options.ref else [])]
+    words += ["-j", str(options.jobs)] if options.jobs else []
+    words += [] if options.sandboxed else ["--no-sandbox"]
     if not record.built:
         folder = place.path / "built"
         chosen = [word for it in options.overrides.variants for word in ("--variant", it)]
-        built = Building(engine, [*words, *chosen], asked.baseline, folder, listener.told).run()
-        if len(built.names) < 2 and not asked.measure.calibrate:
-            why = "; ".join(f"{name}: {why}" for name, why in built.failed.items())
+        building = Building(engine, [*words, *chosen], experiment.baseline, folder, listener.told)
+        names, failed = building.run()
+        if len(names) < 2 and not experiment.measure.calibrate:
+            why = "; ".join(f"{name}: {why}" for name, why in failed.items())
             raise UsageError(f"nothing to compare: no variant but the baseline is left ({why})")
-        union.failed(built.failed)
-        record = record.model_copy(update={"built": built.names})
+        union.failed(failed)
+        record = record.model_copy(update={"built": names})
         place.write(record)
+    # How much a shard measures is its own.
+    for name, value in options.overrides.to_json().items():
+        if name not in _OF_A_SHARD:
+            option = {"cases": "--case"}.get(name, f"--{name.replace('_', '-')}")
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [
+                word for it in values for word in ([option] if it is True else [option, str(it)])
+            ]
     controller = Controller(
-        asked,
-        union,
-        place,
-        record,
-        [*words, *_words(options)],
-        engine,
-        listener.told,
-        listener.measuring,
-        _slots(record.settings),
+        experiment, union, place, record, words, engine, listener.told, listener.measuring
     )
     return controller.run()
-
-
-def _judged(writer: RunWriter, union: Union, place: Place, stopped: str) -> Verdict:
-    from kdyno.fleet.union import save_images
-    from kdyno.judge.judging import verdict_of
-    from kdyno.judge.question import Question
-    from kdyno.report.wording import worded
-
-    union.settle()
-    save_images(writer, map(place.shard, place.numbers()))
-    verdict = worded(verdict_of(writer.run, Question.of(union.manifest), stopped), union.manifest)
-    # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
-    writer.save_verdict(verdict)
-    union.save(state="failed" if stopped.endswith("failed") else "finished", stopped=stopped)
-    return verdict
-
-
-def settings_file() -> Path:
-    """Where a person says which machines his runs may use."""
-    from kdyno.fleet.settings import FILE
-
-    own = os.environ.get("XDG_CONFIG_HOME", "")
-    home = Path(own) if own.startswith("/") else Path.home() / ".config"
-    return home / "kdyno" / FILE
-
-
-def _slots(chosen: Settings) -> list[list[int]]:
-    """CPUs of each of the jobs that share this machine: neighbours, of equal number."""
-    if chosen.engine != "local" or not chosen.beside:
-        return []
-    mine = sorted(os.sched_getaffinity(0))
-    each = len(mine) // chosen.nodes
-    if each < 1:
-        raise UsageError(
-            f"[fleet] nodes = {chosen.nodes} with beside = true: kdyno may use {len(mine)} CPUs"
-        )
-    return [mine[at * each : (at + 1) * each] for at in range(chosen.nodes)]
-
-
-def _why(problem: BaseException) -> str:
-    if isinstance(problem, KeyboardInterrupt):
-        return "interrupted by Ctrl-C"
-    return f"interrupted: {str(problem) or type(problem).__name__}"
-
-
-def _building(file: str, options: Options) -> list[str]:
-    words = [file]
-    words += ["--ref", options.ref] if options.ref else []
-    words += ["-j", str(options.jobs)] if options.jobs else []
-    words += [] if options.sandboxed else ["--no-sandbox"]
-    return words
-
-
-def _words(options: Options) -> list[str]:
-    """What a shard's command line has of this one's; how much a shard measures is its own."""
-    words: list[str] = []
-    for name, value in options.overrides.to_json().items():
-        option = {"cases": "--case"}.get(name, f"--{name.replace('_', '-')}")
-        if name in _OF_A_SHARD:
-            continue
-        if value is True:
-            words.append(option)
-        else:
-            values = value if isinstance(value, list | tuple) else [value]
-            words += [word for it in values for word in (option, str(it))]
-    return words

@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: MIT
+"""A run in jobs: kernels built by jobs, then waves of jobs that measure, until enough is known.
+
+A wave is as many jobs as there are nodes, of as many groups each. Their groups are taken up as they
+come; when all jobs of a wave are over, the next wave measures what is missing. A group counts when
+it is whole, whatever becomes of its job, so a node that dies loses only the group that it was at.
+When to end is decided by the widths of the intervals over all nodes, never by the effects.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import Field
+
+from kdyno.errors import KdynoError, ToolError
+from kdyno.experiment.model import Experiment
+from kdyno.fleet.engine import LATE_S, PYTHON, Commands, Job, Settings
+from kdyno.fleet.union import Shard, Union
+from kdyno.judge.judging import raw_effects
+from kdyno.judge.question import Question
+from kdyno.measure.loop import Key, Status
+from kdyno.reading.checked import FromTool
+from kdyno.stats import stopping
+from kdyno.stats.effect import PairedEffect
+from kdyno.store import reading
+from kdyno.store.begun import BEGUN, Note
+from kdyno.store.folder import Folder
+from kdyno.store.reading import parse
+from kdyno.store.run import open_run
+
+FOLDER = ".fleet"
+"""Of a folder of runs."""
+FAILURES_AT_FIRST = 3
+"""Jobs in a row that may fail while nothing has been measured."""
+FAILURES_LATER = 10
+_BUILD_TRIES = 3
+"""Jobs for one image that may be lost."""
+_LOOK_EVERY_S = 0.5
+_END_LOOKS = 40
+"""At jobs that were cancelled, before they are left to end by themselves."""
+_SHARE = 0.1
+"""Of its time that the controller works at most."""
+_PATIENCE_S = 300.0
+"""How long an engine may take no jobs, once it has taken some."""
+_MORE = 16
+"""A look at the widths is due when there is that part more blocks than at the last one."""
+_LIMIT_BYTES = 16 << 20
+
+
+class Record(FromTool):
+    """A run in jobs, as its controller keeps it in the person's own state folder: what somebody
+    writes beside a run can neither name files to be shown nor commands."""
+
+    settings: Settings
+    file: str
+    """The experiment's."""
+    ref: str = ""
+    """The commit, of an experiment with [matrix]."""
+    next: int = 0
+    """Number of the next shard."""
+    spent_s: float = 0.0
+    """Of measuring, by controllers before."""
+    built: list[str] = Field(default_factory=list)
+    """Variants that have an image; empty: not known yet."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of a run's shards and jobs, which nobody else can look into."""
+
+    run: Path
+
+    @property
+    def path(self) -> Path:
+        return self.run.parent / FOLDER / self.run.name
+
+    @property
+    def jobs(self) -> Path:
+        return self.path / "jobs"
+
+    def shard(self, number: int) -> Path:
+        """A folder of runs for each: nothing of one job is looked at by another."""
+        return self.path / "shards" / str(number)
+
+    def numbers(self) -> list[int]:
+        """Of the shards that there are."""
+        names = (it.name for it in (self.path / "shards").glob("[0-9]*"))
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+
+    def make(self) -> None:
+        """ToolError where it is there and not this user's alone."""
+        for folder in (self.path.parent, self.path):
+            Folder.private(folder).close()
+
+    @cached_property
+    def _note(self) -> Note:
+        return Note(open_run(self.run))
+
+    def read(self) -> Record | None:
+        """None: this person has begun no run in jobs here."""
+        text = self._note.read()
+        return None if text is None or text == BEGUN else parse(Record, text, self.path)
+
+    def write(self, record: Record) -> None:
+        self._note.write(record.model_dump_json(indent=1).encode())
+
+    def remove(self) -> None:
+        """What jobs have left, and the record."""
+        self._note.remove()
+        with suppress(ToolError), Folder.private(self.path.parent) as folder:
+            folder.remove(self.path.name)
+
+
+def label_of(run: Path) -> str:
+    """By which Slurm tells a run's jobs from others: the same for a controller that goes on with
+    it. Not the run's name, which may be anything: Slurm takes names with commas for several."""
+    manifest = open_run(run).manifest()
+    text = f"{manifest.created} {manifest.seed}"
+    return f"kdyno-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+
+class AnEngine(Protocol):
+    """What is used of ``engine.Engine``."""
+
+    def submit(
+        self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
+    ) -> list[Job]: ...
+    def look(self, jobs: Iterable[Job]) -> None: ...
+    def cancel(self, jobs: Iterable[Job]) -> None: ...
+    def cancel_label(self) -> None: ...
+
+
+class Image(reading.Record):
+    """Of `kdyno build`: what it plans has ``digest`` and ``built``, what it built ``seconds``."""
+
+    digest: str = ""
+    built: bool = False
+    seconds: reading.Seconds = 0.0
+
+
+class Images(reading.Record):
+    """What `kdyno build --json` writes."""
+
+    images: dict[reading.Name, Image]
+    failed: dict[reading.Name, reading.Text]
+
+
+@dataclass
+class Building:
+    """Kernels built by jobs: the trunk first, then one job for each image that is missing.
+
+    A node is asked which images there are to be, since its compiler is part of them. Variants with
+    the same image get one job. ``words``: of `kdyno build`; ``folder``: for the jobs' answers.
+    """
+
+    engine: AnEngine
+    words: Sequence[str]
+    baseline: str
+    folder: Path
+    notify: Callable[[str], None]
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def run(self) -> tuple[list[str], dict[str, str]]:
+        """(variants that have an image, variant → why it has none). ToolError, with the node's
+        words, where the baseline has none, and where jobs are lost again and again."""
+        plan = self._answers({"plan": ["--dry-run"]})["plan"]
+        failed = dict(plan.failed)
+        missing = {name: it.digest for name, it in plan.images.items() if not it.built}
+        first = {digest: name for name, digest in reversed(missing.items())}
+        if self.baseline in missing:
+            failed |= self._build([self.baseline])
+            first.pop(missing[self.baseline])
+        failed |= self._build(sorted(first.values()))
+        # Who shares an image shares why there is none.
+        for name, digest in missing.items():
+            if (why := failed.get(first.get(digest, ""))) is not None:
+                failed[name] = why
+        return [name for name in plan.images if name not in failed], failed
+
+    def _build(self, names: Sequence[str]) -> dict[str, str]:
+        """Variant → why it was not built."""
+        failed = {}
+        answers = self._answers({name: ["--variant", name] for name in names})
+        for name in names:
+            if (why := answers[name].failed.get(name)) is not None:
+                failed[name] = why
+                self.notify(why)
+            elif (image := answers[name].images.get(name)) is not None:
+                self.notify(f"{name}: built in {image.seconds:.0f} s")
+            else:
+                raise ToolError(f"{self._file(name)}: damaged: nothing is said of {name}")
+        return failed
+
+    def _answers(self, options: dict[str, list[str]]) -> dict[str, Images]:
+        """Name → what `kdyno build` says with these options, by a job each; a lost one is given
+        out again."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in options:
+            self._file(name).unlink(missing_ok=True)
+        answers: dict[str, Images] = {}
+        for attempt in range(1, _BUILD_TRIES + 1):
+            open_ = [name for name in options if name not in answers]
+            if not open_:
+                break
+            command = [*PYTHON, "kdyno", "build", *self.words]
+            work = [[[*command, *options[name], "--json", str(self._file(name))]] for name in open_]
+            jobs = dict(zip(open_, self.engine.submit(work), strict=True))
+            named = ", ".join(f"{name} by job {job.name}" for name, job in jobs.items())
+            self.notify(f"kernels: {named}")
+            self._wait(jobs)
+            for name, job in jobs.items():
+                if (answer := self._answer(name)) is not None:
+                    answers[name] = answer
+                    continue
+                why = job.failure() or f"{self._file(name)} is not seen here"
+                # A node that answers would answer the same again.
+                if attempt == _BUILD_TRIES or job.node:
+                    raise ToolError(f"the kernels were not built: {why}")
+                self.notify(why)
+        return answers
+
+    def _wait(self, jobs: dict[str, Job]) -> None:
+        """Until all are over, and what those that went well have answered is seen here."""
+        over_s: dict[str, float] = {}
+        try:
+            while True:
+                self.engine.look(list(jobs.values()))
+                now_s = self.clock()
+                for name, job in jobs.items():
+                    late = job.done and job.well and self._answer(name) is None
+                    if job.done and not (late and now_s - over_s.setdefault(name, now_s) < LATE_S):
+                        over_s[name] = -math.inf
+                if all(over_s.get(name) == -math.inf for name in jobs):
+                    return
+                self.sleep(_LOOK_EVERY_S)
+        finally:
+            self.engine.cancel([job for job in jobs.values() if not job.done])
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{sha256(name.encode()).hexdigest()[:16]}.json"
+
+    def _answer(self, name: str) -> Images | None:
+        file = self._file(name)
+        if not file.exists():
+            return None
+        with Folder.open(file.parent) as folder:
+            return parse(Images, folder.read(file.name, _LIMIT_BYTES), file)
+
+
+@dataclass
+class Part:
+    """One job of a wave."""
+
+    job: Job
+    shard: Shard
+    groups: int
+    taken: int = 0
+    over_s: float | None = None
+    """When it was found to be over."""
+    closed: bool = False
+    """Nothing more comes of it."""
+
+
+@dataclass
+class Controller:
+    """One execution over one run; all that is needed to go on with it is on disk."""
+
+    experiment: Experiment
+    """With the overrides applied."""
+    union: Union
+    place: Place
+    record: Record
+    words: Sequence[str]
+    """The experiment's file and the options, as `kdyno run` takes them."""
+    engine: AnEngine
+    notify: Callable[[str], None]
+    show: Callable[[Status], None] = lambda _status: None
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    failures: list[str] = field(default_factory=list)
+    _failed: int = 0
+    """Jobs in a row."""
+    _began_s: float | None = None
+    _looked: int = 0
+    _effects: dict[Key, PairedEffect] = field(default_factory=dict)
+    _progress: stopping.Progress | None = None
+
+    def run(self) -> str:
+        """Measure to the end; why it stopped. However it is left, its jobs are cancelled, and so
+        are those of a controller that was killed: what these have measured counts."""
+        self.engine.cancel_label()
+        for number in self.place.numbers():
+            self.union.take(self.union.shard(number, self.place.shard(number)))
+        while not (why := self._why_stop()):
+            self._wave()
+        return why
+
+    def _wave(self) -> None:
+        """One wave, until all its jobs are over or the run is."""
+        settings = self.record.settings
+        left = self.experiment.measure.max_boots - len(self.union.blocks)
+        each = max(1, min(settings.groups, math.ceil(left / settings.nodes)))
+        sizes = [min(each, left - at) for at in range(0, left, each)][: settings.nodes]
+        parts = self._submit(sizes)
+        try:
+            while True:
+                began_s = self.clock()
+                self._hear(parts)
+                if self._why_stop() or all(it.closed for it in parts):
+                    return
+                self.show(self._status(parts))
+                self.sleep(max(_LOOK_EVERY_S, (self.clock() - began_s) / _SHARE))
+        finally:
+            self._end(parts)
+
+    def _submit(self, sizes: Sequence[int]) -> list[Part]:
+        """A job for each number of groups. An engine that has taken jobs may be away for a
+        while."""
+        first, refused_s = self.record.next, None
+        work = [[self._command(number, groups)] for number, groups in enumerate(sizes, first)]
+        cpus = self.record.settings.slots()[: len(sizes)]
+        while True:
+            try:
+                jobs = self.engine.submit(work, None, cpus)
+                break
+            except ToolError as problem:
+                now_s = self.clock()
+                if refused_s is None:
+                    if first == 0:
+                        raise
+                    self.notify(f"{problem}; trying again")
+                    refused_s = now_s
+                if now_s - refused_s > _PATIENCE_S:
+                    raise
+                self.sleep(_LOOK_EVERY_S)
+        if self._began_s is None:
+            self._began_s = self.clock()
+        self._save(next=first + len(sizes))
+        return [
+            Part(job, self.union.shard(number, self.place.shard(number)), groups)
+            for number, (job, groups) in enumerate(zip(jobs, sizes, strict=True), first)
+        ]
+
+    def _command(self, number: int, groups: int) -> list[str]:
+        """Of one shard. It ends by its groups alone: widths are looked at over all."""
+        settings = self.record.settings
+        names = [it for it in self.record.built if it != self.experiment.baseline]
+        words = [*self.words, *(word for it in names for word in ("--variant", it))]
+        words += ["--max-boots", str(groups), "--precision", "1e-9"]
+        words += ["--seed", str(self.union.manifest.seed + number)]
+        words += ["--max-minutes", f"{0.9 * settings.minutes:g}", "--yes", "--json", os.devnull]
+        words += ["--beside"] if settings.beside else []
+        return [*PYTHON, "kdyno", "run", *words, "--runs", str(self.place.shard(number))]
+
+    def _hear(self, parts: Sequence[Part]) -> None:
+        """Take up what is new, and see which jobs are over."""
+        open_ = [it for it in parts if not it.closed]
+        self.engine.look([it.job for it in open_])
+        now_s = self.clock()
+        for part in open_:
+            if groups := self.union.take(part.shard):
+                part.taken += groups
+                self._failed = 0
+            if not part.job.done:
+                continue
+            manifest = part.shard.manifest()
+            if part.over_s is None:
+                part.over_s = now_s
+                self._judge_job(part)
+            # What a node has measured may come to be seen here some time after its end.
+            recorded = manifest is not None and manifest.state != "running"
+            late = part.job.well and not recorded and part.taken < part.groups
+            part.closed = not late or now_s - part.over_s >= LATE_S
+
+    def _judge_job(self, part: Part) -> None:
+        """Of a job that is over. ToolError where too many have failed in a row."""
+        why, manifest = part.job.failure(), part.shard.manifest()
+        if manifest is not None:
+            self.union.failed(dict(manifest.failed))
+            if not why and manifest.state == "failed":
+                why = f"job {part.job.name}: {manifest.stopped}"
+        if not why:
+            return
+        self._failed += 1
+        self.failures.append(why)
+        self.notify(why)
+        most = FAILURES_LATER if self.union.blocks else FAILURES_AT_FIRST
+        if self._failed >= most:
+            raise ToolError(f"{self._failed} jobs in a row failed, the last: {why}")
+
+    def _end(self, parts: Sequence[Part]) -> None:
+        """Jobs that are not over are cancelled; what they have written by then is taken up."""
+        jobs = [it.job for it in parts if not it.closed]
+        self.engine.cancel(jobs)
+        with suppress(KdynoError):
+            for _ in range(_END_LOOKS):
+                self.engine.look(jobs)
+                if all(it.over for it in jobs):
+                    break
+                self.sleep(_LOOK_EVERY_S)
+            for part in parts:
+                self.union.take(part.shard)
+            self.union.settle()
+        self._save(spent_s=self._spent_s())
+        self._began_s = None
+
+    def _save(self, **changed: object) -> None:
+        self.record = self.record.model_copy(update=changed)
+        self.place.write(self.record)
+
+    def _why_stop(self) -> str:
+        measure, manifest = self.experiment.measure, self.union.manifest
+        blocks = len(self.union.blocks)
+        compared = [it for it in manifest.images if it != manifest.baseline]
+        if manifest.baseline in manifest.failed:
+            return "the baseline failed"
+        if compared and all(it in manifest.failed for it in compared):
+            return "every other variant failed"
+        if blocks >= self._looked + max(stopping.LOOK_EVERY, self._looked // _MORE):
+            self._looked = blocks
+            self._judge_so_far(blocks)
+        if self._progress is not None and self._progress.enough:
+            return "precision reached"
+        if blocks >= measure.max_boots:
+            return f"max_boots = {measure.max_boots} reached"
+        limit = measure.max_minutes
+        if limit is not None and blocks and self._spent_s() >= 60 * limit:
+            return f"max_minutes = {limit:g} reached"
+        return ""
+
+    def _judge_so_far(self, blocks: int) -> None:
+        measure = self.experiment.measure
+        question = Question.of(self.union.manifest)
+        failed = tuple(self.union.manifest.failed)
+        samples = self.union.samples()
+        self._effects = raw_effects(samples, question, failed)
+        open_ = [effect for effect in self._effects.values() if not effect.exact]
+        if self._effects and not open_:
+            self._progress = stopping.settled(blocks)
+            return
+        # Blocks come several at once: the look is that of the last one that was due.
+        least = stopping.minimum_blocks(measure.min_boots)
+        due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
+        then = raw_effects(samples, question, failed, stopping.before(due)).values()
+        self._progress = stopping.enough(
+            open_, due, measure.precision, measure.min_boots, [it for it in then if not it.exact]
+        )
+
+    def _spent_s(self) -> float:
+        """Seconds of measuring, those of earlier controllers included."""
+        own_s = self.clock() - self._began_s if self._began_s is not None else 0.0
+        return self.record.spent_s + own_s
+
+    def _status(self, parts: Sequence[Part]) -> Status:
+        measure, blocks = self.experiment.measure, len(self.union.blocks)
+        left_s = limit_s = None if measure.max_minutes is None else 60 * measure.max_minutes
+        spent_s = self._spent_s()
+        if blocks:
+            target = measure.max_boots
+            if self._progress is not None and self._progress.predicted_blocks is not None:
+                target = min(target, max(blocks + 1, self._progress.predicted_blocks))
+            left_s = (target - blocks) * spent_s / blocks
+            if limit_s is not None:
+                left_s = max(0.0, min(left_s, limit_s - spent_s))
+        jobs = [it.job for it in parts if not it.closed]
+        waiting = sum(it.state == "PENDING" for it in jobs)
+        working = len(jobs) - waiting
+        where = f"{working} {'node' if working == 1 else 'nodes'}"
+        return Status(
+            block=blocks,
+            boots=self.union.boots,
+            variant=f"on {where}" + (f", {waiting} waiting for one" if waiting else ""),
+            case="",
+            effects=self._effects,
+            progress=self._progress,
+            elapsed_s=spent_s,
+            left_s=left_s,
+            failures=tuple(self.failures),
+        )
