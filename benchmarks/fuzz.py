@@ -34,7 +34,7 @@ from benchmarks.fuzz_place import Case, Place
 from benchmarks.fuzz_targets import MAKE, PLAY
 from kdyno import sandbox
 from kdyno.errors import KdynoError
-from kdyno.views import TOOL
+from kdyno.sandbox import TOOL
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "tests" / "data" / "fuzz"

@@ -20,7 +20,7 @@ from toy_kernel import FILES, OBJECTS, Toy, says, variant
 from kdyno import sandbox
 from kdyno.errors import BuildError, ToolError
 from kdyno.kernels.build import error_lines, expected_objects
-from kdyno.views import TOOL
+from kdyno.sandbox import TOOL
 
 pytestmark = pytest.mark.needs("gcc")
 needs_sandbox = pytest.mark.needs("sandbox")

@@ -20,8 +20,8 @@ from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Method, Setup
 from kdyno.machines.process import Pipes
 from kdyno.machines.qemu import Archive, Chance, Places, Qemu, QemuBoot
+from kdyno.sandbox import system
 from kdyno.suites.job import CaseJob, Job
-from kdyno.views import system
 
 EMULATOR = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
 

@@ -25,7 +25,7 @@ ROOMS = (
     *("report", "measure", "fleet", "doctor", "verbs", "labs", "cli"),
 )
 """From the lowest to the highest: a room imports itself and those before it."""
-FREE = {"errors", "paths", "command", "confined", "sandbox", "space", "views", "whole"}
+FREE = {"errors", "paths", "command", "sandbox", "whole"}
 """Modules outside the rooms. stats takes not even these."""
 HEAVY = ("numpy", "scipy", "pydantic", "rich", "hypothesis", "sqlalchemy", "alembic", "psycopg")
 SOURCES = sorted(PACKAGE.rglob("*.py"))

@@ -15,8 +15,7 @@ import pytest
 from kdyno import sandbox
 from kdyno.command import capture, kill_session, require, shown, started, stream
 from kdyno.errors import ToolError
-from kdyno.sandbox import Sandbox, hand_over
-from kdyno.views import BUILD, GUEST, HOST, View
+from kdyno.sandbox import BUILD, GUEST, HOST, Sandbox, View, hand_over
 
 needs_sandbox = pytest.mark.needs("sandbox")
 

@@ -135,7 +135,7 @@ def test_an_archive_that_fills_the_disk_is_stopped_and_leaves_nothing(
         most_seen = max([most_seen, *(it.stat().st_size for it in found)])
 
     # Of a disk with 30 MB left; the check of the room before, which guesses, is taken in.
-    monkeypatch.setattr(archive.space, "require", lambda *_: None)
+    monkeypatch.setattr(archive.whole, "require_space", lambda *_: None)
     monkeypatch.setattr(archive.shutil, "disk_usage", lambda _: Usage(1 << 40, 0, 30 << 20))
     with pytest.raises(UsageError, match=r"is refused: more than 0\.0 GB come out of it"):
         fetch(parse(f"tar:{place}"), tmp_path / "cache", progress)

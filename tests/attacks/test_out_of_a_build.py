@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from arms import Arm, both
 
-from kdyno.views import BUILD
+from kdyno.sandbox import BUILD
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
 LIMIT_S = 120

@@ -19,8 +19,8 @@ from kdyno.machines.cpus import place
 from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot, boot
 from kdyno.paths import cache_root
+from kdyno.sandbox import GUEST, HOST
 from kdyno.suites.job import CaseJob, Job
-from kdyno.views import GUEST, HOST
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
 LIMIT_S = 120

@@ -17,8 +17,7 @@ import pytest
 from arms import Arm, both
 
 from kdyno import sandbox
-from kdyno.sandbox import Sandbox
-from kdyno.views import BUILD, VIEWS, View
+from kdyno.sandbox import BUILD, VIEWS, Sandbox, View
 
 pytestmark = pytest.mark.needs("sandbox")
 every_view = pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)

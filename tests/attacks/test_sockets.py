@@ -14,9 +14,7 @@ from pathlib import Path
 import pytest
 from arms import Arm, both
 
-from kdyno.confined import confined
-from kdyno.sandbox import Sandbox, _entered
-from kdyno.views import GUEST, VIEWS, View, named
+from kdyno.sandbox import GUEST, VIEWS, Sandbox, View, _entered, confined, named
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
 

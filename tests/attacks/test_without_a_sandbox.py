@@ -11,9 +11,9 @@ from command_line import EXPERIMENT, Kdyno, kdyno  # noqa: F401
 from fake_tree import make_repository, make_tree
 
 from kdyno import sandbox
-from kdyno.confined import confined
 from kdyno.errors import ToolError
 from kdyno.kernels.compiler import identify
+from kdyno.sandbox import confined
 from kdyno.store.counts import FOLDER, CaseCounts, Counted, to_json
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.of_variants import file_name

@@ -40,9 +40,9 @@ from kdyno.labs.memcpy import verbs as memcpy
 from kdyno.labs.profile import verb as profile
 from kdyno.labs.published import verb as published
 from kdyno.labs.vectorize import verb as vectorize
-from kdyno.space import NO_SPACE, no_space
 from kdyno.verbs.bundle import unbundled
 from kdyno.verbs.output import say, show
+from kdyno.whole import NO_SPACE, no_space
 
 INTERRUPTED = Interrupted.exit_status
 

@@ -44,7 +44,7 @@ def verb(
     import threading
     from hashlib import sha256
 
-    from kdyno import labs, space
+    from kdyno import labs, whole
     from kdyno.errors import UsageError
     from kdyno.paths import cache_root
     from kdyno.report.site.build import Told, build_site
@@ -64,7 +64,7 @@ def verb(
     place = str(folder.resolve()) if shared is None else shared.address
     key = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     site: Path = cache_root() / "sites" / key
-    with space.told_of_cache(site):
+    with whole.cache_errors(site):
         site.mkdir(parents=True, exist_ok=True)
     # The port first: whoever has it taken must not wait for the pages to learn of it.
     server = SiteServer(site, bind, port)

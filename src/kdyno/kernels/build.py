@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kdyno import sandbox, space, whole
+from kdyno import sandbox, whole
 from kdyno.command import capture, require, shown, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.kernels import image as images
@@ -28,7 +28,7 @@ from kdyno.kernels.recipe import (
     foreign_suffix,
     source_parts,
 )
-from kdyno.views import BUILD, around
+from kdyno.sandbox import BUILD, around
 
 LEAST_FREE_BYTES = 700_000_000
 # A build that failed with less than this free failed for lack of space, whatever it says.
@@ -266,7 +266,7 @@ def _linked(recipe: Recipe, links: int) -> Iterator[Recipe]:
 
 def _make_room(cache: Path) -> None:
     whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
-    space.require(cache, LEAST_FREE_BYTES)
+    whole.require_space(cache, LEAST_FREE_BYTES)
     # Compilations of sources that nobody built from for a month.
     for folder in (cache / "ccache").glob("?" * SUFFIX_LETTERS):
         if folder.is_dir() and time.time() - folder.stat().st_mtime > _COMPILED_KEPT_S:
@@ -485,7 +485,7 @@ def _explained(
     full = shutil.disk_usage(cache).free < _FULL_BYTES
     if full or any("No space left" in line for line in lines):
         return ToolError(
-            f"{name!r} was not built to its end: {space.no_space(cache)}. Free some; "
+            f"{name!r} was not built to its end: {whole.no_space(cache)}. Free some; "
             "KDYNO_CACHE names another cache folder"
         )
     errors = "\n".join(f"  {line}" for line in lines) or f"  {problem}"

@@ -22,10 +22,9 @@ from pathlib import Path, PurePosixPath
 
 from kdyno import whole
 from kdyno.command import capture, require
-from kdyno.confined import confined
 from kdyno.errors import UsageError
 from kdyno.reading.mistakes import nearest
-from kdyno.views import Binds
+from kdyno.sandbox import Binds, confined
 
 _FILE_LINE = re.compile(r"(?:---|\+\+\+) ([^\t]+)")
 _GIT_LINE = re.compile(r"(?:rename|copy) (?:from|to) (.+)")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kdyno.command import capture
-from kdyno.confined import confined
 from kdyno.errors import UsageError
+from kdyno.sandbox import confined
 
 _NAME = re.compile(r"^[A-Za-z0-9_./+-]+$")
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kdyno.command import capture
-from kdyno.confined import confined
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment
 from kdyno.kernels.changes import Changes
 from kdyno.reading.mistakes import meant, nearest
+from kdyno.sandbox import confined
 
 
 @dataclass(frozen=True)

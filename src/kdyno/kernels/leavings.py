@@ -70,7 +70,7 @@ def write(path: Path, content: bytes) -> None:
     with aside.open("xb") as file:
         file.write(content)
         owner = path.parent.stat()
-        if os.geteuid() == 0:  # the next make is another user, see views.py
+        if os.geteuid() == 0:  # the next make is another user, see VIEWS in sandbox.py
             os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
     aside.replace(path)
 

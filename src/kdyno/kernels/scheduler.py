@@ -25,7 +25,7 @@ from kdyno.kernels.compiler import Compiler, for_tree, identify
 from kdyno.kernels.config import Wish
 from kdyno.kernels.source import Tree
 from kdyno.paths import data_root
-from kdyno.views import BUILD, around
+from kdyno.sandbox import BUILD, around
 
 NEEDED = "CONFIG_SCHED_CLASS_EXT"
 FRAGMENT = "sched-ext"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kdyno import space
+from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.kernels.sources import archive, debian, folder, git
 from kdyno.kernels.sources import tree as trees
@@ -103,7 +103,7 @@ def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = 
     files of this machine are looked at every time. UsageError for a source that cannot be,
     ToolError for a network, disk or program that failed.
     """
-    with space.told_of_cache(cache, KERNEL_TREE_BYTES):
+    with whole.cache_errors(cache, KERNEL_TREE_BYTES):
         tree = _KINDS[spec.kind].resolve(Request(spec, cache, progress, refresh))
     return replace(tree, origin=origin_of(spec))
 

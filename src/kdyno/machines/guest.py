@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kdyno import space, whole
+from kdyno import whole
 from kdyno.command import capture, require
 from kdyno.errors import ToolError
 from kdyno.kernels.image import Image
@@ -154,7 +154,7 @@ def disk_folder(parent: Path, size_bytes: int) -> Iterator[Path]:
     """An empty folder on the file system of ``parent``, which must have the room."""
     parent.mkdir(parents=True, exist_ok=True)
     whole.sweep(parent)  # before it is asked whether there is room
-    space.require(parent, size_bytes + SPARE_BYTES)
+    whole.require_space(parent, size_bytes + SPARE_BYTES)
     with whole.scratch("boot", parent) as folder:
         yield folder
 

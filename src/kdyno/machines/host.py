@@ -28,10 +28,9 @@ from kdyno.machines.machine import (
 )
 from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Pipes, ProcessSession
 from kdyno.machines.program import guest_program
-from kdyno.sandbox import Sandbox, hand_over
+from kdyno.sandbox import HOST, Sandbox, hand_over, named
 from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Transcript
-from kdyno.views import HOST, named
 
 NAME = "host"
 CAVEAT = Flag(

@@ -33,11 +33,10 @@ from kdyno.machines.process import (
 )
 from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.reading.checked import values
-from kdyno.sandbox import Sandbox, hand_over
+from kdyno.sandbox import EMPTY, QEMU, Binds, Sandbox, around, hand_over, named, system
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import OF_THE_HOST, Job
 from kdyno.suites.protocol import Transcript
-from kdyno.views import EMPTY, QEMU, Binds, around, named, system
 
 NAME = "qemu"
 CAN = Can(

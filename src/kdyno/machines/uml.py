@@ -21,10 +21,9 @@ from kdyno.machines.process import (
     printable_words,
 )
 from kdyno.machines.program import GUEST_PLACES
-from kdyno.sandbox import Sandbox, hand_over
+from kdyno.sandbox import GUEST, Sandbox, hand_over, named
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
-from kdyno.views import GUEST, named
 
 NAME = "uml"
 CAVEAT = Flag(

@@ -24,12 +24,11 @@ from kdyno.machines.machine import Machine, Method, Plan, Setup
 from kdyno.machines.process import ENVIRONMENT
 from kdyno.machines.program import guest_program, programs_folder
 from kdyno.measure.builder import Recipes
-from kdyno.sandbox import Sandbox, hand_over
+from kdyno.sandbox import PREPARE, Sandbox, hand_over, named
 from kdyno.store.manifest import CaseInfo, work_digest
 from kdyno.store.verdict import Flag
 from kdyno.suites.catalogue import Case, Catalogue, counted, in_words, why_uncounted
 from kdyno.suites.job import CaseJob, Job, cases_of, jobs_of
-from kdyno.views import PREPARE, named
 
 COPY_SUFFIX = ".copy"
 """Name of the baseline's identical copy: the baseline's name and this."""

@@ -16,7 +16,7 @@ from kdyno.machines.kinds import KINDS
 from kdyno.machines.process import ENVIRONMENT
 from kdyno.measure.bench import COPY_SUFFIX
 from kdyno.reading.mistakes import KeyPath, meant, spelled
-from kdyno.views import is_seen, named
+from kdyno.sandbox import is_seen, named
 
 STOCK = "stock"
 DEFAULT_SOURCE = "debian:linux-source-7.3"

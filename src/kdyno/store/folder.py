@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kdyno.errors import ToolError
-from kdyno.space import NO_SPACE, no_space
+from kdyno.whole import NO_SPACE, no_space
 
 TEMPORARY = ".tmp-"
 """Prefix of what is being written. Readers skip it; the next writer removes it."""

@@ -23,12 +23,12 @@ from typing import Any
 
 from kdyno import whole
 from kdyno.command import capture, require
-from kdyno.confined import confined, plain_status
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
 from kdyno.kernels.compiler import identify
 from kdyno.kernels.routines.routine import FUNCTIONS, PLACE, Routine, flatten, read_text
 from kdyno.reading.checked import values_in
+from kdyno.sandbox import confined, plain_status
 
 # An assembled routine may bring code and data of one function, nothing that runs unasked. A linker
 # collects initialisers by their sections, and a loader calls them, and resolvers of indirect

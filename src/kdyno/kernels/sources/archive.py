@@ -23,12 +23,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from kdyno import space
+from kdyno import whole
 from kdyno.command import dying_with_us, started
-from kdyno.confined import confined
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, SourceSpec, Tree
+from kdyno.sandbox import confined
 
 _COMPRESSIONS = {
     b"\xfd7zXZ\0": "xz",
@@ -66,7 +66,7 @@ def unpack(
         )
         size_bytes = file.stat().st_size
         needed_bytes = _unpacked_bytes(file, packed_by, size_bytes) * _DISK_OVER_TAR
-        space.require(into, int(needed_bytes))
+        whole.require_space(into, int(needed_bytes))
         checksum = feed(
             stream,
             into,
@@ -206,7 +206,7 @@ def from_kernel_org(request: Request) -> Tree:
         packed = request.home / f"linux-{version}.tar.xz"
 
         def fill(scratch: Path) -> Path:
-            space.require(request.home, KERNEL_TREE_BYTES // 8)
+            whole.require_space(request.home, KERNEL_TREE_BYTES // 8)
             download(f"{folder}/{packed.name}", packed, checksum, request.progress)
             return unpack(packed, scratch, request.progress, ToolError)[0]
 

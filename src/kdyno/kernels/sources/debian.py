@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kdyno import space
+from kdyno import whole
 from kdyno.command import dying_with_us, started
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources import archive
@@ -259,7 +259,7 @@ def _fetched(request: Request, machine: PrivateApt, version: str) -> tuple[Tree,
     spec, cache, progress = request.spec, request.cache, request.progress
     trees.sweep(cache, f"debian-{spec.rest}")
     with trees.partial(cache, f"debian-{spec.rest}") as scratch:
-        space.require(scratch, KERNEL_TREE_BYTES // 4)
+        whole.require_space(scratch, KERNEL_TREE_BYTES // 4)
         package = machine.download(spec.rest, version, scratch, progress)
         with package.open("rb") as stream:
             checksum = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -15,7 +15,7 @@ import stat
 import time
 from pathlib import Path
 
-from kdyno import space
+from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
@@ -74,7 +74,7 @@ def resolve(request: Request) -> Tree:
 
     def fill(scratch: Path) -> Path:
         """A copy of the files, sharing blocks where the file system can (reflink)."""
-        space.require(scratch, sum(status.st_size + 2048 for _, status in files))
+        whole.require_space(scratch, sum(status.st_size + 2048 for _, status in files))
         into = scratch / "copied"
         into.mkdir()
         progress(f"copying {folder}", None)

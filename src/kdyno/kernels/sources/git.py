@@ -23,14 +23,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kdyno import sandbox, space
+from kdyno import sandbox, whole
 from kdyno.command import dying_with_us, started
-from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources import archive
 from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.tree import Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant
+from kdyno.sandbox import confined
 
 CLEAN = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -214,7 +214,7 @@ def _unpacked(request: Request, own: Path, tree: str, scratch: Path) -> Path:
     listing = trees.run([*git, "ls-tree", "-r", "-l", "-z", tree], env=CLEAN)
     sizes = (entry.split(b"\t")[0].split()[3] for entry in listing.split(b"\0") if entry)
     # A little rounded up, for blocks.
-    space.require(scratch, sum(int(size) + 2048 for size in sizes if size.isdigit()))
+    whole.require_space(scratch, sum(int(size) + 2048 for size in sizes if size.isdigit()))
     into = scratch / "unpacked"
     into.mkdir()
     # Of the tree, not of the commit, whose hash and message export-subst would write into files.

@@ -30,10 +30,10 @@ from typing import Any
 
 from kdyno import whole
 from kdyno.command import capture, dying_with_us, shown
-from kdyno.confined import plain_status
 from kdyno.errors import ToolError, UsageError
 from kdyno.reading.checked import values_in
-from kdyno.space import PARTIAL
+from kdyno.sandbox import plain_status
+from kdyno.whole import PARTIAL
 
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and the fraction done (0..1), or None where nobody knows."""

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kdyno.command import Running, kill_session, started
-from kdyno.confined import confined, plain_status
 from kdyno.errors import ToolError
+from kdyno.sandbox import confined, plain_status
 
 STOPPED = 2
 """Exit status of the program when its work makes no sense: no contender's fault."""

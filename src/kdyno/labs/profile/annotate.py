@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.command import capture, require
-from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
@@ -24,6 +23,7 @@ from kdyno.reading.mistakes import meant
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.terminal import Part
+from kdyno.sandbox import confined
 from kdyno.store.counts import CaseCounts, Counted
 
 _LINE = re.compile(r"^\s*([0-9a-f]+):\t(.*)$")

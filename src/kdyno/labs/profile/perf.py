@@ -15,8 +15,8 @@ from pathlib import Path
 
 from kdyno import whole
 from kdyno.command import capture, dying_with_us, require, shown
-from kdyno.confined import confined
 from kdyno.errors import ToolError
+from kdyno.sandbox import confined
 
 RATE_HZ = 999
 """Not 1000: a sampler in step with the kernel's tick would see the tick's work or never see it."""

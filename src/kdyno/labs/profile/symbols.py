@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 
 from kdyno.command import capture, require
-from kdyno.confined import confined
 from kdyno.errors import ToolError
+from kdyno.sandbox import confined
 
 _LINE = re.compile(r"^([0-9a-f]{1,16}) ([tTwWi]) (\S+)$")
 _PLACE = re.compile(r"^([0-9a-f]{1,16}) [A-Za-z] (__binary_start|__syscall_stub_(?:start|end))$")

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kdyno.command import capture, require
-from kdyno.confined import confined
 from kdyno.errors import BuildError, ToolError
 from kdyno.kernels import leavings
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, reason_of
+from kdyno.sandbox import confined
 
 _MOST_WORDS = 300
 

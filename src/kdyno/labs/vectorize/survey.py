@@ -23,7 +23,6 @@ from pydantic import Field
 
 from kdyno import whole
 from kdyno.command import Finished, capture
-from kdyno.confined import confined
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Variant
 from kdyno.kernels import leavings
@@ -37,6 +36,7 @@ from kdyno.labs.profile.record import Profile
 from kdyno.labs.vectorize.compilers import DIALECTS, checked, code_of, stem
 from kdyno.labs.vectorize.loops import REGISTER, Loop, ObjectRecord, Records
 from kdyno.reading.mistakes import meant
+from kdyno.sandbox import confined
 from kdyno.store.reading import AS_WRITTEN, content, parse
 
 FILE = "loops.json.gz"

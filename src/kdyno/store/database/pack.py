@@ -14,8 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from kdyno.errors import ToolError
-from kdyno.space import NO_SPACE
 from kdyno.store.folder import TEMPORARY, Folder
+from kdyno.whole import NO_SPACE
 
 _FILE_BYTES = 64 << 20
 _PART_BYTES = 8 << 20

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from kdyno import space, whole
+from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.reading.mistakes import meant
 from kdyno.store.boot import plain_name
@@ -118,7 +118,7 @@ class Shared:
             raise ToolError(f"{self.where}: {name!r} is no name of a run")
         shelf = cache / "store" / key(self.address) / facts.identity[:32]
         place = shelf / facts.digest[:32] / name
-        with space.told_of_cache(shelf, facts.size_bytes), whole.locked(shelf / ".lock"):
+        with whole.cache_errors(shelf, facts.size_bytes), whole.locked(shelf / ".lock"):
             if place.is_dir() and weighed(place) == (facts.files, facts.size_bytes):
                 return Run(place)
             for old in shelf.iterdir():
