@@ -27,12 +27,11 @@ class Compiler:
 
     def make_arguments(self, ccache: str | None) -> list[str]:
         """Arguments for the kernel's make."""
-        front = [f"{Path(ccache).name} "] if ccache else [""]
-        line = [f"CC={front[0]}{self.path if '/' in self.name else self.name}"]
+        front = f"{Path(ccache).name} " if ccache else ""
+        line = [f"CC={front}{self.path if '/' in self.name else self.name}"]
         if self.clang:
-            line += [f"HOSTCC={self.name}"]
             # Kbuild looks the target up by SUBARCH and knows this one only as x86.
-            line += ["CLANG_TARGET_FLAGS_x86_64=x86_64-linux-gnu"]
+            line += [f"HOSTCC={self.name}", "CLANG_TARGET_FLAGS_x86_64=x86_64-linux-gnu"]
         return line
 
 
@@ -59,14 +58,14 @@ def for_tree(name: str, tree: Path) -> Compiler:
     least = _least_clang(tree) if name.startswith("clang") else None
     if least is None:
         return identify(name)
-    tried = (name, *_versioned()) if name == "clang" else (name,)
-    found = [identify(it) for it in tried if shutil.which(it)]
-    for compiler in found:
+    names = (name, *_versioned()) if name == "clang" else (name,)
+    compilers = [identify(it) for it in names if shutil.which(it)]
+    for compiler in compilers:
         if (_version_of(compiler) or least) >= least:
             return compiler
-    if not found and name != "clang":
+    if not compilers and name != "clang":
         return identify(name)  # which says what is there
-    there = found[0].version if found else "no clang on PATH"
+    there = compilers[0].version if compilers else "no clang on PATH"
     raise UsageError(
         f"compiler {name!r}: this kernel wants clang {'.'.join(map(str, least))} or later; here: "
         f"{there}. On Debian: apt-get install --no-install-recommends {DEBIAN}",
@@ -82,18 +81,18 @@ def _versioned() -> tuple[str, ...]:
 
 def missing_clang() -> str | None:
     """For doctor, which knows no tree: None where a clang is there that today's kernels take."""
-    found = [identify(it) for it in ("clang", *_versioned()) if shutil.which(it)]
-    if not found:
+    compilers = [identify(it) for it in ("clang", *_versioned()) if shutil.which(it)]
+    if not compilers:
         return "no clang on PATH"
-    newest = max(found, key=lambda it: _version_of(it) or ())
+    newest = max(compilers, key=lambda it: _version_of(it) or ())
     if (_version_of(newest) or TODAYS) >= TODAYS:
         return None
     return f"{newest.version}, and Linux 7 wants {TODAYS[0]} or later"
 
 
 def _version_of(compiler: Compiler) -> Version | None:
-    found = _VERSION.search(compiler.version)
-    return tuple(map(int, found.groups())) if found else None
+    match = _VERSION.search(compiler.version)
+    return tuple(map(int, match.groups())) if match else None
 
 
 def _least_clang(tree: Path) -> Version | None:
@@ -106,15 +105,15 @@ def _least_clang(tree: Path) -> Version | None:
     except OSError:
         return None
     part = re.search(r"^llvm\)(.*?);;", script, re.MULTILINE | re.DOTALL)
-    said = re.findall(r"echo ([0-9]+)\.([0-9]+)\.([0-9]+)", part[1]) if part else []
-    return min((tuple(map(int, it)) for it in said), default=None)
+    versions = re.findall(r"echo ([0-9]+)\.([0-9]+)\.([0-9]+)", part[1]) if part else []
+    return min((tuple(map(int, it)) for it in versions), default=None)
 
 
 @functools.cache
 def identify(name: str) -> Compiler:
     """Find ``name`` on PATH; UsageError with the compilers that are there otherwise."""
-    found = shutil.which(name) if _NAME.match(name) else None
-    if found is None:
+    path = shutil.which(name) if _NAME.match(name) else None
+    if path is None:
         there = ", ".join(installed()) or "none"
         raise UsageError(
             f"compiler {name!r} is not on this machine (found: {there}). "
@@ -122,11 +121,11 @@ def identify(name: str) -> Compiler:
             key="compiler",
         )
     # An experiment may name any program of the machine, or one that came with it.
-    said = capture(confined([found, "--version"], reads=[Path(found)]))
-    first = said.output.splitlines()[0].strip() if said.output.strip() else ""
-    if said.status != 0 or not first:
-        raise UsageError(f"compiler {name!r} ({found}) does not answer --version", key="compiler")
-    return Compiler(name, found, first, "clang" in first.lower())
+    result = capture(confined([path, "--version"], reads=[Path(path)]))
+    first = result.output.splitlines()[0].strip() if result.output.strip() else ""
+    if result.status != 0 or not first:
+        raise UsageError(f"compiler {name!r} ({path}) does not answer --version", key="compiler")
+    return Compiler(name, path, first, "clang" in first.lower())
 
 
 @functools.cache
@@ -136,12 +135,12 @@ def refusal(compiler: Compiler, flags: str, word_bits: int) -> str | None:
     # A file that flags name is one of the source, found from where make runs.
     words = _FILE_FLAG.sub("", flags).split()
     argv = [compiler.path, f"-m{word_bits}", "-c", "-o", "/dev/null", *words]
-    done = capture(confined([*argv, "-x", "c", "/dev/null"], reads=[Path(compiler.path)]))
-    if done.status == 0:
+    result = capture(confined([*argv, "-x", "c", "/dev/null"], reads=[Path(compiler.path)]))
+    if result.status == 0:
         return None
-    lines = [it.partition("error: ")[2] for it in done.output.splitlines() if "error: " in it]
-    near = re.search(r"did you mean .*?\?", done.output)
-    text = "; ".join(dict.fromkeys(lines)) or done.output.strip()[-300:] or "it failed"
+    lines = [it.partition("error: ")[2] for it in result.output.splitlines() if "error: " in it]
+    near = re.search(r"did you mean .*?\?", result.output)
+    text = "; ".join(dict.fromkeys(lines)) or result.output.strip()[-300:] or "it failed"
     if near and near[0] not in text:
         text += f"; {near[0]}"
     return text.replace("‘", "'").replace("’", "'")

@@ -47,7 +47,7 @@ def sections_of(tree: Path) -> Sections:
 
     BuildError for an object that cannot be read.
     """
-    found = {}
+    sections = {}
     for folder, folders, names in os.walk(tree):
         if Path(folder) == tree:
             folders[:] = [name for name in folders if name not in _TOOLS]
@@ -55,16 +55,16 @@ def sections_of(tree: Path) -> Sections:
             path = str(Path(folder, name).relative_to(tree))
             # At the top lies what the linker made of all of them.
             if name.endswith(".o") and folder != str(tree) and _FILE.fullmatch(path):
-                found[path] = _sections(leavings.read(tree, path), path)
-    return found
+                sections[path] = _sections(leavings.read(tree, path), path)
+    return sections
 
 
 def script_of(tree: Path) -> str:
     """The linker script of the tree's kernel, from its top. BuildError where there is none."""
-    found = sorted(tree.glob("arch/*/kernel/vmlinux.lds"))
-    if len(found) != 1:
+    scripts = sorted(tree.glob("arch/*/kernel/vmlinux.lds"))
+    if len(scripts) != 1:
         raise BuildError("[layout]: no linker script arch/*/kernel/vmlinux.lds in the object tree")
-    return str(found[0].relative_to(tree))
+    return str(scripts[0].relative_to(tree))
 
 
 def drawn(script: str, sections: Sections, seed: int) -> str:
