@@ -139,6 +139,7 @@ def test_garbage_between_records_is_counted_and_skipped() -> None:
         (sample(2, 0, extra={str(i): "" for i in range(99)}), "extra is not an object"),
         (record(2, "error", case=0, reason=7), "reason is not text"),
         (record(2, "what"), "no type of record"),
+        (record(2, "begin", case=0, **{"\ud800": 1}), "bench is missing"),
         (record(2, "mark", case=1, begins=1), "case 1, which is not running"),
         (record(2, "mark", case=0, begins=2), "begins is not a whole number from 0 to 1"),
         (record(2, "hello"), "protocol is missing"),

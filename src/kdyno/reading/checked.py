@@ -161,7 +161,8 @@ def read(
     """
     adapter = _adapter(model)
     whole = {"": data}
-    for _round in range(_MOST):
+    noted = 0
+    while noted < _MOST:
         try:
             value: T = adapter.validate_python(whole[""], context=context)
             return value
@@ -170,9 +171,11 @@ def read(
                 _note(error, model, mistakes, path, home): error["type"] == "dataclass_type"
                 for error in problem.errors(include_url=False)[:_MOST]
             }
+            noted += len(places)
+            above = {place[:length] for place in places for length in range(len(place))}
             for place, wants_table in places.items():
                 # A table is taken out, for its name, when all that is in it was looked at.
-                if not any(it != place and it[: len(place)] == place for it in places):
+                if place not in above:
                     instead = {} if wants_table else _GONE
                     whole = _without(whole, ("", *place), instead)
             whole.setdefault("", {})
