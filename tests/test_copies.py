@@ -40,9 +40,10 @@ from kdyno.labs.memcpy.counting import (
     call_site,
     counting_experiment,
     distribution_of,
+    of_cases,
+    of_command,
     read_dump,
 )
-from kdyno.labs.memcpy.histogram import of_cases, of_command
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.show.terminal import Screen, text

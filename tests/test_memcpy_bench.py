@@ -80,7 +80,7 @@ def test_shares_and_cycles_are_those_of_the_ceiling() -> None:
     bench, load = made(), GRID[2]
     ns = 0.5 * (1 + 4096 / 64) * 1.0035
     assert results.ns(bench, "wide", load) == pytest.approx(ns)
-    (row,) = [it for it in results.timings(bench, [load]) if it.name == "wide"]
+    (row,) = [it for it in results.timings(bench, [load]) if it.contender == "wide"]
     assert row.bytes_per_cycle == pytest.approx(4096 / (ns * 4.0))
     assert results.ceiling_ns(bench, load) == pytest.approx(16.0)
     assert results.share(bench, "wide", load) == pytest.approx(16.0 / ns)

@@ -13,23 +13,28 @@ import re
 import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import Experiment
-from kdyno.kernels.build import Report, silent
+from kdyno.experiment import loader
+from kdyno.experiment.layer import RUN_SUITE
+from kdyno.experiment.model import NAME, Experiment, SuiteUse
 from kdyno.kernels.image import Image
-from kdyno.kernels.source import Progress
 from kdyno.labs.memcpy.copies import Copy, Distribution, Site, distribution
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.bench import Bench, bench_of, plan_of, tree_of
 from kdyno.measure.boot import boot, samples_of
-from kdyno.measure.builder import build_all, check
+from kdyno.measure.builder import check
+from kdyno.measure.commands import STOCK, in_guest
+from kdyno.measure.execution import Options, built_of
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
+from kdyno.reading.mistakes import meant
 from kdyno.suites.catalogue import Catalogue
 
 PATCH = "count-copies.patch"
@@ -47,23 +52,6 @@ _MOST_SLOTS = 1 << 20
 _MOST_CALLS = 1 << 62
 # What GCC appends to a function that it made a version of.
 _VERSION = re.compile(r"(?:\.(?:constprop|isra|part|cold)(?:\.\d+)?)+$")
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to build and boot."""
-
-    cache: Path
-    sandboxed: bool = True
-    jobs: int | None = None
-    refresh: bool = False
-    listed: int = 0
-    """How many of the first copies to list in their order."""
-    fetching: Progress = lambda _text, _part: None
-    building: Report = silent
-    told: Callable[[str], None] = lambda _text: None
-    began: Callable[[str, int, int], None] = lambda _case, _number, _of: None
-    """A case begins: its name, its number, how many there are."""
 
 
 @dataclass(frozen=True)
@@ -125,43 +113,75 @@ def counting_experiment(experiment: Experiment, name: str | None = None) -> Expe
     return replace(experiment, baseline=name, variants=(counting,), measure=measure)
 
 
+def in_stock(uses: Sequence[SuiteUse], suites: Catalogue, source: str) -> Experiment:
+    """These cases in a stock kernel."""
+    keys = {"source": source, "config": ["bench"]}
+    kernel = loader.variant(STOCK, keys, "histogram", Path.cwd(), vocabulary(suites))
+    return Experiment("histogram", "What is copied?", STOCK, (kernel,), tuple(uses))
+
+
+def of_cases(patterns: Sequence[str], suites: Catalogue, source: str) -> Experiment:
+    """Cases of the catalogue: ``suite/case``, with patterns. UsageError for one that means none."""
+    names = [f"{suite.name}/{case.name}" for suite in suites.values() for case in suite.cases]
+    uses: dict[str, dict[str, None]] = {}
+    for pattern in patterns:
+        chosen = [name for name in names if fnmatchcase(name, pattern)]
+        if not chosen:
+            hint = meant(pattern, names, " Did you mean {}?")
+            raise UsageError(
+                f"--case {pattern}: no such case.{hint} `kdyno list cases` shows them all; "
+                "write SUITE/CASE, patterns are allowed"
+            )
+        for name in chosen:
+            suite, _, case = name.partition("/")
+            uses.setdefault(suite, {})[case] = None
+    return in_stock(
+        [SuiteUse(suite, tuple(cases)) for suite, cases in uses.items()], suites, source
+    )
+
+
+def of_command(
+    command: tuple[str, ...], folder: Path, suites: Catalogue, source: str
+) -> Experiment:
+    """Any command line, run in ``folder``; UsageError where a guest would not find it."""
+    program = Path(command[0]).name
+    name = program if NAME.fullmatch(program) else "command"
+    use = SuiteUse(RUN_SUITE, (name,), command=in_guest(command, folder))
+    return in_stock([use], suites, source)
+
+
 def ready(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
     """The kernel of an experiment's baseline, built and ready to boot. BuildError when it does not
     build."""
     sandbox.require(options.sandboxed)
-    recipes = check(experiment, options.cache, options.fetching, refresh=options.refresh)
-    built = build_all(
-        experiment,
-        recipes,
-        options.cache,
-        sandboxed=options.sandboxed,
-        jobs=options.jobs,
-        report=options.building,
-        told=options.told,
-    )
-    name = experiment.baseline
+    listener, name = options.listener, experiment.baseline
+    recipes = check(experiment, options.cache, listener.fetching, refresh=options.refresh)
+    built = built_of(experiment, recipes, options)
     if name not in built.images:
         raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
-    tree = tree_of(experiment, recipes)
-    sandboxed, told = options.sandboxed, options.told
-    return bench_of(experiment, suites, built.images, tree, options.cache, sandboxed, told)
+    tree, cache = tree_of(experiment, recipes), options.cache
+    return bench_of(experiment, suites, built.images, tree, cache, options.sandboxed, listener.told)
 
 
-def count(bench: Bench, options: Options) -> Counting:
-    """Boot once and count. ToolError when the guest died or left nothing that can be believed."""
-    if not 0 <= options.listed <= MOST_LISTED:
-        raise UsageError(f"a list of {options.listed} copies: at most {MOST_LISTED} are kept")
+def count(
+    bench: Bench, listed: int, began: Callable[[str, int, int], None] = lambda _name, _at, _of: None
+) -> Counting:
+    """Boot once and count. ToolError when the guest died or left nothing that can be believed.
+
+    listed: how many of the first copies to list in their order. began: called where a case begins,
+    with its name, its number and how many there are.
+    """
     name = bench.experiment.baseline
     plan = plan_of(bench, name)
     begun: list[str] = []
 
     def listener(case: str) -> None:
         begun.append(case)
-        options.began(case, len(begun), len(plan.job.cases))
+        began(case, len(begun), len(plan.job.cases))
 
     with whole.scratch("copies") as folder:
         file = folder / FILE
-        counting = replace(plan, cmdline=f"{WORD}={options.listed}", left=((FILE, file),))
+        counting = replace(plan, cmdline=f"{WORD}={listed}", left=((FILE, file),))
         outcome = boot(bench, counting, listener)
         content = file.read_bytes() if file.is_file() else b""
     if outcome.host.status != "ok":
@@ -169,14 +189,16 @@ def count(bench: Bench, options: Options) -> Counting:
             f"the counting kernel failed ({outcome.host.reason}): {outcome.host.text}\n"
             f"{outcome.host.console_tail}"
         )
-    samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
-    whole_cases = tuple(f"{each.suite}/{each.case}" for each in samples if each.status == "ok")
-    failed = tuple(
-        f"{each.suite}/{each.case}: {each.text}" for each in samples if each.status != "ok"
-    )
-    if samples and not whole_cases:
+    cases, failed = [], []
+    for sample in samples_of(bench.cases, outcome.transcript, bench.equipment.lacking):
+        case = f"{sample.suite}/{sample.case}"
+        if sample.status == "ok":
+            cases.append(case)
+        else:
+            failed.append(f"{case}: {sample.text}")
+    if failed and not cases:
         raise ToolError(f"not one case ran: {'; '.join(failed)}")
-    return Counting(read_dump(content), bench.images[name], whole_cases, failed)
+    return Counting(read_dump(content), bench.images[name], tuple(cases), tuple(failed))
 
 
 def read_dump(content: bytes) -> Counted:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -90,17 +91,8 @@ def chart(bench: Bench, key: Curve, width_px: int, title: str = "") -> vega.Spec
         names=list(styles),
         colours=[f"var(--{colour})" for colour, _ in styles.values()],
         dashes=[list(dash) for _, dash in styles.values()],
-        legend={
-            "title": None,
-            "orient": "right" if wide else "bottom",
-            "columns": 1 if wide else 3,
-            "labelColor": "var(--ink)",
-            "labelFontSize": 12,
-            "symbolStrokeWidth": 2,
-            "symbolType": "stroke",
-            "symbolSize": 300,
-            "labelLimit": 150,
-        },
+        orient="right" if wide else "bottom",
+        columns=1 if wide else 3,
     )
 
 
@@ -235,30 +227,23 @@ def _figures(bench: Bench) -> Html:
     every = [tables.shown(results.curve(bench, *key)) for key in results.curves(bench)]
     chosen = {load.id for loads in every for load in loads}
     columns = [
-        Column("routine", lambda row: row.name, "name"),
+        Column("routine", attrgetter("contender"), "name"),
         Column(
             "bytes",
-            lambda row: Cell(tables.span(row.load.least, row.load.most), row.load.mean_bytes),
+            lambda row: Cell(tables.span(row.least_bytes, row.most_bytes), row.mean_bytes),
             "number",
         ),
-        Column(
-            "copied", lambda row: tables.label(row.load.level, row.load.mode, row.load.alignment)
-        ),
-        Column("ns per call", lambda row: row.ns, "number", figures.amount),
-        Column("bytes per cycle", lambda row: row.bytes_per_cycle, "number", figures.amount),
-        Column("of the ceiling", lambda row: row.share, "number", tables.whole_percent),
-        Column(
-            "time ÷ rival’s",
-            lambda row: row.ratio and row.ratio.ratio,
-            "number",
-            "×{:.3f}".format,
-        ),
-        Column("95 % interval", lambda row: tables.ends(row.ratio), "number"),
+        Column("copied", lambda row: tables.label(row.level, row.mode, row.alignment)),
+        Column("ns per call", attrgetter("ns_per_call"), "number", figures.amount),
+        Column("bytes per cycle", attrgetter("bytes_per_cycle"), "number", figures.amount),
+        Column("of the ceiling", attrgetter("share_of_ceiling"), "number", tables.whole_percent),
+        Column("time ÷ rival’s", attrgetter("time_ratio"), "number", "×{:.3f}".format),
+        Column("95 % interval", lambda row: tables.ends(row.ci_low, row.ci_high), "number"),
     ]
     facets = {
-        "routine": lambda row: plain.short(row.name),
-        "level": lambda row: row.load.level,
-        "mode": lambda row: row.load.mode,
+        "routine": lambda row: plain.short(row.contender),
+        "level": lambda row: row.level,
+        "mode": lambda row: row.mode,
     }
     items = results.timings(bench, [load for load in bench.loads if load.id in chosen])
     grid = Grid(columns, items, "Every figure", id="figures-table", facets=facets)

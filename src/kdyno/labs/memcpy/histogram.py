@@ -12,9 +12,7 @@ from kdyno.verbs.options import Jobs, NoSandbox, Refresh
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kdyno.experiment.model import Experiment, SuiteUse
+    from kdyno.experiment.model import Experiment
     from kdyno.labs.memcpy.counting import Counting
     from kdyno.suites.catalogue import Catalogue
 
@@ -88,7 +86,6 @@ def verb(
     from kdyno.labs.memcpy.copies import render_distribution, to_json, write_trace
     from kdyno.labs.memcpy.counting import (
         MOST_LISTED,
-        Options,
         call_site,
         count,
         counting_experiment,
@@ -96,6 +93,7 @@ def verb(
         ready,
     )
     from kdyno.labs.profile.symbols import symbols_of
+    from kdyno.measure.execution import Listener, Options
     from kdyno.paths import cache_root
     from kdyno.report.show import terminal
     from kdyno.verbs.watching import Building
@@ -113,16 +111,9 @@ def verb(
         uses = tuple(replace(use, operations=operations) for use in experiment.suites)
         experiment = replace(experiment, suites=uses)
     watch = Building()
+    listener = Listener(watch.fetching, watch.building, told=say)
     options = Options(
-        cache=cache_root(),
-        sandboxed=not no_sandbox,
-        jobs=jobs,
-        refresh=refresh,
-        listed=copies if trace is not None else 0,
-        fetching=watch.fetching,
-        building=watch.building,
-        told=say,
-        began=lambda name, number, of: say(f"counting: {name} ({number} of {of})"),
+        cache_root(), Path(), not no_sandbox, jobs=jobs, refresh=refresh, listener=listener
     )
     try:
         bench = ready(counting_experiment(experiment, variant), suites, options)
@@ -132,7 +123,11 @@ def verb(
     estimate_s = 1.3 * sum(job.seconds for job in bench.runnable if job.seconds)
     if estimate_s > 2:
         say(f"counting for about {estimate_s:.0f} s")
-    counting = count(bench, options)
+    counting = count(
+        bench,
+        copies if trace is not None else 0,
+        lambda name, number, of: say(f"counting: {name} ({number} of {of})"),
+    )
     counted = counting.counted
     if not counted.calls:
         raise ToolError("the kernel counted no copies: did no case run?")
@@ -166,6 +161,7 @@ def _workload(
     """(the experiment, the suites, what is counted in words)."""
     from kdyno.errors import UsageError
     from kdyno.experiment.overrides import Overrides, apply
+    from kdyno.labs.memcpy.counting import of_cases, of_command
     from kdyno.suites.catalogue import load as load_suites
     from kdyno.verbs.options import load
 
@@ -184,59 +180,6 @@ def _workload(
             "kdyno memcpy histogram -- tar cf /dev/null /usr/include"
         )
     return of_cases(cases, suites, source), suites, ", ".join(cases)
-
-
-def of_cases(patterns: Sequence[str], suites: Catalogue, source: str) -> Experiment:
-    """Cases of the catalogue: ``suite/case``, with patterns. UsageError for one that means none."""
-    from fnmatch import fnmatchcase
-
-    from kdyno.errors import UsageError
-    from kdyno.experiment.model import SuiteUse
-    from kdyno.reading.mistakes import meant
-
-    names = [f"{suite.name}/{case.name}" for suite in suites.values() for case in suite.cases]
-    uses: dict[str, dict[str, None]] = {}
-    for pattern in patterns:
-        chosen = [name for name in names if fnmatchcase(name, pattern)]
-        if not chosen:
-            hint = meant(pattern, names, " Did you mean {}?")
-            raise UsageError(
-                f"--case {pattern}: no such case.{hint} `kdyno list cases` shows them all; "
-                "write SUITE/CASE, patterns are allowed"
-            )
-        for name in chosen:
-            suite, _, case = name.partition("/")
-            uses.setdefault(suite, {})[case] = None
-    return _in_stock(
-        [SuiteUse(suite, tuple(cases)) for suite, cases in uses.items()], suites, source
-    )
-
-
-def of_command(
-    command: tuple[str, ...], folder: Path, suites: Catalogue, source: str
-) -> Experiment:
-    """Any command line, run in ``folder``; UsageError where a guest would not find it."""
-    from kdyno.experiment.layer import RUN_SUITE
-    from kdyno.experiment.model import NAME as CASE_NAME
-    from kdyno.experiment.model import SuiteUse
-    from kdyno.measure.commands import in_guest
-
-    program = Path(command[0]).name
-    name = program if CASE_NAME.fullmatch(program) else "command"
-    return _in_stock(
-        [SuiteUse(RUN_SUITE, (name,), command=in_guest(command, folder))], suites, source
-    )
-
-
-def _in_stock(uses: Sequence[SuiteUse], suites: Catalogue, source: str) -> Experiment:
-    from kdyno.experiment import loader
-    from kdyno.experiment.model import Experiment
-    from kdyno.measure.commands import STOCK
-    from kdyno.measure.vocabulary import vocabulary
-
-    keys = {"source": source, "config": ["bench"]}
-    kernel = loader.variant(STOCK, keys, "histogram", Path.cwd(), vocabulary(suites))
-    return Experiment("histogram", "What is copied?", STOCK, (kernel,), tuple(uses))
 
 
 def _notes(counting: Counting, *, traced: bool) -> list[str]:

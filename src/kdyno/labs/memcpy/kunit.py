@@ -19,9 +19,10 @@ from kdyno.experiment.model import Experiment, Machine
 from kdyno.kernels.build import Report, silent
 from kdyno.kernels.routines.routine import Routine, list_routines
 from kdyno.kernels.source import Progress
-from kdyno.labs.memcpy.counting import Options, ready
+from kdyno.labs.memcpy.counting import ready
 from kdyno.measure.bench import plan_of
 from kdyno.measure.boot import boot
+from kdyno.measure.execution import Listener, Options
 from kdyno.measure.vocabulary import vocabulary
 
 SUITES = ("memcpy", "string", "usercopy")
@@ -65,7 +66,7 @@ def kernel_tests(
         keys |= {"memcpy": name} if memcpy else {"routines": {routine.function: name}}
     variant = loader.variant(_VARIANT, keys, "kdyno memcpy check", Path.cwd(), vocabulary({}))
     experiment = Experiment("kunit", "", _VARIANT, (variant,), (), machine=_MACHINE)
-    options = Options(cache, sandboxed, fetching=progress, building=report)
+    options = Options(cache, Path(), sandboxed, listener=Listener(progress, report))
     bench = ready(experiment, {}, options)
     # Results of tests are logged as information, which "quiet" hides.
     outcome = boot(bench, replace(plan_of(bench, _VARIANT), cmdline="loglevel=7"))

@@ -110,28 +110,11 @@ def verifying(routine: Path, source: str, cases: Sequence[str] = ()) -> str:
         f"[[suite]]\nname = {json.dumps(suite)}\ncases = {json.dumps(names)}\nseconds = 0.25\n\n"
         for suite, names in suites.items()
     )
-    return f"""\
-# SPDX-License-Identifier: MIT
-# Written by kdyno memcpy tune --verify.
-name = {json.dumps("verify-" + routine.stem[:40])}
-question = "Does the routine tuned to these copies make the kernel faster?"
-baseline = "stock"
-
-[kernel]
-source = {json.dumps(source)}
-arch = "um"
-config = ["bench"]
-
-[variant.stock]
-[variant.{VARIANT}]
-memcpy = {json.dumps(routine.name)}
-
-[machine]
-kind = "uml"
-
-{blocks}[measure]
-precision = "0.5%"
-max_boots = 40
-max_minutes = 10
-equivalent = "1%"
-"""
+    template = Path(__file__).with_name("verify.toml").read_text("utf-8")
+    return template.format(
+        name=json.dumps("verify-" + routine.stem[:40]),
+        source=json.dumps(source),
+        variant=VARIANT,
+        routine=json.dumps(routine.name),
+        suites=blocks,
+    )

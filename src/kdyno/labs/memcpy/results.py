@@ -188,19 +188,28 @@ def over(bench: Bench, name: str, others: Sequence[str], loads: Sequence[Load]) 
 
 @dataclass(frozen=True)
 class Timing:
-    """One contender with one load."""
+    """One contender with one load, as a row of the CSV file."""
 
-    name: str
-    load: Load
-    ns: float
-    """Per call, median over blocks."""
+    contender: str
+    rank: str
+    level: str
+    mode: str
+    least_bytes: int
+    most_bytes: int
+    mean_bytes: float
+    alignment: str
+    ns_per_call: float
+    """Median over blocks."""
     bytes_per_cycle: float
     """Mean bytes of a copy ÷ the core's cycles that it took."""
-    share: float | None
-    """Of the level's ceiling; None where that was not measured."""
+    share_of_ceiling: float | None
+    """Of the level's; None where that was not measured."""
     rival: str | None
-    ratio: PairedEffect | None
-    """Time ÷ time of the rival; None where there is no rival."""
+    time_ratio: float | None
+    """Time ÷ time of the rival, with its interval; None where there is no rival."""
+    ci_low: float | None
+    ci_high: float | None
+    blocks: int
 
 
 def timings(bench: Bench, loads: Iterable[Load] | None = None) -> list[Timing]:
@@ -208,12 +217,32 @@ def timings(bench: Bench, loads: Iterable[Load] | None = None) -> list[Timing]:
     rows = []
     for load in bench.loads if loads is None else loads:
         other = rival(bench, load)
+        cell: dict[str, Any] = {
+            "level": load.level,
+            "mode": load.mode,
+            "least_bytes": load.least,
+            "most_bytes": load.most,
+            "mean_bytes": load.mean_bytes,
+            "alignment": load.alignment,
+            "rival": other,
+            "blocks": bench.blocks,
+        }
         for contender in bench.timed:
             name = contender.name
             time_ns = ns(bench, name, load)
-            speed = load.mean_bytes / (time_ns * bench.ghz[load.id])
-            ratio = against(bench, name, other, load) if other is not None else None
-            rows.append(Timing(name, load, time_ns, speed, share(bench, name, load), other, ratio))
+            effect = against(bench, name, other, load) if other is not None else None
+            row = Timing(
+                contender=name,
+                rank=contender.rank,
+                ns_per_call=time_ns,
+                bytes_per_cycle=load.mean_bytes / (time_ns * bench.ghz[load.id]),
+                share_of_ceiling=share(bench, name, load),
+                time_ratio=effect.ratio if effect else None,
+                ci_low=effect.lo if effect else None,
+                ci_high=effect.hi if effect else None,
+                **cell,
+            )
+            rows.append(row)
     return rows
 
 

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, TextIO
@@ -81,14 +82,12 @@ def ratio(effect: PairedEffect | None) -> str:
     """``×0.52 (0.51 … 0.53)``: a ratio of times; below 1 is faster."""
     if effect is None or effect.ratio is None:
         return ""
-    return f"×{effect.ratio:.3f} ({ends(effect).text or 'too few blocks'})"
+    return f"×{effect.ratio:.3f} ({ends(effect.lo, effect.hi).text or 'too few blocks'})"
 
 
-def ends(effect: PairedEffect | None) -> Cell:
+def ends(low: float | None, high: float | None) -> Cell:
     """``0.51 … 0.53``: the interval alone."""
-    if effect is None or effect.lo is None or effect.hi is None:
-        return Cell()
-    return Cell(f"{effect.lo:.3f} … {effect.hi:.3f}", effect.lo)
+    return Cell() if low is None or high is None else Cell(f"{low:.3f} … {high:.3f}", low)
 
 
 def whole_percent(share: float) -> str:
@@ -207,25 +206,7 @@ def _time(bench: Bench, load: Load, name: str) -> Cell:
 
 def bench_csv(bench: Bench) -> str:
     """One line per contender and load, full precision."""
-    ranks = {contender.name: contender.rank for contender in bench.contenders}
-    columns = [
-        Column("contender", lambda row: row.name),
-        Column("rank", lambda row: ranks[row.name]),
-        Column("level", lambda row: row.load.level),
-        Column("mode", lambda row: row.load.mode),
-        Column("least_bytes", lambda row: row.load.least),
-        Column("most_bytes", lambda row: row.load.most),
-        Column("mean_bytes", lambda row: row.load.mean_bytes),
-        Column("alignment", lambda row: row.load.alignment),
-        Column("ns_per_call", lambda row: row.ns),
-        Column("bytes_per_cycle", lambda row: row.bytes_per_cycle),
-        Column("share_of_ceiling", lambda row: row.share),
-        Column("rival", lambda row: row.rival),
-        Column("time_ratio", lambda row: row.ratio and row.ratio.ratio),
-        Column("ci_low", lambda row: row.ratio and row.ratio.lo),
-        Column("ci_high", lambda row: row.ratio and row.ratio.hi),
-        Column("blocks", lambda _: bench.blocks),
-    ]
+    columns = [Column(each.name, attrgetter(each.name)) for each in fields(results.Timing)]
     return spreadsheet.text(Grid(columns, results.timings(bench)))
 
 
@@ -243,12 +224,7 @@ def _target(goal: Goal) -> str:
 _GOALS = (
     Column("goal", lambda goal: goal.name),
     Column("measured", lambda goal: goal.value, "number", "{:.3f}".format),
-    Column(
-        "95 % interval",
-        lambda goal: goal.ends,
-        "number",
-        lambda ends: "{:.3f} … {:.3f}".format(*ends),
-    ),
+    Column("95 % interval", lambda goal: ends(*goal.ends or (None, None)), "number"),
     Column("target", _target, "number"),
     Column("", lambda goal: "met" if goal.met else "MISSED"),
     Column("by", lambda goal: goal.how),
@@ -514,7 +490,7 @@ def tuning_json(
 
 def cpu_tuning_json(tuned: CpuTuned, row: str) -> dict[str, Any]:
     """The tuning of a CPU for programs."""
-    goals: Mapping[str, Goal] = {goal.key: goal for goal in tuned.goals}
+    goals = {goal.key: goal for goal in tuned.goals}
     return _tuned_json(tuned.memcpy, "memcpy-cpu-tuning") | {
         "row": row,
         "routines": dict(tuned.routines),
