@@ -160,19 +160,6 @@ def parse_shape(text: str) -> Shape:
     )
 
 
-_WORDS = {
-    "general": "8-byte general",
-    "sse": "16-byte SSE",
-    "avx2": "32-byte AVX",
-    "avx512vl": "32-byte AVX-512",
-}
-_TAILS = {
-    "overlap": "the ends by accesses that overlap",
-    "string": "the rest by string instructions",
-    "mask": "the rest by a masked register",
-}
-
-
 def generate(shape: Shape, name: str | None = None) -> str:
     """The text of ``NAME.S``, a file as in ``kernel/memcpy/``: its description and one line, which
     the macros of ``shape.h`` there make the routine of.
@@ -222,31 +209,32 @@ def generate(shape: Shape, name: str | None = None) -> str:
 
 def describe(shape: Shape) -> str:
     """The shape in a line."""
-    words = f"{_WORDS.get(shape.registers, '64-byte AVX-512')} registers"
-    if not shape.is_page:
-        words += f", {shape.loop_bytes} bytes a turn, {_TAILS[shape.tail]}"
-        if shape.small_bytes and shape.tail == "mask":
-            words += f", a loop of {shape.small_bytes}-byte registers at the target's boundaries"
-        elif shape.small_bytes:
-            words += f", {shape.small_bytes}-byte registers below the loop"
-        words += f", {shape.stores} stores" * bool(shape.stores)
-        words += _of_short(shape)
-    elif shape.large != "rep-movsb":
-        words += f", {shape.loop_bytes} bytes a turn"
-    size = "" if shape.is_page else f" from {shape.large_from} bytes"
+    kinds = {"general": "8-byte general", "sse": "16-byte SSE", "avx2": "32-byte AVX"}
+    kinds |= {"avx512vl": "32-byte AVX-512", "avx512": "64-byte AVX-512"}
+    tails = {
+        "overlap": "the ends by accesses that overlap",
+        "string": "the rest by string instructions",
+        "mask": "the rest by a masked register",
+    }
     string = "rep movsb" if shape.function not in ("memset", "clear_page") else "rep stosb"
-    if shape.large == "rep-movsb":
-        words = string if shape.is_page else f"{words}, {string}{size}"
-    elif shape.large == "non-temporal":
-        words += f", past the caches{size}"
-    return words
-
-
-def _of_short(shape: Shape) -> str:
-    if not shape.short:
-        return ""
-    way = "a masked register" if shape.short == "mask" else "a string instruction"
-    return f", up to {shape.short_to} bytes by {way}"
+    if shape.is_page and shape.large == "rep-movsb":
+        return string
+    words = [f"{kinds[shape.registers]} registers", f"{shape.loop_bytes} bytes a turn"]
+    if not shape.is_page:
+        words.append(tails[shape.tail])
+    if shape.small_bytes and shape.tail == "mask":
+        words.append(f"a loop of {shape.small_bytes}-byte registers at the target's boundaries")
+    elif shape.small_bytes:
+        words.append(f"{shape.small_bytes}-byte registers below the loop")
+    if shape.stores:
+        words.append(f"{shape.stores} stores")
+    if shape.short:
+        way = "a masked register" if shape.short == "mask" else "a string instruction"
+        words.append(f"up to {shape.short_to} bytes by {way}")
+    if shape.large != "plain":
+        way = string if shape.large == "rep-movsb" else "past the caches"
+        words.append(way if shape.is_page else f"{way} from {shape.large_from} bytes")
+    return ", ".join(words)
 
 
 def _problem(shape: Shape) -> str:
@@ -302,8 +290,9 @@ def _problem_of_tail(shape: Shape) -> str:
         return "string instructions go forward only; memmove needs overlap"
     if shape.function == "memmove" and shape.large == "non-temporal":
         return "non-temporal stores are for blocks that do not overlap"
-    if shape.function == "memmove" and shape.loop_bytes > _most_memmove(shape):
-        return f"memmove holds one turn of the loop in registers: {_most_memmove(shape)} at most"
+    held = 16 if shape.registers == "general" else 4 * shape.width
+    if shape.function == "memmove" and shape.loop_bytes > held:
+        return f"memmove holds one turn of the loop in registers: {held} at most"
     return ""
 
 
@@ -334,7 +323,3 @@ def _problem_of_stores(shape: Shape) -> str:
     if shape.tail != "overlap" or shape.registers == "general" or shape.function == "memmove":
         return "only memcpy and memset with overlap and vector registers can do without boundaries"
     return ""
-
-
-def _most_memmove(shape: Shape) -> int:
-    return 16 if shape.registers == "general" else 4 * shape.width
