@@ -24,7 +24,6 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.paths import data_root
 from kdyno.reading.checked import FromTool, check_json
@@ -185,26 +184,13 @@ def parse_trace(data: bytes, origin: str) -> tuple[Copy, ...]:
     return tuple(copies)
 
 
-def render_trace(copies: Iterable[Copy], comment: str = "") -> bytes:
+def render_trace(copies: Iterable[Copy], comment: str = "", *, packed: bool = False) -> bytes:
     """The content of a trace file."""
     lines = [FIRST_LINE, *(f"# {line}" for line in comment.splitlines())]
     lines += [f"{copy.size} {copy.dst} {copy.src}" for copy in copies]
-    return "\n".join([*lines, ""]).encode()
-
-
-def write_trace(copies: Iterable[Copy], path: Path, comment: str = "") -> None:
-    """Write a trace file, whole or not at all, compressed when its name ends in .gz."""
-    data = render_trace(copies, comment)
+    data = "\n".join([*lines, ""]).encode()
     # No time stamp inside: the same copies give the same file.
-    write_whole(gzip.compress(data, 9, mtime=0) if path.suffix == ".gz" else data, path)
-
-
-def write_whole(data: bytes, path: Path) -> None:
-    """UsageError names the path and the system's reason."""
-    try:
-        whole.write(path, data)
-    except OSError as problem:
-        raise UsageError(f"{path}: cannot be written: {problem.strerror}") from problem
+    return gzip.compress(data, 9, mtime=0) if packed else data
 
 
 @dataclass(frozen=True)

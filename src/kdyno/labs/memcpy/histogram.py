@@ -83,7 +83,7 @@ def verb(
     from kdyno.errors import ToolError, UsageError
     from kdyno.experiment.overrides import Overrides, apply
     from kdyno.labs.memcpy import tables
-    from kdyno.labs.memcpy.copies import render_distribution, to_json, write_trace
+    from kdyno.labs.memcpy.copies import render_distribution, render_trace, to_json
     from kdyno.labs.memcpy.counting import (
         MOST_LISTED,
         call_site,
@@ -141,7 +141,8 @@ def verb(
         svg = output.endswith(".svg")
         write(tables.sizes_chart(found) if svg else render_distribution(found), output)
     if trace is not None:
-        write_trace((copy for _, copy in counted.order), trace, f"{text}\n{notes[-1]}")
+        order, packed = (copy for _, copy in counted.order), trace.suffix == ".gz"
+        write(render_trace(order, f"{text}\n{notes[-1]}", packed=packed), str(trace))
     if json is not None:
         value = to_json(found)
         value["cases"], value["failed"] = list(counting.cases), list(counting.failed)

@@ -41,7 +41,7 @@ Curve = tuple[str, str, str]
 
 
 class Contender(FromTool):
-    """One function that was timed; rank: see rack.Contender."""
+    """One function that was timed; rank: see checking.Contender."""
 
     name: str
     help: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The bench's loop: who is timed, then block after block every contender with every load.
 
-A block is one process with all routines at random places of its own (rack.py) and new pools of
+A block is one process with all routines at random places of its own (checking.py) and new pools of
 copies. Within a block the contenders follow each other closely, in random order, at every load, so
 what changes slowly meets all alike. Blocks are what intervals are made of.
 """
