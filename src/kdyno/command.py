@@ -56,13 +56,13 @@ def for_tools() -> dict[str, str]:
 
 def require(program: str, why: str) -> str:
     """Absolute path of ``program``; ToolError with what to install when it is missing."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         raise ToolError(
             f"{program} is not installed; kdyno needs it {why}. "
             "`kdyno doctor` lists what is missing and how to install it."
         )
-    return found
+    return path
 
 
 def dying_with_us(argv: Sequence[str]) -> list[str]:
@@ -183,7 +183,7 @@ def capture(
     apart: stdout and stderr are told from each other.
     """
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             list(argv),
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
@@ -200,7 +200,7 @@ def capture(
         return Finished(tuple(argv), -signal.SIGKILL, out, err, late=True)
     except OSError as problem:
         raise ToolError(_absent(argv, problem)) from problem
-    return Finished(tuple(argv), done.returncode, done.stdout, done.stderr or b"")
+    return Finished(tuple(argv), result.returncode, result.stdout, result.stderr or b"")
 
 
 def _absent(argv: Sequence[str], problem: OSError) -> str:

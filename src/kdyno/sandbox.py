@@ -99,14 +99,14 @@ def system(root: Path = Path("/")) -> tuple[tuple[str, str, str], ...]:
 
     A link stays a link (``/bin`` is one to ``usr/bin`` nowadays).
     """
-    found = []
+    binds = []
     for name in SYSTEM:
         path = root / name
         if path.is_symlink():
-            found.append(("--symlink", str(path.readlink()), f"/{name}"))
+            binds.append(("--symlink", str(path.readlink()), f"/{name}"))
         elif path.is_dir():
-            found.append(("--ro-bind", str(path), f"/{name}"))
-    return tuple(found)
+            binds.append(("--ro-bind", str(path), f"/{name}"))
+    return tuple(binds)
 
 
 def is_seen(path: Path) -> bool:
@@ -391,13 +391,13 @@ def unusable() -> str | None:
             return f"util-linux (the program {program}) is not installed"
     probe = Sandbox(TOOL).argv(["true"])
     try:
-        done = capture(probe, limit_s=20)
+        result = capture(probe, limit_s=20)
     except ToolError as problem:
         return f"bwrap did not run: {problem}"
-    if done.status == 0:
+    if result.status == 0:
         return None
-    said = done.output.strip().splitlines()
-    return f"bwrap failed: {said[-1] if said else f'exit status {done.status}'}"
+    lines = result.output.strip().splitlines()
+    return f"bwrap failed: {lines[-1] if lines else f'exit status {result.status}'}"
 
 
 _waived = False

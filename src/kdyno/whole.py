@@ -127,8 +127,8 @@ def write(path: Path, data: bytes) -> None:
     target = _target(path)
     with disk_errors(target, len(data)):
         try:
-            seen = target.stat() if target.exists() else None
-            if seen is not None and not stat.S_ISREG(seen.st_mode):
+            status = target.stat() if target.exists() else None
+            if status is not None and not stat.S_ISREG(status.st_mode):
                 target.write_bytes(data)
                 return
             aside, descriptor = _aside(target)
@@ -138,10 +138,10 @@ def write(path: Path, data: bytes) -> None:
             target.write_bytes(data)
             return
         try:
-            if seen is not None:
+            if status is not None:
                 with suppress(OSError):
-                    os.fchown(descriptor, seen.st_uid, seen.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(seen.st_mode))
+                    os.fchown(descriptor, status.st_uid, status.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
             _put(descriptor, data)
             aside.replace(target)
         except BaseException:
@@ -217,8 +217,8 @@ def sweep(parent: Path) -> None:
     """Removes the folders of ``scratch`` that nobody holds any more."""
     for outer in parent.glob(f"{_SCRATCH}*"):
         with suppress(OSError):
-            seen = outer.lstat()
-            if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
+            status = outer.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
                 continue
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(outer / _HELD, flags)  # without it the folder is none of ours

@@ -69,7 +69,7 @@ def safe_path(path: str, origin: str) -> str:
 
 def touched_paths(patch: str, origin: str) -> list[str]:
     """Paths that a ``-p1`` patch names, in order, without its ``a/`` and ``b/``."""
-    found: list[str] = []
+    paths: list[str] = []
     for line in _outside_hunks(patch):
         names: list[str] = []
         if match := _FILE_LINE.match(line):
@@ -77,16 +77,16 @@ def touched_paths(patch: str, origin: str) -> list[str]:
         elif match := _GIT_HEADER.match(line):
             names = [match[1], match[2]]
         elif match := _GIT_LINE.match(line):
-            found.append(match[1].strip())
+            paths.append(match[1].strip())
         for name in names:
             if name != "/dev/null" and "/" in name:
-                found.append(name if name.startswith("/") else name.split("/", 1)[1])
-    if not found:
+                paths.append(name if name.startswith("/") else name.split("/", 1)[1])
+    if not paths:
         raise UsageError(
             f"patch {origin}: no file names found; a patch is a unified diff whose paths "
             "start with a/ and b/ (as `git diff` and `git format-patch` write it)"
         )
-    return [safe_path(path, f"patch {origin}") for path in dict.fromkeys(found)]
+    return [safe_path(path, f"patch {origin}") for path in dict.fromkeys(paths)]
 
 
 def _outside_hunks(patch: str) -> Iterator[str]:

@@ -103,21 +103,21 @@ def parse_line(line: str) -> tuple[str, str] | None:
 
 def wishes(fragments: Iterable[ConfigFragment]) -> tuple[Wish, ...]:
     """All wishes, sorted by option; a later fragment overrides an earlier one."""
-    asked: dict[str, Wish] = {}
+    chosen: dict[str, Wish] = {}
     for fragment in fragments:
         for line in fragment.lines:
             parsed = parse_line(line)
             if parsed is not None:
-                asked[parsed[0]] = Wish(parsed[0], parsed[1], fragment.origin)
-    return tuple(asked[option] for option in sorted(asked))
+                chosen[parsed[0]] = Wish(parsed[0], parsed[1], fragment.origin)
+    return tuple(chosen[option] for option in sorted(chosen))
 
 
-def unmet(asked: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
+def unmet(wanted: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
     """Wishes that the final .config does not honour, each with the value it has instead."""
     final = dict(filter(None, map(parse_line, dotconfig.splitlines())))
     return [
         (wish, final.get(wish.option, "n"))
-        for wish in asked
+        for wish in wanted
         if final.get(wish.option, "n") != wish.value
     ]
 
@@ -154,29 +154,29 @@ def options(tree: Path, changes: Changes, arch: Arch) -> dict[str, Option]:
     its top one leads to."""
     word = next((it.removeprefix("ARCH=") for it in arch.make if it.startswith("ARCH=")), "")
     family = {"x86_64": "x86", "i386": "x86"}.get(word, word)
-    found: dict[str, Option] = {}
-    waiting, seen = ["Kconfig"], set[str]()
+    declared: dict[str, Option] = {}
+    waiting, visited = ["Kconfig"], set[str]()
     while waiting:
         path = waiting.pop()
         for variable, value in (("SRCARCH", family), ("HEADER_ARCH", "x86")):
             path = path.replace(f"$({variable})", value)
-        if path in seen:
+        if path in visited:
             continue
-        seen.add(path)
+        visited.add(path)
         content = changes.files.get(path)
         # A tree of others may name files elsewhere, or links to them.
         file = (tree / path).resolve()
         if content is None and file.is_relative_to(tree.resolve()) and file.is_file():
             content = file.read_bytes()
-        waiting += _declared((content or b"").decode("utf-8", "replace"), found)
-    return found
+        waiting += _declared((content or b"").decode("utf-8", "replace"), declared)
+    return declared
 
 
-def _declared(text: str, found: dict[str, Option]) -> list[str]:
+def _declared(text: str, declared: dict[str, Option]) -> list[str]:
     """Adds the options of one file to ``found``; the files that it names."""
     files: list[str] = []
     around: list[list[str]] = [[]]  # what holds for all within each if, menu and choice
-    now: Option | None = None
+    option: Option | None = None
     # A help text ends where a line is indented less than its first one: entries of a choice may be
     # indented as well.
     helping, help_columns = False, 0
@@ -193,23 +193,23 @@ def _declared(text: str, found: dict[str, Option]) -> list[str]:
             word, rest = entry.groups()
             helping, help_columns = word == "help", 0
             if word in ("config", "menuconfig"):
-                now = found.setdefault(f"CONFIG_{rest.strip()}", Option())
-                now.depends += [it for level in around for it in level]
+                option = declared.setdefault(f"CONFIG_{rest.strip()}", Option())
+                option.depends += [it for level in around for it in level]
             elif word in ("if", "menu", "choice"):
                 around.append([rest] if word == "if" else [])
-                now = None
+                option = None
             elif word.startswith("end") and len(around) > 1:
                 around.pop()
-                now = None
+                option = None
         elif attribute := _ATTRIBUTE.match(line):
             word, rest = attribute.groups()
             if word == "depends on":
-                (around[-1] if now is None else now.depends).append(rest)
-            elif now is not None and word == "range":
-                now.ranges.append(rest)
-            elif now is not None:
-                now.prompt |= rest.startswith('"') and not word.startswith("def_")
-                now.kind = now.kind or word.removeprefix("def_").replace("prompt", "")
+                (around[-1] if option is None else option.depends).append(rest)
+            elif option is not None and word == "range":
+                option.ranges.append(rest)
+            elif option is not None:
+                option.prompt |= rest.startswith('"') and not word.startswith("def_")
+                option.kind = option.kind or word.removeprefix("def_").replace("prompt", "")
     return files
 
 
@@ -268,8 +268,8 @@ def has_sysctl(tree: Path, name: str) -> bool:
 @functools.cache
 def nearest_sysctl(tree: Path, name: str) -> str | None:
     """The sysctl of the tree whose last part is most like that of ``name``: its last part."""
-    said = _searched(tree, ["-hoE", r'procname[[:space:]]*=[[:space:]]*"[^"]+"'], _CODE)[1]
-    return nearest(name.rpartition(".")[2], re.findall(r'"([^"]+)"', said))
+    output = _searched(tree, ["-hoE", r'procname[[:space:]]*=[[:space:]]*"[^"]+"'], _CODE)[1]
+    return nearest(name.rpartition(".")[2], re.findall(r'"([^"]+)"', output))
 
 
 def _searched(tree: Path, words: list[str], folders: Iterable[str]) -> tuple[int, str]:
@@ -278,5 +278,5 @@ def _searched(tree: Path, words: list[str], folders: Iterable[str]) -> tuple[int
     if not places:
         return 1, ""
     argv = ["grep", "-rs", "--include=*.[ch]", *words, "--", *places]
-    done = capture(confined(argv, reads=[tree]))
-    return done.status, done.output
+    result = capture(confined(argv, reads=[tree]))
+    return result.status, result.output

@@ -26,19 +26,19 @@ class Cpu:
 
 def parse_cpuinfo(text: str) -> Cpu:
     """``text``: the content of /proc/cpuinfo. Only the first processor is read."""
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.strip().split("\n\n", 1)[0].splitlines():
         key, separator, value = line.partition(":")
         if separator:
-            said.setdefault(key.strip(), value.strip())
+            fields.setdefault(key.strip(), value.strip())
     return Cpu(
-        model=said.get("model name", ""),
-        microcode=said.get("microcode", ""),
+        model=fields.get("model name", ""),
+        microcode=fields.get("microcode", ""),
         # "flags" on x86, "Features" on ARM.
-        flags=frozenset((said.get("flags") or said.get("Features") or "").split()),
-        vendor=said.get("vendor_id", ""),
-        family=_number(said.get("cpu family", "")),
-        number=_number(said.get("model", "")),
+        flags=frozenset((fields.get("flags") or fields.get("Features") or "").split()),
+        vendor=fields.get("vendor_id", ""),
+        family=_number(fields.get("cpu family", "")),
+        number=_number(fields.get("model", "")),
     )
 
 

@@ -30,8 +30,8 @@ def read(tree: Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
             raise _odd(tree / name) from problem
         raise
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > most_bytes:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
             raise _odd(tree / name)
         return file.read(most_bytes + 1)
 
@@ -82,13 +82,13 @@ def require_file(tree: Path, name: str) -> None:
     """
     path = tree / name
     try:
-        found = path.lstat()
+        status = path.lstat()
         linked = path.resolve(strict=True) != tree.resolve() / name
     except (OSError, RuntimeError) as problem:
         raise _odd(path) from problem
-    if linked or not stat.S_ISREG(found.st_mode):
+    if linked or not stat.S_ISREG(status.st_mode):
         raise _odd(path)
-    path.chmod(0o755 if found.st_mode & 0o100 else 0o644)
+    path.chmod(0o755 if status.st_mode & 0o100 else 0o644)
 
 
 def disarm(tree: Path) -> None:
@@ -96,9 +96,9 @@ def disarm(tree: Path) -> None:
     for folder, _folders, names in os.walk(tree):
         for name in names:
             place = Path(folder, name)
-            found = place.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_mode & (stat.S_ISUID | stat.S_ISGID):
-                place.chmod(stat.S_IMODE(found.st_mode) & 0o777)
+            status = place.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+                place.chmod(stat.S_IMODE(status.st_mode) & 0o777)
 
 
 def _odd(path: Path) -> BuildError:

@@ -171,26 +171,26 @@ def foreign_parts(
     variant: Variant, tree: Tree, routines: Iterable[Routine], wishes: Iterable[Wish]
 ) -> frozenset[str]:
     """The foreign parts of a variant, each under a name that its content or its place gives it."""
-    found = {_SOURCE + tree.origin} if tree.origin else set()
+    parts = {_SOURCE + tree.origin} if tree.origin else set()
     own = patches_folder().resolve()
-    found |= {
+    parts |= {
         f"patch {_digest(patch.read_bytes())}"
         for patch in variant.patches
         if patch.resolve().parent != own
     }
-    found |= {
+    parts |= {
         f"routine {_digest(flatten(routine.path).encode())}"
         for routine in routines
         if routine.path.resolve().parent != routines_folder().resolve()
     }
     flags = [variant.cflags, *(flags for _file, flags in variant.file_cflags)]
-    found |= {
+    parts |= {
         f"flag {word}" for line in flags for word in line.split() if not _FLAG.fullmatch(word)
     }
-    found |= {f"option {wish.line}" for wish in wishes if not _VALUE.fullmatch(wish.value)}
+    parts |= {f"option {wish.line}" for wish in wishes if not _VALUE.fullmatch(wish.value)}
     if not _COMPILER.fullmatch(variant.compiler):
-        found.add(f"compiler {variant.compiler}")
-    return frozenset(found)
+        parts.add(f"compiler {variant.compiler}")
+    return frozenset(parts)
 
 
 def source_parts(foreign: frozenset[str]) -> frozenset[str]:

@@ -82,10 +82,10 @@ def measuring(
     """
     names = [_LOCK] if cpus is None else [f"{_LOCK}-{cpu}" for cpu in sorted(cpus)]
     held: list[socket.socket | int] = []
-    told = False
+    waited = False
     try:
         while (other := _taken(names, held)) is not None:
-            if not wait or not told:
+            if not wait or not waited:
                 text = (
                     f"{_holder(other)} is measuring on this machine, and two measurements disturb "
                     "each other"
@@ -97,7 +97,7 @@ def measuring(
                         f"{text}. Wait until it ends, or leave out --no-wait to have {what} wait."
                     )
                 tell(f"{text}; waiting for it to end")
-                told = True
+                waited = True
             time.sleep(1)
         yield
     finally:

@@ -66,7 +66,7 @@ def _libraries(source: Path) -> str:
     """The versions of what guest/programs link with: a library that is installed later counts."""
     if shutil.which("pkg-config") is None:
         return ""
-    wanted = {
+    packages = {
         package
         for file in sorted((source / "programs").glob("*.c"))
         for line in file.read_text(encoding="utf-8").splitlines()[:5]
@@ -75,7 +75,7 @@ def _libraries(source: Path) -> str:
     }
     return "".join(
         f"{package} {capture(['pkg-config', '--modversion', package]).output}"
-        for package in sorted(wanted)
+        for package in sorted(packages)
     )
 
 
@@ -85,6 +85,8 @@ def _compile(source: Path, folder: Path) -> None:
             return
         make = require("make", "to build the guest program")
         with whole.folder(folder) as aside:
-            done = capture([make, "-C", str(source), f"OUT={aside}", "-j2"], env=for_tools())
-            if done.status != 0:
-                raise ToolError(f"the guest program did not build:\n{done.output.strip()[-2000:]}")
+            result = capture([make, "-C", str(source), f"OUT={aside}", "-j2"], env=for_tools())
+            if result.status != 0:
+                raise ToolError(
+                    f"the guest program did not build:\n{result.output.strip()[-2000:]}"
+                )

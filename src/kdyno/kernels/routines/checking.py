@@ -16,6 +16,7 @@ import re
 import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -59,7 +60,7 @@ def refuse_unasked(content: bytes, origin: str, *, routine: bool) -> None:
     try:
         sections = list(_sections(content))
         names = [(name, kind) for name, kind, _ in sections]
-        found = [pair for _, kind, table in sections if kind == _SYMBOLS for pair in table]
+        symbols = [pair for _, kind, table in sections if kind == _SYMBOLS for pair in table]
     except (struct.error, IndexError, ValueError) as problem:
         raise UsageError(f"{origin}: gcc made no object of it that can be read") from problem
     for name, kind in names:
@@ -68,7 +69,7 @@ def refuse_unasked(content: bytes, origin: str, *, routine: bool) -> None:
                 f"{origin}: the section {name!r} is refused. A routine has code in .text and "
                 "data in .rodata, .data or .bss, and nothing that runs before it is called"
             )
-    for name, kind in found:
+    for name, kind in symbols:
         if kind == _INDIRECT:
             raise UsageError(f"{origin}: {name!r} is an indirect function, which is refused")
         if name in _UNASKED or (routine and not name.startswith(_ROUTINES)):
@@ -128,18 +129,18 @@ class Contender:
 
 def routine_contender(routine: Routine, cache_root: Path) -> Contender:
     """A routine of a kernel as a program runs it. BuildError of gcc becomes a UsageError."""
-    made = assembled(flatten(routine.path), str(routine.path), cache_root, routine=True)
-    return Contender(routine.name, routine.symbol, made, routine.help)
+    code = assembled(flatten(routine.path), str(routine.path), cache_root, routine=True)
+    return Contender(routine.name, routine.symbol, code, routine.help)
 
 
 def standing(cache_root: Path) -> list[Contender]:
     """What routines are always held against, but for the kernel's own loop."""
-    made = assembled((NATIVE / "rivals.S").read_text("utf-8"), "rivals.S", cache_root)
+    code = assembled((NATIVE / "rivals.S").read_text("utf-8"), "rivals.S", cache_root)
     return [
-        Contender("rep-movsb", "memcpy_rep_movsb", made, "one string instruction", "rival"),
-        Contender("rep-movsq", "memcpy_rep_movsq", made, "8 bytes a step, then the rest", "other"),
+        Contender("rep-movsb", "memcpy_rep_movsb", code, "one string instruction", "rival"),
+        Contender("rep-movsq", "memcpy_rep_movsq", code, "8 bytes a step, then the rest", "other"),
         Contender("glibc", "=libc", None, "the C library's memcpy", "other"),
-        Contender("nothing", "memcpy_nothing", made, "returns at once: the bound", "bound"),
+        Contender("nothing", "memcpy_nothing", code, "returns at once: the bound", "bound"),
     ]
 
 
@@ -156,8 +157,8 @@ def kernels_own(tree: Path, cache_root: Path) -> Contender:
     if "memcpy_orig" not in text:
         raise UsageError(f"{path}: has no memcpy_orig; --tree must be a source of 3.x to 7.x")
     shim = ("-D__ASSEMBLY__", "-I", str(NATIVE / "shim"))
-    made = assembled(text, str(path), cache_root, shim)
-    return Contender("orig", "kernel_memcpy_orig", made, "the kernel's loop over 32 bytes", "rival")
+    code = assembled(text, str(path), cache_root, shim)
+    return Contender("orig", "kernel_memcpy_orig", code, "the kernel's loop over 32 bytes", "rival")
 
 
 def assembled(
@@ -174,15 +175,15 @@ def assembled(
     """
     folder = cache_root / "memcpy" / "objects"
     shim = "".join(it.read_text("utf-8") for it in sorted((NATIVE / "shim").rglob("*.h")))
-    made = folder / f"{_digest(text, *options, shim if options else '')}.o"
-    if not made.is_file():
+    code = folder / f"{_digest(text, *options, shim if options else '')}.o"
+    if not code.is_file():
         words = ["-c", *options, "-x", "assembler-with-cpp", "-"]
         try:
-            _gcc(words, made, text, reads=[NATIVE])
+            _gcc(words, code, text, reads=[NATIVE])
         except ToolError as problem:
             raise UsageError(f"{origin} does not assemble: {problem}") from None
-    refuse_unasked(made.read_bytes(), origin, routine=routine)
-    return made
+    refuse_unasked(code.read_bytes(), origin, routine=routine)
+    return code
 
 
 @cache
@@ -190,11 +191,11 @@ def timing_program(cache_root: Path) -> Path:
     """The program that times, compiled at need."""
     sources = sorted(NATIVE.glob("*.c"))
     texts = [it.read_text("utf-8") for it in (*sources, *sorted(NATIVE.glob("*.h")))]
-    made = cache_root / "memcpy" / "programs" / _digest(*texts)
-    if not made.is_file():
+    program = cache_root / "memcpy" / "programs" / _digest(*texts)
+    if not program.is_file():
         words = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra"]
-        _gcc([*words, *map(str, sources), "-ldl"], made, reads=[NATIVE])
-    return made
+        _gcc([*words, *map(str, sources), "-ldl"], program, reads=[NATIVE])
+    return program
 
 
 def rack(contenders: Sequence[Contender], seed: int, folder: Path, cache_root: Path) -> Path:
@@ -208,9 +209,9 @@ def rack(contenders: Sequence[Contender], seed: int, folder: Path, cache_root: P
         chosen = dice.randrange(64)
         words += [str(gaps[size]) for bit, size in enumerate(GAPS) if chosen >> bit & 1]
         words.append(str(each))
-    made = folder / f"rack-{seed}.so"
-    _gcc(["-shared", "-nostdlib", *words], made, reads=[*objects, *gaps.values()])
-    return made
+    library = folder / f"rack-{seed}.so"
+    _gcc(["-shared", "-nostdlib", *words], library, reads=[*objects, *gaps.values()])
+    return library
 
 
 def _gap(size: int, cache_root: Path) -> Path:
@@ -225,36 +226,38 @@ def _digest(*texts: str) -> str:
     return total.hexdigest()[:32]
 
 
-def _gcc(words: Sequence[str], made: Path, text: str = "", reads: Sequence[Path] = ()) -> None:
+def _gcc(words: Sequence[str], target: Path, text: str = "", reads: Sequence[Path] = ()) -> None:
     """Run gcc in the sandbox; ToolError with its words. The file is whole or not there at all."""
     program = require("gcc", "to assemble routines and to time them")
-    made.parent.mkdir(parents=True, exist_ok=True)
-    with whole.scratch("gcc", made.parent.absolute()) as folder:
-        aside = folder / made.name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with whole.scratch("gcc", target.parent.absolute()) as folder:
+        aside = folder / target.name
         argv = [program, *words, "-o", str(aside)]
         inside = confined(argv, reads=reads, writes=[aside.parent])
-        done = capture(inside, stdin=text.encode())
-        if done.status != 0:
-            raise ToolError(f"gcc: {done.output.strip()[-1500:]}")
-        aside.rename(made)
+        result = capture(inside, stdin=text.encode())
+        if result.status != 0:
+            raise ToolError(f"gcc: {result.output.strip()[-1500:]}")
+        aside.rename(target)
 
 
 SCHEMA = 1
 PROGRAM = NATIVE / "check" / "check.c"
 TIMEOUT_S = 600.0
 _MOST_OUTPUT = 20_000
+_TIMED_OUT = 1000
+"""In the place of an exit status."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What the checker said of one routine."""
+    """The checker's answer for one routine."""
 
     routine: str
     function: str
     mode: str
     passed: bool
     violations: tuple[str, ...]
-    """``KIND: where it was seen first``, one a kind; kinds: see check.c."""
+    """``KIND: where it was seen first``, one per kind; kinds: see check.c."""
     cases: int
     upper_readable: bool
     """Whether this CPU tells which register halves are in use."""
@@ -263,7 +266,7 @@ class Checked:
 
 
 def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
-    """Check ``routine``, or take what was found for the same code on the same CPU before.
+    """Check ``routine``, or take the answer for the same code on the same CPU from before.
 
     UsageError when the file is not assembly or this CPU lacks what it requires.
     """
@@ -272,16 +275,26 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
             f"{routine.function} routine {routine.name!r} needs {', '.join(lacking)}, "
             "which this CPU lacks: it cannot be checked here"
         )
-    text = flatten(routine.path)
-    record = _record(cache_root, text, routine, mode)
-    if found := _read(record, routine):
-        return found
-    made = assembled(text, str(routine.path), cache_root, routine=True)
+    text, here = flatten(routine.path), cpu.this_cpu()
+    # The record's name holds all that the answer depends on.
+    total = hashlib.sha256()
+    parts = (text, PROGRAM.read_text("utf-8"), routine.symbol, mode, here.model, here.microcode)
+    for part in (*parts, *sorted(here.flags)):
+        total.update(b"\0" + part.encode())
+    record = cache_root / "memcpy" / "checked" / f"{total.hexdigest()[:32]}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        answer: dict[str, Any] = values_in(record)
+        if answer.pop("schema") == SCHEMA:
+            answer["violations"] = tuple(str(line) for line in answer["violations"])
+            return Checked(**answer | {"routine": routine.name, "cached": True})
+    code = assembled(text, str(routine.path), cache_root, routine=True)
     with whole.scratch("check") as folder:
-        program = _linked(routine, made, folder)
+        program = _linked(routine, code, folder)
         began_s = time.monotonic()
-        status, output = _run(program, routine.function, mode)
-        checked = judge(routine, mode, status, output, time.monotonic() - began_s)
+        inside = confined([str(program), routine.function, mode], reads=[program])
+        result = capture(inside, apart=True, limit_s=TIMEOUT_S)
+        status = _TIMED_OUT if result.late else plain_status(result.status)
+        checked = judge(routine, mode, status, result.output, time.monotonic() - began_s)
     record.parent.mkdir(parents=True, exist_ok=True)
     whole.write(record, json.dumps({"schema": SCHEMA, **asdict(checked)}).encode())
     return checked
@@ -304,10 +317,8 @@ def judge(routine: Routine, mode: str, status: int, output: str, seconds: float)
     lines = output[:_MOST_OUTPUT].splitlines()
     violations = [line for line in lines[:-1] if ": " in line]
     summary = lines[-1] if lines else ""
-    words = summary.split()
-    whole = len(words) > 1 and words[0].isascii() and words[0].isdigit() and words[1] == "cases,"
-    cases = int(words[0]) if whole else 0
-    if status not in (0, 1) or not whole:
+    match = re.match(r"([0-9]{1,18}) cases,", summary)
+    if status not in (0, 1) or not match:
         violations = [line for line in lines if ": " in line and line is not summary]
         why = f"signal {-status}" if status < 0 else f"exit status {status}"
         if status == _TIMED_OUT:
@@ -321,54 +332,23 @@ def judge(routine: Routine, mode: str, status: int, output: str, seconds: float)
         mode=mode,
         passed=not violations,
         violations=tuple(violations),
-        cases=cases,
+        cases=int(match[1]) if match else 0,
         upper_readable="not readable" not in summary,
         seconds=round(seconds, 3),
     )
 
 
-_TIMED_OUT = 1000
-
-
-def _run(program: Path, function: str, mode: str) -> tuple[int, str]:
-    inside = confined([str(program), function, mode], reads=[program])
-    done = capture(inside, apart=True, limit_s=TIMEOUT_S)
-    return _TIMED_OUT if done.late else plain_status(done.status), done.output
-
-
-def _linked(routine: Routine, made: Path, folder: Path) -> Path:
+def _linked(routine: Routine, code: Path, folder: Path) -> Path:
     program = folder / "check"
     argv = [
         require("gcc", "to check memory routines"),
-        *("-std=gnu11", "-O2", str(PROGRAM), str(made)),
+        *("-std=gnu11", "-O2", str(PROGRAM), str(code)),
         *(f"-Wl,--defsym=routine_under_test={routine.symbol}", "-o", str(program)),
     ]
-    done = capture(confined(argv, reads=[PROGRAM, made], writes=[folder]))
-    if done.status != 0:
-        said = done.output.strip()[-800:]
-        if routine.symbol in said:
+    result = capture(confined(argv, reads=[PROGRAM, code], writes=[folder]))
+    if result.status != 0:
+        errors = result.output.strip()[-800:]
+        if routine.symbol in errors:
             raise UsageError(f"{routine.path}: has no function {routine.symbol}, see routine.h")
-        raise ToolError(f"gcc: {said}")
+        raise ToolError(f"gcc: {errors}")
     return program
-
-
-def _record(cache_root: Path, text: str, routine: Routine, mode: str) -> Path:
-    """Where the answer lies; its name holds all that it depends on."""
-    here = cpu.this_cpu()
-    total = hashlib.sha256()
-    parts = (text, PROGRAM.read_text("utf-8"), routine.symbol, mode, here.model, here.microcode)
-    for part in (*parts, *sorted(here.flags)):
-        total.update(b"\0" + part.encode())
-    return cache_root / "memcpy" / "checked" / f"{total.hexdigest()[:32]}.json"
-
-
-def _read(record: Path, routine: Routine) -> Checked | None:
-    try:
-        said: dict[str, Any] = values_in(record)
-        if said.pop("schema") != SCHEMA:
-            return None
-        said["violations"] = tuple(str(line) for line in said["violations"])
-        said |= {"routine": routine.name, "cached": True}
-        return Checked(**said)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None

@@ -108,20 +108,20 @@ def parse_routine(path: Path, text: str) -> Routine:
 
     UsageError when a line is missing, empty, given twice, or unknown.
     """
-    said: dict[str, str] = {}
+    values: dict[str, str] = {}
     for key, value in _described(text):
         if key not in (*_KEYS, *_OPTIONAL):
             raise UsageError(f"{path}: unknown key {key!r}; a routine has {', '.join(_KEYS)}")
-        if key in said:
+        if key in values:
             raise UsageError(f"{path}: {key!r} is given twice")
-        said[key] = value
+        values[key] = value
     for key in _KEYS:
-        if not said.get(key):
+        if not values.get(key):
             raise UsageError(
                 f"{path}: no {key!r}; its first comment must hold a line ' * {key}: …' "
                 f"(see the other files in {path.parent})"
             )
-    function = said.get("function", "memcpy")
+    function = values.get("function", "memcpy")
     if function not in FUNCTIONS:
         raise UsageError(f"{path}: function: {function!r}; there are {', '.join(FUNCTIONS)}")
     name = path.stem
@@ -132,10 +132,10 @@ def parse_routine(path: Path, text: str) -> Routine:
     return Routine(
         name=name,
         path=path,
-        help=said["help"],
-        requires=tuple(said["requires"].split()),
-        source=said["source"],
-        archs=tuple(said["arch"].split()),
+        help=values["help"],
+        requires=tuple(values["requires"].split()),
+        source=values["source"],
+        archs=tuple(values["arch"].split()),
         function=function,
     )
 
@@ -158,21 +158,21 @@ def list_routines(function: str = "memcpy") -> tuple[Routine, ...]:
 
 def find_routine(name: str, function: str = "memcpy") -> Routine:
     """The routine called ``name``, or that of the file ``name``; UsageError otherwise."""
-    said = f"{function} = {name!r}"
+    wish = f"{function} = {name!r}"
     if is_routine_file(name):
         path = Path(name)
         text = read_text(path)
         routine = parse_routine(path, text)
         if routine.function != function:
-            raise UsageError(f"{said}: this file says that it is a {routine.function}")
+            raise UsageError(f"{wish}: this file says that it is a {routine.function}")
         if start_of(routine) not in text:
-            raise UsageError(f"{said}: the function must begin with {start_of(routine)}")
+            raise UsageError(f"{wish}: the function must begin with {start_of(routine)}")
         return routine
     known = {routine.name: routine for routine in list_routines(function=function)}
     if name in known:
         return known[name]
     hint = meant(name, known, "; did you mean {!r}?")
-    raise UsageError(f"{said}: no such routine ({', '.join(known)}){hint}")
+    raise UsageError(f"{wish}: no such routine ({', '.join(known)}){hint}")
 
 
 def find_by_stem(stem: str) -> Routine:
@@ -211,8 +211,8 @@ def kernel_source(routine: Routine, arch: str = "um") -> dict[str, str]:
 def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple[Routine, ...]:
     """The routines that a variant asks for, as far as they are files; UsageError for one that is
     not there."""
-    asked = [] if memcpy is None or memcpy in NATIVE_COPIES else [("memcpy", memcpy)]
-    return tuple(find_routine(name, function) for function, name in [*asked, *routines])
+    wanted = [] if memcpy is None or memcpy in NATIVE_COPIES else [("memcpy", memcpy)]
+    return tuple(find_routine(name, function) for function, name in [*wanted, *routines])
 
 
 def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
@@ -221,10 +221,10 @@ def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
     if any(function in chosen for function in PAGES):
         for function in PAGES:
             chosen.setdefault(function, find_routine(OWN_PAGES, function))
-    placed: dict[str, str] = {}
+    files: dict[str, str] = {}
     for routine in chosen.values():
-        placed |= kernel_source(routine, arch)
-    return placed
+        files |= kernel_source(routine, arch)
+    return files
 
 
 def flatten(path: Path) -> str:
@@ -421,8 +421,8 @@ def best(
     """
     here = this_cpu() if cpu is None else cpu
     kind = "um" if arch.startswith("um") else arch
-    known = rows() if table is None else table
-    fitting = [row for row in known if row.arch == kind and row.fits(here)]
+    table_rows = rows() if table is None else table
+    fitting = [row for row in table_rows if row.arch == kind and row.fits(here)]
     for row in sorted(fitting, key=lambda row: row.rank, reverse=True):
         name = row.routines.get(function)
         if name is not None and here.flags >= set(find_routine(name, function).requires):
