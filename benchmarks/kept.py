@@ -24,7 +24,7 @@ from kdyno.labs.profile.record import FOLDER, FunctionTime, Profile, stored_prof
 from kdyno.labs.published.answers import OTHERS, SURVEY
 from kdyno.paths import data_root, runs_root
 from kdyno.store.boot import plain_name
-from kdyno.store.resolve import resolve
+from kdyno.store.index import resolve
 from kdyno.store.run import MANIFEST, VERDICT, Run, open_run
 
 PLACE = data_root() / "published" / "runs"

@@ -25,8 +25,7 @@ from kdyno.store.database.push import copy_of, put
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES
 from kdyno.store.database.shared import Shared
-from kdyno.store.index import entries
-from kdyno.store.resolve import NoSuchRun
+from kdyno.store.index import NoSuchRun, entries
 from kdyno.store.run import Run, write_run
 
 

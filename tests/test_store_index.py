@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kdyno.errors import UsageError
-from kdyno.store.index import INDEX, entries
+from kdyno.store.index import INDEX, entries, resolve
 from kdyno.store.manifest import Manifest, State
-from kdyno.store.resolve import resolve
 from kdyno.store.run import create_run, write_run
 from kdyno.store.verdict import Verdict
 

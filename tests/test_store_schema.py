@@ -20,7 +20,7 @@ from sqlalchemy import Connection, MetaData, inspect, select, text
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import Otherwise, judge_again
-from kdyno.store.database import upgrade
+from kdyno.store.database import schema
 from kdyno.store.database.address import checked, masked, shown
 from kdyno.store.database.connection import reading, writing
 from kdyno.store.database.query import Wanted
@@ -38,7 +38,7 @@ def difference(connection: Connection) -> list[object]:
 
 
 def test_the_newest_migration_is_the_one_that_is_named() -> None:
-    scripts = ScriptDirectory(str(upgrade.MIGRATIONS))
+    scripts = ScriptDirectory(str(schema.MIGRATIONS))
     assert scripts.get_heads() == [HEAD]
     order = [it.revision for it in scripts.walk_revisions()]
     assert order == sorted(order, reverse=True)  # later ones are told by their names
@@ -51,9 +51,9 @@ def test_from_an_empty_database_and_back(shared: Shared) -> None:  # noqa: F811
     assert shared.listed(Wanted()) == []
     with writing(shared._engine, shared.address) as connection:
         assert difference(connection) == []
-        upgrade.migrate(connection, "base")
+        schema.migrate(connection, "base")
         assert set(inspect(connection).get_table_names()) == {VERSIONS}
-        upgrade.migrate(connection, HEAD)
+        schema.migrate(connection, HEAD)
         assert difference(connection) == []
         assert set(inspect(connection).get_table_names()) == {VERSIONS, *TABLES}
 
@@ -70,7 +70,7 @@ def fill(shared: Shared) -> dict[str, list[dict[str, object]]]:  # noqa: F811
     for part in data["parts"]:
         part["content"] = b85decode(str(part["content"]))
     with writing(shared._engine, shared.address) as connection:
-        upgrade.migrate(connection, BEFORE)
+        schema.migrate(connection, BEFORE)
         there = MetaData()
         there.reflect(connection)
         for table, own in data.items():
@@ -85,7 +85,7 @@ def rows(shared: Shared, version: str) -> dict[str, list[dict[str, object]]]:  #
     """All that is in a store, which has to be of that version."""
     there = MetaData()
     with reading(shared._engine, shared.address) as connection:
-        assert upgrade.revision(connection) == version
+        assert schema.revision(connection) == version
         there.reflect(connection)
         return {
             name: in_order([dict(it._mapping) for it in connection.execute(select(table))])
@@ -115,7 +115,7 @@ def test_from_the_version_before_with_all_that_is_in_it(
         pytest.raises(KeyboardInterrupt),
         writing(shared._engine, shared.address) as connection,
     ):
-        upgrade.prepare(connection, shared.where, upgrade=True)
+        schema.prepare(connection, shared.where, upgrade=True)
         raise KeyboardInterrupt
     assert rows(shared, BEFORE) == before
 
@@ -142,7 +142,7 @@ def test_from_the_version_before_with_all_that_is_in_it(
     assert [it.name for it in shared.listed(Wanted(cpu="a cpu"))] == [later.name]
 
     with writing(shared._engine, shared.address) as connection:
-        upgrade.migrate(connection, BEFORE)
+        schema.migrate(connection, BEFORE)
     back = rows(shared, BEFORE)
     assert [it["name"] for it in back.pop("runs")] == [*names, later.name]
     numbers = {it["id"] for it in before.pop("runs")}
@@ -178,7 +178,7 @@ def test_a_migration_that_fails_changes_nothing(
         connection.execute(text("SELECT nothing_of_that_name"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(upgrade, "migrate", broken)
+        patched.setattr(schema, "migrate", broken)
         with pytest.raises(ToolError, match="nothing"):
             shared.prepare()
     with reading(shared._engine, shared.address) as connection:

@@ -16,9 +16,8 @@ from fake_tree import make_tree
 from kdyno.errors import ToolError
 from kdyno.fleet.engine import PYTHON, Engine, Settings
 from kdyno.fleet.waves import Place
-from kdyno.store.begun import Note
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.run import create_run, open_run
+from kdyno.store.run import Note, create_run, open_run
 
 LIMIT_S = 120
 

@@ -16,8 +16,7 @@ from kdyno.kernels.compiler import identify
 from kdyno.sandbox import confined
 from kdyno.store.counts import FOLDER, CaseCounts, Counted, to_json
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.of_variants import file_name
-from kdyno.store.run import Run, create_run
+from kdyno.store.run import Run, create_run, file_name
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
 from kdyno.machines.cpus import measuring
 from kdyno.measure.builder import Built
 from kdyno.store.boot import BootRecord
-from kdyno.store.resolve import resolve
+from kdyno.store.index import resolve
 from kdyno.store.run import list_runs, open_run
 from kdyno.store.verdict import Verdict
 

@@ -32,7 +32,7 @@ def verb(
     A run is put there whole or not at all, and once: pushed again, only what is new of it is.
     """
     from kdyno.errors import KdynoError, UsageError
-    from kdyno.store.resolve import resolve
+    from kdyno.store.index import resolve
     from kdyno.store.run import open_run
     from kdyno.verbs.sharing import pushed, store_needed
 

@@ -270,7 +270,7 @@ def _stored(
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
     from kdyno.experiment.overrides import apply
-    from kdyno.store.resolve import resolve
+    from kdyno.store.index import resolve
     from kdyno.store.run import open_run
 
     path = resolve(text, options.runs)

@@ -33,10 +33,9 @@ from kdyno.reading.checked import FromTool
 from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
 from kdyno.store import reading
-from kdyno.store.begun import BEGUN, Note
 from kdyno.store.folder import Folder
 from kdyno.store.reading import parse
-from kdyno.store.run import open_run
+from kdyno.store.run import BEGUN, Note, open_run
 
 FOLDER = ".fleet"
 """Of a folder of runs."""

@@ -40,10 +40,9 @@ from kdyno.measure.builder import Built, Recipes, build_all, changed, check
 from kdyno.measure.extent import too_short
 from kdyno.measure.loop import Loop, Past, Status, choose, whole_cases
 from kdyno.report.wording import worded
-from kdyno.store.begun import Note
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
-from kdyno.store.run import Run, RunWriter, create_run, open_run, write_run
+from kdyno.store.run import Note, Run, RunWriter, create_run, open_run, write_run
 from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import cases_of

@@ -11,9 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from kdyno.errors import ToolError
-from kdyno.store.of_variants import read_each
 from kdyno.store.reading import Count, Name, Record, Text, parse
-from kdyno.store.run import Run
+from kdyno.store.run import Run, read_each
 
 FOLDER = "counts"
 """Of a run: one file for each variant."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The list of a folder's runs, kept in SQLite so that a thousand of them are listed at once.
+"""The list of a folder's runs, and the run that a person's words mean.
 
-The folders are the truth. The index remembers what it read from each, beside the stamp of the
-files that it came from; a wrong, damaged or unwritable index costs time and nothing else. Its
-tables are those of the store that a team shares, see database/schema.py.
+The list is kept in SQLite so that a thousand runs are listed at once. The folders are the truth.
+The index remembers what it read from each, beside the stamp of the files that it came from; a
+wrong, damaged or unwritable index costs time and nothing else. Its tables are those of the store
+that a team shares, see database/schema.py.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kdyno.errors import KdynoError
+from kdyno.errors import KdynoError, UsageError
+from kdyno.reading.mistakes import meant
 from kdyno.store.run import MANIFEST, VERDICT, Run, list_runs
 
 if TYPE_CHECKING:
@@ -69,6 +71,53 @@ def entries(runs: Path, wanted: Wanted | None = None) -> tuple[Entry, ...]:
     return _through(_IN_MEMORY, found, wanted)
 
 
+class NoSuchRun(UsageError):
+    """A name that no run has here; there may be one elsewhere."""
+
+
+def resolve(text: str, runs: Path) -> Path:
+    """A path, a run's name, the only run that begins or ends so, or ``last`` (the newest)."""
+    if text == "last":
+        from kdyno.store.database.query import Wanted
+
+        found = entries(runs, Wanted(limit=1))
+        if not found:
+            raise NoSuchRun(f"last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one")
+        return found[-1].path
+    if not text.strip() or "\0" in text:
+        raise UsageError(f"{text!r}: names no run; `kdyno list runs` shows them")
+    given = Path(text).expanduser()
+    if "/" in text or text in (".", ".."):
+        return _checked(given)
+    names = {run.name: run.path for run in list_runs(runs)}
+    if text in names:
+        return names[text]
+    matches = [name for name in names if name.startswith(text) or name.endswith(text)]
+    if not matches:
+        matches = [name for name in names if text in name]
+    if len(matches) == 1:
+        return names[matches[0]]
+    if matches:
+        shown = "\n  ".join(matches[:10] + (["…"] if len(matches) > 10 else []))
+        raise UsageError(f"{text}: {len(matches)} runs match; give more of the name:\n  {shown}")
+    if given.is_dir():
+        return _checked(given)
+    hint = meant(text, names)
+    raise NoSuchRun(f"{text}: no such run in {runs}{hint}; `kdyno list runs` shows them")
+
+
+def _checked(path: Path) -> Path:
+    try:
+        if (path / MANIFEST).is_file():
+            return path
+        found = path.is_dir()
+    except OSError as error:  # a name that is too long
+        raise UsageError(f"{str(path)[:100]}: {error.strerror}") from error
+    if not found:
+        raise UsageError(f"{path}: there is no such folder; `kdyno list runs` shows the runs")
+    raise UsageError(f"{path}: is not a run (there is no {MANIFEST} in it)")
+
+
 def _through(path: Path, found: tuple[Run, ...], wanted: Wanted | None) -> tuple[Entry, ...]:
     from kdyno.store.database import query
     from kdyno.store.database.connection import sqlite_engine
@@ -88,8 +137,7 @@ def _through(path: Path, found: tuple[Run, ...], wanted: Wanted | None) -> tuple
 def _make(connection: Connection) -> None:
     from sqlalchemy import Column, MetaData, Table, Text, inspect
 
-    from kdyno.store.database.schema import HEAD, METADATA, VERSIONS
-    from kdyno.store.database.upgrade import revision
+    from kdyno.store.database.schema import HEAD, METADATA, VERSIONS, revision
 
     known = revision(connection)
     if known == HEAD:

@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""A run: one folder, readable by anyone at any time, written by one process."""
+"""A run: one folder, readable by anyone at any time, written by one process.
+
+One writer at a time, by flock on a file of the run folder. That lock dies with its process, so
+nothing has to be cleaned up after kill -9; the number inside the file only serves the message.
+
+Which runs this person began on this machine is noted in the person's own state folder: what a
+folder of runs says of that is not believed.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import secrets
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.paths import state_root
 from kdyno.store.folder import TEMPORARY, Folder
-from kdyno.store.lock import LOCK, Lock, is_held
 
 if TYPE_CHECKING:
     from kdyno.store.boot import BootRecord
@@ -25,10 +35,56 @@ if TYPE_CHECKING:
 EXPERIMENT, MANIFEST, VERDICT = "experiment.toml", "manifest.json", "verdict.json"
 FIRST_VERDICT = "first-verdict.json"
 """What verdict.json said before the run was judged again."""
-BOOTS, IMAGES = "boots", "images"
+BOOTS, IMAGES, LOCK = "boots", "images", ".lock"
+BEGUN = b"{}\n"
+"""The note of a run of which nothing more is to be kept."""
 
 _LIMIT_BYTES = 64 << 20
 _ABANDONED_S = 3600.0
+
+
+class Lock:
+    """Held from construction until ``release``, or until the process ends."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._descriptor = folder.open_lock(LOCK, make=True)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = "another process"
+            with suppress(OSError):
+                text = os.pread(self._descriptor, 20, 0).strip()
+                holder = f"process {int(text)}" if text.isdigit() else holder
+            os.close(self._descriptor)
+            raise ToolError(
+                f"{folder.path}: is being written by {holder}. "
+                "Wait until that ends, or stop it, and try again"
+            ) from error
+        with suppress(OSError):  # A full disk is reported where it matters.
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def is_held(folder: Folder) -> bool:
+    """Somebody is writing this run right now."""
+    if not folder.has(LOCK):
+        return False
+    try:
+        descriptor = folder.open_lock(LOCK, make=False)
+    except ToolError:
+        return False  # Not ours to read, so nothing can be said; the writer's own lock will tell.
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @dataclass(frozen=True)
@@ -83,9 +139,8 @@ class Run:
     def image(self, variant: str) -> dict[str, Any]:
         """How the variant's image was built, as ``RunWriter.save_image`` got it."""
         from kdyno.reading.checked import values
-        from kdyno.store.boot import plain_name
 
-        name = f"{plain_name(variant)}.json"
+        name = file_name(variant)
         with Folder.open(self.path) as folder, folder.folder(IMAGES) as images:
             data = images.read(name, _LIMIT_BYTES)
         try:
@@ -188,13 +243,11 @@ class RunWriter:
 
     def save_image(self, variant: str, facts: Mapping[str, Any]) -> None:
         """``facts`` must be JSON values; with the one command line that builds it again."""
-        from kdyno.store.boot import plain_name
-
         text = json.dumps(dict(facts), indent=1, ensure_ascii=False)
         with self._folder.make_folder(IMAGES) as images:
             # A text that somebody else wrote may hold half of a pair: escaped it is JSON, too.
             data = text.encode("utf-8", "backslashreplace")
-            images.write(f"{plain_name(variant)}.json", data + b"\n")
+            images.write(file_name(variant), data + b"\n")
 
     def save_file(self, name: str, data: bytes, folder: str = "") -> None:
         """Any other file: ``report.html``, or ``stock.txt`` in the folder ``profile``."""
@@ -282,6 +335,78 @@ def list_runs(runs: Path) -> tuple[Run, ...]:
         if runs.exists():
             raise
         return ()
+
+
+class Note:
+    """Of one run. Its text is the one who began it's: nobody else can write there."""
+
+    def __init__(self, run: Run) -> None:
+        manifest = run.manifest()
+        facts = (manifest.created, manifest.seed, manifest.origin, manifest.overrides)
+        text = json.dumps((run.experiment_text(), *facts), sort_keys=True)
+        self._name = f"{sha256(text.encode()).hexdigest()[:32]}.json"
+        self._folder = state_root() / "runs"
+
+    def read(self) -> bytes | None:
+        """None: somebody else began it, or it was changed. ToolError where others write, too."""
+        if not self._folder.is_dir():
+            return None
+        with self._opened() as folder:
+            return folder.read(self._name, _LIMIT_BYTES) if folder.has(self._name) else None
+
+    def write(self, text: bytes = BEGUN) -> None:
+        with self._opened() as folder:
+            folder.write(self._name, text)
+
+    def remove(self) -> None:
+        with suppress(ToolError), self._opened() as folder:
+            folder.remove(self._name)
+
+    def _opened(self) -> Folder:
+        Folder.private(self._folder.parent).close()
+        return Folder.private(self._folder)
+
+
+class OfVariant(Protocol):
+    @property
+    def variant(self) -> str: ...
+
+
+T = TypeVar("T", bound=OfVariant)
+
+
+def read_each(
+    run: Run, folder: str, read: Callable[[bytes, Path], T], names: Iterable[str] | None = None
+) -> dict[str, T]:
+    """Of a folder with a file for each variant: variant → what its file says, the baseline's first;
+    those of ``names``, or of all variants.
+
+    Empty where there is none. ToolError names the file that is damaged or not the variant's.
+    """
+    found: dict[str, T] = {}
+    with Folder.open(run.path) as whole:
+        if folder not in whole.folders():
+            return {}
+        if names is None:
+            manifest = run.manifest()
+            names = (manifest.baseline, *manifest.images)
+        with whole.folder(folder) as inside:
+            for name in dict.fromkeys(names):
+                file = file_name(name)
+                if not inside.has(file):
+                    continue
+                path = run.path / folder / file
+                it = read(inside.read(file, _LIMIT_BYTES), path)
+                if it.variant != name:
+                    raise ToolError(f"{path}: damaged: it is of {it.variant!r}, not {name!r}")
+                found[name] = it
+    return found
+
+
+def file_name(variant: str) -> str:
+    from kdyno.store.boot import plain_name
+
+    return f"{plain_name(variant)}.json"
 
 
 def _by_index(name: str) -> tuple[int, str]:

@@ -41,10 +41,15 @@ Interval = Annotated[tuple[float, float] | None, _within(1 / RATIO_MOST, RATIO_M
 ScoreInterval = Annotated[tuple[float, float] | None, _within(1 / SCORE_MOST, SCORE_MOST)]
 
 
-class Flag(BaseModel):
-    """A warning about the run or one effect. ``kind`` is a short stable word."""
+class Frozen(BaseModel):
+    """Base of all parts of a verdict."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class Flag(Frozen):
+    """A warning about the run or one effect. ``kind`` is a short stable word."""
+
     kind: str
     text: str
     variant: str | None = None
@@ -52,10 +57,9 @@ class Flag(BaseModel):
     case: str | None = None
 
 
-class RoundSpread(BaseModel):
+class RoundSpread(Frozen):
     """Two levels of variance, of an effect whose guests took turns. Of log ratios, robust."""
 
-    model_config = ConfigDict(frozen=True)
     within: float
     """Standard deviation of one round within its group: what the machine did meanwhile."""
     between: float
@@ -66,11 +70,10 @@ class RoundSpread(BaseModel):
     """Mean number of rounds in a group."""
 
 
-class LinkSpread(BaseModel):
+class LinkSpread(Frozen):
     """Of an effect that was measured in several links of each kernel. Standard deviations of log
     ratios; their squares add up to the variance of one group of one link."""
 
-    model_config = ConfigDict(frozen=True)
     links: int
     layout: float
     """Of links: the accident that one link is. With one boot of each link, boots are in it."""
@@ -86,10 +89,9 @@ class LinkSpread(BaseModel):
     """That link alone would have been told faster or slower, by more than does not matter."""
 
 
-class FunctionCounts(BaseModel):
+class FunctionCounts(Frozen):
     """Instructions of one operation that a function executes itself, in both kernels."""
 
-    model_config = ConfigDict(frozen=True)
     where: Literal["kernel", "user", "others"]
     function: str
     """Empty: all that are not named."""
@@ -99,20 +101,18 @@ class FunctionCounts(BaseModel):
     """How many it stands for."""
 
 
-class Apart(BaseModel):
+class Apart(Frozen):
     """One of the figures that a counted operation is made of: medians over boots."""
 
-    model_config = ConfigDict(frozen=True)
     figure: Annotated[str, Field(max_length=100)]
     """user, kernel: instructions of programs and of the kernel."""
     baseline_value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
     value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
 
 
-class StratumEffect(BaseModel):
+class StratumEffect(Frozen):
     """An effect on one of several machines, or on one model of CPU."""
 
-    model_config = ConfigDict(frozen=True)
     stratum: Annotated[str, Field(max_length=400)]
     """The machine's name, or the CPU's model."""
     ratio: Ratio
@@ -121,10 +121,9 @@ class StratumEffect(BaseModel):
     blocks: int
 
 
-class Strata(BaseModel):
+class Strata(Frozen):
     """An effect by the machines that it was measured on: docs/team.md."""
 
-    model_config = ConfigDict(frozen=True)
     machines: Annotated[tuple[StratumEffect, ...], Field(max_length=10_000)]
     cpu_models: Annotated[tuple[StratumEffect, ...], Field(max_length=10_000)] = ()
     """Empty where all machines have the same."""
@@ -136,10 +135,9 @@ class Strata(BaseModel):
     """The test, corrected for the number of effects, says that they do not."""
 
 
-class Throughput(BaseModel):
+class Throughput(Frozen):
     """An effect by summed times: what a typical turn leaves out is in it."""
 
-    model_config = ConfigDict(frozen=True)
     ratio: Ratio
     ci: Interval
     """At the level at which the verdict was found."""
@@ -152,10 +150,9 @@ class Throughput(BaseModel):
     """Share of the variant's turns far slower than its typical one, beyond the baseline's share."""
 
 
-class Quantile(BaseModel):
+class Quantile(Frozen):
     """A quantile of a case's latencies, by blocks; less is better."""
 
-    model_config = ConfigDict(frozen=True)
     figure: Annotated[str, Field(max_length=100)]
     """As the case's suite calls it, such as ``p99_ms``."""
     ratio: Ratio
@@ -165,10 +162,9 @@ class Quantile(BaseModel):
     equivalent_too: bool = False
 
 
-class Effect(BaseModel):
+class Effect(Frozen):
     """Variant ÷ baseline for one case. ``ratio`` is always variant ÷ baseline, paired in blocks."""
 
-    model_config = ConfigDict(frozen=True)
     suite: str
     case: str
     variant: str
@@ -236,13 +232,12 @@ class Effect(BaseModel):
         return self.baseline_value * self.ratio
 
 
-class GroupEffect(BaseModel):
+class GroupEffect(Frozen):
     """Variant ÷ baseline for a group of a suite's cases: above 1 is better, whatever they measure.
 
     In every block it is the harmonic mean of the cases' ratios (of a time the ratio's inverse).
     """
 
-    model_config = ConfigDict(frozen=True)
     suite: str
     group: str
     variant: str
@@ -256,10 +251,9 @@ class GroupEffect(BaseModel):
     predicted_blocks: int | None = None
 
 
-class FactorEffect(BaseModel):
+class FactorEffect(Frozen):
     """What a level of a factor does, against the factor's reference level."""
 
-    model_config = ConfigDict(frozen=True)
     suite: str
     case: str
     """Without its own levels: ``whole``, or ``fscopy-*`` for several cases."""
@@ -289,10 +283,9 @@ class FactorEffect(BaseModel):
     """Combinations without it because a cell is missing."""
 
 
-class FactorTable(BaseModel):
+class FactorTable(Frozen):
     """The factors of an experiment that crosses them."""
 
-    model_config = ConfigDict(frozen=True)
     factors: dict[str, tuple[str, ...]]
     """Factor → its levels, the reference first."""
     of_cases: tuple[str, ...] = ()
@@ -304,10 +297,9 @@ class FactorTable(BaseModel):
     """Warnings that name the cells without figures."""
 
 
-class CaseValue(BaseModel):
+class CaseValue(Frozen):
     """A case of a run that compares nothing: the host's own kernel."""
 
-    model_config = ConfigDict(frozen=True)
     suite: str
     case: str
     unit: str
@@ -320,10 +312,9 @@ class CaseValue(BaseModel):
     reason: str | None = None
 
 
-class Verdict(BaseModel):
+class Verdict(Frozen):
     """One run, judged."""
 
-    model_config = ConfigDict(frozen=True)
     schema_: int = 1
     experiment: str
     question: str = ""

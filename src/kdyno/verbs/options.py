@@ -279,7 +279,7 @@ def load(path: Path | None, ref: str | None = None) -> tuple[Experiment, Mapping
 
 def stored_run(text: str, runs: Path | None) -> Run:
     """The run that a person means by a name, a part of one, a path or ``last``."""
-    from kdyno.store.resolve import resolve
+    from kdyno.store.index import resolve
     from kdyno.store.run import open_run
 
     return open_run(resolve(text, runs_folder(runs)))
@@ -327,7 +327,7 @@ def consent_to_build(
 ) -> None:
     """Asks once before a run that somebody else began has anything built and run here. ``what``:
     "to go on with it", say. UsageError where nobody can answer."""
-    from kdyno.store.begun import Note
+    from kdyno.store.run import Note
 
     note = Note(run)
     if note.read() is not None:

@@ -71,7 +71,7 @@ def is_fetched(run: Run) -> bool:
 
 def found(text: str, runs: Path | None) -> Run:
     """The run that a person means: of the folder; else, unless --runs names one, of the store."""
-    from kdyno.store.resolve import NoSuchRun, resolve
+    from kdyno.store.index import NoSuchRun, resolve
     from kdyno.store.run import open_run
     from kdyno.verbs.options import runs_folder
 

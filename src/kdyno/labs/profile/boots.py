@@ -23,10 +23,8 @@ from kdyno.measure.boot import calibrated, fixed_jobs, key_of
 from kdyno.measure.builder import Recipes, changed, check
 from kdyno.measure.execution import Options, built_of, manifest_of, session
 from kdyno.measure.loop import block_order, choose, draw_of, whole_cases
-from kdyno.store.begun import Note
 from kdyno.store.manifest import Manifest
-from kdyno.store.of_variants import file_name
-from kdyno.store.run import Run, RunWriter, create_run
+from kdyno.store.run import Note, Run, RunWriter, create_run, file_name
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import CaseJob, cases_of
 

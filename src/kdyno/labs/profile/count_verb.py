@@ -149,8 +149,7 @@ def _made(
     """Count, and keep it with the run and its verdict."""
     from kdyno.labs.profile.counts import count
     from kdyno.store.counts import FOLDER, stored_counts, to_json
-    from kdyno.store.of_variants import file_name
-    from kdyno.store.run import write_run
+    from kdyno.store.run import file_name, write_run
     from kdyno.verbs.watching import watching
 
     earlier = run.manifest() if run is not None else None

@@ -13,9 +13,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kdyno.errors import ToolError
-from kdyno.store.of_variants import read_each
 from kdyno.store.reading import AS_WRITTEN, Count, Name, Seconds, Text, content, parse
-from kdyno.store.run import Run
+from kdyno.store.run import Run, read_each
 
 Where = Literal["kernel", "host", "user"]
 Method = Literal["perf", "gprof"]

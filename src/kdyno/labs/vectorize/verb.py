@@ -195,7 +195,7 @@ def _profile(text: str, runs: Path) -> Profile:
     """A profile file, or a run's: of its baseline, else the first."""
     from kdyno.errors import UsageError
     from kdyno.labs.profile.record import read_profile, stored_profiles
-    from kdyno.store.resolve import resolve
+    from kdyno.store.index import resolve
     from kdyno.store.run import open_run
 
     path = Path(text).expanduser()

@@ -21,7 +21,7 @@ from kdyno.report.site.pages import shell
 from kdyno.report.site.summary import Kernel, Summary, page_name
 from kdyno.stats import changepoints
 from kdyno.stats.changepoints import Segment
-from kdyno.store.score import Score
+from kdyno.store.samples import Score
 
 TOO_LITTLE = 0.01
 """A change of level below this is shown, and called too little to matter."""

@@ -21,7 +21,7 @@ from kdyno.store.database.facts import Facts
 from kdyno.store.database.facts import Kernel as Row
 from kdyno.store.manifest import MachineInfo, Manifest
 from kdyno.store.run import Run
-from kdyno.store.score import Score, scores_of
+from kdyno.store.samples import Score, scores_of
 from kdyno.store.verdict import Verdict
 
 _SHORT = 1000

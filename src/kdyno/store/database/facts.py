@@ -14,7 +14,7 @@ from kdyno.errors import KdynoError, ToolError
 from kdyno.store.comparable import label_of
 from kdyno.store.join import machine_of
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.score import Score, scores_of
+from kdyno.store.samples import Score, scores_of
 
 if TYPE_CHECKING:
     from kdyno.store.run import Run

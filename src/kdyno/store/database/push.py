@@ -29,8 +29,7 @@ from kdyno.store.database.facts import (
 from kdyno.store.database.pack import Packed, pack
 from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES
 from kdyno.store.run import MANIFEST, Damaged, Run
-from kdyno.store.samples import Gathering
-from kdyno.store.score import Score
+from kdyno.store.samples import Gathering, Score
 
 Word = Literal["pushed", "replaced", "there"]
 """New; in place of an earlier state of the same run; nothing to do."""

@@ -13,7 +13,7 @@ from kdyno.errors import ToolError
 from kdyno.store.database import row
 from kdyno.store.database.facts import Facts, Kernel
 from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SCORES
-from kdyno.store.score import Score
+from kdyno.store.samples import Score
 
 NEWEST = 1000
 MOST = 100_000

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kdyno.store.database.facts import Facts, Kernel
-from kdyno.store.score import Score
+from kdyno.store.samples import Score
 from kdyno.store.verdict import RATIO_MOST, SCORE_MOST
 
 ODD = "its row in the store holds what no kdyno writes"

@@ -16,7 +16,7 @@ from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.reading.mistakes import meant
 from kdyno.store.boot import plain_name
-from kdyno.store.database import query, upgrade
+from kdyno.store.database import query, schema
 from kdyno.store.database.address import key, shown, sqlite_file
 from kdyno.store.database.connection import engine_of, reading, writing
 from kdyno.store.database.facts import Facts, Kernel
@@ -24,9 +24,9 @@ from kdyno.store.database.pack import unpack, weighed
 from kdyno.store.database.push import Pushed, copy_of, put
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.schema import HEAD
-from kdyno.store.resolve import NoSuchRun
+from kdyno.store.index import NoSuchRun
 from kdyno.store.run import Run
-from kdyno.store.score import Score
+from kdyno.store.samples import Score
 
 _SHOWN = 10
 _HINTED = 1000
@@ -66,26 +66,26 @@ class Shared:
         UsageError for tables of another kdyno, ToolError for a store that cannot be reached.
         """
         with writing(self._engine, self.address) as connection:
-            found = upgrade.prepare(connection, self.where, upgrade=upgrade_it)
+            found = schema.prepare(connection, self.where, upgrade=upgrade_it)
         return found if found != HEAD else None
 
     def push(self, run: Run) -> Pushed:
         """The run is in the store afterwards, whole; or an error, and the store is as it was."""
         copy = copy_of(run)
         with writing(self._engine, self.address) as connection:
-            upgrade.prepare(connection, self.where)
+            schema.prepare(connection, self.where)
             return put(connection, copy, self.where)
 
     def listed(self, wanted: Wanted) -> list[Facts]:
         """Newest first."""
         with reading(self._engine, self.address) as connection:
-            upgrade.require(connection, self.where)
+            schema.require(connection, self.where)
             return query.listed(connection, _bounded(wanted))
 
     def rows(self, wanted: Wanted) -> Rows:
         wanted = _bounded(wanted)
         with reading(self._engine, self.address) as connection:
-            upgrade.require(connection, self.where)
+            schema.require(connection, self.where)
             return Rows(
                 query.listed(connection, wanted),
                 query.kernels(connection, wanted),
@@ -95,7 +95,7 @@ class Shared:
     def find(self, text: str) -> Facts:
         """A run's name, a part of it that only one has, or ``last``; NoSuchRun, or UsageError."""
         with reading(self._engine, self.address) as connection:
-            upgrade.require(connection, self.where)
+            schema.require(connection, self.where)
             found = query.named(connection, text, _SHOWN + 1)
             known = query.names(connection, _HINTED) if not found else []
         if len(found) == 1:
@@ -135,7 +135,7 @@ class Shared:
 
     def _unpacked(self, facts: Facts, into: Path) -> None:
         with reading(self._engine, self.address) as connection:
-            upgrade.require(connection, self.where)
+            schema.require(connection, self.where)
             number, count = query.parts(connection, facts.identity)
             for place in range(count):
                 unpack(query.part(connection, number, place), into)
