@@ -16,7 +16,7 @@ from kdyno.judge.question import Question
 from kdyno.machines.uml import CAVEAT
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
+from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Run, create_run
 
 CASES = (
@@ -61,7 +61,7 @@ def small(
         cases=tuple(it.model_copy(update={"work": work}) for it in cases),
         machine=MachineInfo(caveats=(CAVEAT,)),
         variants={name: VariantInfo() for name in names},
-        asked=Asked(question=question),
+        asked=Criteria(question=question),
         blocks=(names,) * blocks,
         state="finished",
         stopped="max_boots",

@@ -18,7 +18,7 @@ from kdyno.judge.question import Question
 from kdyno.machines.uml import CAVEAT
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
+from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Run, create_run
 
 HOSTILE = (
@@ -95,7 +95,7 @@ def make(runs: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch | None = None
         cases=shape.cases,
         machine=MachineInfo(caveats=(CAVEAT,)),
         variants={name: VariantInfo() for name in names if name != shape.copy},
-        asked=Asked(question=shape.question, copy_of_baseline=shape.copy),
+        asked=Criteria(question=shape.question, copy_of_baseline=shape.copy),
         blocks=orders,
         overrides={"quick": True, "variants": ["mine"], "precision": 0.01},
         interleave="turns" if shape.rounds else "boots",

@@ -16,7 +16,7 @@ from synthetic_run import Shape, case, make
 from kdyno.errors import UsageError
 from kdyno.judge.comparing import between_runs, compare, within_runs
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, work_digest
+from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, work_digest
 from kdyno.store.run import Run, create_run, open_run
 from kdyno.store.verdict import Flag, Verdict
 
@@ -53,7 +53,7 @@ def made(
         tool="0", created=f"2026-11-{at:02d}T00:00:00.000000+00:00", experiment="host",
         baseline="running", seed=1, host={**HOST, **(host or {})}, images={"running": kernel * 8},
         cases=infos, blocks=tuple(("running",) for _ in range(boots)), state="finished",
-        machine=machine, asked=Asked(metric="instructions" if emulator else "time"),
+        machine=machine, asked=Criteria(metric="instructions" if emulator else "time"),
     )  # fmt: skip
     with create_run(runs, f'name = "host"\n[machine]\nkind = "{kind}"\n', manifest) as writer:
         writer.save_image("running", {"release": f"7.{kernel}"})

@@ -28,7 +28,7 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.terminal import text
 from kdyno.store.boot import BootRecord
 from kdyno.store.index import entries
-from kdyno.store.manifest import Asked
+from kdyno.store.manifest import Criteria
 from kdyno.store.run import Damaged, RunWriter, list_runs, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load
@@ -331,7 +331,7 @@ def test_a_run_says_what_was_asked_and_of_which_work(
         ("pipes", "skip: hackbench is not installed: apt-get install rt-tests"),
     ]
     today = run.manifest()
-    assert today.asked == Asked(equivalent=0.02)
+    assert today.asked == Criteria(equivalent=0.02)
     assert (today.machine.kind, today.machine.cpus) == ("host", 1)
     assert [flag.kind for flag in today.machine.caveats] == ["not-rebooted"]
     assert {name: it.arch for name, it in today.variants.items()} == {"running": "host"}

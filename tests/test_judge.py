@@ -23,7 +23,7 @@ from kdyno.judge.pairs import Pair
 from kdyno.report.wording import worded
 from kdyno.stats.verdict import RULE
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, State, VariantInfo
+from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, State, VariantInfo
 from kdyno.store.run import Run, create_run, write_run
 from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import Flag, Verdict
@@ -61,7 +61,7 @@ def host_run(runs: Path) -> Run:
         host={"host_kernel": "7.3-own"},
         cases=(CaseInfo(suite="s", case="pipe", unit="loops/s", better="higher"),),
         machine=MachineInfo(kind="host", caveats=(Flag(kind="not-rebooted", text="one boot"),)),
-        variants={"running": VariantInfo()}, asked=Asked(), state="finished", stopped="enough",
+        variants={"running": VariantInfo()}, asked=Criteria(), state="finished", stopped="enough",
     )  # fmt: skip
     with create_run(runs, "", manifest) as writer:
         for index in range(7):
@@ -170,7 +170,7 @@ def crossed(runs: Path) -> Run:
     manifest = Manifest(
         tool="0.1.0", created="2026-01-01", experiment="x", baseline=names[0], seed=1,
         images=dict.fromkeys(names, ""), cases=question.cases, state="finished",
-        machine=MachineInfo(), asked=Asked(),
+        machine=MachineInfo(), asked=Criteria(),
         variants={name: VariantInfo(levels=dict(question.levels[name])) for name in names},
     )  # fmt: skip
     text = "[factor.smp]\noff = {}\non = {}\n[factor.preempt]\nnone = {}\nfull = {}\n"

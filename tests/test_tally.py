@@ -18,8 +18,7 @@ from kdyno.machines.machine import Method
 from kdyno.report import markdown, terminal
 from kdyno.store.boot import BootHost, BootJob, BootRecord
 from kdyno.store.boot import Sample as Stored
-from kdyno.store.manifest import Asked as AskedOf
-from kdyno.store.manifest import CaseInfo, MachineInfo, Manifest
+from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest
 from kdyno.store.run import create_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import UNIT
@@ -89,7 +88,7 @@ def counted(tmp_path: Path) -> Verdict:
     case = CaseInfo(suite="unixbench", case="pipe", unit=UNIT, better="lower")
     manifest = Manifest(
         tool="0", created="2026", experiment="e", baseline="stock", seed=1, cases=(case,),
-        images={"stock": "a", "mine": "b"}, asked=AskedOf(metric="instructions"),
+        images={"stock": "a", "mine": "b"}, asked=Criteria(metric="instructions"),
         variants={"stock": {}, "mine": {}},  # type: ignore[dict-item]
         machine=MachineInfo(kind="qemu"),
     )  # fmt: skip

@@ -41,7 +41,7 @@ from kdyno.measure.extent import too_short
 from kdyno.measure.loop import Loop, Past, Status, choose, whole_cases
 from kdyno.report.wording import worded
 from kdyno.store.boot import BootRecord
-from kdyno.store.manifest import Asked, CaseInfo, MachineInfo, Manifest, VariantInfo
+from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Note, Run, RunWriter, create_run, open_run, write_run
 from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import Catalogue
@@ -337,7 +337,7 @@ def asked_of(experiment: Experiment) -> dict[str, Any]:
             )
             for variant in experiment.variants
         },
-        "asked": Asked(
+        "asked": Criteria(
             question=experiment.question,
             confidence=measure.confidence,
             equivalent=measure.equivalent,

@@ -34,13 +34,13 @@ class Folder:
     @classmethod
     def open(cls, path: Path) -> Folder:
         """The path itself may go through links: the person named it."""
-        with _told(path):
+        with _in_our_words(path):
             return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     @classmethod
     def private(cls, path: Path) -> Folder:
         """One that nobody else writes, made where there is none; ToolError for any other."""
-        with _told(path), suppress(FileExistsError):
+        with _in_our_words(path), suppress(FileExistsError):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
         folder = cls.open(path)
@@ -68,18 +68,18 @@ class Folder:
     def folder(self, name: str) -> Folder:
         """A folder inside. A link with that name is refused, whatever it points to."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        with _told(self.path, name):
+        with _in_our_words(self.path, name):
             return Folder(self.path / name, os.open(name, flags, dir_fd=self._descriptor))
 
     def make_folder(self, name: str) -> Folder:
         """The folder inside, made when it is not there."""
-        with _told(self.path, name), suppress(FileExistsError):
+        with _in_our_words(self.path, name), suppress(FileExistsError):
             os.mkdir(name, 0o777, dir_fd=self._descriptor)
         return self.folder(name)
 
     def folders(self) -> list[str]:
         """Names of the real folders inside, sorted; nothing temporary, hidden or linked."""
-        with _told(self.path), os.scandir(self._descriptor) as entries:
+        with _in_our_words(self.path), os.scandir(self._descriptor) as entries:
             return sorted(
                 entry.name
                 for entry in entries
@@ -88,7 +88,7 @@ class Folder:
 
     def names(self) -> list[str]:
         """Names of all that lies here, whatever it is; nothing temporary or hidden."""
-        with _told(self.path), os.scandir(self._descriptor) as entries:
+        with _in_our_words(self.path), os.scandir(self._descriptor) as entries:
             return sorted(entry.name for entry in entries if not entry.name.startswith("."))
 
     def has(self, name: str) -> bool:
@@ -103,7 +103,7 @@ class Folder:
         """The whole file; ToolError when it is missing, no regular file, or over the limit."""
         # O_NONBLOCK: opening a named pipe must not wait for its writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with _told(self.path, name):
+        with _in_our_words(self.path, name):
             descriptor = os.open(name, flags, dir_fd=self._descriptor)
             try:
                 found = os.fstat(descriptor)
@@ -130,7 +130,7 @@ class Folder:
     def write(self, name: str, data: bytes) -> None:
         """Replaces the file in one step; after a crash either the old or the new one is there."""
         aside = f"{TEMPORARY}{secrets.token_hex(6)}"
-        with _told(self.path, name):
+        with _in_our_words(self.path, name):
             try:
                 self._put(aside, data)
                 os.rename(aside, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
@@ -147,7 +147,7 @@ class Folder:
         Only who is killed within those few microseconds leaves some of them and not the others.
         """
         asides: dict[str, str] = {}
-        with _told(self.path / next(iter(folders), "")):
+        with _in_our_words(self.path / next(iter(folders), "")):
             try:
                 for name, files in folders.items():
                     aside = f"{TEMPORARY}{secrets.token_hex(6)}"
@@ -168,7 +168,7 @@ class Folder:
 
     def remove_leftovers(self) -> list[str]:
         """Removes what a killed writer left. Only for the one who holds the lock."""
-        with _told(self.path), os.scandir(self._descriptor) as entries:
+        with _in_our_words(self.path), os.scandir(self._descriptor) as entries:
             names = sorted(entry.name for entry in entries if entry.name.startswith(TEMPORARY))
         for name in names:
             self.remove(name)
@@ -178,12 +178,12 @@ class Folder:
         """Descriptor of a lock file; writable, and made when missing, if ``make``."""
         flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         flags |= os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
-        with _told(self.path, name):
+        with _in_our_words(self.path, name):
             return os.open(name, flags, 0o666, dir_fd=self._descriptor)
 
     def rename_free(self, name: str, new_name: Callable[[], str]) -> Path:
         """Gives a folder inside the first of these names that nothing has yet."""
-        with _told(self.path, name):
+        with _in_our_words(self.path, name):
             for _ in range(100):
                 wanted = new_name()
                 try:
@@ -221,7 +221,7 @@ class Folder:
 
 
 @contextmanager
-def _told(folder: Path, name: str = "") -> Iterator[None]:
+def _in_our_words(folder: Path, name: str = "") -> Iterator[None]:
     """Turns the system's errors into ours, with the path and the way out."""
     try:
         yield

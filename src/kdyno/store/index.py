@@ -33,7 +33,7 @@ _IN_MEMORY = Path(":memory:")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedRun:
     """One line of ``kdyno list runs``."""
 
     name: str
@@ -51,7 +51,7 @@ class _Odd(Exception):
     """An index that this kdyno did not write."""
 
 
-def entries(runs: Path, wanted: Wanted | None = None) -> tuple[Entry, ...]:
+def entries(runs: Path, wanted: Wanted | None = None) -> tuple[ListedRun, ...]:
     """All runs of a folder, or those wanted, oldest first. A running one whose writer is gone is
     interrupted."""
     found = list_runs(runs)
@@ -118,7 +118,7 @@ def _checked(path: Path) -> Path:
     raise UsageError(f"{path}: is not a run (there is no {MANIFEST} in it)")
 
 
-def _through(path: Path, found: tuple[Run, ...], wanted: Wanted | None) -> tuple[Entry, ...]:
+def _through(path: Path, found: tuple[Run, ...], wanted: Wanted | None) -> tuple[ListedRun, ...]:
     from kdyno.store.database import query
     from kdyno.store.database.connection import sqlite_engine
 
@@ -131,7 +131,7 @@ def _through(path: Path, found: tuple[Run, ...], wanted: Wanted | None) -> tuple
             listed = query.listed(connection, wanted or query.Wanted())
     finally:
         engine.dispose()
-    return tuple(_entry(by_name[facts.name], facts) for facts in reversed(listed))
+    return tuple(_listed(by_name[facts.name], facts) for facts in reversed(listed))
 
 
 def _make(connection: Connection) -> None:
@@ -209,14 +209,14 @@ def _read(run: Run, name: str, stamp: str) -> tuple[_Rows, _Rows, _Rows, _Rows]:
     )
 
 
-def _entry(run: Run, facts: Facts) -> Entry:
-    from kdyno.store.database.row import ODD
+def _listed(run: Run, facts: Facts) -> ListedRun:
+    from kdyno.store.database.facts import ODD
 
     answer = facts.answer if facts.judged else facts.reason
     texts = (facts.created, facts.experiment, facts.state, answer)
     if facts.reason == ODD:
         raise _Odd
-    return _alive(Entry(run.name, run.path, *texts))
+    return _alive(ListedRun(run.name, run.path, *texts))
 
 
 def _stamp(run: Run) -> str:
@@ -231,7 +231,7 @@ def _stamp(run: Run) -> str:
     return " ".join(parts)
 
 
-def _alive(entry: Entry) -> Entry:
+def _alive(entry: ListedRun) -> ListedRun:
     if entry.state != "running":
         return entry
     with suppress(KdynoError):

@@ -70,8 +70,8 @@ class VariantInfo(Record):
     """Factor → level, where the variants are a cross."""
 
 
-class Asked(Record):
-    """What the experiment asks of its verdict."""
+class Criteria(Record):
+    """What the experiment wants of its verdict."""
 
     question: Text = ""
     confidence: Confidence = 0.95
@@ -112,7 +112,7 @@ class Manifest(Record):
     """The runs that this one was put together from."""
     variants: dict[Name, VariantInfo] = Field(default_factory=dict, max_length=10_000)
     """In the file's order, the baseline among them and its copy not."""
-    asked: Asked = Asked()
+    asked: Criteria = Criteria()
     failed: dict[Name, Text] = Field(default_factory=dict, max_length=10_000)
     """Variants given up, with the reason."""
     origin: Text = ""

@@ -66,7 +66,7 @@ def sqlite_engine(file: Path, timeout_s: float) -> Engine:
 @contextmanager
 def reading(engine: Engine, address: str) -> Iterator[Connection]:
     """One state of the store, however others write meanwhile."""
-    with _told(address, "read"), engine.connect() as connection:
+    with _in_our_words(address, "read"), engine.connect() as connection:
         if connection.dialect.name == "postgresql":
             connection = connection.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -80,12 +80,12 @@ def reading(engine: Engine, address: str) -> Iterator[Connection]:
 @contextmanager
 def writing(engine: Engine, address: str) -> Iterator[Connection]:
     """All of it at the end, or nothing."""
-    with _told(address, "written"), engine.begin() as connection:
+    with _in_our_words(address, "written"), engine.begin() as connection:
         yield connection
 
 
 @contextmanager
-def _told(address: str, what: str) -> Iterator[None]:
+def _in_our_words(address: str, what: str) -> Iterator[None]:
     try:
         yield
     except KdynoError:

@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
 
 from kdyno.errors import ToolError
-from kdyno.store.database import row
-from kdyno.store.database.facts import Facts, Kernel
+from kdyno.store.database.facts import Facts, Kernel, facts_in, kernel_in, score_in
 from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SCORES
 from kdyno.store.samples import Score
 
@@ -75,12 +74,12 @@ def listed(connection: Connection, wanted: Wanted) -> list[Facts]:
 
 def kernels(connection: Connection, wanted: Wanted) -> Mapping[str, Sequence[Kernel]]:
     """Identity of a run → its kernels, the baseline's first."""
-    return _of_runs(connection, wanted, KERNELS, Kernel, row.kernel)
+    return _of_runs(connection, wanted, KERNELS, Kernel, kernel_in)
 
 
 def scores(connection: Connection, wanted: Wanted) -> Mapping[str, Sequence[Score]]:
     """Identity of a run → its scores, in the run's order."""
-    return _of_runs(connection, wanted, SCORES, Score, row.score)
+    return _of_runs(connection, wanted, SCORES, Score, score_in)
 
 
 def named(connection: Connection, text: str, most: int) -> list[Facts]:
@@ -131,7 +130,7 @@ def part(connection: Connection, number: int, place: int) -> bytes:
 
 
 def _facts(found: Iterable[Any]) -> list[Facts]:
-    return [it for each in found if (it := row.facts(each)) is not None]
+    return [it for each in found if (it := facts_in(each)) is not None]
 
 
 def _of_runs(
