@@ -83,6 +83,20 @@ def test_a_job_that_is_cancelled_and_one_that_is_not(
     assert ended(cluster, engine, other) == [""]
 
 
+def test_the_jobs_of_a_killed_controller_are_cancelled_by_their_label(
+    cluster: slurm.Cluster, engine: Engine, tmp_path: Path
+) -> None:
+    waits = ["sh", "-c", f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done"]
+    other = Engine(engine.settings, tmp_path / "other", f"{engine.label}-more")
+    (mine,), (theirs,) = given(engine, waits), given(other, waits)
+    Engine(engine.settings, tmp_path / "again", engine.label).cancel_label()
+    assert "it ended without a result" in ended(cluster, engine, mine)[0]
+    other.look([theirs])
+    assert not theirs.over
+    (tmp_path / "go").touch()
+    assert ended(cluster, other, theirs) == [""]
+
+
 def test_a_job_that_is_lost_with_its_node(
     cluster: slurm.Cluster, engine: Engine, tmp_path: Path
 ) -> None:
