@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, experiment_file, kdyno  # noqa: F401  # fixture
+from command_line import Kdyno, experiment_file, kdyno
 from site_runs import at_once, small
 
 from kdyno.report.site.server import SiteServer
@@ -19,6 +19,8 @@ from kdyno.report.site.shared import SharedSite
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
 from kdyno.store.run import Run, open_run
+
+__all__ = ["experiment_file", "kdyno"]
 
 
 @pytest.fixture
@@ -39,11 +41,7 @@ def theirs(tmp_path: Path, store: str) -> Run:
     return run
 
 
-def test_push_says_what_became_of_each(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    store: str,
-) -> None:
+def test_push_says_what_became_of_each(kdyno: Kdyno, tmp_path: Path, store: str) -> None:
     runs = [small(tmp_path / "runs", day) for day in range(2)]
     said = kdyno("push", "last")
     assert (said.status, said.out) == (0, "")
@@ -66,11 +64,7 @@ def test_push_says_what_became_of_each(
     assert (said.status, said.err) == (0, f"{where}: tables are those of this kdyno\n")
 
 
-def test_without_a_store(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_a_store(kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once(monkeypatch)
     monkeypatch.delenv("KDYNO_STORE", raising=False)
     small(tmp_path / "runs")
@@ -86,9 +80,7 @@ def test_without_a_store(
 
 
 def test_run_with_push_looks_for_the_store_first(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def executed(*_: object) -> Any:
         raise AssertionError("measured")
@@ -100,10 +92,7 @@ def test_run_with_push_looks_for_the_store_first(
 
 
 def test_a_run_is_pushed_when_it_is_measured(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    store: str,
-    monkeypatch: pytest.MonkeyPatch,
+    kdyno: Kdyno, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = small(tmp_path / "runs")
     monkeypatch.setattr("kdyno.verbs.watching.executed", lambda *_: (run, run.verdict()))
@@ -120,11 +109,7 @@ def test_a_run_is_pushed_when_it_is_measured(
     assert f"measured, but not pushed: `kdyno push {run.name}` tries again" in said.err
 
 
-def test_list_shows_both_places(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    theirs: Run,
-) -> None:
+def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:
     mine, both = small(tmp_path / "runs", 0, version="7.4.0"), small(tmp_path / "runs", 5)
     assert kdyno("push", both.name).status == 0
 
@@ -147,10 +132,7 @@ def test_list_shows_both_places(
 
 
 def test_report_compare_and_judge_read_a_run_of_others(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    theirs: Run,
-    store: str,
+    kdyno: Kdyno, tmp_path: Path, theirs: Run, store: str
 ) -> None:
     said = kdyno("report", theirs.name)
     assert said.status == 0 and "faster" in said.out
@@ -180,9 +162,7 @@ def test_report_compare_and_judge_read_a_run_of_others(
 
 
 def test_a_local_run_goes_before_one_in_the_store(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    theirs: Run,
+    kdyno: Kdyno, tmp_path: Path, theirs: Run
 ) -> None:
     mine = small(tmp_path / "runs", 0, effect=0.9)
     said = kdyno("report", "last", "--json", "-")
@@ -190,11 +170,7 @@ def test_a_local_run_goes_before_one_in_the_store(
     assert open_run(mine.path).verdict() is not None
 
 
-def test_a_site_of_the_store(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    theirs: Run,
-) -> None:
+def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:
     site = tmp_path / "site"
     said = kdyno("report", "--all", "-o", site, "--json", "-")
     facts = json.loads(said.out)

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from shared_stores import address, server, shared  # noqa: F401  # fixtures
+from shared_stores import address, server, shared
 from site_runs import at_once, small
 from sqlalchemy import func, select, text
 
@@ -28,13 +28,15 @@ from kdyno.store.database.shared import Shared
 from kdyno.store.index import NoSuchRun, entries
 from kdyno.store.run import Run, write_run
 
+__all__ = ["address", "server", "shared"]
+
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     at_once(monkeypatch)
 
 
-def counts(shared: Shared) -> dict[str, int]:  # noqa: F811
+def counts(shared: Shared) -> dict[str, int]:
     """Table → rows."""
     with reading(shared._engine, shared.address) as connection:
         return {
@@ -54,7 +56,7 @@ def files(folder: Path) -> dict[str, bytes]:
 ONE = {"runs": 1, "kernels": 2, "machines": 1, "scores": 4, "samples": 4, "parts": 1}
 
 
-def test_a_run_comes_out_as_it_went_in(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_a_run_comes_out_as_it_went_in(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs")
     done = shared.push(run)
     assert (done.name, done.word, done.boots, done.left_out) == (run.name, "pushed", 14, ())
@@ -69,7 +71,7 @@ def test_a_run_comes_out_as_it_went_in(tmp_path: Path, shared: Shared) -> None: 
     assert first == second and first.effects[0].verdict == "faster"
 
 
-def test_a_run_is_there_once(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_a_run_is_there_once(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs")
     assert shared.push(run).word == "pushed"
     assert shared.push(run).word == "there"
@@ -80,10 +82,7 @@ def test_a_run_is_there_once(tmp_path: Path, shared: Shared) -> None:  # noqa: F
     assert counts(shared) == ONE
 
 
-def test_what_is_new_of_a_run_takes_the_place_of_what_was(
-    tmp_path: Path,
-    shared: Shared,  # noqa: F811
-) -> None:
+def test_what_is_new_of_a_run_takes_the_place_of_what_was(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs")
     early = tmp_path / "early" / run.name
     shutil.copytree(run.path, early)
@@ -105,7 +104,7 @@ def test_what_is_new_of_a_run_takes_the_place_of_what_was(
     assert shared.find("last").answer == "Otherwise."
 
 
-def test_two_runs_of_one_name(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_two_runs_of_one_name(tmp_path: Path, shared: Shared) -> None:
     first = small(tmp_path / "a", 0)
     other = small(tmp_path / "b", 1)
     second = Run(other.path.rename(tmp_path / "b" / first.name))
@@ -118,13 +117,13 @@ def test_two_runs_of_one_name(tmp_path: Path, shared: Shared) -> None:  # noqa: 
     assert shared.find(first.name).created == first.manifest().created
 
 
-def test_a_folder_with_an_odd_name(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_a_folder_with_an_odd_name(tmp_path: Path, shared: Shared) -> None:
     run = Run(small(tmp_path / "runs").path.rename(tmp_path / "runs" / "my ‮ run"))
     assert shared.push(run).name == "my-run"
     assert shared.fetch(shared.find("my-run"), tmp_path / "cache").name == "my-run"
 
 
-def test_two_push_at_once(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_two_push_at_once(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs")
     shared.prepare()
     ready = Barrier(4)
@@ -143,7 +142,7 @@ def test_two_push_at_once(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
     assert counts(shared) == ONE
 
 
-def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs")
     shared.prepare()
     copy = copy_of(run)
@@ -157,13 +156,13 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path, shared: Shared) -
     assert shared.push(run).word == "pushed"
 
 
-def test_a_run_that_is_written_is_not_pushed(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_a_run_that_is_written_is_not_pushed(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs")
     with write_run(run.path), pytest.raises(UsageError, match="still being measured"):
         shared.push(run)
 
 
-def test_which_runs(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_which_runs(tmp_path: Path, shared: Shared) -> None:
     runs = tmp_path / "runs"
     rows = [
         (0, "7.3.0-rc1", "AMD EPYC", "nightly"),
@@ -194,10 +193,7 @@ def test_which_runs(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
         shared.find("zzz")
 
 
-def test_a_run_on_several_machines_is_found_by_each(
-    tmp_path: Path,
-    shared: Shared,  # noqa: F811
-) -> None:
+def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs", cpu="AMD EPYC + Intel Xeon")
     manifest = run.manifest()
     hosts = {
@@ -218,7 +214,7 @@ def test_a_run_on_several_machines_is_found_by_each(
         assert [it.name for it in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
 
 
-def test_a_page_of_rows_is_that_of_the_folders(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_a_page_of_rows_is_that_of_the_folders(tmp_path: Path, shared: Shared) -> None:
     runs = [small(tmp_path / "runs", day, effect=effect) for day, effect in ((0, 1.02), (3, 0.9))]
     for run in runs:
         shared.push(run)
@@ -231,7 +227,7 @@ def test_a_page_of_rows_is_that_of_the_folders(tmp_path: Path, shared: Shared) -
     assert [it.counts for it in pages] == [{"faster": 1, "slower": 1}] * 2
 
 
-def test_samples_are_there_for_sql(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_samples_are_there_for_sql(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs", blocks=3)
     shared.push(run)
     with reading(shared._engine, shared.address) as connection:
@@ -243,7 +239,7 @@ def test_samples_are_there_for_sql(tmp_path: Path, shared: Shared) -> None:  # n
     assert row.scores == [it.samples[0].score for it in boots]  # type: ignore[union-attr]
 
 
-def test_a_damaged_run_is_kept_as_it_is(tmp_path: Path, shared: Shared) -> None:  # noqa: F811
+def test_a_damaged_run_is_kept_as_it_is(tmp_path: Path, shared: Shared) -> None:
     run = small(tmp_path / "runs")
     (run.path / "boots" / "0003-mine" / "host.json").write_bytes(b"{")
     (run.path / "elsewhere").symlink_to("/etc/passwd")
@@ -258,8 +254,7 @@ def test_a_damaged_run_is_kept_as_it_is(tmp_path: Path, shared: Shared) -> None:
 
 
 def test_a_fetched_folder_that_lost_something_is_fetched_again(
-    tmp_path: Path,
-    shared: Shared,  # noqa: F811
+    tmp_path: Path, shared: Shared
 ) -> None:
     run = small(tmp_path / "runs")
     shared.push(run)
@@ -282,9 +277,7 @@ ODD_ROWS = {
 
 @pytest.mark.parametrize("command", ODD_ROWS)
 def test_an_odd_row_keeps_no_other_run_from_being_shown(
-    tmp_path: Path,
-    shared: Shared,  # noqa: F811
-    command: str,
+    tmp_path: Path, shared: Shared, command: str
 ) -> None:
     odd, well = (small(tmp_path / "runs", day) for day in (0, 1))
     for run in (odd, well):
@@ -321,7 +314,7 @@ def test_a_file_of_sqlite_holds_anything_in_any_column(
             own.fetch(it, tmp_path / "cache")
 
 
-def test_a_question_is_bounded(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_a_question_is_bounded(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(query, "listed", lambda _connection, wanted: asked.append(wanted.limit))
     shared.prepare()

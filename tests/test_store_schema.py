@@ -14,7 +14,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from shared_stores import address, server, shared  # noqa: F401  # fixtures
+from shared_stores import address, server, shared
 from site_runs import at_once, small
 from sqlalchemy import Connection, MetaData, inspect, select, text
 
@@ -27,6 +27,8 @@ from kdyno.store.database.query import Wanted
 from kdyno.store.database.schema import HEAD, METADATA, VERSIONS
 from kdyno.store.database.shared import Shared
 from kdyno.store.index import INDEX, entries
+
+__all__ = ["address", "server", "shared"]
 
 TABLES = {"runs", "kernels", "machines", "scores", "samples", "parts"}
 
@@ -44,7 +46,7 @@ def test_the_newest_migration_is_the_one_that_is_named() -> None:
     assert order == sorted(order, reverse=True)  # later ones are told by their names
 
 
-def test_from_an_empty_database_and_back(shared: Shared) -> None:  # noqa: F811
+def test_from_an_empty_database_and_back(shared: Shared) -> None:
     with pytest.raises(UsageError, match="is empty: the first `kdyno push RUN`"):
         shared.listed(Wanted())
     assert shared.prepare() is None
@@ -63,7 +65,7 @@ FILLED = Path(__file__).parent / "data" / f"store-{BEFORE}.json"
 """What kdyno wrote into a store of that version: a run on one machine, and one on two."""
 
 
-def fill(shared: Shared) -> dict[str, list[dict[str, object]]]:  # noqa: F811
+def fill(shared: Shared) -> dict[str, list[dict[str, object]]]:
     """A store of the version before; its rows by table."""
     data: dict[str, list[dict[str, object]]] = json.loads(FILLED.read_text())
     assert data.pop(VERSIONS) == [{"version_num": BEFORE}]
@@ -81,7 +83,7 @@ def fill(shared: Shared) -> dict[str, list[dict[str, object]]]:  # noqa: F811
     return found
 
 
-def rows(shared: Shared, version: str) -> dict[str, list[dict[str, object]]]:  # noqa: F811
+def rows(shared: Shared, version: str) -> dict[str, list[dict[str, object]]]:
     """All that is in a store, which has to be of that version."""
     there = MetaData()
     with reading(shared._engine, shared.address) as connection:
@@ -100,9 +102,7 @@ def in_order(found: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def test_from_the_version_before_with_all_that_is_in_it(
-    tmp_path: Path,
-    shared: Shared,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_once(monkeypatch)
     before = fill(shared)
@@ -151,7 +151,7 @@ def test_from_the_version_before_with_all_that_is_in_it(
 
 
 @pytest.mark.slow
-def test_several_bring_a_store_up_to_date_at_once(shared: Shared) -> None:  # noqa: F811
+def test_several_bring_a_store_up_to_date_at_once(shared: Shared) -> None:
     before, ready = fill(shared), Barrier(3)
 
     def prepare(_number: int) -> str | None:
@@ -170,8 +170,7 @@ def test_several_bring_a_store_up_to_date_at_once(shared: Shared) -> None:  # no
 
 @pytest.mark.slow
 def test_a_migration_that_fails_changes_nothing(
-    shared: Shared,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(connection: Connection, _to: str) -> None:
         METADATA.create_all(connection)
@@ -186,7 +185,7 @@ def test_a_migration_that_fails_changes_nothing(
     assert shared.prepare() is None
 
 
-def test_stores_of_other_versions(shared: Shared) -> None:  # noqa: F811
+def test_stores_of_other_versions(shared: Shared) -> None:
     shared.prepare()
 
     def pretend(version: str) -> None:
@@ -203,7 +202,7 @@ def test_stores_of_other_versions(shared: Shared) -> None:  # noqa: F811
             ask()
 
 
-def test_a_database_of_somebody_else_is_left_alone(shared: Shared) -> None:  # noqa: F811
+def test_a_database_of_somebody_else_is_left_alone(shared: Shared) -> None:
     with writing(shared._engine, shared.address) as connection:
         connection.execute(text("CREATE TABLE runs (mine INTEGER)"))
     with pytest.raises(UsageError, match="a table 'runs' that is not kdyno's"):

@@ -16,8 +16,8 @@ from pathlib import Path
 import postgres
 import psycopg
 import pytest
-from command_line import Kdyno, kdyno  # noqa: F401  # fixture
-from shared_stores import server  # noqa: F401  # fixture
+from command_line import Kdyno, kdyno
+from shared_stores import server
 from site_runs import at_once, small
 
 from kdyno.errors import ToolError, UsageError
@@ -26,6 +26,8 @@ from kdyno.store.database.push import copy_of, put
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
 from kdyno.store.run import Run
+
+__all__ = ["kdyno", "server"]
 
 pytestmark = pytest.mark.slow
 RUN = "from kdyno.cli.main import main; raise SystemExit(main())"
@@ -39,7 +41,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def shared(server: postgres.Server) -> Iterator[Shared]:  # noqa: F811
+def shared(server: postgres.Server) -> Iterator[Shared]:
     found = Shared(server.database())
     found.prepare()
     yield found
@@ -50,7 +52,7 @@ def name(shared: Shared) -> str:
     return shared.address.partition("@/")[2].partition("?")[0]
 
 
-def rows(server: postgres.Server, shared: Shared) -> int:  # noqa: F811
+def rows(server: postgres.Server, shared: Shared) -> int:
     with server.connect(name(shared)) as connection:
         found = connection.execute("SELECT count(*) FROM runs").fetchone()
         assert found is not None
@@ -59,8 +61,7 @@ def rows(server: postgres.Server, shared: Shared) -> int:  # noqa: F811
 
 @contextmanager
 def parts_held(
-    server: postgres.Server,  # noqa: F811
-    shared: Shared,
+    server: postgres.Server, shared: Shared
 ) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
     """Whoever pushes comes as far as the files of a run, and waits; a connection to watch."""
     base = name(shared)
@@ -83,9 +84,7 @@ def pusher(connection: psycopg.Connection[tuple[object, ...]]) -> int:
 
 
 def test_a_push_that_is_killed_leaves_nothing(
-    server: postgres.Server,  # noqa: F811
-    shared: Shared,
-    run: Run,
+    server: postgres.Server, shared: Shared, run: Run
 ) -> None:
     with parts_held(server, shared) as connection:
         process = subprocess.Popen(
@@ -101,9 +100,7 @@ def test_a_push_that_is_killed_leaves_nothing(
 
 
 def test_a_server_that_goes_away_in_the_middle(
-    server: postgres.Server,  # noqa: F811
-    shared: Shared,
-    run: Run,
+    server: postgres.Server, shared: Shared, run: Run
 ) -> None:
     with ThreadPoolExecutor(1) as pool, parts_held(server, shared) as connection:
         pushing = pool.submit(shared.push, run)
@@ -116,11 +113,7 @@ def test_a_server_that_goes_away_in_the_middle(
 
 
 def test_a_server_that_is_not_there(
-    server: postgres.Server,  # noqa: F811
-    shared: Shared,
-    run: Run,
-    kdyno: Kdyno,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
+    server: postgres.Server, shared: Shared, run: Run, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared.push(run)
     monkeypatch.setenv("KDYNO_STORE", shared.address)
@@ -138,11 +131,7 @@ def test_a_server_that_is_not_there(
     assert kdyno("push", run.path).status == 0
 
 
-def test_two_that_push_at_once(
-    server: postgres.Server,  # noqa: F811
-    shared: Shared,
-    run: Run,
-) -> None:
+def test_two_that_push_at_once(server: postgres.Server, shared: Shared, run: Run) -> None:
     """The second waits for the end of the first, and finds the run there; or puts it there."""
     copy = copy_of(run)
     for ends_well, second in ((False, "pushed"), (True, "there")):
@@ -161,11 +150,7 @@ def test_two_that_push_at_once(
             assert rows(server, shared) == 1
 
 
-def test_who_may_only_read(
-    server: postgres.Server,  # noqa: F811
-    shared: Shared,
-    run: Run,
-) -> None:
+def test_who_may_only_read(server: postgres.Server, shared: Shared, run: Run) -> None:
     shared.push(run)
     server.do("postgres", "DROP ROLE IF EXISTS reader")
     server.do("postgres", "CREATE USER reader")
@@ -179,10 +164,10 @@ def test_who_may_only_read(
 
 
 def test_passwords_come_from_libpqs_places(
-    server: postgres.Server,  # noqa: F811
+    server: postgres.Server,
     shared: Shared,
     run: Run,
-    kdyno: Kdyno,  # noqa: F811
+    kdyno: Kdyno,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
