@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The loop on a machine in memory: order, budgets, faults, resuming at every point."""
+"""The loop on a machine in memory: order of turns, budgets, faults, resuming at every point."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import random
 import shutil
 from array import array
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +26,12 @@ from kdyno.measure import loop as measuring
 from kdyno.measure import turns
 from kdyno.measure.bench import plan_of
 from kdyno.measure.loop import block_order, choose, draw_of, effort
-from kdyno.measure.turns import Member
+from kdyno.measure.turns import Member, orders, why_whole
 from kdyno.stats.groups import spread
 from kdyno.store.boot import BootHost
 from kdyno.store.run import Run, create_run
 from kdyno.store.samples import Samples, samples
+from kdyno.suites.catalogue import load
 from kdyno.suites.protocol import Reader
 
 SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
@@ -426,3 +429,100 @@ def test_each_group_has_its_cases_in_an_order_of_its_own(
     for boot in boots_of(run):
         assert [it.case for it in boot.samples] == ["a", "b", "c", "d"]
         assert all(it.status == "ok" for it in boot.samples)
+
+
+def test_positions_in_rounds_are_balanced_and_follow_from_the_seed() -> None:
+    names = ("a", "b", "c", "d")
+    made = orders("7:0:s/pipe", names)
+    first = [next(made) for _ in range(40)]
+    again = orders("7:0:s/pipe", names)
+    assert first == [next(again) for _ in range(40)]
+    assert first != [next(orders("8:0:s/pipe", names)) for _ in range(40)]
+    for position in range(4):
+        assert Counter(order[position] for order in first) == dict.fromkeys(names, 10)
+    assert len(set(first)) > 8
+
+
+@pytest.mark.parametrize("names", ["ab", "abc", "abcd", "abcdefg"])
+def test_each_follows_on_each_and_on_itself_as_often(names: str) -> None:
+    """So who makes the next one slower does so to all alike."""
+    made = orders("1", list(names))
+    rounds_of = 4000 * len(names)
+    turns = [name for _ in range(rounds_of) for name in next(made)]
+    pairs = Counter(pairwise(turns))
+    for before in names:
+        for after in names:
+            assert pairs[before, after] == pytest.approx(rounds_of / len(names), rel=0.1)
+
+
+def test_what_of_each_suite_is_measured_whole() -> None:
+    """As the table of docs/how-it-measures.md says."""
+    whole = {
+        name: sorted(case.name for case in suite.cases if why_whole(case))
+        for name, suite in load().items()
+    }
+    cases = {name: sorted(case.name for case in suite.cases) for name, suite in load().items()}
+    for name in (
+        "unixbench",
+        "xbench",
+        "run",
+        "kernel-compile",
+        "make",
+        "apachebench",
+        "hackbench",
+    ):
+        assert whole[name] == [], name
+    for name in ("fio", "tiobench", "sysbench", "stress-ng"):
+        assert whole[name] == cases[name], name
+    assert set(cases["perf-bench"]) - set(whole["perf-bench"]) == {"sched-messaging"}
+
+
+def test_a_disk_that_nothing_is_known_of_takes_no_turns() -> None:
+    item = load()["xbench"].case("disk.random.write_4k")
+    unknown = replace(item, work="")
+    assert why_whole(item) == ""
+    assert "what the program says" in why_whole(unknown)
+    assert "goes on writing" in why_whole(replace(unknown, figure=None))
+
+
+FACTORS = {"smp": ("off", "on"), "preempt": ("none", "full")}
+
+
+@pytest.mark.parametrize("way", ["boots", "turns"])
+def test_precision_ends_a_run_when_its_factors_can_have_intervals(tmp_path: Path, way: str) -> None:
+    names = tuple("+".join(levels) for levels in product(*FACTORS.values()))
+    speeds = {name: 1.1 if name.startswith("on") else 1.0 for name in names}
+    made = bench(steady(speeds), names, max_boots=40, min_boots=2, precision=0.5)
+    crossed = tuple(
+        dataclasses.replace(it, levels=tuple(zip(FACTORS, it.name.split("+"), strict=True)))
+        for it in made.experiment.variants
+    )
+    made = dataclasses.replace(
+        made,
+        experiment=dataclasses.replace(made.experiment, variants=crossed),
+        variants={it.name: it for it in crossed},
+    )
+    run, why = measured(made, tmp_path, way)
+    assert why == "precision reached"
+    # Six blocks have intervals, whatever the number of rows; four fifths of eight are seven.
+    assert len(boots_of(run)) == 8 * len(names)
+    table = verdict_of(run, Question.of(run.manifest()), "").factors
+    assert table is not None and len(table.effects) == 7
+    assert all(it.ci is not None for it in table.effects)
+
+
+def test_the_last_blocks_without_which_nothing_has_an_interval_are_finished(
+    tmp_path: Path,
+) -> None:
+    def blocks_in(minutes: float) -> tuple[int, float]:
+        made = bench(steady({"stock": 1.0, "mine": 1.1}), max_boots=1000, max_minutes=minutes)
+        run, _ = measured(made, tmp_path / f"{minutes}", "boots")
+        boots = boots_of(run)
+        spent_s = sum(boot.host.wall_s or math.nan for boot in boots)
+        blocks = len({boot.block for boot in boots})
+        return blocks, spent_s / blocks / 60
+
+    _, block = blocks_in(0.2)
+    assert blocks_in(5.4 * block)[0] == 6
+    assert blocks_in(3.4 * block)[0] == 3
+    assert blocks_in(7.4 * block)[0] == 7

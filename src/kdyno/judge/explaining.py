@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kdyno.store.counts import CaseCounts, Counted, Function, Where
+from kdyno.store.counts import CaseCounts, Counted, Where
 from kdyno.store.verdict import Effect, FunctionCounts, Verdict
 from kdyno.suites.catalogue import UNIT
 
@@ -31,29 +31,26 @@ class InBoth:
 
 def differences(before: CaseCounts, after: CaseCounts) -> list[InBoth]:
     """Every function of either, the largest difference first."""
-    return _rows(before.functions, after.functions)
-
-
-def _rows(before: Mapping[Function, float], after: Mapping[Function, float]) -> list[InBoth]:
+    old, new = before.functions, after.functions
     rows = [
-        InBoth(*name, before.get(name, 0.0), after.get(name, 0.0))
-        for name in dict.fromkeys((*before, *after))
+        InBoth(*name, old.get(name, 0.0), new.get(name, 0.0))
+        for name in dict.fromkeys((*old, *new))
     ]
-    return sorted(rows, key=lambda it: (-abs(it.more), -it.before, it.function))
+    return sorted(rows, key=lambda row: (-abs(row.more), -row.before, row.function))
 
 
 def explained(verdict: Verdict, counted: Mapping[str, Counted]) -> Verdict:
     """The same with the functions of each effect of counts, where they were counted."""
     by_case = {
-        (each.suite, each.case, name): each for name, it in counted.items() for each in it.cases
+        (case.suite, case.case, name): case for name, own in counted.items() for case in own.cases
     }
 
-    def with_functions(it: Effect) -> Effect:
-        before = by_case.get((it.suite, it.case, verdict.baseline))
-        after = by_case.get((it.suite, it.case, it.variant))
-        if it.unit != UNIT or before is None or after is None:
-            return it
-        return it.model_copy(update={"functions": functions_of(before, after)})
+    def with_functions(effect: Effect) -> Effect:
+        before = by_case.get((effect.suite, effect.case, verdict.baseline))
+        after = by_case.get((effect.suite, effect.case, effect.variant))
+        if effect.unit != UNIT or before is None or after is None:
+            return effect
+        return effect.model_copy(update={"functions": functions_of(before, after)})
 
     return verdict.model_copy(update={"effects": tuple(map(with_functions, verdict.effects))})
 
@@ -61,24 +58,20 @@ def explained(verdict: Verdict, counted: Mapping[str, Counted]) -> Verdict:
 def functions_of(before: CaseCounts, after: CaseCounts) -> tuple[FunctionCounts, ...]:
     """The functions that differ most, and one row for all others: together they are the whole."""
     rows = differences(before, after)
-    shown = [it for it in rows if abs(it.more) >= NOTHING][:_SHOWN]
-    rest = rows[len(shown) :]
-    found = [
+    large = [row for row in rows if abs(row.more) >= NOTHING][:_SHOWN]
+    counts = [
         FunctionCounts(
-            where=it.where, function=it.function, baseline_value=it.before, value=it.after
+            where=row.where, function=row.function, baseline_value=row.before, value=row.after
         )
-        for it in shown
+        for row in large
     ]
-    if rest:
-        found.append(_others(rest))
-    return tuple(found)
-
-
-def _others(rest: Sequence[InBoth]) -> FunctionCounts:
-    return FunctionCounts(
-        where="others",
-        function="",
-        baseline_value=sum(it.before for it in rest),
-        value=sum(it.after for it in rest),
-        functions=len(rest),
-    )
+    if rest := rows[len(large) :]:
+        others = FunctionCounts(
+            where="others",
+            function="",
+            baseline_value=sum(row.before for row in rest),
+            value=sum(row.after for row in rest),
+            functions=len(rest),
+        )
+        counts.append(others)
+    return tuple(counts)

@@ -282,9 +282,9 @@ def drifted(data: Samples, question: Question) -> list[Flag]:
     moved = []
     for case in question.cases if len(set(data.machines.values())) < 2 else ():
         scores = data.scores.get((case.suite, case.case, question.baseline), {})
-        seen = drift([scores[block] for block in sorted(scores)])
-        if seen is not None and seen.drifting and abs(seen.change) > question.equivalent:
-            moved.append(f"{case.case} {100 * seen.change:+.1f} %")
+        trend = drift([scores[block] for block in sorted(scores)])
+        if trend is not None and trend.drifting and abs(trend.change) > question.equivalent:
+            moved.append(f"{case.case} {100 * trend.change:+.1f} %")
     if not moved:
         return []
     text = (

@@ -79,10 +79,11 @@ def check(
     skipped: dict[str, str] = {}
     for variant in experiment.variants:
         routines = of_variant(variant.memcpy, variant.routines)
-        if lacking := _lacking(routines) or _lacking_for(variant):
+        key, lacking = _unsupported(variant, routines)
+        if lacking:
             if not experiment.skip_unsupported or variant.name == experiment.baseline:
                 mistakes.add(
-                    _place(variant, "memcpy" if _lacking(routines) else "cflags", mistakes),
+                    _place(variant, key, mistakes),
                     f"variant {variant.name!r}: {lacking}. Leave it out, or set "
                     "`skip-unsupported = true` at the top of the experiment to have it skipped",
                 )
@@ -280,10 +281,10 @@ def build_all(
             report=report,
             links=links,
         )
-        if asked := schedulers.get(name):
+        if source := schedulers.get(name):
             image, tree = images.pop(name), recipes.of[name].tree
-            made = scheduler.build(asked, tree, image.kernel, image.digest, cache, sandboxed)
-            images[name] = replace(image, scheduler=made)
+            program = scheduler.build(source, tree, image.kernel, image.digest, cache, sandboxed)
+            images[name] = replace(image, scheduler=program)
 
     attempt(settle)
     attempt(make)
@@ -310,17 +311,12 @@ def _refuse_small_xstate(variant: Variant, recipe: Recipe) -> None:
         )
 
 
-def _lacking_for(variant: Variant) -> str:
-    flags = [variant.cflags, *(flags for _file, flags in variant.file_cflags)]
-    missing = dict.fromkeys(cpu.missing(cpu.needed_by(" ".join(flags))))
-    return f"its cflags need {', '.join(missing)}, which this CPU lacks" if missing else ""
-
-
-def _lacking(routines: Iterable[Routine]) -> str:
+def _unsupported(variant: Variant, routines: Iterable[Routine]) -> tuple[str, str]:
+    """(key of the file, what of its value this CPU lacks); the second is empty where nothing is."""
     for routine in routines:
         if missing := cpu.missing(routine.requires):
-            return (
-                f"{routine.function} routine {routine.name!r} needs {', '.join(missing)}, "
-                "which this CPU lacks"
-            )
-    return ""
+            which = f"{routine.function} routine {routine.name!r}"
+            return "memcpy", f"{which} needs {', '.join(missing)}, which this CPU lacks"
+    flags = [variant.cflags, *(flags for _file, flags in variant.file_cflags)]
+    lacking = ", ".join(dict.fromkeys(cpu.missing(cpu.needed_by(" ".join(flags)))))
+    return "cflags", f"its cflags need {lacking}, which this CPU lacks" if lacking else ""

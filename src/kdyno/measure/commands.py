@@ -140,8 +140,7 @@ def in_guest(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     UsageError where it would not find what the person means.
     """
     program = command[0]
-    found = (folder / program).is_file() if "/" in program else which(program, path=_PATH)
-    if not found:
+    if not ((folder / program).is_file() if "/" in program else which(program, path=_PATH)):
         raise UsageError(f"{program} is not there: no such program in {_PATH}, or no such file")
     if not (is_seen(folder) or named([str(folder)])):
         for word in command:
@@ -172,28 +171,28 @@ def _variant(shorthand: str, folder: Path) -> tuple[str, list[str]]:
         if key in values and key not in (*_LISTS, "sysctl"):
             raise UsageError(f"-k {shorthand}: {key} is there twice")
         values.setdefault(key, []).append(value)
-    lines = [f"{_KEYS[key]} = {_value(key, found, folder)}" for key, found in values.items()]
-    name = "+".join(_plain(key, value) for key, found in values.items() for value in found)
+    lines = [f"{_KEYS[key]} = {_value(key, own, folder)}" for key, own in values.items()]
+    name = "+".join(_plain(key, value) for key, own in values.items() for value in own)
     if name.endswith(COPY_SUFFIX):
         name += "_"
     return name[:80], lines
 
 
-def _value(key: str, found: list[str], folder: Path) -> str:
-    if key == "patch" or (key == "config" and any("/" in value for value in found)):
+def _value(key: str, values: list[str], folder: Path) -> str:
+    if key == "patch" or (key == "config" and any("/" in value for value in values)):
         # The run is resumed from wherever the person is then.
-        paths = [str(folder / value) if (folder / value).exists() else value for value in found]
+        paths = [str(folder / value) if (folder / value).exists() else value for value in values]
         return _list(paths)
     if key == "config":
-        return _list(found)
+        return _list(values)
     if key == "cpus":
-        if not found[0].isdigit():
-            raise UsageError(f"cpus={found[0]}: a whole number is expected")
-        return found[0]
+        if not values[0].isdigit():
+            raise UsageError(f"cpus={values[0]}: a whole number is expected")
+        return values[0]
     if key == "sysctl":
-        pairs = [value.partition("=") for value in found]
+        pairs = [value.partition("=") for value in values]
         return "{ " + ", ".join(f"{_text(k)} = {_text(v)}" for k, _, v in pairs) + " }"
-    return _text(found[0])
+    return _text(values[0])
 
 
 def _plain(key: str, value: str) -> str:

@@ -41,14 +41,12 @@ def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
 
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or not np.isfinite(array).all():
-        raise ValueError("one finite number a boot is wanted")
+        raise ValueError("expected one finite number per boot")
     n = len(array)
     if n == 0:
         return Estimate(0, 0.0)
     mean = float(array.mean())
-    if n < FEWEST_BLOCKS:
-        return Estimate(n, mean)
-    if float(np.ptp(array)) == 0.0:
+    if n < FEWEST_BLOCKS or float(np.ptp(array)) == 0.0:
         return Estimate(n, mean)
     deviation = float(array.std(ddof=1))
     half = float(stdtrit(n - 1, 0.5 + confidence / 2.0)) * deviation / math.sqrt(n)
@@ -74,6 +72,6 @@ def relative(
     base = sum(baseline[block] for block in common) / len(common) if common else 0.0
     if base <= 0:
         return None
-    found = difference_of(baseline, variant, confidence)
-    limits = [None if it is None else it / base for it in (found.lo, found.hi)]
-    return Estimate(found.n, found.mean / base, limits[0], limits[1])
+    absolute = difference_of(baseline, variant, confidence)
+    lo, hi = (None if end is None else end / base for end in (absolute.lo, absolute.hi))
+    return Estimate(absolute.n, absolute.mean / base, lo, hi)
