@@ -6,14 +6,19 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from fake_machine import FakeMachine, Fault
-from fake_run import steady
+from fake_run import bench, manifest_of, steady
 
-from kdyno.labs.profile import fixed_turns
-from kdyno.machines.machine import Outcome, Plan
+from kdyno.labs.profile import boots
+from kdyno.labs.profile.boots import in_turns
+from kdyno.labs.profile.record import FunctionTime, Profile, Stack, stored_profiles
+from kdyno.machines.machine import Machine, Outcome, Plan
+from kdyno.measure.execution import Listener, Options
 from kdyno.measure.turns import LONGEST_S, TURN_S
+from kdyno.store.run import create_run
 from kdyno.suites.job import CaseJob, Job
 from kdyno.suites.record import Done, Sample
 
@@ -27,7 +32,7 @@ JOBS = (
 def run(machine: FakeMachine, whole: str = "") -> Mapping[str, Outcome]:
     plans = [Plan(name, Job(JOBS, (), True)) for name in SPEEDS]
     why = {job.case: "whole" if job.case == whole else "" for job in JOBS}
-    return fixed_turns.run(machine, plans, "7", lambda job: why[job.case])
+    return in_turns(machine, plans, "7", lambda job: why[job.case])
 
 
 def test_each_guest_does_all_of_the_work_in_turns() -> None:
@@ -50,7 +55,7 @@ def test_a_long_operation_is_handed_over_in_its_middle_from_the_first_on() -> No
     machine = FakeMachine(steady(SPEEDS))
     once = dataclasses.replace(JOBS[1], operations=1)
     plans = [Plan(name, Job((once,), (), True)) for name in SPEEDS]
-    fixed_turns.run(machine, plans, "7", lambda _job: "")
+    in_turns(machine, plans, "7", lambda _job: "")
     # Slices of 10 ms: 0.1 s and, at half the speed, 0.2 s; both are stopped once before they begin.
     assert machine.pauses["stock"] == pytest.approx(10, abs=1)
     assert machine.pauses["mine"] == pytest.approx(20, abs=1)
@@ -96,3 +101,48 @@ def test_a_first_turn_that_was_interrupted_makes_the_next_small_and_not_the_work
     run(machine)
     sizes = [count for who, case, count in machine.turned if (who, case) == ("stock", "pipe")]
     assert sizes[:2] == [1, 1] and sum(sizes) == 100_003 and max(sizes) == TURN_S / 5e-6
+
+
+@pytest.fixture
+def profiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profiler that sees one function for a tenth of a second in every boot."""
+
+    def read(
+        _self: boots.Profiler,
+        _machine: Machine,
+        so_far: Profile,
+        outcome: Outcome,
+        block: int,
+        _folder: Path,
+    ) -> Profile:
+        boots._cpu_s(outcome)
+        times = (FunctionTime("kernel", "f", 0.1),)
+        return boots._added(so_far, block, 1.0, times, (Stack("kernel", ("f",), 0.1),))
+
+    monkeypatch.setattr(boots.Profiler, "_read", read)
+
+
+@pytest.mark.usefixtures("profiling")
+@pytest.mark.parametrize("way", ["turns", "boots"])
+def test_blocks_are_added_to_those_of_an_earlier_call(tmp_path: Path, way: str) -> None:
+    faults = {"mine": {1: Fault("die")}}
+    made = bench(steady(SPEEDS), tuple(SPEEDS), faults=faults, interleave=way)
+    told: list[str] = []
+    options = Options(tmp_path, tmp_path, listener=Listener(told=told.append))
+    shown: list[boots.Status] = []
+    with create_run(tmp_path / "runs", "", manifest_of(made, way)) as writer:
+        for number in (1, 3):
+            request = boots.Request("gprof", boots=number)
+            profiles = boots._blocks(writer, 7, made, request, options, shown.append)
+        stored = stored_profiles(writer.run)
+    assert {name: it.boots for name, it in stored.items()} == {
+        name: it.boots for name, it in profiles.items()
+    }
+    assert set(profiles) == set(SPEEDS)
+    for profile in profiles.values():
+        assert [it.block for it in profile.boots] == [0, 1, 2]
+        assert profile.stacks == (Stack("kernel", ("f",), pytest.approx(0.1)),)
+        assert any("took turns" in note for note in profile.notes) == (way == "turns")
+    assert len({tuple(it.operations.items()) for it in profiles.values()}) == 1
+    assert (shown[-1].done, shown[-1].boots) == ((2, 4) if way == "turns" else (3, 4))
+    assert sum("failed and is done again" in line for line in told) == 1

@@ -14,7 +14,7 @@ from kdyno import labs
 from kdyno.judge.comparing import compare
 from kdyno.judge.flags import outside_sandbox
 from kdyno.labs.profile import tables as shown
-from kdyno.labs.profile.profiler import Profiler
+from kdyno.labs.profile.boots import Profiler
 from kdyno.labs.profile.record import OUTSIDE, Profile, stored_profiles, to_json
 from kdyno.report import terminal
 from kdyno.report.evidence import Evidence, gather

@@ -12,12 +12,14 @@ from fake_run import bench, manifest_of, steady
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
 from kdyno.judge.explaining import differences, explained
-from kdyno.labs.profile.count_tables import as_json, folded, parts
 from kdyno.labs.profile.counts import (
     Part,
     Table,
+    as_json,
     by_function,
+    folded,
     of_run,
+    parts,
     read_trace,
     require,
     steadiest,
@@ -37,7 +39,7 @@ from kdyno.suites.catalogue import UNIT
 
 KERNEL = Symbols((0xFFFF0000, 0xFFFF0100), ("do_pipe", "memcpy"))
 GUEST = Symbols((0x401000,), ("body",))
-TABLE = Table.of(KERNEL, GUEST)
+TABLE = Table(KERNEL, GUEST)
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -91,7 +93,7 @@ def test_functions_are_the_kernels_or_the_programs() -> None:
 
 def test_the_plugin_is_told_where_functions_begin_and_end() -> None:
     entry = Symbols((0xFFFF0000, 0xFFFF0040), ("entry_SYSCALL_64", "entry_SYSCALL_64_safe_stack"))
-    assert Table.of(entry, GUEST).lines().decode().splitlines() == [
+    assert Table(entry, GUEST).lines().decode().splitlines() == [
         "401000 2 0",
         "411000 0 0",
         "ffff0000 3 1",

@@ -20,7 +20,6 @@ from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse, Variant
 from kdyno.kernels.recipe import Recipe
 from kdyno.labs.profile import boots as profiling
-from kdyno.labs.profile import siblings
 from kdyno.labs.profile import tables as shown
 from kdyno.labs.profile.record import (
     FunctionTime,
@@ -208,7 +207,7 @@ def test_a_run_that_is_only_profiled_says_what_it_was_asked(
 
 def test_a_sibling_has_one_fragment_more() -> None:
     stock = Variant("stock", "debian:linux-source-7.3", cpus=2)
-    (found,) = siblings.with_fragment(experiment(stock), siblings.GPROF).variants
+    (found,) = profiling.with_fragment(experiment(stock), profiling.GPROF).variants
     assert "CONFIG_GPROF=y" in found.config[-1].lines
     assert "# CONFIG_SMP is not set" in found.config[-1].lines
     assert found.cpus is None

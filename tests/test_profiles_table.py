@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.labs.profile.differences import difference, rows, total
 from kdyno.labs.profile.record import (
     FunctionTime,
     Profile,
@@ -22,6 +21,7 @@ from kdyno.labs.profile.record import (
     read_profile,
     to_json,
 )
+from kdyno.labs.profile.tables import difference, rows, total
 from kdyno.stats.additive import difference_of, mean_of, relative
 
 MEMCPY = (0.40, 0.42, 0.38, 0.41, 0.39, 0.40)

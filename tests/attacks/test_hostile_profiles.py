@@ -22,21 +22,20 @@ from hypothesis import strategies as st
 from synthetic_run import DEMO, make
 
 from kdyno.errors import ToolError
-from kdyno.labs.profile import annotate, perf, profiler, sampled
+from kdyno.labs.profile import annotate, boots, perf
 from kdyno.labs.profile import gmon as gmons
 from kdyno.labs.profile import tables as shown
 from kdyno.labs.profile.counts import Part, Table, Trace, by_chain, by_function, read_trace
+from kdyno.labs.profile.export import folded, speedscope
 from kdyno.labs.profile.record import (
     FUNCTIONS_MOST,
     FunctionTime,
     Profile,
-    ProfiledBoot,
     from_bytes,
     stored_profiles,
     to_json,
 )
 from kdyno.labs.profile.section import section
-from kdyno.labs.profile.stacks import folded, speedscope
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.labs.profile.symbols import parse as parse_symbols
 from kdyno.report.evidence import gather
@@ -62,10 +61,10 @@ LONGEST = 4096
 
 
 def profiled(text: str, kernel: Symbols, seconds: float = 1e-9) -> Profile:
-    reader = sampled.Reader(kernel, kernel, frame_pointers=True)
-    found = sampled.attribute(perf.parse(text.splitlines()), reader, seconds)
+    reader = perf.Reader(kernel, kernel, frame_pointers=True)
+    found = perf.attribute(perf.parse(text.splitlines()), reader, seconds)
     empty = Profile("mine", "perf", "cpu-clock", "", {"a/b": 5}, (), ())
-    return profiler._added(empty, ProfiledBoot(0, 1.0, found.functions), found.stacks)
+    return boots._added(empty, 0, 1.0, found.functions, found.stacks)
 
 
 def hostile_script() -> str:
@@ -156,13 +155,13 @@ def test_a_long_name_costs_no_more_than_its_length(line: str) -> None:
 def test_a_mapping_without_end_is_not_remembered(
     kernel: Symbols, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampled, "_PAGES_MOST", 1 << 12)
-    reader = sampled.Reader(kernel, kernel)
+    monkeypatch.setattr(perf, "_PAGES_MOST", 1 << 12)
+    reader = perf.Reader(kernel, kernel)
     most = (1 << 64) - 1
     reader.mapped(perf.Mapping(7, most, most, most, "/dev/shm/x"))
     for at in range(100):
         reader.mapped(perf.Mapping(7, 0, (1 << 10) << 12, at << 40, "/dev/shm/x"))
-    assert len(reader._pages) <= sampled._PAGES_MOST
+    assert len(reader._pages) <= perf._PAGES_MOST
 
 
 @pytest.mark.slow
@@ -170,7 +169,7 @@ def test_more_functions_than_a_profile_has_become_one() -> None:
     number = FUNCTIONS_MOST + 500
     functions = tuple(FunctionTime("host", f"[{at}]", 1e-3) for at in range(number))
     empty = Profile("mine", "perf", "cpu-clock", "", {}, (), ())
-    made = profiler._added(empty, ProfiledBoot(0, 1.0, functions), ())
+    made = boots._added(empty, 0, 1.0, functions, ())
     (boot,) = from_bytes(to_json(made).encode(), Path("mine.json")).boots
     assert len(boot.functions) == FUNCTIONS_MOST
     assert boot.functions[-1].function == "[501 other functions]"
@@ -195,14 +194,14 @@ def test_gmons_seconds_are_not_believed_without_end(kernel: Symbols) -> None:
     assert all(math.isfinite(it.seconds) for it in counted)
     empty = Profile("mine", "gprof", "profil", "", {}, (), ())
     with pytest.raises(ToolError, match="of CPU for one boot: it is not believed"):
-        profiler._added(empty, ProfiledBoot(0, 1.0, counted), ())
+        boots._added(empty, 0, 1.0, counted, ())
 
 
 # Counts of QEMU's plugin.
 
 
 def test_counts_of_hostile_names_are_kept_and_read_again(kernel: Symbols) -> None:
-    table = Table.of(kernel, Symbols((0x400,), ("body",)))
+    table = Table(kernel, Symbols((0x400,), ("body",)))
     part = Part({0x1000 + 16 * at: 10**17 for at in range(len(NAMES))}, {1: 5})
     trace = Trace((part,), {0: (0, 0), 1: (0, 1)})
     case = CaseCounts("a", "b", "mine", 1, by_function(part.addresses, table),

@@ -17,11 +17,11 @@ from kdyno.errors import ToolError
 from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
 from kdyno.labs.profile import perf
-from kdyno.labs.profile.profiler import Profiler
+from kdyno.labs.profile.boots import Profiler
 from kdyno.labs.profile.record import Profile, stored_profiles
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Plan, Setup
+from kdyno.machines.machine import Plan, Setup, run_to_end
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.run import list_runs
@@ -93,7 +93,13 @@ def profiled(stock: Image, method: str, bench: str, operations: int) -> None:
     profiler = Profiler(method, False, True)
     empty = profiler.empty("stock", stock.digest, {})
     machine = KINDS["uml"].make(setup)
-    profiler.boot(machine, Plan("stock", Job((case,))), empty, 0)
+    profiler.boots(
+        machine,
+        [Plan("stock", Job((case,)))],
+        {"stock": empty},
+        0,
+        lambda plans: {"stock": run_to_end(machine.open(plans[0]), machine.clock)},
+    )
 
 
 def test_a_kernel_that_leaves_no_gmon_out_is_a_failed_boot(stock: Image) -> None:

@@ -186,10 +186,9 @@ def measured(
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     from kdyno.cli.scoring import after_table, with_scores
     from kdyno.experiment.overrides import apply
-    from kdyno.labs.profile import count_verb
     from kdyno.labs.profile.boots import require as require_profile
     from kdyno.labs.profile.counts import METHOD
-    from kdyno.labs.profile.verb import after_run
+    from kdyno.labs.profile.verb import after_run, counted_after_run
     from kdyno.machines.kinds import KINDS
     from kdyno.report import gate
     from kdyno.report import scoring as scored
@@ -223,7 +222,7 @@ def measured(
     else:
         run, verdict = executed(asked, suites, options, resumed)
     if profiled and asked.measure.profile == METHOD:
-        verdict, profiled = count_verb.after_run(run, verdict, asked, suites, options), False
+        verdict, profiled = counted_after_run(run, verdict, asked, suites, options), False
     status = gate.exit_status(verdict, fail_on)
     if confirm and gate.exit_status(verdict, fail_on or ("slower",)) == gate.SLOWER:
         say(f"{run.name}: slower, so it is measured once more (--confirm)")

@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import Recipe
-from kdyno.labs.profile.count_tables import pairs
+from kdyno.labs.profile.counts import pairs
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.measure.builder import check
 from kdyno.measure.execution import Options, built_of
@@ -44,6 +45,7 @@ class Instruction:
     line: str = ""
     """``fs/pipe.c:534``; empty where the kernel has no line numbers."""
     source: str = ""
+    address: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Annotated:
 
 
 def annotated(
-    found: Sequence[Counted],
+    counts: Sequence[Counted],
     function: str,
     experiment: Experiment,
     options: Options,
@@ -72,65 +74,51 @@ def annotated(
     source: a file of the kernel that is compiled once more, with line numbers. UsageError where no
     kernel has such a function; ToolError where a kernel is not what was counted.
     """
-    kernels, recipes = _kernels(found, experiment, options)
-    lined = _with_lines(kernels, experiment, options, source) if source else {}
+    checked = check(experiment, options.cache, options.listener.fetching)
+    for counted in counts:
+        recipe = checked.of.get(counted.variant)
+        if recipe is not None and counted.image and recipe.digest != counted.image:
+            raise ToolError(
+                f"{counted.variant}: the kernel that was counted is not the one that the "
+                "experiment builds today; count again: kdyno profile RUN --method count"
+            )
+    kernels: Mapping[str, Image] = built_of(experiment, checked, options).images
+    lined: Mapping[str, Image] = {}
+    if source:
+        # The same kernels with line numbers for one file; an incremental build of that file.
+        variants = tuple(
+            replace(it, file_cflags=_added(it.file_cflags, source))
+            for it in experiment.variants
+            if it.name in kernels
+        )
+        again = replace(experiment, variants=variants)
+        recipes = check(again, options.cache, options.listener.fetching)
+        lined = built_of(again, recipes, options).images
     texts = {
-        name: _disassembled(kernels[name], function, lined.get(name), recipes[name])
-        for name in (it.variant for it in found)
-        if name in kernels
+        it.variant: _disassembled(
+            kernels[it.variant], function, lined.get(it.variant), checked.of[it.variant]
+        )
+        for it in counts
+        if it.variant in kernels
     }
     if not any(texts.values()):
-        names = [name for it in found[0].cases for _where, name in it.functions]
+        names = [name for it in counts[0].cases for _where, name in it.functions]
         hint = meant(function, names, " Did you mean {}?")
         raise UsageError(f"--annotate {function}: no kernel has a function of that name.{hint}")
-    made = []
-    for before, after in pairs(found):
-        left = _counted(texts.get(before.variant, ()), before)
-        right = _counted(texts.get(after.variant, ()), after)
+    functions = []
+    for before, after in pairs(counts):
+        left, right = (
+            [
+                replace(code, each=case.addresses.get(code.address, 0) / case.operations)
+                for code in texts.get(case.variant, ())
+            ]
+            for case in (before, after)
+        )
         if any(it.each for it in (*left, *right)):
-            made.append(Annotated(function, before, after, tuple(_beside(left, right))))
-    if not made:
+            functions.append(Annotated(function, before, after, tuple(_beside(left, right))))
+    if not functions:
         raise UsageError(f"--annotate {function}: no case executes it")
-    return made
-
-
-@dataclass(frozen=True)
-class _Code:
-    address: int
-    offset: int
-    text: str
-    line: str
-    source: str
-
-
-def _kernels(
-    found: Sequence[Counted], experiment: Experiment, options: Options
-) -> tuple[dict[str, Image], Mapping[str, Recipe]]:
-    """The kernels that were counted: from the cache, or built again."""
-    recipes = check(experiment, options.cache, options.listener.fetching)
-    for it in found:
-        recipe = recipes.of.get(it.variant)
-        if recipe is not None and it.image and recipe.digest != it.image:
-            raise ToolError(
-                f"{it.variant}: the kernel that was counted is not the one that the experiment "
-                "builds today; count again: kdyno profile RUN --method count"
-            )
-    return dict(built_of(experiment, recipes, options).images), recipes.of
-
-
-def _with_lines(
-    kernels: Mapping[str, Image], experiment: Experiment, options: Options, source: str
-) -> dict[str, Image]:
-    """The same kernels with line numbers for one file; an incremental build of that file."""
-    variants = tuple(
-        replace(it, file_cflags=_added(it.file_cflags, source))
-        for it in experiment.variants
-        if it.name in kernels
-    )
-    again = replace(experiment, variants=variants)
-    return dict(
-        built_of(again, check(again, options.cache, options.listener.fetching), options).images
-    )
+    return functions
 
 
 def _added(flags: tuple[tuple[str, str], ...], source: str) -> tuple[tuple[str, str], ...]:
@@ -141,11 +129,11 @@ def _added(flags: tuple[tuple[str, str], ...], source: str) -> tuple[tuple[str, 
 
 def _disassembled(
     image: Image, function: str, lined: Image | None, recipe: Recipe
-) -> tuple[_Code, ...]:
+) -> list[Instruction]:
     """Every stretch of the function. Empty: this kernel has none."""
     symbols = symbols_of(image.kernel)
     ends = (*symbols.starts[1:], symbols.end)
-    found: list[_Code] = []
+    code: list[Instruction] = []
     offset = 0
     for start, end, name in zip(symbols.starts, ends, symbols.names, strict=True):
         if name != function:
@@ -161,15 +149,16 @@ def _disassembled(
             lines = _lines(lined.kernel, [it[0] for it in texts], recipe)
         for address, text in texts:
             line, source = lines.get(address, ("", ""))
-            found.append(_Code(address, offset + address - start, text, line, source))
+            at = offset + address - start
+            code.append(Instruction(at, text, 0.0, line, source, address))
         offset += stop - start
-    return tuple(found)
+    return code
 
 
 def _objdump(kernel: Path, start: int, stop: int) -> list[tuple[int, str]]:
     """(address, instruction)."""
     tool = require("objdump", "to show a function's code (apt-get install binutils)")
-    done = capture(
+    result = capture(
         confined(
             [
                 *(tool, "-d", "--no-show-raw-insn", "-w"),
@@ -178,30 +167,37 @@ def _objdump(kernel: Path, start: int, stop: int) -> list[tuple[int, str]]:
             reads=[kernel],
         )
     )
-    if done.status != 0:
-        raise ToolError(f"objdump: {done.output.strip()[-300:]}")
-    found = [
+    if result.status != 0:
+        raise ToolError(f"objdump: {result.output.strip()[-300:]}")
+    instructions = [
         (int(match[1], 16), " ".join(match[2].split()))
-        for line in done.output.splitlines()
+        for line in result.output.splitlines()
         if (match := _LINE.match(line))
     ]
     # What fills the space up to the next function is no code of this one.
-    while found and found[-1][1].split(" ")[0] in ("nop", "nopl", "nopw", "int3", "cs", "data16"):
-        found.pop()
-    return found
+    while instructions and instructions[-1][1].split(" ")[0] in (
+        "nop",
+        "nopl",
+        "nopw",
+        "int3",
+        "cs",
+        "data16",
+    ):
+        instructions.pop()
+    return instructions
 
 
 def _lines(kernel: Path, addresses: Sequence[int], recipe: Recipe) -> dict[int, tuple[str, str]]:
     """Address → (file:line, the line's text)."""
     tool = require("addr2line", "to name lines of source (apt-get install binutils)")
-    done = capture(
+    result = capture(
         confined([tool, "-e", str(kernel), *(f"{it:#x}" for it in addresses)], reads=[kernel])
     )
-    if done.status != 0:
-        raise ToolError(f"addr2line: {done.output.strip()[-300:]}")
+    if result.status != 0:
+        raise ToolError(f"addr2line: {result.output.strip()[-300:]}")
     texts: dict[str, list[str]] = {}
-    found = {}
-    for address, line in zip(addresses, done.output.splitlines(), strict=False):
+    places = {}
+    for address, line in zip(addresses, result.output.splitlines(), strict=False):
         name, _, number = line.partition(" ")[0].rpartition(":")
         if not number.isdigit() or name == "??":
             continue
@@ -210,8 +206,8 @@ def _lines(kernel: Path, addresses: Sequence[int], recipe: Recipe) -> dict[int, 
             texts[file] = _text(recipe, file)
         at = int(number)
         source = texts[file][at - 1].strip() if 0 < at <= len(texts[file]) else ""
-        found[address] = f"{file}:{number}", source
-    return found
+        places[address] = f"{file}:{number}", source
+    return places
 
 
 def _within(name: str, tree: Path) -> str:
@@ -236,19 +232,6 @@ def _text(recipe: Recipe, file: str) -> list[str]:
         return []
 
 
-def _counted(code: Sequence[_Code], case: CaseCounts) -> list[Instruction]:
-    return [
-        Instruction(
-            it.offset,
-            it.text,
-            case.addresses.get(it.address, 0) / case.operations,
-            it.line,
-            it.source,
-        )
-        for it in code
-    ]
-
-
 def _beside(
     left: Sequence[Instruction], right: Sequence[Instruction]
 ) -> Iterator[tuple[Instruction | None, Instruction | None]]:
@@ -263,9 +246,9 @@ def _beside(
         yield from ((None, it) for it in right[other_low:other_high])
 
 
-def parts(found: Sequence[Annotated]) -> Iterator[Part]:
+def parts(functions: Sequence[Annotated]) -> Iterator[Part]:
     """A table for each case and variant: counts, differences, code; lines of source where known."""
-    for it in found:
+    for it in functions:
         same = it.before is it.after
         against = "" if same else f" − {plain.short(it.before.variant)}"
         yield (
@@ -273,63 +256,48 @@ def parts(found: Sequence[Annotated]) -> Iterator[Part]:
             f"{plain.name(it.before.case)}: {plain.short(it.after.variant)}{against}, "
             "executions an operation"
         )
-        rows = [_Row("", "sum", it.total(0), it.total(1), ""), *_rows(it)]
-        columns = [_COLUMNS[-1]] if not any(row.line for row in rows) else []
-        yield Grid([each for each in (_ALONE if same else _COLUMNS) if each not in columns], rows)
+        rows = [("", it.total(0), it.total(1), "sum", ""), *_rows(it)]
+        lined = any(row[-1] for row in rows)
+        columns = _ALONE if same else _COLUMNS
+        yield Grid(columns if lined else columns[:-1], rows)
         yield ""
-    lined = any(row.line for it in found for row in _rows(it))
+    lined = any(row[-1] for it in functions for row in _rows(it))
     yield (
         "note: one count is one execution of the instruction"
         + ("" if lined else "; --lines FILE, such as fs/pipe.c, shows the lines of source")
     )
 
 
-@dataclass(frozen=True)
-class _Row:
-    at: str
-    text: str
-    before: float | None
-    after: float | None
-    line: str
-
-    @property
-    def more(self) -> float | None:
-        more = (self.after or 0.0) - (self.before or 0.0)
-        return more if abs(more) >= 5e-4 else None
-
-
-def _rows(it: Annotated) -> Iterator[_Row]:
+def _rows(it: Annotated) -> Iterator[tuple[str, float | None, float | None, str, str]]:
+    """(place, executions before and after, instruction, line of source where it is another)."""
     last = ""
     for left, right in it.rows:
         either = right or left
         assert either is not None
         line = f"{either.line}  {either.source}".strip()
-        yield _Row(
-            f"+{either.offset:x}",
-            either.text,
-            None if left is None else left.each,
-            None if right is None else right.each,
-            "" if line == last else line,
-        )
+        before = None if left is None else left.each
+        after = None if right is None else right.each
+        yield f"+{either.offset:x}", before, after, either.text, "" if line == last else line
         last = line
 
 
-def _times(value: float | None) -> str:
-    return "" if value is None else f"{value:,.3f}"
+def _more(row: tuple[str, float | None, float | None, str, str]) -> float | None:
+    more = (row[2] or 0.0) - (row[1] or 0.0)
+    return more if abs(more) >= 5e-4 else None
 
 
 _COLUMNS = (
-    Column("at", lambda it: it.at),
-    Column("baseline", lambda it: it.before, "number", _times),
-    Column("variant", lambda it: it.after, "number", _times),
-    Column("difference", lambda it: it.more, "number", figures.signed),
-    Column("instruction", lambda it: it.text, "name"),
-    Column("source", lambda it: it.line),
+    Column("at", itemgetter(0)),
+    Column("baseline", itemgetter(1), "number", "{:,.3f}".format),
+    Column("variant", itemgetter(2), "number", "{:,.3f}".format),
+    Column("difference", _more, "number", figures.signed),
+    Column("instruction", itemgetter(3), "name"),
+    Column("source", itemgetter(4)),
 )
-_ALONE = (_COLUMNS[0], Column("times", lambda it: it.before, "number", _times), *_COLUMNS[4:])
+_ALONE = (_COLUMNS[0], replace(_COLUMNS[1], head="times"), *_COLUMNS[4:])
 
 
-def as_json(found: Sequence[Annotated]) -> dict[str, Any]:
+def as_json(functions: Sequence[Annotated]) -> dict[str, Any]:
     """For programs: every instruction of the function in both kernels."""
     return {
         "schema": 1,
@@ -344,7 +312,7 @@ def as_json(found: Sequence[Annotated]) -> dict[str, Any]:
                     {"baseline": _json(left), "variant": _json(right)} for left, right in it.rows
                 ],
             }
-            for it in found
+            for it in functions
         ],
     }
 
@@ -352,5 +320,5 @@ def as_json(found: Sequence[Annotated]) -> dict[str, Any]:
 def _json(it: Instruction | None) -> dict[str, Any] | None:
     if it is None:
         return None
-    found: dict[str, Any] = {"offset": it.offset, "instruction": it.text, "executions": it.each}
-    return {**found, "line": it.line, "source": it.source} if it.line else found
+    fields: dict[str, Any] = {"offset": it.offset, "instruction": it.text, "executions": it.each}
+    return {**fields, "line": it.line, "source": it.source} if it.line else fields

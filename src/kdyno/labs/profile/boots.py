@@ -1,53 +1,99 @@
 # SPDX-License-Identifier: MIT
-"""Profiled boots of a run: extra boots of fixed work, in blocks, never those that are timed."""
+"""Profiled boots of a run: extra boots of fixed work, in blocks, never those that are timed.
+
+perf or gprof stands around one boot, or around guests that are alive together and do the same work
+in turns. gprof and whole stacks need kernels of their own, built with one more fragment.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from kdyno import sandbox
+from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import Experiment
-from kdyno.kernels.image import Image
-from kdyno.labs.profile import counts, fixed_turns, perf, siblings
-from kdyno.labs.profile.profiler import Profiler
-from kdyno.labs.profile.record import FOLDER, Profile, stored_profiles, to_json
+from kdyno.experiment.layer import normal_line, option_of
+from kdyno.experiment.model import ConfigFragment, Experiment
+from kdyno.labs.profile import counts, gmon, perf
+from kdyno.labs.profile.record import (
+    FOLDER,
+    FUNCTIONS_MOST,
+    OUTSIDE,
+    STACKS_MOST,
+    FunctionTime,
+    Method,
+    Profile,
+    ProfiledBoot,
+    Stack,
+    stored_profiles,
+    to_json,
+)
+from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
+from kdyno.machines.machine import Machine, Outcome, Plan, run_to_end
 from kdyno.measure.bench import Bench, bench_of, info, plan_of, tree_of
 from kdyno.measure.boot import calibrated, fixed_jobs, key_of
 from kdyno.measure.builder import Recipes, changed, check
 from kdyno.measure.execution import Options, built_of, manifest_of, session
 from kdyno.measure.loop import block_order, choose, draw_of, whole_cases
+from kdyno.measure.turns import (
+    LONGEST_S,
+    TURN_S,
+    Member,
+    Size,
+    begin_case,
+    frozen_turns,
+    orders,
+    together,
+    turns,
+)
+from kdyno.paths import data_root
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Note, Run, RunWriter, create_run, file_name
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import CaseJob, cases_of
+from kdyno.suites.record import Done, Sample
 
 METHODS = ("perf", "gprof")
-BOOTS = 6
-"""Fewer carry no interval."""
-SECONDS = 1.0
+GPROF, FRAMES = "gprof", "frames"
+"""Fragments of kernel/config/ for kernels that exist for profiling only."""
+_SMP = "CONFIG_SMP"
 _ATTEMPTS = 3
+# Blocks of a profile are shuffled apart from those that were timed.
+_ORDER_FROM = 10_000_000
+_BOOT_MOST_S = 1e7
+"""Of CPU time: no boot has as much, but a kernel may say so, or write it into its data."""
+_FEW = 10
+"""Operations in all, of a case of which a single one takes a tenth of a second or more."""
+_GPROF_EVENT = "profil, 100 Hz"
+_GMON, _PERF_DATA = "gmon.out", "perf.data"
+_GPROF_NOTES = (
+    "gprof counts the UML kernel's own code only: not the host's kernel, not the guest's programs",
+    "the kernels are built with CONFIG_GPROF: every call of a function in C is counted as well, "
+    "which costs time of its own; functions in assembly, memcpy among them, have no count",
+)
+_NO_FRAMES_NOTE = (
+    "these kernels have no frame pointers: stacks show the host's kernel and the one function "
+    "above it. --stacks builds kernels that have them"
+)
 _TURNS_NOTE = (
     "the kernels took turns of a few milliseconds at the same work, so their seconds differ by "
     "what the kernels do, and not by what the machine did meanwhile"
 )
-# Blocks of a profile are shuffled apart from those that were timed.
-_ORDER_FROM = 10_000_000
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """A profile to be made. seconds: of each case in the baseline, which fixes the work."""
 
     method: str = "perf"
-    boots: int = BOOTS
-    seconds: float = SECONDS
+    boots: int = 6
+    """Fewer carry no interval."""
+    seconds: float = 1.0
     stacks: bool = False
     """perf only: kernels of their own with frame pointers, which show who called whom."""
     replace: bool = False
@@ -80,34 +126,34 @@ def require(experiment: Experiment, method: str) -> None:
         raise UsageError(f"[machine] kind is {kind!r}: {why_not}")
     if method == "perf":
         perf.ability()
-        return
-    siblings.with_fragment(experiment, siblings.GPROF)
+    else:
+        with_fragment(experiment, GPROF)
 
 
-def profile(
-    writer: RunWriter,
-    manifest: Manifest,
-    experiment: Experiment,
-    suites: Catalogue,
-    options: Options,
-    asked: Asked,
-    show: Callable[[Status], None] = lambda _status: None,
-) -> dict[str, Profile]:
-    """Make, or go on with, the profile of every variant of the run; variant → profile.
+def with_fragment(experiment: Experiment, name: str) -> Experiment:
+    """The same experiment with the fragment ``name`` of kernel/config/ in every variant.
 
-    Boots that an earlier call left are kept. Every file is written whole after each boot.
+    UsageError where a variant wants what the fragment cannot have.
     """
-    require(experiment, asked.method)
-    sandbox.require(options.sandboxed)
-    images, recipes, profiled = _images(manifest, experiment, options, asked)
-    tree = tree_of(experiment, recipes)
-    alone = dataclasses.replace(
-        profiled, measure=dataclasses.replace(profiled.measure, calibrate=False)
-    )
-    told = options.listener.told
-    bench = bench_of(alone, suites, images, tree, options.cache, options.sandboxed, told)
-    with session(bench, f"the profile of {writer.run.name}", options):
-        return _blocks(writer, manifest.seed, bench, asked, options, show)
+    path = data_root() / "kernel" / "config" / f"{name}.config"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise ToolError(f"{path}: {problem.strerror}") from None
+    lines = tuple(line for raw in text.splitlines() if (line := normal_line(raw.strip())))
+    fragment = ConfigFragment(f"{name}.config, for the profile", lines)
+    smp = next((line for line in lines if option_of(line) == _SMP), None)
+    for variant in experiment.variants:
+        for own in variant.config:
+            for line in own.lines:
+                if smp is not None and option_of(line) == _SMP and line != smp:
+                    raise UsageError(
+                        f"variant {variant.name!r} has {line} (from {own.origin}), and gprof "
+                        "cannot profile a kernel for several CPUs. Leave it out with --variant, "
+                        "or take --method perf"
+                    )
+    variants = (replace(it, config=(*it.config, fragment), cpus=None) for it in experiment.variants)
+    return replace(experiment, variants=tuple(variants))
 
 
 def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
@@ -132,94 +178,111 @@ def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
         return writer.run
 
 
-def _images(
-    manifest: Manifest, experiment: Experiment, options: Options, asked: Asked
-) -> tuple[dict[str, Image], Recipes, Experiment]:
-    """Images to profile: the run's own, or siblings of them that gprof or stacks need."""
-    plain = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
-    if (name := changed(experiment, plain, manifest.images)) is not None:
+def profile(
+    writer: RunWriter,
+    manifest: Manifest,
+    experiment: Experiment,
+    suites: Catalogue,
+    options: Options,
+    request: Request,
+    show: Callable[[Status], None] = lambda _status: None,
+) -> dict[str, Profile]:
+    """Make, or go on with, the profile of every variant of the run; variant → profile.
+
+    Boots that an earlier call left are kept. Every file is written whole after each boot.
+    """
+    require(experiment, request.method)
+    sandbox.require(options.sandboxed)
+    told = options.listener.told
+    recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
+    if (name := changed(experiment, recipes, manifest.images)) is not None:
         raise UsageError(
             f"variant {name!r} is not what it was when the run began (its source, patches, "
             "configuration or compiler changed); profile it in a new run: "
             "`kdyno profile EXPERIMENT`"
         )
-    fragment = siblings.GPROF if asked.method == "gprof" else siblings.FRAMES
-    chosen, recipes = experiment, plain
-    if asked.method == "gprof" or asked.stacks:
-        chosen = siblings.with_fragment(experiment, fragment)
-        recipes = check(chosen, options.cache, options.listener.fetching)
+    tree, profiled = tree_of(experiment, recipes), experiment
+    if request.method == "gprof" or request.stacks:
+        profiled = with_fragment(experiment, GPROF if request.method == "gprof" else FRAMES)
+        recipes = check(profiled, options.cache, options.listener.fetching)
     lost = {name: why for name, why in manifest.failed.items() if name in recipes.of}
-    recipes = Recipes(
-        {name: it for name, it in recipes.of.items() if name not in lost},
-        {**recipes.skipped, **lost},
-    )
-    built = built_of(chosen, recipes, options)
+    kept = {name: recipe for name, recipe in recipes.of.items() if name not in lost}
+    built = built_of(profiled, Recipes(kept, {**recipes.skipped, **lost}), options)
     if experiment.baseline not in built.images:
         raise ToolError(f"the baseline {experiment.baseline!r} has no kernel to be profiled")
-    return dict(built.images), recipes, chosen
+    alone = replace(profiled, measure=replace(profiled.measure, calibrate=False))
+    bench = bench_of(alone, suites, built.images, tree, options.cache, options.sandboxed, told)
+    with session(bench, f"the profile of {writer.run.name}", options):
+        return _blocks(writer, manifest.seed, bench, request, options, show)
 
 
 def _blocks(
     writer: RunWriter,
     seed: int,
     bench: Bench,
-    asked: Asked,
+    request: Request,
     options: Options,
     show: Callable[[Status], None],
 ) -> dict[str, Profile]:
     told = options.listener.told
-    profiler = Profiler(asked.method, asked.stacks, options.sandboxed)
-    found = _earlier(writer, bench, profiler, asked)
-    operations = next((dict(it.operations) for it in found.values()), None)
+    profiler = Profiler(request.method, request.stacks, options.sandboxed)
+    profiles = _earlier(writer, bench, profiler, request)
+    operations = next((dict(it.operations) for it in profiles.values()), None)
     if operations is None:
-        operations = calibrated(bench, asked.seconds, told)
-    jobs = fixed_jobs(bench, operations, asked.seconds)
-    together = choose(bench, bench.experiment.measure.interleave).way == "turns"
-    notes = _turns_notes(bench) if together else ()
+        operations = calibrated(bench, request.seconds, told)
+    jobs = fixed_jobs(bench, operations, request.seconds)
+    in_turns = choose(bench, bench.experiment.measure.interleave).way == "turns"
+    whole_ = whole_cases(bench)
+    notes = [_TURNS_NOTE] if in_turns and len(whole_) < len(bench.cases) else []
+    if in_turns and whole_:
+        reasons = "; ".join(dict.fromkeys(whole_.values()))
+        notes.append(f"done whole, by one kernel after the other: {', '.join(whole_)} ({reasons})")
     for name in bench.variants:
-        found.setdefault(
-            name,
-            profiler.empty(name, bench.machine.identity(name), operations, *notes),
-        )
-    order = list(bench.variants)
-    blocks = [
-        (block, left)
-        for block in range(asked.boots)
-        if (
-            left := [
-                name
-                for name in block_order(seed, _ORDER_FROM + block, order)
-                if block not in {boot.block for boot in found[name].boots}
-            ]
-        )
-    ]
-    todo = [
-        (block, names)
-        for block, left in blocks
-        for names in ([left] if together else [[name] for name in left])
-    ]
+        if name not in profiles:
+            image = bench.machine.identity(name)
+            profiles[name] = profiler.empty(name, image, operations, *notes)
+    todo: list[tuple[int, list[str]]] = []
+    for block in range(request.boots):
+        order = block_order(seed, _ORDER_FROM + block, list(bench.variants))
+        left = [it for it in order if block not in {boot.block for boot in profiles[it].boots}]
+        todo += [(block, left)] if in_turns and left else [(block, [name]) for name in left]
     began_s, done = time.monotonic(), 0
-    of = sum(len(names) for _, names in todo)
+    boots = sum(len(names) for _, names in todo)
     for block, names in todo:
-        show(Status(done, of, ", ".join(names), time.monotonic() - began_s))
-        made = _once(bench, names, jobs, profiler, found, block, seed, told)
-        for name, profile_ in made.items():
-            found[name] = profile_
+        show(Status(done, boots, ", ".join(names), time.monotonic() - began_s))
+        for name, profile_ in _once(bench, names, jobs, profiler, profiles, block, seed, told):
+            profiles[name] = profile_
             writer.save_file(file_name(name), to_json(profile_).encode(), FOLDER)
         done += len(names)
-    return found
+    return profiles
 
 
-def _turns_notes(bench: Bench) -> tuple[str, ...]:
-    """What is to be known of kernels that were profiled together."""
-    whole = whole_cases(bench)
-    if not whole:
-        return (_TURNS_NOTE,)
-    reasons = "; ".join(dict.fromkeys(whole.values()))
-    return (
-        *([_TURNS_NOTE] if len(whole) < len(bench.cases) else []),
-        f"done whole, by one kernel after the other: {', '.join(whole)} ({reasons})",
-    )
+def _earlier(
+    writer: RunWriter, bench: Bench, profiler: Profiler, request: Request
+) -> dict[str, Profile]:
+    """What an earlier call left and still fits; UsageError where it does not."""
+    wanted = {key_of(job) for job in bench.runnable}
+    kept: dict[str, Profile] = {}
+    for name, profile in stored_profiles(writer.run).items():
+        if name not in bench.variants:
+            continue
+        fits = (
+            profile.method == profiler.method
+            and profile.event == profiler.event
+            and profile.image == bench.machine.identity(name)
+            and set(profile.operations) <= wanted
+        )
+        if fits:
+            kept[name] = profile
+        elif not request.replace:
+            raise UsageError(
+                f"{writer.run.name} has a profile of {name!r} by {profile.method} "
+                f"({profile.event}, {len(profile.boots)} boots) of other work or another kernel: "
+                "`--replace` throws it away, a new run keeps both"
+            )
+    if len({tuple(sorted(it.operations.items())) for it in kept.values()}) > 1:
+        raise UsageError(f"{writer.run.name}: its profiles are of different work; use --replace")
+    return {} if request.replace else kept
 
 
 def _once(
@@ -231,29 +294,25 @@ def _once(
     block: int,
     seed: int,
     told: Callable[[str], None],
-) -> dict[str, Profile]:
+) -> list[tuple[str, Profile]]:
     """One more boot of each of ``names``; what fails is tried again, at most twice."""
     machine = bench.machine
-    whole = whole_cases(bench)
+    whole_ = whole_cases(bench)
+    draw = draw_of(seed, _ORDER_FROM + block)
+    several = len(names) > 1
+    plans = [plan_of(bench, name, jobs, turns=several, draw=draw) for name in names]
 
-    def why_whole(job: CaseJob) -> str:
-        return whole.get(key_of(job), "")
+    def work(plans: Sequence[Plan]) -> Mapping[str, Outcome]:
+        if several:
+            return in_turns(
+                machine, plans, f"{seed}:{block}", lambda job: whole_.get(key_of(job), "")
+            )
+        return {names[0]: run_to_end(machine.open(plans[0]), machine.clock)}
 
     who = ", ".join(repr(name) for name in names)
-    draw = draw_of(seed, _ORDER_FROM + block)
     for attempt in range(_ATTEMPTS):
         try:
-            if len(names) == 1:
-                plan = plan_of(bench, names[0], jobs, draw=draw)
-                return {names[0]: profiler.boot(machine, plan, so_far[names[0]], block)}
-            plans = [plan_of(bench, name, jobs, turns=True, draw=draw) for name in names]
-            return profiler.group(
-                machine,
-                plans,
-                so_far,
-                block,
-                lambda watched: fixed_turns.run(machine, watched, f"{seed}:{block}", why_whole),
-            )
+            return profiler.boots(machine, plans, so_far, block, work)
         except ToolError as problem:
             if attempt + 1 == _ATTEMPTS:
                 raise ToolError(
@@ -264,29 +323,198 @@ def _once(
     raise AssertionError("not reached")
 
 
-def _earlier(
-    writer: RunWriter, bench: Bench, profiler: Profiler, asked: Asked
-) -> dict[str, Profile]:
-    """What an earlier call left and still fits; UsageError where it does not."""
-    wanted = {key_of(job) for job in bench.runnable}
-    kept: dict[str, Profile] = {}
-    for name, found in stored_profiles(writer.run).items():
-        if name not in bench.variants:
-            continue
-        fits = (
-            found.method == profiler.method
-            and found.event == profiler.event
-            and found.image == bench.machine.identity(name)
-            and set(found.operations) <= wanted
+def in_turns(
+    machine: Machine, plans: Sequence[Plan], seed: str, why_whole: Callable[[CaseJob], str]
+) -> Mapping[str, Outcome]:
+    """Start the plans in this order, do every case's operations in turns; variant → outcome.
+
+    All plans have the same cases, each with its number of operations. A case that takes no turns
+    (``why_whole`` says why) is done whole, one guest after the other.
+    """
+
+    def work(members: Sequence[Member]) -> None:
+        for index, job in enumerate(plans[0].job.cases):
+            _case(members, index, job, f"{seed}:{job.suite}/{job.case}", bool(why_whole(job)))
+
+    _, outcomes = together(machine, plans, work)
+    return {plan.variant: outcome for plan, outcome in zip(plans, outcomes, strict=True)}
+
+
+def _case(members: Sequence[Member], index: int, job: CaseJob, seed: str, whole: bool) -> None:
+    alive = begin_case(members, index, job, seed, whole=whole)
+    if not alive:
+        return
+    by_name = {member.name: member for member in alive}
+    sizes = _Sizes(job.operations or 1)
+    rounds = orders(f"{seed}:turns", sorted(by_name))
+    for operations, order in zip(sizes, rounds, strict=False):
+        present = [by_name[name] for name in order if by_name[name].ready]
+        # How long the first one takes is not known; where there are few, they are long.
+        long = sizes.each_s * operations > LONGEST_S
+        frozen = long if sizes.each_s else (job.operations or 1) <= _FEW
+        size = Size(operations, 0.0, job.timeout_s)
+        took = frozen_turns(present, size) if frozen else turns(present, size)
+        if not took:
+            break
+        sizes.each_s = min(took.values()) / 1e9 / operations
+    for member in alive:
+        member.end(job.timeout_s)
+
+
+class _Sizes:
+    """Operations of one turn after the other, until all are done: one first, then as many as a
+    turn's time holds at the speed of the last round."""
+
+    def __init__(self, operations: int) -> None:
+        self._left = operations
+        self._last = 0
+        self.each_s = 0.0
+        """Of one operation, in the last round; 0 before the first."""
+
+    def __iter__(self) -> Iterator[int]:
+        while self._left:
+            wanted = TURN_S / self.each_s if self.each_s else 1.0
+            # What was timed at first may have been an interruption, or a clock's tick.
+            self._last = max(1, min(self._left, int(wanted), 10 * self._last or 1))
+            self._left -= self._last
+            yield self._last
+
+
+class Profiler:
+    """perf or gprof, for all boots of one profile."""
+
+    def __init__(self, method: str, frame_pointers: bool, sandboxed: bool) -> None:
+        self.method: Method = "perf" if method == "perf" else "gprof"
+        self.event = _GPROF_EVENT
+        self.notes: tuple[str, ...] = _GPROF_NOTES
+        self._sandboxed = sandboxed
+        self._frame_pointers = frame_pointers
+        self._symbols: dict[Path, Symbols] = {}
+        if method == "perf":
+            ability = perf.ability()
+            self.event, self.notes = ability.event, ability.notes
+            if not frame_pointers:
+                self.notes += (_NO_FRAMES_NOTE,)
+
+    def empty(
+        self, variant: str, image: str, operations: Mapping[str, int], *notes: str
+    ) -> Profile:
+        """A profile without boots."""
+        return Profile(
+            variant, self.method, self.event, image, dict(operations), (), (), (*self.notes, *notes)
         )
-        if fits:
-            kept[name] = found
-        elif not asked.replace:
-            raise UsageError(
-                f"{writer.run.name} has a profile of {name!r} by {found.method} "
-                f"({found.event}, {len(found.boots)} boots) of other work or another kernel: "
-                "`--replace` throws it away, a new run keeps both"
-            )
-    if len({tuple(sorted(it.operations.items())) for it in kept.values()}) > 1:
-        raise UsageError(f"{writer.run.name}: its profiles are of different work; use --replace")
-    return {} if asked.replace else kept
+
+    def boots(
+        self,
+        machine: Machine,
+        plans: Sequence[Plan],
+        so_far: Mapping[str, Profile],
+        block: int,
+        work: Callable[[Sequence[Plan]], Mapping[str, Outcome]],
+    ) -> list[tuple[str, Profile]]:
+        """(variant, its profile with one more boot). ``work`` has the guests do their work.
+
+        ToolError with the reason when one of them failed: their seconds are compared.
+        """
+        with whole.scratch("profile") as parent:
+            folders = {plan.variant: parent / str(at) for at, plan in enumerate(plans)}
+            for folder in folders.values():
+                folder.mkdir(0o700)
+            outcomes = work([self._watched(plan, folders[plan.variant]) for plan in plans])
+            more = []
+            for name, outcome in outcomes.items():
+                try:
+                    one = self._read(machine, so_far[name], outcome, block, folders[name])
+                    more.append((name, one))
+                except ToolError as problem:
+                    if len(plans) == 1:
+                        raise
+                    raise ToolError(f"{name}: {problem}") from None
+            return more
+
+    def _watched(self, plan: Plan, folder: Path) -> Plan:
+        """The plan with the profiler around it, which leaves its data in ``folder``."""
+        if self.method == "gprof":
+            return replace(plan, left=((_GMON, folder / _GMON),))
+        return replace(plan, beside=tuple(perf.record(folder / _PERF_DATA, self.event)))
+
+    def _read(
+        self, machine: Machine, so_far: Profile, outcome: Outcome, block: int, folder: Path
+    ) -> Profile:
+        so_far = self._noted(so_far)
+        cpu_s = _cpu_s(outcome)
+        programs = machine.programs(so_far.variant)
+        if self.method == "gprof":
+            file = folder / _GMON
+            data = file.read_bytes() if file.is_file() else b""
+            if not data:
+                lines = outcome.console.decode("utf-8", "replace").split("\n")
+                last = [line.strip()[:200] for line in lines if line.strip()][-2:]
+                raise ToolError(
+                    "gmon.out is missing: the kernel did not reach its clean end, where it writes "
+                    f"it. Its last words: {' / '.join(last) or 'none'}"
+                )
+            functions = gmon.functions(gmon.parse(data), self._symbols_of(programs.kernel))
+            return _added(so_far, block, cpu_s, functions, ())
+        samples = perf.script(folder / _PERF_DATA)
+        weight = sum(it.weight for it in samples if isinstance(it, perf.Sample))
+        if not weight:
+            raise ToolError("perf recorded no sample")
+        each_s = 1e-9 if self.event == perf.SOFTWARE else (cpu_s or 0.0) / weight
+        kernel, program = self._symbols_of(programs.kernel), self._symbols_of(programs.guest)
+        seen = perf.attribute(samples, perf.Reader(kernel, program, self._frame_pointers), each_s)
+        return _added(so_far, block, cpu_s, seen.functions, seen.stacks)
+
+    def _noted(self, so_far: Profile) -> Profile:
+        """One boot outside of the sandbox is enough for the whole profile to say so."""
+        if self._sandboxed or OUTSIDE in so_far.notes:
+            return so_far
+        return replace(so_far, notes=(*so_far.notes, OUTSIDE))
+
+    def _symbols_of(self, program: Path) -> Symbols:
+        if program not in self._symbols:
+            self._symbols[program] = symbols_of(program)
+        return self._symbols[program]
+
+
+def _cpu_s(outcome: Outcome) -> float | None:
+    """CPU seconds of a boot that did all of its work; ToolError for one that did not."""
+    host = outcome.host
+    if host.status != "ok":
+        raise ToolError(f"{host.reason}: {host.text}")
+    for result in outcome.transcript.results:
+        if not isinstance(result, Sample | Done):
+            raise ToolError(f"case {result.case} of the job did not do its work: {result.reason}")
+    if host.user_s is None or host.sys_s is None:
+        return None
+    return host.user_s + host.sys_s
+
+
+def _added(
+    so_far: Profile,
+    block: int,
+    cpu_s: float | None,
+    functions: tuple[FunctionTime, ...],
+    stacks: tuple[Stack, ...],
+) -> Profile:
+    """The profile with one more boot. Of very many functions the smallest are kept as one; stacks
+    are means over the boots, of very many the smallest are dropped. ToolError for more seconds
+    than a boot can have."""
+    total_s = sum(it.seconds for it in functions)
+    if total_s > _BOOT_MOST_S:
+        raise ToolError(f"the profile says {total_s:.3g} s of CPU for one boot: it is not believed")
+    rest = functions[FUNCTIONS_MOST - 1 :]
+    if len(rest) > 1:
+        others = f"[{len(rest)} other functions]"
+        other = FunctionTime("kernel", others, sum(it.seconds for it in rest))
+        functions = (*functions[: FUNCTIONS_MOST - 1], other)
+    boots = (*so_far.boots, ProfiledBoot(block, cpu_s, functions))
+    sums = {(it.where, it.frames): it.seconds * len(so_far.boots) for it in so_far.stacks}
+    for it in stacks:
+        sums[it.where, it.frames] = sums.get((it.where, it.frames), 0.0) + it.seconds
+    kept = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:STACKS_MOST]
+    return replace(
+        so_far,
+        boots=tuple(sorted(boots, key=lambda it: it.block)),
+        stacks=tuple(Stack(where, frames, s / len(boots)) for (where, frames), s in kept),
+    )

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Instructions of every function, exactly: one boot of each kernel with a plugin in QEMU."""
+"""Instructions of every function, exactly: one boot of each kernel with a plugin in QEMU; and the
+counts on a terminal and as JSON: both kernels, what differs, and who calls it."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
+from kdyno.judge.explaining import NOTHING, differences
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.emulator import COUNTS, FUNCTIONS
 from kdyno.machines.kinds import KINDS
@@ -21,6 +24,9 @@ from kdyno.measure.bench import Bench, bench_of, check_machine, plan_of, tree_of
 from kdyno.measure.boot import with_counted_work, with_fixed_work
 from kdyno.measure.builder import check
 from kdyno.measure.execution import Options, built_of, session
+from kdyno.report import figures, plain
+from kdyno.report.show import terminal
+from kdyno.report.show.grid import Column, Grid
 from kdyno.store.counts import DEEPEST, CaseCounts, Chain, Counted, Function, Where
 from kdyno.store.manifest import Manifest
 from kdyno.suites.catalogue import Catalogue
@@ -28,7 +34,6 @@ from kdyno.suites.record import Sample
 from kdyno.suites.score import steady
 
 METHOD = "count"
-Key = TypeVar("Key")
 _COUNT = re.compile(rb"(@?)([0-9a-f]{1,16}) ([0-9]{1,18})")
 _NODE = re.compile(rb"node ([0-9a-f]{1,8}) ([0-9a-f]{1,8}) ([0-9a-f]{1,8})")
 _LARGEST_BYTES = 256 << 20
@@ -59,11 +64,11 @@ class Trace:
 
     def chain(self, node: int) -> tuple[int, ...]:
         """Numbers of the functions down to the node, the outermost of the last few first."""
-        found: list[int] = []
-        while node and len(found) < DEEPEST:
+        functions: list[int] = []
+        while node and len(functions) < DEEPEST:
             node, function = self.tree[node]
-            found.append(function)
-        return tuple(reversed(found))
+            functions.append(function)
+        return tuple(reversed(functions))
 
 
 def require(experiment: Experiment) -> None:
@@ -98,9 +103,8 @@ def count(
                 f"variant {name!r} is not what it was when the run began (its source, patches, "
                 "configuration or compiler changed); count it by `kdyno profile EXPERIMENT`"
             )
-    built = built_of(alone, recipes, options)
+    images, tree = built_of(alone, recipes, options).images, tree_of(alone, recipes)
     told = options.listener.told
-    images, tree = built.images, tree_of(alone, recipes)
     bench = bench_of(alone, suites, images, tree, options.cache, options.sandboxed, told)
     with session(bench, "a profile", options):
         bench = of_run(bench, earlier, told)
@@ -124,7 +128,7 @@ def of_run(bench: Bench, earlier: Manifest | None, told: Callable[[str], None]) 
 
 def _of_variant(bench: Bench, name: str) -> Counted:
     programs = bench.machine.programs(name)
-    table = Table.of(symbols_of(programs.kernel), symbols_of(programs.guest))
+    table = Table(symbols_of(programs.kernel), symbols_of(programs.guest))
     with whole.scratch("profile") as scratch:
         file = scratch / COUNTS
         given = ((FUNCTIONS, table.lines()),)
@@ -142,14 +146,15 @@ def _of_variant(bench: Bench, name: str) -> Counted:
         own = trace.parts[at : at + len(said.reps)]
         at += len(said.reps)
         operations, part = steadiest(said.reps, own)
+        functions, chains = by_function(part.addresses, table), by_chain(part, trace, table)
         cases.append(
             CaseCounts(
                 suite=job.suite,
                 case=job.case,
                 variant=name,
                 operations=operations,
-                functions=_each(by_function(part.addresses, table), operations),
-                chains=_each(by_chain(part, trace, table), operations),
+                functions={key: n / operations for key, n in functions.items()},
+                chains={key: n / operations for key, n in chains.items()},
                 addresses=part.addresses,
             )
         )
@@ -170,14 +175,14 @@ class Table:
 
     kernel: Symbols
     guest: Symbols
-    names: tuple[Function, ...]
-    """By number; 0 and 1: what no symbol covers, of a program and of the kernel."""
 
-    @classmethod
-    def of(cls, kernel: Symbols, guest: Symbols) -> Table:
-        known: list[Function] = [("user", name) for name in guest.names]
-        known += [("kernel", name) for name in kernel.names]
-        return cls(kernel, guest, tuple(dict.fromkeys((("user", "?"), ("kernel", "?"), *known))))
+    @cached_property
+    def names(self) -> tuple[Function, ...]:
+        """By number; 0 and 1: what no symbol covers, of a program and of the kernel."""
+        names: list[Function] = [("user", "?"), ("kernel", "?")]
+        names += [("user", name) for name in self.guest.names]
+        names += [("kernel", name) for name in self.kernel.names]
+        return tuple(dict.fromkeys(names))
 
     def name(self, address: int) -> Function:
         where: Where = "kernel" if address >= self.kernel.starts[0] else "user"
@@ -193,34 +198,28 @@ class Table:
                 start: numbers[where, name]  # type: ignore[index]
                 for start, name in zip(symbols.starts, symbols.names, strict=True)
             }
-        return b"".join(
-            b"%x %x %d\n" % (start, at, _enters(self.names[at]))
-            for start, at in sorted(starts.items())
-        )
-
-
-def _enters(function: Function) -> bool:
-    return function[0] == "kernel" and _ENTERS.match(function[1]) is not None
+        lines = []
+        for start, at in sorted(starts.items()):
+            where, name = self.names[at]
+            enters = where == "kernel" and _ENTERS.match(name) is not None
+            lines.append(b"%x %x %d\n" % (start, at, enters))
+        return b"".join(lines)
 
 
 def by_function(addresses: Mapping[int, int], table: Table) -> Counter[Function]:
     """Sums over addresses. What no symbol covers is of "?", in the half it lies in."""
-    found: Counter[Function] = Counter()
+    sums: Counter[Function] = Counter()
     for address, times in addresses.items():
-        found[table.name(address)] += times
-    return found
+        sums[table.name(address)] += times
+    return sums
 
 
 def by_chain(part: Part, trace: Trace, table: Table) -> Counter[Chain]:
     """Sums over the nodes of the tree of calls; the same in total as by function."""
-    found: Counter[Chain] = Counter()
+    sums: Counter[Chain] = Counter()
     for node, times in part.nodes.items():
-        found[tuple(table.names[at] for at in trace.chain(node)) or (("user", "?"),)] += times
-    return found
-
-
-def _each(counts: Mapping[Key, int], operations: int) -> dict[Key, float]:
-    return {key: total / operations for key, total in counts.items()}
+        sums[tuple(table.names[at] for at in trace.chain(node)) or (("user", "?"),)] += times
+    return sums
 
 
 def read_trace(file: Path, functions: int) -> Trace:
@@ -244,14 +243,154 @@ def read_trace(file: Path, functions: int) -> Trace:
             node, above, function = (int(it, 16) for it in match.groups())
             # Each below one that is there: so no way up is a circle.
             if node in tree or above not in tree or function >= functions:
-                raise _unread(line)
+                raise ToolError(f"QEMU's counts are not to be read: {line[:60]!r}")
             tree[node] = above, function
         else:
-            raise _unread(line)
+            raise ToolError(f"QEMU's counts are not to be read: {line[:60]!r}")
     if unknown := {node for part in parts for node in part.nodes} - tree.keys():
         raise ToolError(f"QEMU's counts are not to be read: {len(unknown)} calls of nobody")
     return Trace(tuple(parts), tree)
 
 
-def _unread(line: bytes) -> ToolError:
-    return ToolError(f"QEMU's counts are not to be read: {line[:60]!r}")
+_CHAINS = 3
+"""Shown of each function."""
+_FRAMES = 6
+_NOTE = (
+    "note: counted by QEMU, one boot of each kernel: the length of the path, not time. The sum "
+    "is without the reading of the clock"
+)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A row of the table; ``before`` and ``after`` are instructions of an operation."""
+
+    where: str
+    function: str
+    before: float
+    after: float
+
+    @property
+    def more(self) -> float:
+        return self.after - self.before
+
+
+def pairs(kernels: Sequence[Counted]) -> Iterator[tuple[CaseCounts, CaseCounts]]:
+    """(baseline, variant) of each case and variant; the baseline twice where it is alone."""
+    base = {(it.suite, it.case): it for it in kernels[0].cases}
+    for counted in kernels[1:] or kernels[:1]:
+        for it in counted.cases:
+            if (it.suite, it.case) in base:
+                yield base[it.suite, it.case], it
+
+
+def parts(kernels: Sequence[Counted], top: int) -> Iterator[terminal.Part]:
+    """A table for each case and variant; of the baseline alone, where nothing is compared."""
+    for before, it in pairs(kernels):
+        compared = before is not it
+        against = f" − {plain.short(before.variant)}" if compared else ""
+        yield (
+            f"{plain.name(it.suite)}/{plain.name(it.case)}: {plain.short(it.variant)}{against}, "
+            "instructions of an operation"
+        )
+        yield Grid(
+            _COLUMNS if compared else _ALONE, _lines(before, it, top if compared else 2 * top)
+        )
+        for more, chain in chains(before, it):
+            yield f"  {figures.signed(more)} by {path(chain)}"
+        yield ""
+    yield _NOTE
+
+
+def _lines(before: CaseCounts, after: CaseCounts, top: int) -> list[_Line]:
+    rows = differences(before, after)
+    if before is after:
+        rows.sort(key=lambda it: (-it.before, it.function))
+        shown = rows[:top]
+    else:
+        shown = [it for it in rows if abs(it.more) >= NOTHING][:top]
+    rest = rows[len(shown) :]
+    lines = [_Line(it.where, it.function, it.before, it.after) for it in shown]
+    if rest:
+        left = figures.count(len(rest), "other function")
+        lines.append(_Line("", left, sum(it.before for it in rest), sum(it.after for it in rest)))
+    return [*lines, _Line("", "sum", before.total, after.total)]
+
+
+def chains(before: CaseCounts, after: CaseCounts) -> list[tuple[float, Chain]]:
+    """(difference, chain) of the functions that differ, most of all first; some of each."""
+    changes = [
+        (after.chains.get(chain, 0.0) - before.chains.get(chain, 0.0), chain)
+        for chain in dict.fromkeys((*before.chains, *after.chains))
+    ]
+    changes = [it for it in changes if abs(it[0]) >= NOTHING and len(it[1]) > 1]
+    changes.sort(key=lambda it: (-abs(it[0]), it[1]))
+    taken: dict[object, int] = {}
+    shown = []
+    for more, chain in changes if before is not after else []:
+        taken[chain[-1]] = taken.get(chain[-1], 0) + 1
+        if taken[chain[-1]] <= _CHAINS:
+            shown.append((more, chain))
+    return shown
+
+
+def path(chain: Chain) -> str:
+    """``ksys_write › vfs_write › anon_pipe_write``: the innermost calls."""
+    names = [plain.name(function) for _where, function in chain]
+    return " › ".join(names if len(names) <= _FRAMES else ["…", *names[-_FRAMES:]])
+
+
+_COLUMNS = (
+    Column("where", lambda it: it.where),
+    Column("function", lambda it: it.function, "name"),
+    Column("baseline", lambda it: it.before, "number", "{:,.3f}".format),
+    Column("variant", lambda it: it.after, "number", "{:,.3f}".format),
+    Column("difference", lambda it: it.more, "number", figures.signed),
+)
+_ALONE = (
+    Column("where", lambda it: it.where),
+    Column("function", lambda it: it.function, "name"),
+    Column("instructions", lambda it: it.before, "number", "{:,.3f}".format),
+)
+
+
+def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:
+    """For programs: every function and chain of calls of every case in every kernel."""
+    return {
+        "schema": 1,
+        "baseline": kernels[0].variant,
+        "method": "count",
+        "counts": [
+            {
+                "suite": it.suite,
+                "case": it.case,
+                "variant": it.variant,
+                "operations": it.operations,
+                "total": it.total,
+                "functions": [
+                    {"where": where, "function": name, "instructions": value}
+                    for (where, name), value in sorted(it.functions.items(), key=lambda x: -x[1])
+                ],
+                "chains": [
+                    {"functions": [name for _where, name in chain], "instructions": value}
+                    for chain, value in sorted(it.chains.items(), key=lambda x: -x[1])
+                ],
+            }
+            for counted in kernels
+            for it in counted.cases
+        ],
+    }
+
+
+def folded(kernels: Sequence[Counted]) -> str:
+    """``kernel;case;frame;frame count`` a line, for flame graphs: thousandths of an instruction of
+    one operation."""
+    lines = []
+    for counted in kernels:
+        for it in counted.cases:
+            for chain, value in it.chains.items():
+                frames = (counted.variant, f"{it.suite}/{it.case}", *(name for _w, name in chain))
+                plainly = (" ".join(each.replace(";", ":").split()) or "?" for each in frames)
+                if thousandths := round(1000 * value):
+                    lines.append(f"{';'.join(plainly)} {thousandths}\n")
+    return "".join(sorted(lines))

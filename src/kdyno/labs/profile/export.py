@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The run's profile for speedscope, a viewer of flame graphs that runs in a browser."""
+"""Stacks for other tools (folded text, the viewer speedscope) and as one tree for a flame graph."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from kdyno.errors import UsageError
-from kdyno.labs.profile.record import stored_profiles
-from kdyno.labs.profile.stacks import speedscope
+from kdyno.labs.profile.record import OUTSIDE, WHERES, Profile, Stack, stored_profiles
+from kdyno.report import plain
 from kdyno.report.evidence import Evidence
 
 NAME = "speedscope"
@@ -17,7 +21,119 @@ def export_run(evidence: Evidence) -> str:
     """UsageError where the run was not profiled; a bare verdict gives a file without profiles."""
     if evidence.run is None:
         return speedscope({}) + "\n"
-    found = stored_profiles(evidence.run)
-    if not found:
+    profiles = stored_profiles(evidence.run)
+    if not profiles:
         raise UsageError(f"{evidence.name} has no profile; `kdyno profile RUN` makes one")
-    return speedscope(found) + "\n"
+    return speedscope(profiles) + "\n"
+
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+"""The name that the format goes by; nothing is ever fetched from there."""
+
+
+def stacks_of(profile: Profile) -> tuple[Stack, ...]:
+    """The profile's stacks; without any, each function alone below the kind of its code."""
+    if profile.stacks:
+        return profile.stacks
+    boots = max(1, len(profile.boots))
+    return tuple(
+        Stack(
+            where,
+            (WHERES[where], function),
+            sum(profile.seconds(where, function).values()) / boots,
+        )
+        for where, function in profile.names
+    )
+
+
+def folded(profiles: Mapping[str, Profile]) -> str:
+    """``frame;frame;frame count`` a line, outermost first, counted in microseconds a boot.
+
+    The variant is the outermost frame where there are several.
+    """
+    lines = []
+    for name, profile in profiles.items():
+        for it in stacks_of(profile):
+            frames = it.frames if len(profiles) == 1 else (name, *it.frames)
+            count = round(it.seconds * 1e6)
+            if count:
+                lines.append(f"{';'.join(map(_plain, frames))} {count}")
+    return "".join(f"{line}\n" for line in sorted(lines))
+
+
+def speedscope(profiles: Mapping[str, Profile]) -> str:
+    """One sampled profile for each variant, weights in seconds a boot."""
+    frames: dict[str, int] = {}
+    sampled: list[dict[str, Any]] = []
+    for name, profile in profiles.items():
+        samples, weights = [], []
+        outside = ", without the sandbox" if OUTSIDE in profile.notes else ""
+        for it in stacks_of(profile):
+            samples.append([frames.setdefault(frame, len(frames)) for frame in it.frames])
+            weights.append(round(it.seconds, 9))
+        sampled.append(
+            {
+                "type": "sampled",
+                "name": f"{name} ({profile.method}{outside})",
+                "unit": "seconds",
+                "startValue": 0,
+                "endValue": round(sum(weights), 9),
+                "samples": samples,
+                "weights": weights,
+            }
+        )
+    return json.dumps(
+        {
+            "$schema": SCHEMA,
+            "exporter": "kdyno",
+            "name": "kdyno profile",
+            "activeProfileIndex": 0,
+            "shared": {"frames": [{"name": frame} for frame in frames]},
+            "profiles": sampled,
+        }
+    )
+
+
+def _plain(frame: str) -> str:
+    """Semicolons part frames and the last blank begins the count."""
+    return " ".join(plain.name(frame).replace(";", ":").split())
+
+
+SMALLEST = 0.0005
+"""Share of the whole below which a frame would be no wider than a hair."""
+_DEEPEST = 64
+
+
+def flame_data(profile: Profile) -> list[Any]:
+    """``[name, where, seconds, [children …]]``, children with most seconds first.
+
+    ``where`` of a frame is that of what ran in it; of one with several kinds below, the largest.
+    """
+    root: dict[str, Any] = _node("all")
+    for it in stacks_of(profile):
+        node = root
+        _count(node, it.where, it.seconds)
+        for frame in it.frames[:_DEEPEST]:
+            node = node["below"].setdefault(frame, _node(frame))
+            _count(node, it.where, it.seconds)
+    return _shape(root, SMALLEST * root["seconds"])
+
+
+def _node(name: str) -> dict[str, Any]:
+    return {"name": name, "seconds": 0.0, "kinds": {}, "below": {}}
+
+
+def _count(node: dict[str, Any], where: str, seconds: float) -> None:
+    node["seconds"] += seconds
+    node["kinds"][where] = node["kinds"].get(where, 0.0) + seconds
+
+
+def _shape(node: dict[str, Any], smallest: float) -> list[Any]:
+    below = [
+        _shape(it, smallest)
+        for it in sorted(node["below"].values(), key=lambda it: (-it["seconds"], it["name"]))
+        if it["seconds"] >= smallest and it["seconds"] > 0
+    ]
+    kinds = node["kinds"]
+    where = max(kinds, key=lambda kind: (kinds[kind], kind)) if kinds else ""
+    return [node["name"], where, round(node["seconds"], 6), below]

@@ -76,23 +76,23 @@ def parse(data: bytes) -> Gmon:
     return Gmon(low, high, rate_hz, counts, tuple(arcs))
 
 
-def functions(found: Gmon, symbols: Symbols) -> tuple[FunctionTime, ...]:
+def functions(histogram: Gmon, symbols: Symbols) -> tuple[FunctionTime, ...]:
     """Seconds and calls per function, most seconds first. Assembly has no calls (None)."""
     seconds: defaultdict[str, float] = defaultdict(float)
-    span = (found.high - found.low) / len(found.counts)
-    for index, count in enumerate(found.counts):
+    span = (histogram.high - histogram.low) / len(histogram.counts)
+    for index, count in enumerate(histogram.counts):
         if not count:
             continue
-        low = found.low + round(index * span)
-        high = max(low + 1, found.low + round((index + 1) * span))
+        low = histogram.low + round(index * span)
+        high = max(low + 1, histogram.low + round((index + 1) * span))
         left = 1.0
         for name, share in symbols.within(low, high):
-            seconds[name] += share * count / found.rate_hz
+            seconds[name] += share * count / histogram.rate_hz
             left -= share
         if left > 1e-9:
-            seconds[OUTSIDE] += left * count / found.rate_hz
+            seconds[OUTSIDE] += left * count / histogram.rate_hz
     calls: defaultdict[str, int] = defaultdict(int)
-    for _caller, called, count in found.arcs:
+    for _caller, called, count in histogram.arcs:
         if (callee := symbols.name(called)) is not None:
             calls[callee] += count
     rows = [

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""perf on the host around one boot: whether it can, its command line, and what it printed.
+"""perf on the host around one boot: whether it can, its command line, what it printed, and what of
+that was the UML kernel, the host's kernel or the guest's user code.
 
 perf runs outside of the sandbox and follows everything that is started inside it. Symbols of the
 UML kernel and of the guest program are looked up here (symbols.py); perf names the rest.
@@ -8,14 +9,17 @@ UML kernel and of the guest program are looked up here (symbols.py); perf names 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from kdyno import whole
 from kdyno.command import capture, dying_with_us, require, shown
 from kdyno.errors import ToolError
+from kdyno.labs.profile.record import FunctionTime, Stack, Where
+from kdyno.labs.profile.symbols import Symbols
 from kdyno.sandbox import confined
 
 RATE_HZ = 999
@@ -29,7 +33,6 @@ _MAPPING = re.compile(
     r"PERF_RECORD_MMAP2? (?P<pid>\d{1,10})/-?\d+: \[(?P<start>0x[0-9a-f]{1,16})"
     r"\((?P<length>0x[0-9a-f]{1,16})\) @ (?P<offset>0x[0-9a-f]{1,16}|0) .*\]: \S+ (?P<file>.+)$"
 )
-_NUMBERS = ("start", "length", "offset")
 _FRAMES_MOST = 128
 _KALLSYMS = Path("/proc/kallsyms")
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
@@ -80,14 +83,18 @@ def ability() -> Ability:
     """Tried, not guessed. ToolError where perf is missing or forbidden, with the ways out."""
     perf = require("perf", "for profiles (apt-get install linux-perf)")
     notes = []
-    event = "cycles" if _counts(perf) else SOFTWARE
+    # perf record would fall back in silence where the CPU's cycle counter cannot be read.
+    counted = capture([perf, "stat", "-x,", "-e", "cycles", "true"])
+    cycles = (line.split(",", 1)[0] for line in counted.output.splitlines() if "cycles" in line)
+    readable = counted.status == 0 and any(value.isdigit() for value in cycles)
+    event = "cycles" if readable else SOFTWARE
     if event == SOFTWARE:
         notes.append("this machine has no hardware counters for perf: sampled by cpu-clock")
     with whole.scratch("perf") as folder:
         data = folder / "perf.data"
-        done = capture([*record(data, event, perf=perf), "true"])
-        if done.status != 0:
-            raise ToolError(_refused(done.output))
+        result = capture([*record(data, event, perf=perf), "true"])
+        if result.status != 0:
+            raise ToolError(_refused(result.output))
         listed = capture([perf, "evlist", "-i", str(data)]).output.split()
     if listed and listed[0].partition(":")[2].startswith("u"):
         notes.append(
@@ -119,19 +126,18 @@ def script(data: Path) -> list[Sample | Mapping]:
     """
     fields = "comm,pid,period,ip,sym,dso"
     argv = [require("perf", "for profiles"), "script", "--input", str(data), "--no-inline"]
-    argv += ["--show-mmap-events"]
-    argv += ["--fields", fields, "--max-stack", str(_FRAMES_MOST)]
+    argv += ["--show-mmap-events", "--fields", fields, "--max-stack", str(_FRAMES_MOST)]
     # Who has no rights reads zeros for the addresses of the host's kernel.
     names = data.with_name("kallsyms")
     names.write_bytes(_KALLSYMS.read_bytes())
     for file in (data, names):
         file.chmod(0o644)  # inside it is another user's; the folder is this one's alone
     argv += ["--kallsyms", str(names)]
-    done = capture(confined(argv, reads=[data.parent]))
-    if done.status != 0:
-        last = done.output.strip().splitlines()[-1:] or [f"status {done.status}"]
+    result = capture(confined(argv, reads=[data.parent]))
+    if result.status != 0:
+        last = result.output.strip().splitlines()[-1:] or [f"status {result.status}"]
         raise ToolError(f"perf cannot read what it recorded: {last[0]} (`{shown(argv)}`)")
-    return list(parse(done.output.splitlines()))
+    return list(parse(result.output.splitlines()))
 
 
 def parse(lines: Iterable[str]) -> Iterator[Sample | Mapping]:
@@ -139,12 +145,12 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Mapping]:
     comm, pid, weight, frames = "", 0, 0, list[Frame]()
     for line in lines:
         if match := _MAPPING.search(line):
-            start, length, offset = (int(match[name], 16) for name in _NUMBERS)
-            found: Sample | Mapping = Mapping(
+            start, length, offset = (int(match[name], 16) for name in ("start", "length", "offset"))
+            event: Sample | Mapping = Mapping(
                 int(match["pid"]), start, length, offset, match["file"]
             )
         elif sample := _sample(line):
-            found = sample
+            event = sample
         else:
             if weight and len(frames) < _FRAMES_MOST and (frame := _frame(line)):
                 frames.append(frame)
@@ -152,10 +158,10 @@ def parse(lines: Iterable[str]) -> Iterator[Sample | Mapping]:
         if weight:
             yield Sample(comm, pid, weight, tuple(frames))
             weight, frames = 0, []
-        if isinstance(found, Mapping):
-            yield found
+        if isinstance(event, Mapping):
+            yield event
         else:
-            comm, pid, weight = found.comm, found.pid, found.weight
+            comm, pid, weight = event.comm, event.pid, event.weight
     if weight:
         yield Sample(comm, pid, weight, tuple(frames))
 
@@ -181,14 +187,6 @@ def _frame(line: str) -> Frame | None:
     return Frame(int(words[0], 16), symbol.rstrip(), file) if begin else None
 
 
-def _counts(perf: str) -> bool:
-    """Whether the CPU's cycle counter can be read. perf record would fall back in silence."""
-    said = capture([perf, "stat", "-x,", "-e", "cycles", "true"])
-    return said.status == 0 and any(
-        line.split(",", 1)[0].isdigit() and "cycles" in line for line in said.output.splitlines()
-    )
-
-
 def _paranoid() -> str:
     try:
         return _PARANOID.read_text().strip()
@@ -203,4 +201,123 @@ def _refused(output: str) -> str:
         f"(kernel.perf_event_paranoid = {_paranoid()}). "
         "sysctl kernel.perf_event_paranoid=1, run as root, or take --method gprof, "
         "which needs no permission"
+    )
+
+
+KERNEL_PROCESS, GUEST_PROCESS, AROUND = "UML kernel", "guest process", "sandbox"
+STUB = "[uml stub]"
+"""UML's own few instructions inside every guest process."""
+_PAGE_BITS = 12
+_PAGES_MOST = 1 << 22
+_HOST_ADDRESSES = 1 << 63
+_KERNEL_COMM, _GUEST_COMM = "linux", "uml-userspace"
+_UNKNOWN = "[unknown]"
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """What one boot's samples say; both with most seconds first."""
+
+    functions: tuple[FunctionTime, ...]
+    stacks: tuple[Stack, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    where: Where
+    function: str
+
+
+@dataclass(frozen=True)
+class Reader:
+    """frame_pointers: the kernel was built with them, so frames below the first are real."""
+
+    kernel: Symbols
+    program: Symbols
+    frame_pointers: bool = False
+    _pages: dict[tuple[int, int], int] = field(default_factory=dict)
+    """(process, page of the guest's memory) → page in its own address space, as of now."""
+
+    def mapped(self, it: Mapping) -> None:
+        """A guest process got pages of the guest's memory, which is a file on the host."""
+        pages = it.length >> _PAGE_BITS
+        if it.file.endswith("/linux") or len(self._pages) + pages > _PAGES_MOST:
+            return
+        offset, start = it.offset >> _PAGE_BITS, it.start >> _PAGE_BITS
+        for number in range(pages):
+            self._pages[it.pid, offset + number] = start + number
+
+    def place(self, sample: Sample, frame: Frame) -> Place:
+        """Where one address belongs."""
+        if frame.address >= _HOST_ADDRESSES or frame.file.startswith("[kernel"):
+            named = frame.symbol not in ("", _UNKNOWN)
+            return Place("host", frame.symbol if named else "[host kernel]")
+        if frame.file.endswith("/linux"):
+            return Place("kernel", self._kernel_name(frame) or f"{_UNKNOWN} in linux")
+        if sample.comm == _GUEST_COMM:
+            return self._guest_place(sample, frame)
+        if sample.comm == _KERNEL_COMM:
+            named = frame.symbol not in ("", _UNKNOWN)
+            library = frame.file.rpartition("/")[2].split(".so")[0].strip("[]") or "unknown"
+            return Place("kernel", f"{frame.symbol} [{library}]" if named else f"[{library}]")
+        return Place("host", f"[{sample.comm}]")
+
+    def _kernel_name(self, frame: Frame) -> str | None:
+        return self.kernel.name(frame.address) or self.kernel.name(frame.address + self.kernel.base)
+
+    def _guest_place(self, sample: Sample, frame: Frame) -> Place:
+        # The guest's memory begins with the kernel's image, and so does the file that it is.
+        stub = frame.address + self.kernel.base in self.kernel.stub
+        if stub or "uml-userspace" in frame.file:
+            return Place("kernel", STUB)
+        page = self._pages.get((sample.pid, frame.address >> _PAGE_BITS))
+        inside = frame.address & ((1 << _PAGE_BITS) - 1)
+        address = frame.address if page is None else (page << _PAGE_BITS) | inside
+        return Place("user", self.program.name(address) or "[other programs]")
+
+    def stack(self, sample: Sample) -> tuple[Place, ...]:
+        """The believable frames, the innermost first; one at least.
+
+        The host kernel walks its own stack. Of user code its first frame is what was
+        interrupted; the others are found by following frame pointers, and where the code was
+        compiled without them they are whatever lay there.
+        """
+        places: list[Place] = []
+        for number, frame in enumerate(sample.frames):
+            place = self.place(sample, frame)
+            below_host = not places or places[-1].where == "host"
+            if place.where != "host" and not below_host:
+                believed = self.frame_pointers and frame.file.endswith("/linux")
+                if not believed or self._kernel_name(frame) is None:
+                    break
+            elif place.where == "host" and number and places[-1].where != "host":
+                break
+            places.append(place)
+        if not places:
+            places.append(Place("host", f"[{sample.comm or 'unknown'}]"))
+        return tuple(places)
+
+
+def attribute(
+    samples: Iterable[Sample | Mapping], reader: Reader, seconds_per_weight: float
+) -> Attribution:
+    """Seconds per function and per stack."""
+    functions: defaultdict[tuple[Where, str], float] = defaultdict(float)
+    stacks: defaultdict[tuple[Where, tuple[str, ...]], float] = defaultdict(float)
+    for sample in samples:
+        if isinstance(sample, Mapping):
+            reader.mapped(sample)
+            continue
+        seconds = sample.weight * seconds_per_weight
+        places = reader.stack(sample)
+        leaf = places[0]
+        functions[leaf.where, leaf.function[:200]] += seconds
+        root = {_KERNEL_COMM: KERNEL_PROCESS, _GUEST_COMM: GUEST_PROCESS}.get(sample.comm, AROUND)
+        frames = (root, *(place.function[:200] for place in reversed(places)))
+        stacks[leaf.where, frames] += seconds
+    by_function = sorted(functions.items(), key=lambda item: (-item[1], item[0]))
+    by_stack = sorted(stacks.items(), key=lambda item: (-item[1], item[0]))
+    return Attribution(
+        tuple(FunctionTime(where, function, seconds) for (where, function), seconds in by_function),
+        tuple(Stack(where, frames, seconds) for (where, frames), seconds in by_stack),
     )

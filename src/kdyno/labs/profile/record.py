@@ -18,7 +18,12 @@ from kdyno.store.run import Run, read_each
 
 Where = Literal["kernel", "host", "user"]
 Method = Literal["perf", "gprof"]
-WHERES: tuple[Where, ...] = ("kernel", "host", "user")
+WHERES: dict[Where, str] = {
+    "kernel": "UML kernel",
+    "host": "host kernel",
+    "user": "user code",
+}
+"""Where code runs, and what people call it."""
 FOLDER = "profile"
 """Of a run: one file for each variant."""
 
@@ -105,17 +110,17 @@ class Profile:
 
     def seconds(self, where: str, function: str) -> dict[int, float]:
         """Block → seconds; 0 in a boot in which the function was never seen."""
-        return {block: found.get((where, function), 0.0) for block, found in self._by_block.items()}
+        return {block: row.get((where, function), 0.0) for block, row in self._by_block.items()}
 
     def calls(self, where: str, function: str) -> float | None:
         """Mean calls a boot; None where they were not counted."""
-        found = [
+        counts = [
             it.calls
             for boot in self.boots
             for it in boot.functions
             if it.where == where and it.function == function and it.calls is not None
         ]
-        return sum(found) / len(found) if found else None
+        return sum(counts) / len(counts) if counts else None
 
     def totals(self, where: str | None = None) -> dict[int, float]:
         """Block → seconds of all functions (of ``where``)."""
@@ -130,22 +135,22 @@ class Profile:
 
     @cached_property
     def _by_block(self) -> dict[int, dict[tuple[str, str], float]]:
-        found: dict[int, dict[tuple[str, str], float]] = {}
+        blocks: dict[int, dict[tuple[str, str], float]] = {}
         for boot in self.boots:
-            row = found.setdefault(boot.block, {})
+            row = blocks.setdefault(boot.block, {})
             for it in boot.functions:
                 key = (it.where, it.function)
                 row[key] = row.get(key, 0.0) + it.seconds
-        return found
+        return blocks
 
 
 def from_bytes(data: bytes, path: Path) -> Profile:
     """The profile in ``data``; ToolError with path, key and what is wrong."""
-    found = parse(Profile, data, path)
-    blocks = [boot.block for boot in found.boots]
+    profile = parse(Profile, data, path)
+    blocks = [boot.block for boot in profile.boots]
     if len(set(blocks)) != len(blocks):
         raise ToolError(f"{path}: damaged: a block is there twice")
-    return found
+    return profile
 
 
 def read_profile(path: Path) -> Profile:
@@ -154,22 +159,19 @@ def read_profile(path: Path) -> Profile:
 
 
 def to_json(profile: Profile) -> str:
-    """Schema 1, one boot a line."""
+    """Schema 1, one boot a line; seconds to a tenth of a microsecond."""
+
+    def plainly(it: FunctionTime | Stack) -> dict[str, object]:
+        fields = {**vars(it), "seconds": round(it.seconds, 7)}
+        return {key: value for key, value in fields.items() if value is not None}
+
     boots = [
         {
-            "block": boot.block,
-            "cpu_s": boot.cpu_s,
-            "functions": [
-                {
-                    "where": it.where,
-                    "function": it.function,
-                    "seconds": round(it.seconds, 7),
-                    **({} if it.calls is None else {"calls": it.calls}),
-                }
-                for it in boot.functions
-            ],
+            "block": it.block,
+            "cpu_s": it.cpu_s,
+            "functions": [plainly(function) for function in it.functions],
         }
-        for boot in profile.boots
+        for it in profile.boots
     ]
     head = {
         "schema": 1,
@@ -180,14 +182,10 @@ def to_json(profile: Profile) -> str:
         "operations": dict(profile.operations),
         "notes": list(profile.notes),
     }
-    stacks = [
-        {"where": it.where, "frames": list(it.frames), "seconds": round(it.seconds, 7)}
-        for it in profile.stacks
-    ]
     lines = json.dumps(head, indent=1)[:-2]
     lines += ',\n "boots": [\n  ' + ",\n  ".join(map(json.dumps, boots)) + "\n ]"
-    lines += ',\n "stacks": [\n  ' + ",\n  ".join(map(json.dumps, stacks)) + "\n ]\n}\n"
-    return lines
+    stacks = (json.dumps(plainly(it)) for it in profile.stacks)
+    return lines + ',\n "stacks": [\n  ' + ",\n  ".join(stacks) + "\n ]\n}\n"
 
 
 def stored_profiles(run: Run) -> dict[str, Profile]:

@@ -6,10 +6,17 @@ from __future__ import annotations
 from html import escape
 
 from kdyno.errors import KdynoError
-from kdyno.labs.profile.differences import Change, Difference, rows, total
-from kdyno.labs.profile.record import Profile, stored_profiles
-from kdyno.labs.profile.stacks import flame_data
-from kdyno.labs.profile.tables import WHERE_WORDS, differences, limits, seconds
+from kdyno.labs.profile.export import flame_data
+from kdyno.labs.profile.record import WHERES, Profile, stored_profiles
+from kdyno.labs.profile.tables import (
+    Change,
+    Difference,
+    differences,
+    limits,
+    rows,
+    seconds,
+    total,
+)
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.show.grid import Column, Grid
@@ -33,20 +40,20 @@ def section(evidence: Evidence) -> Html | None:
     if evidence.run is None or evidence.manifest is None:
         return None
     try:
-        found = {key: it for key, it in stored_profiles(evidence.run).items() if it.boots}
-        changes = differences(found, evidence.verdict.baseline)
+        profiles = {key: it for key, it in stored_profiles(evidence.run).items() if it.boots}
+        changes = differences(profiles, evidence.verdict.baseline)
     except KdynoError as problem:
         return tag("p", f"The profile cannot be shown: {plain.sentence(str(problem))}")
-    if not found:
+    if not profiles:
         return None
-    parts = [_told(found), *(_bars(it) for it in changes), _table(found), _flames(found)]
-    notes = dict.fromkeys(note for it in found.values() for note in it.notes)
+    parts = [_intro(profiles), *(_bars(it) for it in changes), _table(profiles), _flames(profiles)]
+    notes = dict.fromkeys(note for it in profiles.values() for note in it.notes)
     if notes:
         parts.append(tag("ul", [tag("li", plain.sentence(note)) for note in notes]))
     return join(parts)
 
 
-def _told(found: dict[str, Profile]) -> Html:
+def _intro(profiles: dict[str, Profile]) -> Html:
     parts = [
         tag(
             "li",
@@ -54,7 +61,7 @@ def _told(found: dict[str, Profile]) -> Html:
             f": {it.method} ({it.event}), {figures.count(len(it.boots), 'boot')}, "
             f"{seconds(total(it).mean)} s a boot seen",
         )
-        for key, it in found.items()
+        for key, it in profiles.items()
     ]
     return tag("ul", parts)
 
@@ -84,7 +91,7 @@ def _bars(it: Difference) -> Html:
         left = middle - (size if each.delta.mean < 0 else 0)
         better = "faster" if each.delta.mean < 0 else "slower"
         kind = f"{better}{'' if each.delta.clear else ' unclear'}"
-        label = escape(f"{_cut(each.function)}, {WHERE_WORDS[each.where]}")
+        label = escape(f"{_cut(each.function)}, {WHERES[each.where]}")
         parts.append(f'<text class="label" x="{_LABEL_PX - 10}" y="{y + 4:.1f}">{label}</text>')
         parts.append(
             f'<rect class="{kind}" x="{left:.1f}" y="{y - 7:.1f}" width="{max(size, 1):.1f}" '
@@ -125,28 +132,28 @@ def _interval(change: Change) -> str:
 
 
 def _cut(function: str) -> str:
-    found = plain.name(function)
-    return found if len(found) <= 30 else f"{found[:29]}…"
+    text = plain.name(function)
+    return text if len(text) <= 30 else f"{text[:29]}…"
 
 
-def _table(found: dict[str, Profile]) -> Html:
-    items = [(key, row) for key, profile in found.items() for row in rows(profile)[:_ROWS_MOST]]
+def _table(profiles: dict[str, Profile]) -> Html:
+    items = [(key, row) for key, profile in profiles.items() for row in rows(profile)[:_ROWS_MOST]]
     columns = [
         Column("Function", lambda it: it[1].function, "name"),
-        Column("Where", lambda it: WHERE_WORDS[it[1].where]),
+        Column("Where", lambda it: WHERES[it[1].where]),
         Column("Kernel", lambda it: it[0], "name"),
         Column("Seconds a boot", lambda it: it[1].seconds.mean, "number", seconds),
         Column("Share", lambda it: it[1].share, "number", figures.share),
         Column("Interval", lambda it: limits(it[1].seconds)),
         Column("Calls", lambda it: it[1].calls, "number", figures.amount),
     ]
-    facets = {"kernel": lambda it: plain.short(it[0]), "where": lambda it: WHERE_WORDS[it[1].where]}
+    facets = {"kernel": lambda it: plain.short(it[0]), "where": lambda it: WHERES[it[1].where]}
     grid = Grid(columns, items, "Seconds per function", id="profile-table", facets=facets)
     return tag("details", tag("summary", "Every function of every kernel"), table(grid))
 
 
-def _flames(found: dict[str, Profile]) -> Html | None:
-    trees = {plain.name(key): flame_data(it) for key, it in found.items() if it.stacks}
+def _flames(profiles: dict[str, Profile]) -> Html | None:
+    trees = {plain.name(key): flame_data(it) for key, it in profiles.items() if it.stacks}
     if not trees:
         return None
     options = [tag("option", key, value=key) for key in trees]

@@ -76,11 +76,11 @@ class Symbols:
 def symbols_of(program: Path) -> Symbols:
     """The functions of an ELF file; ToolError where nm is missing or finds none."""
     nm = require("nm", "to name functions in profiles (apt-get install binutils)")
-    done = capture(confined([nm, "-n", "--", str(program)], reads=[program]))
-    found = parse(done.output.splitlines()) if done.status == 0 else Symbols((), ())
-    if not found.starts:
-        raise ToolError(f"{program}: nm finds no functions in it: {done.output.strip()[-200:]}")
-    return found
+    result = capture(confined([nm, "-n", "--", str(program)], reads=[program]))
+    symbols = parse(result.output.splitlines()) if result.status == 0 else Symbols((), ())
+    if not symbols.starts:
+        raise ToolError(f"{program}: nm finds no functions in it: {result.output.strip()[-200:]}")
+    return symbols
 
 
 def parse(lines: Iterable[str]) -> Symbols:

@@ -1,24 +1,133 @@
 # SPDX-License-Identifier: MIT
-"""Profiles on a terminal: the published tables' shape, differences, and theirs beside ours."""
+"""Profiles as figures, what differs between two, and both on a terminal and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from kdyno.labs.profile.differences import Change, Difference, difference, rows, total
-from kdyno.labs.profile.record import Profile
+from kdyno.errors import UsageError
+from kdyno.labs.profile.record import WHERES, Profile, Where
 from kdyno.labs.published.article import Article
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import Part
-from kdyno.stats.additive import Estimate
+from kdyno.stats.additive import Estimate, difference_of, mean_of, relative
 
-WHERE_WORDS = {"kernel": "UML kernel", "host": "host kernel", "user": "user code"}
 TOP = 15
-_MEMCPY_PARTS = 1e-12
+_SEEN_S = 1e-12
+
+
+@dataclass(frozen=True)
+class FunctionMean:
+    """One function: seconds a boot, and the share of all seconds that the profile saw."""
+
+    where: Where
+    function: str
+    seconds: Estimate
+    share: float
+    calls: float | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """One function in two kernels. Seconds a boot; ``delta`` is variant − baseline by blocks."""
+
+    where: Where
+    function: str
+    baseline_s: float
+    variant_s: float
+    delta: Estimate
+    relative: Estimate | None
+    """``delta`` as a share of the baseline's seconds."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    baseline: str
+    variant: str
+    method: str
+    changes: tuple[Change, ...]
+    """The largest |delta| first."""
+    by_where: tuple[Change, ...]
+    """The same for all functions of the UML kernel, the host's kernel, user code together."""
+    sampled: Change
+    """All functions together: what the profile explains."""
+    measured: Change | None
+    """CPU seconds of the whole guest by the host's accounting, without any profiler."""
+
+    @property
+    def unexplained_s(self) -> float | None:
+        """Measured change that is in no function's."""
+        return None if self.measured is None else self.measured.delta.mean - self.sampled.delta.mean
+
+
+def rows(profile: Profile) -> tuple[FunctionMean, ...]:
+    """Every function of the profile, most seconds first."""
+    totals = profile.totals()
+    whole = sum(totals.values()) / len(totals) if totals else 0.0
+    means = []
+    for where, function in profile.names:
+        seconds = mean_of(list(profile.seconds(where, function).values()))
+        share = seconds.mean / whole if whole else 0.0
+        means.append(FunctionMean(where, function, seconds, share, profile.calls(where, function)))
+    return tuple(means)
+
+
+def total(profile: Profile) -> Estimate:
+    """Seconds a boot of all functions."""
+    return mean_of(list(profile.totals().values()))
+
+
+def difference(baseline: Profile, variant: Profile) -> Difference:
+    """UsageError where the two did not do the same work by the same method."""
+    for what, one, other in (
+        ("method", baseline.method, variant.method),
+        ("event", baseline.event, variant.event),
+        ("work", dict(baseline.operations), dict(variant.operations)),
+    ):
+        if one != other:
+            raise UsageError(
+                f"the profiles of {baseline.variant!r} and {variant.variant!r} differ in their "
+                f"{what} ({one} and {other}): seconds of different work cannot be subtracted. "
+                "Profile both again: `kdyno profile RUN --replace`"
+            )
+    names = dict.fromkeys((*baseline.names, *variant.names))
+    changes = [_change(*name, baseline.seconds(*name), variant.seconds(*name)) for name in names]
+    changes.sort(key=lambda it: (-abs(it.delta.mean), it.where, it.function))
+    by_where = [
+        _change(where, "", baseline.totals(where), variant.totals(where))
+        for where in WHERES
+        if any(it.where == where for it in changes)
+    ]
+    measured = None
+    if baseline.measured() and variant.measured():
+        measured = _change("kernel", "", baseline.measured(), variant.measured())
+    return Difference(
+        baseline=baseline.variant,
+        variant=variant.variant,
+        method=variant.method,
+        changes=tuple(changes),
+        by_where=tuple(by_where),
+        sampled=_change("kernel", "", baseline.totals(), variant.totals()),
+        measured=measured,
+    )
+
+
+def _change(
+    where: Where, function: str, before: dict[int, float], after: dict[int, float]
+) -> Change:
+    return Change(
+        where,
+        function,
+        sum(before.values()) / len(before) if before else 0.0,
+        sum(after.values()) / len(after) if after else 0.0,
+        difference_of(before, after),
+        relative(before, after),
+    )
 
 
 def seconds(value: float, signed: bool = False) -> str:
@@ -81,9 +190,11 @@ def beside(article: Article, profiles: Mapping[str, Profile], baseline: str) -> 
                 change = of[function] / base[function] - 1.0
                 yield f"  theirs, {function}: {figures.percent(change)}"
     for it in differences(profiles, baseline):
-        for function, change_ in (("memcpy", _named(it, "memcpy")), ("total", it.sampled)):
-            if change_ is not None:
-                yield f"  today, {plain.short(it.variant)}, {function}: {_relative(change_)}"
+        variant = plain.short(it.variant)
+        for each in it.changes:
+            if (each.where, each.function) == ("kernel", "memcpy"):
+                yield f"  today, {variant}, memcpy: {_relative(each)}"
+        yield f"  today, {variant}, total: {_relative(it.sampled)}"
 
 
 def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
@@ -137,15 +248,8 @@ def _profile(profile: Profile, top: int) -> Iterator[Part]:
     if cpu:
         head += f" of {seconds(sum(cpu.values()) / len(cpu))} s CPU"
     yield head
-    items = [
-        (
-            WHERE_WORDS[it.where],
-            it.function,
-            it.seconds.mean,
-            it.share,
-            limits(it.seconds),
-            it.calls,
-        )
+    items: list[tuple[object, ...]] = [
+        (WHERES[it.where], it.function, it.seconds.mean, it.share, limits(it.seconds), it.calls)
         for it in table[:top]
     ]
     if rest := table[top:]:
@@ -165,8 +269,8 @@ _COLUMNS = (
 
 
 def _difference(it: Difference, top: int) -> Iterator[Part]:
-    items = [(WHERE_WORDS[each.where], each.function, each) for each in it.changes[:top]]
-    items += [(WHERE_WORDS[each.where], "all functions", each) for each in it.by_where]
+    items = [(WHERES[each.where], each.function, each) for each in it.changes[:top]]
+    items += [(WHERES[each.where], "all functions", each) for each in it.by_where]
     items.append(("", "sum of the profile", it.sampled))
     if it.measured is not None:
         items.append(("", "CPU time, measured", it.measured))
@@ -203,18 +307,6 @@ def _relative(change: Change) -> str:
     return f"{figures.percent(it.mean)} ({figures.percent(it.lo)} … {figures.percent(it.hi)})"
 
 
-def _named(it: Difference, function: str) -> Change | None:
-    return next(
-        (each for each in it.changes if (each.where, each.function) == ("kernel", function)), None
-    )
-
-
-def _own(profile: Profile, function: str) -> float | None:
-    found = profile.seconds("kernel", function)
-    mean = sum(found.values()) / len(found) if found else 0.0
-    return mean if mean > _MEMCPY_PARTS else None
-
-
 def _theirs(of: Mapping[str, float], function: str) -> str:
     value = of.get(function)
     return "" if value is None else _with_share(value, of["total"])
@@ -222,8 +314,9 @@ def _theirs(of: Mapping[str, float], function: str) -> str:
 
 def _today(of: Profile, function: str) -> str:
     whole = total(of).mean
-    mine = whole if function == "total" else _own(of, function)
-    return "not seen" if mine is None else _with_share(mine, whole)
+    own = of.seconds("kernel", function)
+    mean = whole if function == "total" else sum(own.values()) / max(1, len(own))
+    return _with_share(mean, whole) if mean > _SEEN_S else "not seen"
 
 
 def _with_share(value: float, whole: float) -> str:

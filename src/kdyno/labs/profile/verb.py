@@ -32,13 +32,17 @@ from kdyno.verbs.options import (
 from kdyno.verbs.output import Json, Line, check_writable, say, write, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kdyno.experiment.model import Experiment
-    from kdyno.labs.profile.boots import Asked, Status
+    from kdyno.experiment.overrides import Overrides
+    from kdyno.labs.profile.boots import Request, Status
     from kdyno.labs.profile.record import Profile
     from kdyno.measure.execution import Options
+    from kdyno.report.show import terminal
+    from kdyno.store.counts import Counted
     from kdyno.store.run import Run
+    from kdyno.store.verdict import Verdict
     from kdyno.suites.catalogue import Suite
 
 NAME = "profile"
@@ -134,61 +138,130 @@ def verb(
     json: Json = None,
 ) -> int:
     """Show seconds per function of each kernel, and what differs. All of them did the same work."""
-    from kdyno.labs.profile import count_verb
-    from kdyno.labs.profile.boots import Asked
+    from kdyno.experiment.overrides import apply
+    from kdyno.labs.profile import annotate as annotating
+    from kdyno.labs.profile import boots as profiling
+    from kdyno.labs.profile import counts, export, tables
     from kdyno.labs.profile.record import stored_profiles
     from kdyno.labs.published.article import load as load_article
     from kdyno.measure.execution import Options
     from kdyno.paths import cache_root
+    from kdyno.report.show import terminal
+    from kdyno.store.counts import stored_counts
+    from kdyno.verbs.watching import watching
 
     for file, option in ((json, "--json"), (folded, "--folded"), (speedscope, "--speedscope")):
         check_writable(file, option)
     article = load_article(published) if published else None
-    folder = runs_folder(runs)
+    if lines and not annotate:
+        raise UsageError("--lines goes with --annotate FUNCTION")
     is_file = what.endswith(".toml") or Path(what).is_file()
+    if show and is_file:
+        raise UsageError("--show goes with a run that was profiled")
     options = Options(
         cache=cache_root(),
-        runs=folder,
+        runs=runs_folder(runs),
         sandboxed=not no_sandbox,
         wait=not no_wait,
         jobs=jobs,
         refresh=refresh,
     )
-    chosen = tuple(variant or ()), tuple(case or ())
-    if annotate or lines or count_verb.is_meant(method, what, is_file, folder, show):
-        return count_verb.verb(
-            count_verb.Asked(what, is_file, *chosen, show, top, json, folded, annotate, lines, yes),
-            options,
+    run = None if is_file else stored_run(what, options.runs)
+    counting = method == counts.METHOD or annotate is not None
+    profiles: Mapping[str, Profile] = {}
+    counted: Sequence[Counted] = ()
+    if run is not None and (show or annotate):
+        profiles = {} if counting else stored_profiles(run)
+        if counting or (method is None and not profiles):
+            counted = list(stored_counts(run).values())
+        if show and counting and not counted:
+            raise UsageError(f"{what} was not counted by function; without --show it is")
+    shown: list[terminal.Part] = []
+    if annotate or not show:
+        experiment, suites, overrides = _experiment(what, run, method, annotate)
+        overrides = replace(
+            overrides,
+            variants=tuple(variant or overrides.variants),
+            cases=tuple(case or overrides.cases),
         )
-    if show:
-        if is_file:
-            raise UsageError("--show goes with a run that was profiled")
-        run = stored_run(what, folder)
-        found = stored_profiles(run)
-    else:
-        asked = Asked(method or "", boots, seconds, stacks, again)
-        if is_file:
-            run, found = _of_experiment(Path(what), asked, options, chosen)
+        experiment = apply(overrides, experiment)
+        own = experiment.measure.profile
+        method = method or (own if own != "none" else "perf")
+        if run is not None:
+            what_for = "to annotate it" if annotate else "to profile it"
+            consent_to_build(run, experiment, what_for, sandboxed=options.sandboxed, yes=yes)
+        if counting or method == counts.METHOD:
+            counted = counted or _count(run, experiment, suites, options)
         else:
-            run, found = _of_run(stored_run(what, folder), asked, options, chosen, yes)
-    if not found:
-        raise UsageError(f"{run.name} has no profile; `kdyno profile {run.name}` makes one")
-    _export(found, folded, speedscope)
-    baseline = run.manifest().baseline
-    if json is not None:
-        from kdyno.labs.profile.tables import as_json
-
-        write_json(as_json(found, baseline), json)
-    if json != "-":
-        from kdyno.labs.profile.tables import beside, parts
-        from kdyno.report.show import terminal
-
-        shown: list[terminal.Part] = list(parts(found, baseline, top))
+            if stacks and method != "perf":
+                raise UsageError("--stacks goes with --method perf: gprof sees no stacks")
+            request = profiling.Request(method, boots, seconds, stacks, again)
+            if run is None:
+                profiling.require(experiment, method)
+                with watching(experiment) as listener:
+                    watched = replace(options, listener=listener, overrides=overrides)
+                    run = profiling.begin(experiment, suites, watched)
+                say(f"run: {run.path}")
+            profiles = _profile(run, experiment, suites, options, request)
+    if annotate:
+        functions = annotating.annotated(counted, annotate, experiment, options, lines)
+        data = annotating.as_json(functions)
+        shown += annotating.parts(functions)
+    elif counted:
+        data = counts.as_json(counted)
+        shown += counts.parts(counted, top)
+    elif run is None or not profiles:
+        name = run.name if run is not None else what
+        raise UsageError(f"{name} has no profile; `kdyno profile {name}` makes one")
+    else:
+        baseline = run.manifest().baseline
+        data = tables.as_json(profiles, baseline)
+        shown += tables.parts(profiles, baseline, top)
         if article is not None:
-            shown += ["", *beside(article, found, baseline)]
+            shown += ["", *tables.beside(article, profiles, baseline)]
+    if folded:
+        write(counts.folded(counted) if counted else export.folded(profiles), folded)
+    if speedscope and profiles:
+        write(export.speedscope(profiles), speedscope)
+    for file in (folded, speedscope):
+        if file and file != "-" and profiles:
+            say(f"written: {file}")
+    if json is not None:
+        write_json(data, json)
+    if json != "-":
         terminal.show(lambda _: shown)
-    say(f"\nrun folder: {run.path}")
+    if run is not None and not annotate:
+        say(f"\nrun folder: {run.path}")
     return 0
+
+
+def _experiment(
+    what: str, run: Run | None, method: str | None, annotate: str | None
+) -> tuple[Experiment, Mapping[str, Suite], Overrides]:
+    """Of a file, or the one that a run stores, with what was overridden in it."""
+    from kdyno.experiment.overrides import Overrides
+
+    if run is not None:
+        return load_stored(run, run.manifest())
+    experiment, suites = load(Path(what))
+    counting = annotate or (method or experiment.measure.profile) == "count"
+    return experiment, suites, Overrides(metric="instructions") if counting else Overrides()
+
+
+def counted_after_run(
+    run: Run,
+    verdict: Verdict,
+    experiment: Experiment,
+    suites: Mapping[str, Suite],
+    options: Options,
+) -> Verdict:
+    """What `profile = "count"` in an experiment adds: the verdict says which functions."""
+    from kdyno.judge.explaining import explained
+    from kdyno.store.counts import stored_counts
+
+    say("\ncounting by function, in a boot of each kernel of its own")
+    _count(run, experiment, suites, options)
+    return explained(verdict, stored_counts(run))
 
 
 def after_run(
@@ -201,94 +274,57 @@ def after_run(
 ) -> None:
     """What `profile = "perf"` in an experiment adds to a run that was measured. ``shown``: on
     stdout, which may be wanted for JSON alone."""
-    from kdyno.labs.profile.boots import Asked
+    from kdyno.labs.profile.boots import Request
     from kdyno.labs.profile.tables import parts
     from kdyno.report.show import terminal
 
-    say(f"\nprofiling by {experiment.measure.profile}, in boots of its own")
+    method = experiment.measure.profile
+    say(f"\nprofiling by {method}, in boots of its own")
     try:
-        found = _made(run, experiment, suites, options, Asked(experiment.measure.profile))
+        profiles = _profile(run, experiment, suites, options, Request(method))
     except KeyboardInterrupt:
         say(f"`kdyno profile {run.name}{where(run.path.parent)}` goes on with the profile")
         raise
     if shown:
-        terminal.show(lambda _: ["", *parts(found, run.manifest().baseline)])
+        terminal.show(lambda _: ["", *parts(profiles, run.manifest().baseline)])
 
 
-def _of_experiment(
-    path: Path, asked: Asked, options: Options, chosen: tuple[tuple[str, ...], tuple[str, ...]]
-) -> tuple[Run, dict[str, Profile]]:
-    """A new run that is profiled and not yet measured."""
-    from kdyno.experiment.overrides import Overrides, apply
-    from kdyno.labs.profile.boots import begin, require
-    from kdyno.verbs.watching import watching
-
-    experiment, suites = load(path)
-    overrides = Overrides(variants=chosen[0], cases=chosen[1])
-    experiment = apply(overrides, experiment)
-    asked = _with_method(asked, experiment)
-    require(experiment, asked.method)
-    with watching(experiment) as listener:
-        run = begin(experiment, suites, replace(options, listener=listener, overrides=overrides))
-    say(f"run: {run.path}")
-    return run, _made(run, experiment, suites, options, asked)
-
-
-def _of_run(
-    run: Run,
-    asked: Asked,
-    options: Options,
-    chosen: tuple[tuple[str, ...], tuple[str, ...]],
-    yes: bool,
-) -> tuple[Run, dict[str, Profile]]:
-    from kdyno.experiment.overrides import apply
-
-    experiment, suites, overrides = load_stored(run, run.manifest())
-    if chosen[0]:
-        overrides = replace(overrides, variants=chosen[0])
-    if chosen[1]:
-        overrides = replace(overrides, cases=chosen[1])
-    experiment = apply(overrides, experiment)
-    asked = _with_method(asked, experiment)
-    consent_to_build(run, experiment, "to profile it", sandboxed=options.sandboxed, yes=yes)
-    return run, _made(run, experiment, suites, options, asked)
-
-
-def _with_method(asked: Asked, experiment: Experiment) -> Asked:
-    own = experiment.measure.profile
-    method = asked.method or (own if own != "none" else "perf")
-    if asked.stacks and method != "perf":
-        raise UsageError("--stacks goes with --method perf: gprof sees no stacks")
-    return replace(asked, method=method)
-
-
-def _made(
+def _profile(
     run: Run,
     experiment: Experiment,
     suites: Mapping[str, Suite],
     options: Options,
-    asked: Asked,
+    request: Request,
 ) -> dict[str, Profile]:
     from kdyno.labs.profile.boots import profile
     from kdyno.store.run import write_run
     from kdyno.verbs.watching import watching
 
-    with watching(experiment) as listener, write_run(run.path) as writer, _line() as shown:
+    with watching(experiment) as listener, write_run(run.path) as writer, _line() as show:
         options = replace(options, listener=listener)
-        return profile(writer, run.manifest(), experiment, suites, options, asked, shown)
+        return profile(writer, run.manifest(), experiment, suites, options, request, show)
 
 
-def _export(found: Mapping[str, Profile], folded: str | None, speedscope: str | None) -> None:
-    from kdyno.labs.profile import stacks
+def _count(
+    run: Run | None, experiment: Experiment, suites: Mapping[str, Suite], options: Options
+) -> Sequence[Counted]:
+    """Exact, so one boot of each kernel is enough. Kept with the run and its verdict."""
+    from kdyno.judge.explaining import explained
+    from kdyno.labs.profile.counts import count
+    from kdyno.store.counts import FOLDER, stored_counts, to_json
+    from kdyno.store.run import file_name, write_run
+    from kdyno.verbs.watching import watching
 
-    for file, text in (
-        (folded, stacks.folded(found) if folded else ""),
-        (speedscope, stacks.speedscope(found) if speedscope else ""),
-    ):
-        if file:
-            write(text, file)
-            if file != "-":
-                say(f"written: {file}")
+    earlier = run.manifest() if run is not None else None
+    with watching(experiment) as listener:
+        counted = count(experiment, suites, replace(options, listener=listener), earlier)
+    if run is not None:
+        with write_run(run.path) as writer:
+            for each in counted:
+                writer.save_file(file_name(each.variant), to_json(each), FOLDER)
+            if (verdict := run.verdict()) is not None:
+                writer.save_explained(explained(verdict, stored_counts(run)))
+    return counted
 
 
 @contextmanager

@@ -16,8 +16,9 @@ from pydantic import Field
 from kdyno.errors import UsageError
 from kdyno.labs.memcpy import copies as distribution
 from kdyno.labs.memcpy import results
-from kdyno.labs.profile.differences import difference, rows
 from kdyno.labs.profile.record import Profile, stored_profiles
+from kdyno.labs.profile.tables import difference
+from kdyno.labs.profile.tables import rows as means_of
 from kdyno.labs.published.article import Ask
 from kdyno.labs.vectorize.loops import REASONS
 from kdyno.machines.kinds import KINDS
@@ -296,8 +297,8 @@ def answer(ask: Ask, evidence: Evidence) -> Answer:
         evidence.files.get(kind, ()) if kind else evidence.runs.get(ask.run, ())
     )
     for subject in subjects:
-        if found := read(ask, subject if isinstance(subject, OfRun) else subject.value):
-            return Answer(ask, subject.source, tuple(found))
+        if rows := read(ask, subject if isinstance(subject, OfRun) else subject.value):
+            return Answer(ask, subject.source, tuple(rows))
     name = plain.short(ask.run)
     needs = f"a run of `experiments/{name}.toml`"
     if kind:
@@ -385,7 +386,7 @@ def _timed(
 
 def _profiles(ask: Ask, run: OfRun) -> list[Row]:
     base = run.profiles.get(run.baseline)
-    found = []
+    rows = []
     for variant, profile in run.profiles.items():
         if base is None or variant == run.baseline or not ask.fits(variant=variant):
             continue
@@ -399,10 +400,10 @@ def _profiles(ask: Ask, run: OfRun) -> list[Row]:
                 ci = (1.0 + change.lo, 1.0 + change.hi)
             whose = "the kernel's own" if ask.function == _EVERY else f"{ask.function}'s"
             names = f"{variant} ÷ {run.baseline}"
-            found.append(
+            rows.append(
                 _timed(f"{whose} seconds", names, "s of the same work", 1.0 + change.mean, ci)
             )
-    return found
+    return rows
 
 
 def _shares(ask: Ask, run: OfRun) -> list[Row]:
@@ -411,7 +412,7 @@ def _shares(ask: Ask, run: OfRun) -> list[Row]:
     whole_s = mean_of(list(base.totals("kernel").values())).mean if base is not None else 0.0
     if base is None or not whole_s:
         return []
-    own = [it for it in rows(base) if it.where == "kernel" and it.function != OTHERS]
+    own = [it for it in means_of(base) if it.where == "kernel" and it.function != OTHERS]
     return [
         Row(
             it.function,
@@ -449,14 +450,14 @@ def _places(ask: Ask, survey: Survey) -> list[Row]:
 
 
 def _reasons(ask: Ask, survey: Survey) -> list[Row]:
-    found = []
+    rows = []
     for side in (it for it in survey.sides if ask.fits(flags=it.flags)):
         for reason, count in side.missed.reasons.items():
             words, of = REASONS.get(reason, reason), side.missed.places
             if ask.fits(reason=words):
                 shown = f"{count} of {of} ({figures.share(count / of)})" if of else str(count)
-                found.append(Row(words, side.flags, "of the places that are not", shown))
-    return found
+                rows.append(Row(words, side.flags, "of the places that are not", shown))
+    return rows
 
 
 def _copied(ask: Ask, copies: distribution.Distribution) -> list[Row]:
@@ -471,7 +472,7 @@ def _copied(ask: Ask, copies: distribution.Distribution) -> list[Row]:
 
 
 def _formed(ask: Ask, forms: Forms) -> list[Row]:
-    found = []
+    rows = []
     jobs = dict.fromkeys(it.candidate for it in forms.forms if fnmatchcase(it.candidate, ask.job))
     for job in jobs:
         for size in ask.bytes:
@@ -483,8 +484,8 @@ def _formed(ask: Ask, forms: Forms) -> list[Row]:
                 ratio = best.ns / min(scalar)
                 unit, shown = f"ns a call, {LESS}", figures.effect(ratio)
                 compared = f"{best.form} ÷ scalar"
-                found.append(Row(f"{job}, {size} bytes", compared, unit, shown, ratio))
-    return found
+                rows.append(Row(f"{job}, {size} bytes", compared, unit, shown, ratio))
+    return rows
 
 
 _READERS: dict[str, tuple[str, Callable[[Ask, Any], list[Row]]]] = {

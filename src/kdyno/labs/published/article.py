@@ -327,16 +327,16 @@ class Checked:
 
 def check(article: Article, claim: Check) -> Checked:
     """Every figure that the claim speaks of; it holds when enough of them lie in its range."""
-    found = tuple(_numbers(article, claim)) if claim.figure else ()
-    if not found:
+    numbers = tuple(_numbers(article, claim)) if claim.figure else ()
+    if not numbers:
         return Checked(claim.text, "not checked", (), None, None, False, 0, claim.note)
     low = -math.inf if claim.low is None else claim.low
     high = math.inf if claim.high is None else claim.high
-    inside = sum(low <= number <= high for _, number in found)
-    word = "holds" if inside >= claim.share * len(found) else "does not hold"
+    inside = sum(low <= number <= high for _, number in numbers)
+    word = "holds" if inside >= claim.share * len(numbers) else "does not hold"
     word = "not settled" if claim.partial else word
     return Checked(
-        claim.text, word, found, claim.low, claim.high, claim.printed, inside, claim.note
+        claim.text, word, numbers, claim.low, claim.high, claim.printed, inside, claim.note
     )
 
 
@@ -454,13 +454,13 @@ class Beside:
 
 def beside(article: Article, verdict: Verdict) -> list[Beside]:
     """Today's effects that measure what the article did, in the order of its tables."""
-    found: list[Beside] = []
+    pairs: list[Beside] = []
     for name, table in article.tables.items():
         if table.today is not None and len(table.factors) == 1:
-            found += _variants_beside(name, table, table.today, verdict)
+            pairs += _variants_beside(name, table, table.today, verdict)
         elif table.today is not None and verdict.factors is not None:
-            found += _factors_beside(name, table, table.today, verdict.factors.effects)
-    return found
+            pairs += _factors_beside(name, table, table.today, verdict.factors.effects)
+    return pairs
 
 
 def _variants_beside(name: str, table: Table, today: Today, verdict: Verdict) -> Iterator[Beside]:
@@ -477,14 +477,14 @@ def _variants_beside(name: str, table: Table, today: Today, verdict: Verdict) ->
 
 
 def _factors_beside(
-    name: str, table: Table, today: Today, found: tuple[FactorEffect, ...]
+    name: str, table: Table, today: Today, judged: tuple[FactorEffect, ...]
 ) -> Iterator[Beside]:
     def printed(factor: str, level: str | None) -> str | None:
         back = {new: old for old, new in today.levels.get(factor, {}).items()}
         own = back.get(level or "", level)
         return own if own in table.factors.get(factor, ()) else None
 
-    for effect in found:
+    for effect in judged:
         if effect.suite != today.suite or effect.kind == "interaction":
             continue
         start, end = printed(effect.factor, effect.reference), printed(effect.factor, effect.level)
@@ -506,8 +506,8 @@ def _factors_beside(
 def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:
     """Today's effects beside the published ones, on a terminal."""
     yield f"{plain.name(verdict.experiment)} beside “{article.title}”"
-    found = beside(article, verdict)
-    if not found:
+    pairs = beside(article, verdict)
+    if not pairs:
         yield "no case of this run measures what the article did"
         return
 
@@ -524,7 +524,7 @@ def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:
         Column("interval", lambda it: effects.interval(it.today), "number"),
         Column("verdict today", word, "verdict"),
     )
-    yield Grid(columns, found)
+    yield Grid(columns, pairs)
     yield f"{NO_SPREAD} about how far the two are apart"
 
 

@@ -122,8 +122,8 @@ def page(
     articles: Sequence[Article], evidence: Evidence, pictures: Mapping[str, str] | None = None
 ) -> str:
     """The page as Markdown. ``pictures``: name of a chart → the link that shows it."""
-    found = [(article, claims(article, evidence)) for article in articles]
-    every = [claim for _, each in found for claim in each]
+    by_article = [(article, claims(article, evidence)) for article in articles]
+    every = [claim for _, each in by_article for claim in each]
     environment = jinja2.Environment(
         trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -145,8 +145,8 @@ def page(
     text = environment.from_string(template).render(
         claims=every,
         answered=sum(any(it.rows and not it.ask.instead for it in each.answers) for each in every),
-        overview=table(Grid(overview, [row for _, each in found for row in enumerate(each)])),
-        articles=found,
+        overview=table(Grid(overview, [row for _, each in by_article for row in enumerate(each)])),
+        articles=by_article,
         no_spread=_capital(NO_SPREAD),
         pictures=pictures or {},
         sources=table(Grid(sources, evidence.sources)),
@@ -264,11 +264,11 @@ Picture = tuple[Spec, str]
 
 def pictures(articles: Sequence[Article], evidence: Evidence) -> dict[str, tuple[str, str]]:
     """Chart → (SVG that stands alone, what it says in words), of those that there are data for."""
-    found = {}
+    drawings = {}
     for name, draw in _CHARTS.items():
         if (picture := draw(articles, evidence)) is not None:
-            found[name] = (alone(*picture) + "\n", picture[1])
-    return found
+            drawings[name] = (alone(*picture) + "\n", picture[1])
+    return drawings
 
 
 def _filled(name: str, **given: Any) -> Spec:

@@ -71,18 +71,18 @@ _LIBRARY = re.compile(r"transformed into a builtin|(?P<calls>\d+) library calls?
 
 
 def _gcc_files(tree: Path) -> dict[str, list[Path]]:
-    found: dict[str, list[Path]] = {}
+    objects: dict[str, list[Path]] = {}
     for path in sorted(tree.rglob("*t.[vl][ed][ci][ts]*")):
         if match := _DUMP.match(path.name):
             name = path.relative_to(tree).parent / f"{match['name']}.o"
-            found.setdefault(str(name), []).append(path)
-    return found
+            objects.setdefault(str(name), []).append(path)
+    return objects
 
 
 def gcc_loops(file: Path, text: str, source: str) -> tuple[list[Loop], str]:
     """Of a dump of ``vect`` what the pass did with each loop; of one of ``ldist`` the loops that
     it made calls of memset, memcpy and the like. In the dump's order."""
-    found: list[Loop] = []
+    loops: list[Loop] = []
     function = ""
     pending: list[str] = []
     for line in text.splitlines():
@@ -97,27 +97,27 @@ def gcc_loops(file: Path, text: str, source: str) -> tuple[list[Loop], str]:
         where = _in_tree(said["file"], source), int(said["line"]), int(said["column"]), function
         if file.suffix == ".ldist":
             if (match := _LIBRARY.search(words)) and match["calls"] != "0":
-                found.append(Loop(*where, library=True))
+                loops.append(Loop(*where, library=True))
         elif width := _WIDTH.match(words):
             loop = Loop(*where, width_bytes=int(width["bytes"]))
-            last = found[-1] if found else loop
+            last = loops[-1] if loops else loop
             # The rest loop is named right behind its loop, at the same place, and is narrower.
             same = last[:4] == where and not last.epilogue_bytes
             if same and 0 < loop.width_bytes < last.width_bytes:
-                found[-1] = last._replace(epilogue_bytes=loop.width_bytes)
+                loops[-1] = last._replace(epilogue_bytes=loop.width_bytes)
             else:
-                found.append(loop)
+                loops.append(loop)
             pending = []
         elif words == "couldn't vectorize loop":
             reason, why = reason_of(pending)
-            found.append(Loop(*where, reason=reason, words=why))
+            loops.append(Loop(*where, reason=reason, words=why))
             pending = []
         elif said["kind"] == "missed":
             pending.append(words)
     lines = [line for line in text[-4000:].splitlines() if line.strip()]
     is_cut = bool(lines) and not (text.endswith("\n") and lines[-1] == "}")
     # GCC comes back to some loops: done once is done.
-    return _settled(found), "ends in the middle of a function" if is_cut else ""
+    return _settled(loops), "ends in the middle of a function" if is_cut else ""
 
 
 def _settled(loops: Iterable[Loop]) -> list[Loop]:
@@ -169,16 +169,16 @@ def clang_loops(_file: Path, text: str, source: str) -> tuple[list[Loop], str]:
     if text and not text.endswith("\n...\n"):
         wrong = "ends in the middle of a remark"
         text = text[: text.rfind("\n...\n") + 5]
-    found: list[Loop] = []
+    loops: list[Loop] = []
     pending: list[str] = []
     for remark in _remarks(text):
         where = _in_tree(remark.file, source), remark.line, remark.column, remark.function
         if remark.kind == "Analysis":
             pending.append(remark.text.removeprefix("loop not vectorized").lstrip(": "))
         elif remark.kind == "Passed" and remark.name.startswith("ProcessLoop"):
-            found.append(Loop(*where, library=True))
+            loops.append(Loop(*where, library=True))
         elif remark.kind == "Passed" and remark.name == "Vectorized":
-            found.append(Loop(*where, lanes=remark.lanes))
+            loops.append(Loop(*where, lanes=remark.lanes))
             pending = []
         elif remark.kind == "Missed" and not remark.name.startswith("Interleaving"):
             if remark.name != "MissedDetails":
@@ -187,9 +187,9 @@ def clang_loops(_file: Path, text: str, source: str) -> tuple[list[Loop], str]:
             # of many loops.
             telling = [words for words in pending if not _VAGUE.match(words)]
             reason, why = reason_of(reversed(telling or pending))
-            found.append(Loop(*where, reason=reason, words=why))
+            loops.append(Loop(*where, reason=reason, words=why))
             pending = []
-    return _settled(found), wrong
+    return _settled(loops), wrong
 
 
 def _remarks(text: str) -> Iterator[_Remark]:

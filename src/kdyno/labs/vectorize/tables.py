@@ -163,8 +163,8 @@ def vectorised(survey: Survey) -> Grid:
         for loop in sorted(side.vectors, key=lambda it: (it.place, it.function))
     ]  # fmt: skip
     heads = ("loop", "function", "bytes", "rest", "machine code", "flags")
-    found = of_rows(heads, rows, absent="–", title="Every vectorised loop", id="vectorised")
-    return replace(found, facets=_BY_FLAGS)
+    grid = of_rows(heads, rows, absent="–", title="Every vectorised loop", id="vectorised")
+    return replace(grid, facets=_BY_FLAGS)
 
 
 def parts(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part]:

@@ -202,8 +202,8 @@ def _profile(text: str, runs: Path) -> Profile:
     if path.is_file():
         return read_profile(path)
     run = open_run(resolve(text, runs))
-    for found in stored_profiles(run).values():
-        return found
+    for profile in stored_profiles(run).values():
+        return profile
     raise UsageError(
         f"--profile {text}: {run.name} has no profile; `kdyno profile {run.name}` makes one"
     )
