@@ -276,10 +276,10 @@ def cells(
             cells += _cells_of(replace(use, cases=tuple(grouped)), {it: factors[it] for it in mine})
     for factor, levels in factors.items():
         if factor not in touched:
-            asked = sorted({name for level in levels.values() for name, _value in level.set})
-            what = f"has a setting {' or '.join(asked)}" if asked else "is one of its levels"
+            wanted = sorted({name for level in levels.values() for name, _value in level.set})
+            what = f"has a setting {' or '.join(wanted)}" if wanted else "is one of its levels"
             what = f"no case of this experiment {what}, so the factor changes nothing"
-            mistakes.add(("factor", factor), what, allowed=sorted(settings) if asked else ())
+            mistakes.add(("factor", factor), what, allowed=sorted(settings) if wanted else ())
             continue
         for name, level in levels.items():
             if level.case and level.case not in cases:

@@ -155,7 +155,7 @@ def _arch(value: object, info: ValidationInfo) -> str:
 def _patches(value: object, info: ValidationInfo) -> tuple[Path, ...]:
     place = _place(info)
     folders = (place.folder, *place.vocabulary.patch_dirs)
-    found: list[Path] = []
+    patches: list[Path] = []
     for index, name in enumerate(texts(value)):
         candidates = [_below(folder, name) for folder in folders]
         file = next((path for path in candidates if name and _is_there(path)), None)
@@ -170,10 +170,10 @@ def _patches(value: object, info: ValidationInfo) -> tuple[Path, ...]:
                 what += f". Did you mean {quoted(hint)}?"
             raise wrong((index,), what, allowed=own, found=name)
         if file is not None:
-            if problem := "is listed twice" if file in found else _no_patch(file):
+            if problem := "is listed twice" if file in patches else _no_patch(file):
                 raise wrong((index,), f"{quoted(name)} {problem}", found=name)
-            found.append(file)
-    return tuple(found)
+            patches.append(file)
+    return tuple(patches)
 
 
 def _no_patch(file: Path) -> str | None:
@@ -217,17 +217,17 @@ def _compiler(value: object) -> str:
 def _sysctl(value: object) -> Pairs:
     if not isinstance(value, dict):
         raise ValueError(stands_where(value, 'a table like { "vm.swappiness" = 10 }'))
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, given in _flattened(value):
         if not _SYSCTL.fullmatch(name):
             raise wrong((name,), f"{quoted(name)} is not a sysctl, like vm.swappiness")
         if isinstance(given, str) and given and given.isprintable():
-            found[name.replace("/", ".")] = given
+            values[name.replace("/", ".")] = given
         elif isinstance(given, int) and abs(given) < 1 << 64:
-            found[name.replace("/", ".")] = str(int(given))
+            values[name.replace("/", ".")] = str(int(given))
         else:
             raise wrong((name,), stands_where(given, "an integer of 64 bits or one line of text"))
-    return tuple(sorted(found.items()))
+    return tuple(sorted(values.items()))
 
 
 def _flattened(table: dict[str, object], above: str = "") -> list[tuple[str, object]]:
@@ -258,12 +258,12 @@ def _routines(value: object, info: ValidationInfo) -> Pairs:
         wanted = 'a table like { memset = "avx512", copy_page = "mine.S" }'
         raise ValueError(stands_where(value, wanted))
     functions = place.vocabulary.function_routines
-    found = {}
+    chosen = {}
     for function, given in value.items():
         if function not in functions:
             raise wrong((function,), "unknown key", function, functions)
-        found[function] = _routine(given, (function,), functions[function], place)
-    return tuple(sorted((function, name) for function, name in found.items() if name))
+        chosen[function] = _routine(given, (function,), functions[function], place)
+    return tuple(sorted((function, name) for function, name in chosen.items() if name))
 
 
 def _routine(value: object, at: KeyPath, routines: Iterable[str], place: Place) -> str | None:

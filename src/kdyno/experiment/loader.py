@@ -254,8 +254,8 @@ def parse(
         mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
     measure = _measure(file, data, mistakes)
     place = Place(folder, vocabulary, file.machine.kind)
-    asked, of_cases = _variants(file, place, mistakes)
-    variants = tuple(with_best(variant, vocabulary, mistakes) for variant in asked)
+    crossed, of_cases = _variants(file, place, mistakes)
+    variants = tuple(with_best(variant, vocabulary, mistakes) for variant in crossed)
     suites = cross.cells(_suites(file, data, vocabulary, mistakes), of_cases, vocabulary, mistakes)
     boots = vocabulary.machines.get(file.machine.kind, ())
     baseline = file.baseline

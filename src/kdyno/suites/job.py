@@ -168,11 +168,11 @@ def case_job(
     if case.program:
         values = {**dict(case.settings), **(dict(case.quick) if quick else {})}
         warmups = values.pop("warmups", warmups)
-        asked_s = seconds or 1.0
+        run_s = seconds or 1.0
         values |= {
-            "seconds": f"{asked_s:g}",
-            "whole_seconds": str(max(1, math.ceil(asked_s))),
-            "milliseconds": str(max(1, round(1000 * asked_s))),
+            "seconds": f"{run_s:g}",
+            "whole_seconds": str(max(1, math.ceil(run_s))),
+            "milliseconds": str(max(1, round(1000 * run_s))),
             "cpus": str(cpus),
         }
         args = in_words(case.program, values)
@@ -237,14 +237,14 @@ def open_settings(case: Case) -> tuple[str, ...]:
 
 def _in_cell(case: Case, use: SuiteUse) -> Case:
     """The case under the name, and with the settings, that it has at the use's levels."""
-    asked = dict(use.settings)
+    settings = dict(use.settings)
     return replace(
         case,
         name=use.name_in_run(case.name),
-        args=in_words(case.args, asked),
-        settings=tuple((name, asked.get(name, value)) for name, value in case.settings),
+        args=in_words(case.args, settings),
+        settings=tuple((name, settings.get(name, value)) for name, value in case.settings),
         # What a factor crosses stays crossed in a quick run.
-        quick=tuple((name, value) for name, value in case.quick if name not in asked),
+        quick=tuple((name, value) for name, value in case.quick if name not in settings),
         of=use.family or case.name,
         levels=use.levels,
     )
