@@ -34,7 +34,7 @@ from kdyno.fleet.waves import Controller, Place, Record
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.measure.execution import manifest_of
-from kdyno.report.wording import worded
+from kdyno.report.sentence import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run, RunWriter, create_run, list_runs

@@ -24,7 +24,7 @@ from kdyno.labs.memcpy.results import FILE, FOLDER
 from kdyno.labs.memcpy.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json
 from kdyno.machines.facts import between, look
-from kdyno.report.wording import worded
+from kdyno.report.sentence import worded
 from kdyno.store.counts import FOLDER as COUNTS
 from kdyno.store.counts import CaseCounts, Chain, Counted, Function
 from kdyno.store.counts import to_json as counts_json

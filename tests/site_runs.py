@@ -14,7 +14,7 @@ import pytest
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.machines.uml import CAVEAT
-from kdyno.report.wording import worded
+from kdyno.report.sentence import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Run, create_run

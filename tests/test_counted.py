@@ -19,8 +19,8 @@ from kdyno.measure.bench import Bench, ticks_of
 from kdyno.measure.boot import at_once, with_fixed_work
 from kdyno.measure.execution import probed
 from kdyno.measure.loop import Choice, Loop, choose, draw_of
+from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
-from kdyno.report.wording import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.run import Run, create_run
 from kdyno.store.samples import gather

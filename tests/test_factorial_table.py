@@ -20,10 +20,10 @@ from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import family_of
 from kdyno.judge.question import Question
-from kdyno.report import factors
+from kdyno.report import tables
 from kdyno.report.exporters import exporter
+from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
-from kdyno.report.wording import worded
 from kdyno.stats.verdict import Claim
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
@@ -180,7 +180,7 @@ def test_the_table_says_what_was_planted() -> None:
     assert table is not None and table.missing == ()
     assert table.summary == ()
     assert table.factors == {"smp": ("off", "on"), "preempt": ("none", "full"), "jobs": JOBS}
-    assert factors.summary(table, 0.01) == (
+    assert tables.summary_of_factors(table, 0.01) == (
         "build/whole: smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1",
         "build/whole: preempt full: nothing (±1 %)",
         "build/whole: jobs 2: −47.0 % time at smp on, nothing at smp off",
@@ -221,7 +221,7 @@ def test_what_is_said_of_several_cases_is_said_once() -> None:
     both = dataclasses.replace(data, scores={**data.scores, **scores})
     table = factor_table(both, dataclasses.replace(question, cases=(*question.cases, *twins)))
     assert table is not None
-    assert factors.summary(table, 0.01)[0] == "build: smp on: undecided, in whole and lib"
+    assert tables.summary_of_factors(table, 0.01)[0] == "build: smp on: undecided, in whole and lib"
 
 
 def test_a_lost_cell_is_named() -> None:
@@ -255,4 +255,4 @@ def test_the_table_is_shown_and_stored() -> None:
     page = exporter("markdown").export(verdict)
     assert "### Factors" in page and "| &nbsp;&nbsp;at jobs 2 | −47.0 % |" in page
     assert max(map(len, text(verdict, 60).splitlines())) <= 60
-    assert [row[0].depth for row in factors.grids(verdict)[0].rows][:2] == [0, 1]
+    assert [row[0].depth for row in tables.factors(verdict)[0].rows][:2] == [0, 1]

@@ -20,7 +20,7 @@ from kdyno import __version__
 from kdyno.errors import UsageError
 from kdyno.judge.judging import Otherwise, judge_again, raw_effects
 from kdyno.judge.pairs import Pair
-from kdyno.report.wording import worded
+from kdyno.report.sentence import worded
 from kdyno.stats.verdict import RULE
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, State, VariantInfo

@@ -14,10 +14,10 @@ from site_runs import at_once, small
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import Otherwise, judge_again
-from kdyno.report import markdown, strata, terminal
+from kdyno.report import markdown, tables, terminal
 from kdyno.report.evidence import gather
 from kdyno.report.page import page
-from kdyno.report.wording import worded
+from kdyno.report.sentence import worded
 from kdyno.stats.groups import heterogeneity
 from kdyno.store.boot import BootRecord
 from kdyno.store.join import join
@@ -109,7 +109,7 @@ def test_of_many_machines_a_text_has_those_at_both_ends() -> None:
         strata=Strata(machines=machines),
     )
     verdict = Verdict(experiment="e", answer="", baseline="stock", boots={}, effects=(effect,))
-    assert len(strata.grid(verdict).items) == 41  # type: ignore[union-attr]
+    assert len(tables.strata(verdict, 10_000).items) == 41  # type: ignore[union-attr]
     shown = terminal.text(verdict, 120).splitlines()
     begin = next(at for at, line in enumerate(shown) if "all together" in line) + 1
     names = [line.split()[0] for line in shown[begin : begin + 17]]

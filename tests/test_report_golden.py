@@ -10,7 +10,7 @@ import held as golden
 import pytest
 from rich.cells import cell_len
 
-from kdyno.report import dots
+from kdyno.report.charts import text as dots
 from kdyno.report.exporters import exporters
 from kdyno.report.sentence import answer
 from kdyno.report.terminal import text

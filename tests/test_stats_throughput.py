@@ -17,7 +17,7 @@ from kdyno.judge.judging import verdict_of
 from kdyno.judge.question import Question
 from kdyno.report import effects, junit, markdown, terminal
 from kdyno.report.groups import groups
-from kdyno.report.wording import worded
+from kdyno.report.sentence import worded
 from kdyno.stats.stopping import enough
 from kdyno.stats.verdict import Claim, judge, judge_sums, log_mean_speed, slow_share
 from kdyno.store.boot import Sample

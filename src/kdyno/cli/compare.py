@@ -71,8 +71,8 @@ def verb(
     from kdyno.judge.judging import within
     from kdyno.labs.published.article import PREFIX
     from kdyno.report.exporters import exporter
+    from kdyno.report.sentence import worded
     from kdyno.report.terminal import show as show_verdict
-    from kdyno.report.wording import worded
     from kdyno.verbs.sharing import found as found_run
 
     check_writable(json)

@@ -32,8 +32,8 @@ def verb(
     """
     from kdyno.judge.judging import Otherwise, judge_again
     from kdyno.report import gate
+    from kdyno.report.sentence import worded
     from kdyno.report.terminal import show as show_verdict
-    from kdyno.report.wording import worded
     from kdyno.store.join import join
     from kdyno.verbs.sharing import found, pushed, store_needed
     from kdyno.verbs.watching import say_where

@@ -128,7 +128,7 @@ def _judge(
     from kdyno.errors import KdynoError, UsageError
     from kdyno.judge.judging import judge_again
     from kdyno.report import gate
-    from kdyno.report.wording import worded
+    from kdyno.report.sentence import worded
     from kdyno.store.run import write_run
     from kdyno.verbs.sharing import is_fetched, pushed
 
@@ -157,9 +157,9 @@ def _judge(
 
 
 def _show(it: _Judged) -> None:
-    from kdyno.report import rejudged
+    from kdyno.report.terminal import rejudged
     from kdyno.report.terminal import show as show_verdict
 
     show_verdict(it.verdict)
-    lines = ["", f"run {it.run.name}", *rejudged.lines(it.before, it.verdict, it.manifest), ""]
+    lines = ["", f"run {it.run.name}", *rejudged(it.before, it.verdict, it.manifest), ""]
     show("\n".join(lines), end="")

@@ -39,7 +39,7 @@ from kdyno.measure.boot import with_fixed_work
 from kdyno.measure.builder import Built, Recipes, build_all, changed, check
 from kdyno.measure.extent import too_short
 from kdyno.measure.loop import Loop, Past, Status, choose, whole_cases
-from kdyno.report.wording import worded
+from kdyno.report.sentence import worded
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Note, Run, RunWriter, create_run, open_run, write_run

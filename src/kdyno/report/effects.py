@@ -9,10 +9,11 @@ from typing import Literal
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column
 from kdyno.store.manifest import CaseInfo
-from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Verdict
+from kdyno.store.verdict import CaseValue, Effect, FactorEffect, GroupEffect, Verdict
 from kdyno.suites.catalogue import UNIT
 
 OfCase = Effect | CaseValue | CaseInfo
+OfAny = Effect | FactorEffect | GroupEffect
 
 _RANK = {"slower": 0, "faster": 1, "failed": 2, "inconclusive": 3, "equivalent": 4}
 
@@ -34,24 +35,24 @@ def case(it: OfCase, suite: Literal["", "before", "beside"] = "") -> Cell:
     )
 
 
-def effect(it: Effect | FactorEffect) -> Cell:
+def effect(it: OfAny) -> Cell:
     how = figures.exact if isinstance(it, Effect) and it.exact else figures.effect
     text = how(it.ratio) if it.ratio is not None else ""
     return Cell(text, it.ratio, tone=it.verdict)
 
 
-def interval(it: Effect | FactorEffect) -> Cell:
+def interval(it: OfAny) -> Cell:
     if isinstance(it, Effect) and it.exact and it.ci is not None:
         return Cell(figures.same_in(it.blocks), it.ci[0])
     return Cell(figures.interval(it.ci), it.ci[0]) if it.ci is not None else Cell()
 
 
-def word(it: Effect | FactorEffect) -> str:
+def word(it: OfAny) -> str:
     """verdict.json's own word, with ≈ where the difference is real and too little to matter."""
     return f"{it.verdict} ≈" if it.equivalent_too else it.verdict
 
 
-def verdict(it: Effect | FactorEffect, blocks: bool = True) -> Cell:
+def verdict(it: OfAny, blocks: bool = True) -> Cell:
     """``blocks``: the signs say as well how many blocks would settle it."""
     notes, sign = [], ""
     if it.equivalent_too:

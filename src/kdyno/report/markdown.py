@@ -4,18 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from kdyno.report import (
-    apart,
-    effects,
-    factors,
-    figures,
-    functions,
-    plain,
-    strata,
-    values,
-    wholes,
-)
+from kdyno.report import effects, figures, plain, tables
 from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid
@@ -26,7 +17,7 @@ NAME = "markdown"
 HELP = "a summary for a pull request or a page: the answer, what changed, the rest folded"
 SUFFIX = ".md"
 
-_UNFOLDED = 8
+_MOST_UNFOLDED = 8
 """Effects up to which all of them stand in the open."""
 
 
@@ -36,45 +27,39 @@ def export(verdict: Verdict) -> str:
     if verdict.question:
         parts.append(f"*{escaped(plain.sentence(verdict.question))}*")
     parts.append(escaped(answer(verdict)))
-    all_, verdict = verdict, shown(verdict)
-    found = groups(verdict)
-    tables = [_table(verdict, group) for group in found]
-    if len(verdict.effects) > _UNFOLDED:
-        parts += [
-            *_changed(verdict, found),
-            *_folded(_many(len(verdict.effects), len(all_.effects), "effects"), tables),
-        ]
+    whole, verdict = verdict, shown(verdict)
+    variants = groups(verdict)
+    of_variants = [_table(verdict, group) for group in variants]
+    if len(verdict.effects) > _MOST_UNFOLDED:
+        what = _many(len(verdict.effects), len(whole.effects), "effects")
+        parts += [_changed(verdict, variants), *_folded(what, of_variants)]
     else:
-        parts += tables
-    parts += [table(values.grid(verdict))] if verdict.values else []
+        parts += of_variants
+    if (values := tables.values(verdict)) is not None:
+        parts.append(table(values))
     if verdict.failed:
-        lines = [
-            f"- **{escaped(plain.name(variant))}** failed: {escaped(plain.sentence(reason))}"
-            for variant, reason in verdict.failed.items()
-        ]
-        parts.append("\n".join(lines))
-    if (grouped := wholes.grid(verdict)) is not None:
-        parts += ["### Groups", table(grouped), f"*{wholes.NOTE}*"]
-    tables = factors.markdown(verdict)
-    if len(tables) > 2 and verdict.factors is not None:
-        head, summary, *rest = tables
-        there = len(all_.factors.effects if all_.factors else ())
-        what = _many(len(verdict.factors.effects), there, "effects of factors")
-        folded = _folded(what, rest)
-        parts += [head, summary, *folded]
-    if (made := apart.grid(verdict)) is not None:
-        parts += _folded("What an operation is made of", [table(made), f"*{apart.NOTE}*"])
-    if (several := strata.grid(verdict, strata.FEW)) is not None:
-        parts += _folded("Effects by machine", [table(several), f"*{strata.NOTE}*"])
-    if (counted := functions.grid(verdict)) is not None:
-        parts += _folded("Instructions by function", [table(counted), f"*{functions.NOTE}*"])
-    told = [
-        (it.kind, escaped(f"{plain.name(it.kind)}: {plain.sentence(it.text)}"))
-        for it in verdict.flags
+        parts.append(
+            "\n".join(
+                f"- **{escaped(plain.name(variant))}** failed: {escaped(plain.sentence(reason))}"
+                for variant, reason in verdict.failed.items()
+            )
+        )
+    if (of_cases := tables.groups(verdict)) is not None:
+        parts += ["### Groups", table(of_cases), f"*{tables.NOTE_OF_GROUPS}*"]
+    if verdict.factors is not None and whole.factors is not None:
+        what = _many(len(verdict.factors.effects), len(whole.factors.effects), "effects of factors")
+        lines = "\n".join(f"- {escaped(line)}" for line in verdict.factors.summary)
+        parts += ["### Factors", lines, *_folded(what, _factors(verdict))]
+    for detail in tables.DETAILS:
+        if (rows := detail.grid(verdict)) is not None:
+            parts += _folded(detail.title, [table(rows), f"*{detail.note}*"])
+    remarks = [
+        (flag.kind, escaped(f"{plain.name(flag.kind)}: {plain.sentence(flag.text)}"))
+        for flag in verdict.flags
     ]
     # What casts doubt on the answer must be seen without a click.
-    loud = [f"- {text}" for kind, text in told if _is_loud(kind)]
-    quiet = [f"- {text}" for kind, text in told if not _is_loud(kind)]
+    loud = [f"- {text}" for kind, text in remarks if _is_loud(kind)]
+    quiet = [f"- {text}" for kind, text in remarks if not _is_loud(kind)]
     parts += ["\n".join(loud)] if loud else []
     flags = ["\n".join(quiet)] if quiet else []
     parts += _folded("Conditions and method", [*flags, _method(verdict)])
@@ -85,8 +70,8 @@ def _is_loud(kind: str) -> bool:
     return "moved" in kind or kind in ("differs-by-machine", "tail", "quantile")
 
 
-def _many(shown: int, there: int, what: str) -> str:
-    return f"All {there} {what}" if shown == there else f"{shown} of {there} {what}"
+def _many(count: int, there: int, what: str) -> str:
+    return f"All {there} {what}" if count == there else f"{count} of {there} {what}"
 
 
 def _folded(summary: str, parts: Sequence[str]) -> list[str]:
@@ -94,32 +79,25 @@ def _folded(summary: str, parts: Sequence[str]) -> list[str]:
     return [f"<details><summary>{summary}</summary>", *parts, "</details>"]
 
 
-def _changed(verdict: Verdict, found: Sequence[Group]) -> list[str]:
+def _changed(verdict: Verdict, variants: Sequence[Group]) -> str:
     """One table of what is faster, slower or failed in any variant, slower first."""
     order = ("slower", "failed", "faster")
-    changed = [
-        it
-        for group in found
-        if not group.is_copy
-        for it in group.tested
-        if it.verdict in order and not it.equivalent_too
-    ]
-    if not changed:
-        tested = [it for group in found if not group.is_copy for it in group.tested]
-        undecided = sum(it.verdict == "inconclusive" for it in tested)
-        if undecided:
-            return [f"Nothing was found faster or slower; {undecided} of {len(tested)} undecided."]
-        return ["Nothing is faster or slower by more than does not matter."]
-    changed.sort(key=lambda it: order.index(it.verdict))
+    tested = [effect for group in variants if not group.is_copy for effect in group.tested]
+    rows = [effect for effect in tested if effect.verdict in order and not effect.equivalent_too]
+    if not rows:
+        if undecided := sum(effect.verdict == "inconclusive" for effect in tested):
+            return f"Nothing was found faster or slower; {undecided} of {len(tested)} undecided."
+        return "Nothing is faster or slower by more than does not matter."
+    rows.sort(key=lambda effect: order.index(effect.verdict))
     columns = [
         Column("what changed", lambda it: effects.case(it, "before"), "name"),
         Column("variant", lambda it: plain.name(it.variant)),
         Column("effect", effects.effect, "effect"),
-        *effects.counts(changed),
+        *effects.counts(rows),
         Column(effects.level(verdict), effects.interval, "number"),
         Column("verdict", effects.verdict, "verdict"),
     ]
-    return [table(Grid(columns, changed))]
+    return table(Grid(columns, rows))
 
 
 def _table(verdict: Verdict, group: Group) -> str:
@@ -137,6 +115,17 @@ def _table(verdict: Verdict, group: Group) -> str:
         Column("blocks", lambda it: it.blocks, "number"),
     ]
     return table(Grid(columns, group.effects))
+
+
+def _factors(verdict: Verdict) -> list[str]:
+    parts = []
+    for grid in tables.factors(verdict):
+        first, *others = grid.columns
+        parts.append(table(replace(grid, columns=[replace(first, head=grid.title), *others])))
+    missing = verdict.factors.missing if verdict.factors else ()
+    if missing:
+        parts.append("\n".join(f"- {escaped(plain.sentence(text))}" for text in missing))
+    return [*parts, tables.note_of_factors(verdict)]
 
 
 def _method(verdict: Verdict) -> str:

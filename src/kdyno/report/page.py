@@ -19,18 +19,7 @@ from typing import Any
 from kdyno import __version__
 from kdyno.command import shown as shown_command
 from kdyno.errors import KdynoError
-from kdyno.report import (
-    apart,
-    effects,
-    factors,
-    figures,
-    functions,
-    plain,
-    scores,
-    strata,
-    values,
-    wholes,
-)
+from kdyno.report import effects, figures, plain, scores, tables
 from kdyno.report.charts import boots as of_boots
 from kdyno.report.charts import effects as of_effects
 from kdyno.report.charts import time as over_time
@@ -340,19 +329,15 @@ def _grid(
     return None if rows is None else _of("table", table=headed_table(rows), legend=legend)
 
 
-def _values(verdict: Verdict) -> Grid | None:
-    return values.grid(verdict) if verdict.values else None
-
-
 def scores_section(evidence: Evidence) -> Html | None:
     """One table a suite: a row for each case, group and the whole; two columns for each kernel."""
     verdict = evidence.verdict
     try:
-        tables = scores.tables(scores.values_of(verdict), catalogue(), verdict.baseline)
+        of_variants = scores.tables(scores.values_of(verdict), catalogue(), verdict.baseline)
     except (KdynoError, ValueError, ZeroDivisionError):
         return None  # cases of another catalogue; all that is certain stands in the verdicts
     suites: dict[str, list[scores.ScoreTable]] = {}
-    for of_variant in tables:
+    for of_variant in of_variants:
         suites.setdefault(of_variant.suite, []).append(of_variant)
     shown = []
     for suite, of_suite in suites.items():
@@ -438,9 +423,9 @@ def factors_section(evidence: Evidence) -> Html | None:
         (line.title, drawings({"wide": 480, "narrow": 350}, line.chart, line.text))
         for line in of_effects.interactions(evidence.verdict)
     ]
-    tables = [(grid.title, headed_table(grid)) for grid in factors.grids(evidence.verdict)]
-    note = factors.note(evidence.verdict)
-    return _of("factors", factors=crossed, charts=charts, tables=tables, note=note)
+    grids = [(grid.title, headed_table(grid)) for grid in tables.factors(evidence.verdict)]
+    note = tables.note_of_factors(evidence.verdict)
+    return _of("factors", factors=crossed, charts=charts, tables=grids, note=note)
 
 
 def boots_section(evidence: Evidence) -> Html | None:
@@ -733,7 +718,7 @@ SECTIONS = (
         "strata",
         "Effects by machine",
         12,
-        partial(_grid, strata.grid),
+        partial(_grid, partial(tables.strata, most=10_000)),
         "The run was measured on several machines. Every block lies on one of them, so that a slow "
         "machine biases nothing; whether all have the same effect is tested.",
     ),
@@ -741,7 +726,7 @@ SECTIONS = (
         "values",
         "Values",
         15,
-        partial(_grid, _values),
+        partial(_grid, tables.values),
         "One boot of one kernel: the intervals show how steady its repetitions were, not how "
         "another boot would come out.",
     ),
@@ -758,7 +743,7 @@ SECTIONS = (
         "wholes",
         "Groups",
         17,
-        partial(_grid, wholes.grid, legend=f"{wholes.NOTE}."),
+        partial(_grid, tables.groups, legend=f"{tables.NOTE_OF_GROUPS}."),
         "Some suites, such as XBench, combine cases to groups. A group is compared within blocks, "
         "as its cases are, so it has an interval and a verdict.",
     ),
@@ -767,7 +752,7 @@ SECTIONS = (
         "apart",
         "What an operation is made of",
         24,
-        partial(_grid, apart.grid),
+        partial(_grid, tables.apart),
         "Of the variant, in brackets how many more or fewer than the baseline. Misses are those of "
         "a model, see the remarks above: an estimate, not time.",
     ),
@@ -775,7 +760,7 @@ SECTIONS = (
         "functions",
         "Instructions by function",
         25,
-        partial(_grid, functions.grid),
+        partial(_grid, tables.functions),
         "Every instruction of a case was counted by its address, in a boot of each kernel of its "
         "own. The rows of a case add up to the whole operation.",
     ),

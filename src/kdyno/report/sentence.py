@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kdyno.report import figures, plain, strata
+from kdyno.report import figures, plain, tables
 from kdyno.report.groups import Group, geometric_mean, groups, moved_controls
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.manifest import Manifest
+from kdyno.store.verdict import Effect, StratumEffect, Verdict
 from kdyno.suites.catalogue import UNIT
 
 _SHOWN_CASES = 3
@@ -322,8 +323,8 @@ def _machines(whole: _Whole) -> list[str]:
     differ = [it for it in whole.verdict.effects if it.strata is not None and it.strata.differs]
     if not differ:
         return []
-    most = max(differ, key=lambda it: strata.span(it)[2])
-    low, high, _ = strata.span(most)
+    spans = [(*_span(effect), effect) for effect in differ]
+    low, high, most = max(spans, key=lambda it: (it[1].ratio or 1.0) / (it[0].ratio or 1.0))
     several = len({it.variant for it in whole.verdict.effects}) > 1
     who = f" of {plain.short(most.variant)}" if several else ""
     rest = f", as do {figures.count(len(differ) - 1, 'more effect')}" if len(differ) > 1 else ""
@@ -332,6 +333,15 @@ def _machines(whole: _Whole) -> list[str]:
         f"{plain.short(low.stratum)}, {figures.effect(high.ratio or 1.0)} on "
         f"{plain.short(high.stratum)}){rest}"
     ]
+
+
+def _span(effect: Effect) -> tuple[StratumEffect, StratumEffect]:
+    """Smallest and largest of an effect that has strata: of the CPU models where there are several,
+    else of the machines."""
+    assert effect.strata is not None
+    strata = effect.strata.cpu_models or effect.strata.machines
+    ordered = sorted(strata, key=lambda stratum: stratum.ratio or 1.0)
+    return ordered[0], ordered[-1]
 
 
 def _boots(verdict: Verdict, shown: Collection[str]) -> list[str]:
@@ -370,3 +380,28 @@ def _list(texts: Sequence[str]) -> str:
     if len(texts) < 2:
         return "".join(texts)
     return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def worded(verdict: Verdict, manifest: Manifest | None = None) -> Verdict:
+    """The verdict with its answer, and a line for each case and factor of a cross.
+
+    manifest: of its run, which names the kernel that was measured alone.
+    """
+    if table := verdict.factors:
+        lines = tables.summary_of_factors(table, verdict.equivalent)
+        verdict = verdict.model_copy(
+            update={"factors": table.model_copy(update={"summary": lines})}
+        )
+    words = _of_values(verdict, manifest) if verdict.values else answer(verdict)
+    return verdict.model_copy(update={"answer": words})
+
+
+def _of_values(verdict: Verdict, manifest: Manifest | None) -> str:
+    measured = [value for value in verdict.values if value.value is not None]
+    kernel = (manifest.host if manifest else {}).get("host_kernel", "unknown")
+    most = max((value.repetitions for value in measured), default=0)
+    return (
+        f"The running kernel {kernel}: {figures.count(len(measured), 'case')} of "
+        f"{len(verdict.values)} measured, {figures.count(most, 'repetition')} at most; nothing is "
+        "compared here (`kdyno compare RUN RUN` compares runs)."
+    )

@@ -10,28 +10,20 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
-from kdyno.report import (
-    apart,
-    chart,
-    dots,
-    effects,
-    factors,
-    figures,
-    functions,
-    plain,
-    strata,
-    values,
-    wholes,
-)
+from kdyno.report import effects, figures, plain, tables
+from kdyno.report.charts import text as charts
 from kdyno.report.groups import Group, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import ROOMY, STYLES, Layout, Part, Screen, words
+from kdyno.store.manifest import Manifest
 from kdyno.store.verdict import Effect, Verdict
 
 _CHART_LEAST, _CHART_MOST = 21, 51
 _UNIT_MOST = 12
+_FIRST_RULE = "hl-signedrank-holm/1"
+_MOST_CHANGES = 12
 
 
 def show(verdict: Verdict, file: TextIO | None = None) -> None:
@@ -41,7 +33,7 @@ def show(verdict: Verdict, file: TextIO | None = None) -> None:
 
 def show_dots(verdict: Verdict, file: TextIO | None = None) -> None:
     """The dot chart alone, in characters; plain text whatever the file is."""
-    terminal.show(lambda screen: dots.lines(verdict, screen.width, unicode=screen.unicode), file)
+    terminal.show(lambda screen: charts.lines(verdict, screen.width, unicode=screen.unicode), file)
 
 
 def text(verdict: Verdict, width: int, *, colour: bool = False, unicode: bool = True) -> str:
@@ -59,22 +51,23 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
     yield title
     yield words(answer(verdict), "bold")
     verdict = shown(verdict)
-    found = groups(verdict)
-    if found:
+    variants = groups(verdict)
+    if variants:
         yield ""
-        yield from _tables(verdict, found, width, screen.unicode)
-    if verdict.values:
-        yield from ("", values.grid(verdict))
-    if (grouped := wholes.grid(verdict)) is not None:
-        yield from ("", wholes.HEADING, terminal.fit(grouped, width, 1))
-    yield from factors.parts(verdict, width)
-    if (made := apart.grid(verdict)) is not None:
-        yield from ("", apart.HEADING, terminal.fit(made, width, 1))
-    if (several := strata.grid(verdict, strata.FEW)) is not None:
-        yield from ("", strata.HEADING, terminal.fit(several, width, 1))
-    if (counted := functions.grid(verdict)) is not None:
-        yield from ("", functions.HEADING, terminal.fit(counted, width, 1))
-    notes = _notes(verdict, found)
+        yield from _tables(verdict, variants, width, screen.unicode)
+    if (values := tables.values(verdict)) is not None:
+        yield from ("", values)
+    if (of_cases := tables.groups(verdict)) is not None:
+        yield from ("", "effects on groups of cases", terminal.fit(of_cases, width, 1))
+    if verdict.factors is not None:
+        yield from ("", "factors")
+        yield from (words(f"  {line}") for line in verdict.factors.summary)
+        for grid in tables.factors(verdict):
+            yield from ("", words(grid.title), terminal.fit(grid, width, 1))
+    for detail in tables.DETAILS:
+        if (rows := detail.grid(verdict)) is not None:
+            yield from ("", detail.heading, terminal.fit(rows, width, 1))
+    notes = _notes(verdict, [effect for group in variants for effect in group.effects])
     if notes:
         yield ""
     for style, head, body in notes:
@@ -82,38 +75,36 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
 
 
 def _tables(
-    verdict: Verdict, found: tuple[Group, ...], width: int, unicode: bool
+    verdict: Verdict, variants: Sequence[Group], width: int, unicode: bool
 ) -> Iterator[Part]:
     """One for each variant and suite, with the same columns, so that they line up."""
-    all_ = [it for group in found for it in group.effects]
-    named = len({it.suite for it in all_}) > 1
-    indent = 2 if named else 1
-    layout = _layout(verdict, all_, width, indent, unicode)
-    yield _only(layout, (), heads=True)
-    for group in found:
+    rows = [effect for group in variants for effect in group.effects]
+    named = len({effect.suite for effect in rows}) > 1
+    layout = _layout(verdict, rows, width, 2 if named else 1, unicode)
+
+    def only(items: Sequence[Effect], heads: bool = False) -> Layout:
+        return replace(layout, grid=replace(layout.grid, items=items), heads=heads)
+
+    yield only((), heads=True)
+    for group in variants:
         against = "itself (A/A)" if group.is_copy else plain.short(verdict.baseline)
         suite = "" if named else f" · {plain.short(group.suites[0])}"
         yield Text(f"{plain.short(group.variant)} ÷ {against}{suite}", style="bold")
         for suite in group.suites:
             if named:
                 # Not a row: the column of cases may be narrower than the suite's name.
-                shown = f" {plain.short(suite)}"
-                yield Text(shown, style="dim", no_wrap=True, overflow="ellipsis")
-            mine = [it for it in group.effects if it.suite == suite]
-            yield _only(layout, mine)
-
-
-def _only(layout: Layout, items: Sequence[Effect], heads: bool = False) -> Layout:
-    return replace(layout, grid=replace(layout.grid, items=items), heads=heads)
+                head = f" {plain.short(suite)}"
+                yield Text(head, style="dim", no_wrap=True, overflow="ellipsis")
+            yield only([effect for effect in group.effects if effect.suite == suite])
 
 
 def _layout(
     verdict: Verdict, items: list[Effect], width: int, indent: int, unicode: bool
 ) -> Layout:
     """Columns in the order of their worth, and a chart where there is room for it."""
-    floors = [replace(it, head="noise", quiet=True, worth=3) for it in effects.floors(items)]
-    drawn = any(it.ratio is not None for it in items)
-    counts = [replace(it, worth=1) for it in effects.counts(items)]
+    floors = [
+        replace(column, head="noise", quiet=True, worth=3) for column in effects.floors(items)
+    ]
     space = Column("", lambda _: " " * _CHART_LEAST, worth=4)
     columns = [
         Column("", effects.case, "name"),
@@ -123,9 +114,9 @@ def _layout(
         ),
         Column("value", lambda it: effects.value(it, _UNIT_MOST), "number", worth=5),
         Column("effect", effects.effect, "effect"),
-        *counts,
+        *(replace(column, worth=1) for column in effects.counts(items)),
         Column(effects.level(verdict), effects.interval, "number", worth=1),
-        *([space] if drawn else []),
+        *([space] if any(effect.ratio is not None for effect in items) else []),
         Column("verdict", lambda it: effects.verdict(it, width >= ROOMY), "verdict"),
         *floors,
         Column("blocks", lambda it: it.blocks, "number", quiet=True, worth=2),
@@ -134,16 +125,17 @@ def _layout(
     if space not in layout.grid.columns:
         return layout
     at = layout.grid.columns.index(space)
-    on = chart.scale(items, verdict.equivalent, min(_CHART_LEAST + layout.left, _CHART_MOST))
-    marks = chart.UNICODE if unicode else chart.ASCII
+    on = charts.scale(items, verdict.equivalent, min(_CHART_LEAST + layout.left, _CHART_MOST))
+    marks = charts.UNICODE if unicode else charts.ASCII
+    places = 0 if on.limit >= 0.02 else 1 if on.limit >= 0.001 else 2
+
+    def picture(effect: Effect) -> Cell:
+        style = STYLES[effect.verdict].removeprefix("bold ")
+        return Cell(on.draw(effect, marks), style=style)
+
     chosen, widths = list(layout.grid.columns), list(layout.widths)
-    chosen[at] = Column(chart.axis(on), lambda it: _drawn(it, on, marks))
-    widths[at] = on.width
+    chosen[at], widths[at] = Column(on.axis(places), picture), on.width
     return replace(layout, grid=replace(layout.grid, columns=chosen), widths=widths)
-
-
-def _drawn(it: Effect, on: chart.Scale, marks: chart.Marks) -> Cell:
-    return Cell(chart.draw(it, on, marks), style=STYLES[it.verdict].removeprefix("bold "))
 
 
 def _hanging(head: Text, body: Text, width: int) -> Table:
@@ -156,51 +148,75 @@ def _hanging(head: Text, body: Text, width: int) -> Table:
     return table
 
 
-def _notes(verdict: Verdict, found: tuple[Group, ...]) -> list[tuple[str, str, str]]:
-    """(style, head, text) lines below the tables: failures first, then what to beware of."""
+def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str]]:
+    """(style, head, text) lines below the tables: failures first, then what to beware of, then
+    what marks mean that are there."""
     notes = [
         ("bold magenta", "failed", f"{plain.name(variant)}: {plain.sentence(reason)}")
         for variant, reason in verdict.failed.items()
     ]
-    effects = [it for group in found for it in group.effects]
-    for it in effects:
-        if it.reason:
-            where = f"{plain.name(it.suite)}/{plain.name(it.case)} in {plain.name(it.variant)}"
-            notes.append(("magenta", "no figure", f"{where}: {plain.sentence(it.reason)}"))
+    for effect in rows:
+        if effect.reason:
+            case = f"{plain.name(effect.suite)}/{plain.name(effect.case)}"
+            where = f"{case} in {plain.name(effect.variant)}"
+            notes.append(("magenta", "no figure", f"{where}: {plain.sentence(effect.reason)}"))
     if verdict.factors:
-        notes += [("yellow", "missing", plain.sentence(it)) for it in verdict.factors.missing]
-        notes.append(("dim", "×", factors.note(verdict)))
+        notes += [("yellow", "missing", plain.sentence(text)) for text in verdict.factors.missing]
+        notes.append(("dim", "×", tables.note_of_factors(verdict)))
     for flag in verdict.flags:
-        parts = [part for part in (flag.suite, flag.case) if part]
-        about = "/".join(map(plain.name, parts))
+        about = "/".join(plain.name(part) for part in (flag.suite, flag.case) if part)
         if flag.variant:
             about += (" in " if about else "") + plain.name(flag.variant)
-        said = plain.sentence(flag.text)
-        notes.append(("yellow", plain.short(flag.kind), f"{about}: {said}" if about else said))
-    return notes + [("dim", head, body) for head, body in _legend(verdict, effects)]
-
-
-def _legend(verdict: Verdict, effects: list[Effect]) -> list[tuple[str, str]]:
-    """Only for the marks that are there."""
+        remark = plain.sentence(flag.text)
+        text = f"{about}: {remark}" if about else remark
+        notes.append(("yellow", plain.short(flag.kind), text))
     band = figures.tolerance(verdict.equivalent)
-    lines = []
-    if any(it.equivalent_too for it in effects):
-        lines.append(("≈", f"a real difference, but inside {band}: too little to matter"))
-    if any(it.inside_noise_floor for it in effects):
-        lines.append(("?", "no larger than the baseline's difference from itself"))
-    if any(it.throughput is not None and it.throughput.decides for it in effects):
-        lines.append(("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree"))
-    if any(it.verdict == "inconclusive" and it.predicted_blocks for it in effects):
-        lines.append(("(n)", "about n blocks would settle it"))
-    if any(it.exact for it in effects):
-        boots = min(it.blocks for it in effects if it.exact)
-        lines.append(("exact", figures.exact_because(boots)))
-    if any(it.apart for it in effects):
-        lines.append(("(±n)", apart.NOTE))
-    if any(it.functions for it in effects):
-        lines.append(("function", functions.NOTE))
-    if any(it.better == "lower" for it in effects):
-        lines.append(("↓", "lower is better"))
-    if any(it.control for it in effects):
-        lines.append(("*", "control: does not depend on the kernel and should not move"))
-    return lines
+    exact = [effect.blocks for effect in rows if effect.exact]
+    open_ = [it for it in rows if it.verdict == "inconclusive" and it.predicted_blocks]
+    sums = [it for it in rows if it.throughput is not None and it.throughput.decides]
+    details = {detail.mark: detail.note for detail in tables.DETAILS}
+    legend = (
+        ("≈", f"a real difference, but inside {band}: too little to matter",
+         any(effect.equivalent_too for effect in rows)),
+        ("?", "no larger than the baseline's difference from itself",
+         any(effect.inside_noise_floor for effect in rows)),
+        ("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree", bool(sums)),
+        ("(n)", "about n blocks would settle it", bool(open_)),
+        ("exact", figures.exact_because(min(exact, default=0)), bool(exact)),
+        ("(±n)", details["(±n)"], any(effect.apart for effect in rows)),
+        ("function", details["function"], any(effect.functions for effect in rows)),
+        ("↓", "lower is better", any(effect.better == "lower" for effect in rows)),
+        ("*", "control: does not depend on the kernel and should not move",
+         any(effect.control for effect in rows)),
+    )  # fmt: skip
+    return notes + [("dim", mark, meaning) for mark, meaning, there in legend if there]
+
+
+def rejudged(first: Verdict | None, now: Verdict, manifest: Manifest) -> list[str]:
+    """A run's newest verdict beside its first one: one line for each, then the effects whose word
+    changed."""
+
+    def scope(verdict: Verdict) -> str:
+        band = figures.tolerance(verdict.equivalent)
+        return f"{100 * verdict.confidence:g} %, equivalent {band}"
+
+    lines = [f"now    kdyno {now.tool}, rule {now.rule}, {scope(now)}"]
+    if first is None:
+        return [*lines, "not judged before"]
+    by, rule = first.tool or manifest.tool, first.rule or _FIRST_RULE
+    lines.append(f"first  kdyno {plain.short(by)}, rule {plain.short(rule)}, {scope(first)}")
+    before = {(it.suite, it.case, it.variant): effects.word(it) for it in first.effects}
+    after = {(it.suite, it.case, it.variant): effects.word(it) for it in now.effects}
+    changed = [
+        f"{plain.name(suite)}/{plain.name(case)} in {plain.name(variant)}: "
+        f"{before[suite, case, variant]} → {word}"
+        for (suite, case, variant), word in after.items()
+        if before.get((suite, case, variant), word) != word
+    ]
+    if new := len(after.keys() - before.keys()):
+        changed.append(f"{figures.count(new, 'effect')} that the first one does not have")
+    if not changed:
+        return [*lines, "no word changed"]
+    if len(changed) > _MOST_CHANGES:
+        changed = [*changed[:_MOST_CHANGES], f"… and {len(changed) - _MOST_CHANGES} more"]
+    return [*lines, "changed:", *(f"  {line}" for line in changed)]

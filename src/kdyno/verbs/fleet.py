@@ -85,7 +85,7 @@ def _executed(
     from kdyno.fleet.union import Union
     from kdyno.judge.judging import verdict_of
     from kdyno.judge.question import Question
-    from kdyno.report.wording import worded
+    from kdyno.report.sentence import worded
     from kdyno.verbs.watching import watching
 
     run, union = writer.run, Union(writer)

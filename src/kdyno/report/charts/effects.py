@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kdyno.report import effects as columns
 from kdyno.report import figures, plain
-from kdyno.report.chart import scale
+from kdyno.report.charts.text import scale
 from kdyno.report.charts.vega import Spec, filled, fitted, label_width, stack
 from kdyno.report.groups import Group
 from kdyno.store.verdict import Effect, FactorEffect, Verdict
