@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from synthetic_run import DEMO, HOSTILE, Shape, case, make
 from test_report_golden import VERDICTS
 
-from kdyno import labs, report
+from kdyno import labs
 from kdyno.errors import ToolError, UsageError
 from kdyno.report import gate
 from kdyno.report.evidence import Evidence, gather
@@ -182,18 +181,6 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     tests = xml.fromstring(exporter("junit").export(found)).findall("testsuite/testcase")
     assert len(tests) == 2 * len(HOSTILE)
     xml.fromstring(exporter("svg").export(found))
-
-
-def test_a_function_called_export_makes_no_format(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A module that uses another's, or has an object of that name, is no exporter."""
-    text = "from kdyno.report.csvout import HELP, NAME, SUFFIX, export\n"
-    (tmp_path / "borrowing.py").write_text(text)
-    monkeypatch.setattr(report, "__path__", [*report.__path__, str(tmp_path)])
-    monkeypatch.setitem(sys.modules, "kdyno.report.borrowing", None)  # forgotten afterwards
-    monkeypatch.delitem(sys.modules, "kdyno.report.borrowing")
-    assert exporters()["csv"].module.__name__ == "kdyno.report.csvout"
 
 
 def test_a_file_name_says_the_format() -> None:

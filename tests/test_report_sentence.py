@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdyno.report import figures, plain
-from kdyno.report.csvout import export as to_csv
+from kdyno.report.evidence import Evidence
+from kdyno.report.exporters import csv
 from kdyno.report.markdown import export as to_markdown
 from kdyno.report.sentence import answer
 from kdyno.report.terminal import text
@@ -281,5 +282,5 @@ def test_any_verdict_can_be_told(verdict: Verdict, width: int) -> None:
     sentence = answer(verdict)
     assert sentence.endswith(".") and sentence.isprintable()
     assert text(verdict, width).replace("\n", "").isprintable()
-    assert to_csv(verdict).count("\n") >= 1 + len(verdict.effects)
+    assert csv(Evidence(verdict)).count("\n") >= 1 + len(verdict.effects)
     assert to_markdown(verdict).replace("\n", "").isprintable()

@@ -9,7 +9,8 @@ from xml.etree import ElementTree as xml
 
 from command_line import SLOWER, effect, verdict
 
-from kdyno.report import csvout, junit, markdown
+from kdyno.report import exporters, junit, markdown
+from kdyno.report.evidence import Evidence
 from kdyno.store.verdict import CaseValue, FactorEffect, FactorTable, Flag, Verdict
 
 FIGURE = CaseValue(
@@ -46,7 +47,7 @@ def test_values_in_markdown() -> None:
 
 
 def test_values_in_csv() -> None:
-    first, second = csv.DictReader(io.StringIO(csvout.export(HOST)))
+    first, second = csv.DictReader(io.StringIO(exporters.csv(Evidence(HOST))))
     assert (first["case"], first["value"], first["value_low"]) == ("cpu", "1234.5", "1200.0")
     assert (first["verdict"], first["blocks"]) == ("", "9")
     assert (second["value"], second["reason"]) == ("", "skip: hackbench is missing")

@@ -11,7 +11,7 @@ from command_line import Kdyno, experiment_file, kdyno
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdyno.report.scoring import passes
+from kdyno.report.scores import passes
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import create_run

@@ -190,8 +190,7 @@ def measured(
     from kdyno.labs.profile.counts import METHOD
     from kdyno.labs.profile.verb import after_run, counted_after_run
     from kdyno.machines.kinds import KINDS
-    from kdyno.report import gate
-    from kdyno.report import scoring as scored
+    from kdyno.report import gate, scores
     from kdyno.report.terminal import show as show_verdict
     from kdyno.verbs import fleet
     from kdyno.verbs.sharing import pushed, store_needed
@@ -205,7 +204,7 @@ def measured(
     consent(asked, yes or resumed is not None)
     gate.check(rules, *_watchable(asked))
     gate.check_compares(rules, KINDS[asked.machine.kind].builds or asked.measure.calibrate)
-    scored.check(scoring, {use.name for use in asked.suites}, suites)
+    scores.check(scoring, {use.name for use in asked.suites}, suites)
     profiled = asked.measure.profile != "none" and not options.overrides.only_baseline
     if profiled:
         require_profile(asked, asked.measure.profile)

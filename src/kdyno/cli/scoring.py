@@ -18,7 +18,7 @@ FORMATS = ("markdown", "json")
 def check_format(scoring: str | None, format: str | None) -> None:
     """UsageError for a word that is none, or where the export has no place for scores."""
     if scoring is not None:
-        from kdyno.report.scoring import check_word
+        from kdyno.report.scores import check_word
 
         check_word(scoring)
     if scoring is not None and format is not None and format not in FORMATS:
@@ -27,7 +27,7 @@ def check_format(scoring: str | None, format: str | None) -> None:
 
 def check_run(scoring: str | None, run: Run) -> None:
     """UsageError where no suite of the run has an index."""
-    from kdyno.report.scoring import check
+    from kdyno.report.scores import check
     from kdyno.suites.catalogue import load
 
     if scoring is not None:
@@ -37,11 +37,11 @@ def check_run(scoring: str | None, run: Run) -> None:
 def after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
     """What follows the table on a terminal: all scores if asked for, else a line a suite."""
     from kdyno.report import scores
-    from kdyno.report import scoring as scored
     from kdyno.suites.catalogue import load
 
     if scoring is not None:
-        return scored.text(scored.tables(run, scoring, load()), scoring)
+        text = scores.text(scores.tables_in(run, scoring, load()))
+        return f"\nScores ({scores.EXPLAINED[scoring]})\n\n{text}\n"
     found = scores.tables(scores.values_of(verdict), load(), verdict.baseline)
     line = scores.summary(found)
     return f"\n{line}\n" if line else ""
@@ -50,13 +50,13 @@ def after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
 def with_scores(run: Run, exported: str | bytes, scoring: str | None, format: str) -> str | bytes:
     """An export with the scores at its end; a verdict's JSON with one more key, ``scores``."""
     from kdyno.reading.checked import values
-    from kdyno.report import scoring as scored
+    from kdyno.report import scores
     from kdyno.suites.catalogue import load
 
     if scoring is None or isinstance(exported, bytes):
         return exported
-    found = scored.tables(run, scoring, load())
+    found = scores.tables_in(run, scoring, load())
     if format == "markdown":
-        return exported + scored.markdown(found, scoring)
-    data = values(exported) | {"scores": scored.as_json(found, scoring)}
+        return f"{exported}\nScores ({scores.EXPLAINED[scoring]}):\n\n{scores.markdown(found)}\n"
+    data = values(exported) | {"scores": scores.as_json(found, scoring)}
     return json.dumps(data, indent=1, ensure_ascii=False)

@@ -13,7 +13,7 @@ from types import ModuleType
 
 
 def sections() -> list[ModuleType]:
-    """For the page of a run: see ``report.html.sections``."""
+    """For the page of a run: see ``report.page``."""
     return _modules("section")
 
 

@@ -17,10 +17,6 @@ from kdyno.report.groups import groups
 from kdyno.report.sentence import answer
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Verdict
 
-NAME = "junit"
-HELP = "JUnit XML for CI: slower is a failure, failed an error, inconclusive skipped"
-SUFFIX = ".xml"
-
 _MOST_REMARKS = 100
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 

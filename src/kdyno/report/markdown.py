@@ -13,10 +13,6 @@ from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.markdown import escaped, table
 from kdyno.store.verdict import Verdict
 
-NAME = "markdown"
-HELP = "a summary for a pull request or a page: the answer, what changed, the rest folded"
-SUFFIX = ".md"
-
 _MOST_UNFOLDED = 8
 """Effects up to which all of them stand in the open."""
 

@@ -366,9 +366,7 @@ def scores_section(evidence: Evidence) -> Html | None:
         id_ = f"scores-{plain.name(suite)}"
         facets = {"kind": lambda key: key[0]}
         grid = Grid(columns, keys, f"Scores of {suite}", id=id_, facets=facets)
-        lacks = dict.fromkeys(
-            line for of_variant in of_suite for line in scores.lacking(of_variant)
-        )
+        lacks = dict.fromkeys(line for of_variant in of_suite for line in of_variant.lacking)
         shown.append((suite, table(grid), list(lacks)))
     return _of("scores", suites=shown) if shown else None
 

@@ -4,28 +4,47 @@
 These are for people who compare with published tables; they carry no interval, so a verdict is
 never made of them. Two scales stand side by side: against the reference machine of the suite, and
 against the run's own baseline variant, which is 100 throughout. A score that lacks a member is
-absent and says what it lacks.
+absent and says what it lacks. They come from a verdict, or straight from the boots of a run, by
+either way of summing up repetitions.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from kdyno.errors import UsageError
+from kdyno.reading.mistakes import among
 from kdyno.report import figures, plain
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.markdown import escaped
 from kdyno.report.show.markdown import table as as_markdown
 from kdyno.report.show.terminal import Part
+from kdyno.store.boot import Sample
+from kdyno.store.run import Damaged, Run
 from kdyno.store.verdict import Verdict
-from kdyno.suites.catalogue import Case, Catalogue, Suite
-from kdyno.suites.score import case_index, group_scores, members, suite_index
+from kdyno.suites.catalogue import Catalogue, Suite
+from kdyno.suites.score import (
+    SCORINGS,
+    case_index,
+    group_scores,
+    members,
+    suite_index,
+    unixbench_mean,
+)
+
+EXPLAINED: Mapping[str, str] = {
+    "kdyno": "the median of the boots, each the median of its repetitions",
+    "unixbench": "UnixBench's own: of all repetitions of all boots the worst third is dropped, "
+    "and the rest is the geometric mean",
+}
 
 Values = Mapping[str, Mapping[tuple[str, str], float]]
 """Variant → (suite, case) → score in the case's unit."""
-
-OWN = 100.0
+_OWN = 100.0
 """What the baseline variant has on its own scale."""
 
 
@@ -51,6 +70,18 @@ class ScoreRow:
     own: Score
     """Against the run's baseline variant, which has 100."""
 
+    @property
+    def lacks(self) -> str:
+        """Why a score is absent, in words; "" when it is not."""
+        unmeasured = dict.fromkeys(self.own.missing)
+        unpublished = [name for name in self.reference.missing if name not in unmeasured]
+        reasons = []
+        if unmeasured:
+            reasons.append(f"not measured: {', '.join(unmeasured)}")
+        if unpublished:
+            reasons.append(f"no reference was published for {', '.join(unpublished)}")
+        return f"{self.name} has no score; {'; '.join(reasons)}" if reasons else ""
+
 
 @dataclass(frozen=True)
 class ScoreTable:
@@ -61,96 +92,154 @@ class ScoreTable:
     baseline: str
     rows: tuple[ScoreRow, ...]
 
+    @property
+    def lacking(self) -> list[str]:
+        """A line for each score of a group or of the suite that is absent: what it lacks."""
+        return [row.lacks for row in self.rows if row.lacks]
+
+    @property
+    def grid(self) -> Grid:
+        """A row for each case, group and the suite, on both scales."""
+        head, number = f"{plain.short(self.baseline)} = 100", "{:.2f}".format
+        columns = [
+            Column("", lambda row: row.name, "name"),
+            Column("value", lambda row: row.amount, "number"),
+            Column("score", lambda row: row.reference.value, "number", number, absent="–"),
+            Column(head, lambda row: row.own.value, "number", number, absent="–"),
+        ]
+        return Grid(columns, self.rows)
+
 
 def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
     """The baseline's medians over boots, and those × the effect; the baseline comes first."""
-    found: dict[str, dict[tuple[str, str], float]] = {verdict.baseline: {}}
+    values: dict[str, dict[tuple[str, str], float]] = {verdict.baseline: {}}
     for effect in verdict.effects:
         key = (effect.suite, effect.case)
         if effect.baseline_value is not None:
-            found[verdict.baseline][key] = effect.baseline_value
+            values[verdict.baseline][key] = effect.baseline_value
         value = effect.value if effect.paired_value is None else effect.paired_value
         if value is not None:
-            found.setdefault(effect.variant, {})[key] = value
-    for it in verdict.values:
-        if it.value is not None:
-            found[verdict.baseline][it.suite, it.case] = it.value
-    return found
+            values.setdefault(effect.variant, {})[key] = value
+    for row in verdict.values:
+        if row.value is not None:
+            values[verdict.baseline][row.suite, row.case] = row.value
+    return values
+
+
+def passes(sample: Sample, higher_is_better: bool) -> list[float]:
+    """The score of every repetition of one boot, in the case's unit.
+
+    Taken relative to the stored score, which is their median, so that scales and figures that a
+    program printed itself need no second reading. Empty where there is no score.
+    """
+    if sample.score is None:
+        return []
+    speeds = [
+        (operations / ns if higher_is_better else ns / operations)
+        for operations, ns in sample.reps
+        if operations > 0 and ns > 0
+    ]
+    if not speeds:
+        return [sample.score]
+    middle = statistics.median(speeds)
+    return [sample.score * speed / middle for speed in speeds]
+
+
+def values_in(run: Run, scoring: str) -> Values:
+    """Those of the boots, the baseline first. Boots that failed do not count."""
+    manifest = run.manifest()
+    better = {(case.suite, case.case): case.better == "higher" for case in manifest.cases}
+    scores: dict[str, dict[tuple[str, str], list[float]]] = {manifest.baseline: {}}
+    for boot in run.boots():
+        if isinstance(boot, Damaged) or not boot.ok:
+            continue
+        for sample in boot.samples:
+            key = (sample.suite, sample.case)
+            if sample.score is not None and key in better:
+                own = passes(sample, better[key]) if scoring == "unixbench" else [sample.score]
+                scores.setdefault(boot.variant, {}).setdefault(key, []).extend(own)
+    return {
+        variant: {
+            key: unixbench_mean(of_case, better[key])
+            if scoring == "unixbench"
+            else statistics.median(of_case)
+            for key, of_case in of_variant.items()
+        }
+        for variant, of_variant in scores.items()
+    }
+
+
+def check_word(scoring: str) -> None:
+    """UsageError with the nearest right word for one that is none."""
+    if scoring not in SCORINGS:
+        raise UsageError(f"--scoring {scoring!r}{among(scoring, SCORINGS)}")
+
+
+def check(scoring: str | None, suites: Iterable[str], catalogue: Catalogue) -> None:
+    """UsageError for a word that is none, or where no suite has an index or groups."""
+    if scoring is None:
+        return
+    check_word(scoring)
+    having = [suite.name for suite in catalogue.values() if suite.index is not None]
+    if not set(having) & set(suites):
+        raise UsageError(
+            f"--scoring {scoring}: none of this run's suites has an index; {', '.join(having)} have"
+        )
+
+
+def tables_in(run: Run, scoring: str, catalogue: Catalogue) -> tuple[ScoreTable, ...]:
+    """As ``tables``, for the boots of a run. UsageError as of check."""
+    manifest = run.manifest()
+    check(scoring, {case.suite for case in manifest.cases}, catalogue)
+    return tables(values_in(run, scoring), catalogue, manifest.baseline)
 
 
 def tables(values: Values, catalogue: Catalogue, baseline: str) -> tuple[ScoreTable, ...]:
     """A table for each suite that has an index and each variant that measured something of it."""
     measured = {suite for of_variant in values.values() for suite, _ in of_variant}
     return tuple(
-        _table(suite, variant, values, baseline)
+        ScoreTable(suite.name, variant, baseline, tuple(_rows(suite, variant, values, baseline)))
         for suite in catalogue.values()
         if suite.index is not None and suite.name in measured
         for variant in values
     )
 
 
-def _table(suite: Suite, variant: str, values: Values, baseline: str) -> ScoreTable:
-    mine = _of_suite(values[variant], suite)
-    base = _of_suite(values.get(baseline, {}), suite)
+def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator[ScoreRow]:
+    mine, base = (
+        {case: value for (name, case), value in values.get(of, {}).items() if name == suite.name}
+        for of in (variant, baseline)
+    )
+    measured = [case for case in suite.cases if case.name in mine]
     indices = {
         case.name: index
-        for case in suite.cases
-        if case.name in mine and (index := case_index(suite, case, mine[case.name])) is not None
+        for case in measured
+        if (index := case_index(suite, case, mine[case.name])) is not None
     }
-    own = {
-        case.name: _ratio(case, mine[case.name], base[case.name])
-        for case in suite.cases
-        if case.name in mine and case.name in base
-    }
-    rows = [
-        ScoreRow(
-            case.name,
-            "case",
-            figures.quantity(mine[case.name], case.unit),
-            Score(indices.get(case.name)),
-            Score(own.get(case.name)),
-        )
-        for case in suite.cases
-        if case.name in mine
-    ]
-    against_reference = group_scores(suite.groups, indices)
-    against_own = group_scores(suite.groups, own)
-    rows += [
-        ScoreRow(
-            group.name,
-            "group",
-            "",
-            Score(against_reference[group.name].value, against_reference[group.name].missing),
-            Score(against_own[group.name].value, against_own[group.name].missing),
-        )
-        for group in suite.groups
-        if any(name in mine for name in _cases_of(suite, group.name))
-    ]
-    whole = suite_index(suite, mine)
-    if whole is not None:
-        rows.append(
-            ScoreRow(
-                "index", "suite", "", Score(whole.value, whole.missing), _own_index(suite, own)
+    own = {}
+    for case in measured:
+        if case.name in base:
+            ratio = mine[case.name] / base[case.name]
+            own[case.name] = _OWN * (ratio if case.better == "higher" else 1.0 / ratio)
+        amount = figures.quantity(mine[case.name], case.unit)
+        reference, ours = Score(indices.get(case.name)), Score(own.get(case.name))
+        yield ScoreRow(case.name, "case", amount, reference, ours)
+    reference_groups, own_groups = (group_scores(suite.groups, of) for of in (indices, own))
+    for group in suite.groups:
+        if any(name in mine for name in _cases_of(suite, group.name)):
+            scores = (
+                Score(of[group.name].value, of[group.name].missing)
+                for of in (reference_groups, own_groups)
             )
+            yield ScoreRow(group.name, "group", "", *scores)
+    if (whole := suite_index(suite, mine)) is not None:
+        names = [case.name for case in members(suite)]
+        missing = tuple(name for name in names if name not in own)
+        # The index divided by the baseline's: the geometric mean of the ratios.
+        mean = None if missing else statistics.geometric_mean(own[name] for name in names)
+        yield ScoreRow(
+            "index", "suite", "", Score(whole.value, whole.missing), Score(mean, missing)
         )
-    return ScoreTable(suite.name, variant, baseline, tuple(rows))
-
-
-def _of_suite(values: Mapping[tuple[str, str], float], suite: Suite) -> dict[str, float]:
-    return {case: value for (name, case), value in values.items() if name == suite.name}
-
-
-def _ratio(case: Case, value: float, base: float) -> float:
-    return OWN * (value / base if case.better == "higher" else base / value)
-
-
-def _own_index(suite: Suite, own: Mapping[str, float]) -> Score:
-    """The index divided by the baseline's: the geometric mean of the ratios."""
-    import statistics
-
-    names = [case.name for case in members(suite)]
-    missing = tuple(name for name in names if name not in own)
-    return Score(None if missing else statistics.geometric_mean(own[it] for it in names), missing)
 
 
 def _cases_of(suite: Suite, name: str) -> list[str]:
@@ -162,45 +251,26 @@ def _cases_of(suite: Suite, name: str) -> list[str]:
 
 def text(found: Iterable[ScoreTable]) -> str:
     """For a terminal, 80 columns and narrower; empty when there is nothing to say."""
-    return terminal.text(part for table in found for part in _parts(table)).strip("\n")
-
-
-def _parts(table: ScoreTable) -> Iterator[Part]:
-    yield f"{plain.short(table.variant)} · {table.suite}"
-    yield grid(table)
-    yield from ("", *lacks) if (lacks := lacking(table)) else ()
-    yield ""
+    parts: list[Part] = []
+    for table in found:
+        parts += [f"{plain.short(table.variant)} · {table.suite}", table.grid]
+        parts += ["", *table.lacking, ""] if table.lacking else [""]
+    return terminal.text(parts).strip("\n")
 
 
 def markdown(found: Iterable[ScoreTable]) -> str:
     """The same for a document."""
     parts = []
     for table in found:
-        parts += [
-            f"**{escaped(plain.short(table.variant))}**, {table.suite}",
-            as_markdown(grid(table)),
-        ]
-        parts += ["\n".join(lacks)] if (lacks := lacking(table)) else []
+        parts.append(f"**{escaped(plain.short(table.variant))}**, {table.suite}")
+        parts.append(as_markdown(table.grid))
+        parts += ["\n".join(table.lacking)] if table.lacking else []
     return "\n\n".join(parts)
-
-
-def grid(table: ScoreTable) -> Grid:
-    """A row for each case, group and the suite, on both scales."""
-    columns = [
-        Column("", lambda it: it.name, "name"),
-        Column("value", lambda it: it.amount, "number"),
-        Column("score", lambda it: it.reference.value, "number", _number, absent="–"),
-        Column(
-            f"{plain.short(table.baseline)} = 100", lambda it: it.own.value, "number", _number,
-            absent="–",
-        ),
-    ]  # fmt: skip
-    return Grid(columns, table.rows)
 
 
 def summary(found: Iterable[ScoreTable]) -> str:
     """A line for each suite whose own score is whole; empty where none is."""
-    said: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for table in found:
         last = table.rows[-1] if table.rows else None
         if last is None or last.kind == "case" or last.name not in ("index", "total"):
@@ -211,27 +281,31 @@ def summary(found: Iterable[ScoreTable]) -> str:
             amount = f"{last.own.value:.1f} of {plain.short(table.baseline)}'s 100"
         else:
             continue
-        of_suite = said.setdefault(f"{table.suite} {last.name}", [])
+        of_suite = lines.setdefault(f"{table.suite} {last.name}", [])
         of_suite.append(f"{plain.short(table.variant)} {amount}")
-    return "\n".join(f"{head}: {', '.join(parts)}" for head, parts in said.items())
+    return "\n".join(f"{head}: {', '.join(parts)}" for head, parts in lines.items())
 
 
-def _number(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def lacking(table: ScoreTable) -> list[str]:
-    """A line for each score of a group or of the suite that is absent: what it lacks."""
-    return [line for row in table.rows if (line := _lacks(row))]
-
-
-def _lacks(row: ScoreRow) -> str:
-    """Why a score is absent, in words; "" when it is not."""
-    unmeasured = dict.fromkeys(row.own.missing)
-    unpublished = [name for name in row.reference.missing if name not in unmeasured]
-    reasons = []
-    if unmeasured:
-        reasons.append(f"not measured: {', '.join(unmeasured)}")
-    if unpublished:
-        reasons.append(f"no reference was published for {', '.join(unpublished)}")
-    return f"{row.name} has no score; {'; '.join(reasons)}" if reasons else ""
+def as_json(found: Iterable[ScoreTable], scoring: str) -> dict[str, Any]:
+    """{"scoring", "tables": [{"suite", "variant", "baseline", "rows": […]}]}."""
+    return {
+        "scoring": scoring,
+        "tables": [
+            {
+                "suite": table.suite,
+                "variant": table.variant,
+                "baseline": table.baseline,
+                "rows": [
+                    {
+                        "name": row.name,
+                        "kind": row.kind,
+                        "score": row.reference.value,
+                        "of_baseline": row.own.value,
+                        "missing": list(dict.fromkeys((*row.own.missing, *row.reference.missing))),
+                    }
+                    for row in table.rows
+                ],
+            }
+            for table in found
+        ],
+    }
