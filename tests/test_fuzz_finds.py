@@ -15,7 +15,8 @@ from fuzz_seeds import seed_runs
 from benchmarks import fuzz
 from benchmarks.fuzz_place import Place
 from kdyno.report import plain
-from kdyno.report.show import markdown, markup
+from kdyno.report.show import html as markup
+from kdyno.report.show import markdown
 from kdyno.store import verdict
 
 Patch = pytest.MonkeyPatch

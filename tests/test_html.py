@@ -21,7 +21,7 @@ from kdyno.report.charts.vega import COLOURS, filled, fitted, resolved
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.page import SECTIONS, run_command
 from kdyno.report.page import page as export_run
-from kdyno.report.show.markup import Html, block, data, join, tag
+from kdyno.report.show.html import Html, block, data, join, tag
 from kdyno.store.run import Run
 from kdyno.store.verdict import FactorEffect, FactorTable
 

@@ -11,7 +11,7 @@ from command_line import FASTER, SLOWER, Kdyno, kdyno, stored, verdict
 
 from kdyno.errors import KdynoError
 from kdyno.reading.checked import values
-from kdyno.report.show.markup import tag
+from kdyno.report.show.html import tag
 from kdyno.store.run import open_run
 
 __all__ = ["kdyno"]

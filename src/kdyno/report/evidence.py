@@ -11,7 +11,6 @@ from typing import Any
 
 from kdyno.errors import ToolError
 from kdyno.report.groups import shown
-from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import IMAGES, Damaged, Run
 from kdyno.store.samples import Gathering, Key, Samples
@@ -44,8 +43,6 @@ class Point:
     """In the case's unit, above 0."""
     operations: float
     """Over all repetitions."""
-    user_ns: int | None
-    sys_ns: int | None
     load: str = ""
     """What a load meter saw: ``ms:runnable tasks:CPU %`` and so on; empty where none looked."""
     tasks: float | None = None
@@ -153,7 +150,16 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         if isinstance(record, Damaged):
             damaged.append(record)
             continue
-        boot = _boot(len(boots), record)
+        boot = Boot(
+            position=len(boots),
+            index=record.index,
+            block=record.block,
+            variant=record.variant,
+            started_at=record.job.started_at,
+            ok=record.ok,
+            reason="" if record.ok else record.host.reason or "unknown",
+            disturbed=tuple(dict.fromkeys(flag.kind for flag in record.host.flags)),
+        )
         boots.append(boot)
         commands.setdefault(boot.variant, record.job.command)
         if not record.ok:
@@ -167,12 +173,14 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
                 boot,
                 sample.score,
                 operations,
-                sample.user_ns,
-                sample.sys_ns,
                 load if isinstance(load, str) else "",
                 tasks if isinstance(tasks, float) else None,
             )
             points.setdefault((sample.suite, sample.case, boot.variant), []).append(point)
+    try:
+        experiment_text = run.experiment_text()
+    except ToolError:
+        experiment_text = ""
     return Evidence(
         verdict=verdict,
         manifest=manifest,
@@ -182,21 +190,8 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         samples=gathering.samples(),
         commands=commands,
         builds=_builds(run, manifest),
-        experiment_text=_text(run),
+        experiment_text=experiment_text,
         damaged=tuple(damaged),
-    )
-
-
-def _boot(position: int, record: BootRecord) -> Boot:
-    return Boot(
-        position=position,
-        index=record.index,
-        block=record.block,
-        variant=record.variant,
-        started_at=record.job.started_at,
-        ok=record.ok,
-        reason="" if record.ok else record.host.reason or "unknown",
-        disturbed=tuple(dict.fromkeys(flag.kind for flag in record.host.flags)),
     )
 
 
@@ -210,10 +205,3 @@ def _builds(run: Run, manifest: Manifest) -> dict[str, Mapping[str, Any]]:
         except ToolError as error:
             found[variant] = {"unreadable": str(error)}
     return found
-
-
-def _text(run: Run) -> str:
-    try:
-        return run.experiment_text()
-    except ToolError:
-        return ""

@@ -28,16 +28,17 @@ from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import drawn_first, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Cell, Column, Grid, headed
-from kdyno.report.show.html import headed_table, table
-from kdyno.report.show.markup import (
+from kdyno.report.show.html import (
     ENVIRONMENT,
     GLYPHS,
     TEMPLATES,
     Content,
     Html,
     data,
+    headed_table,
     join,
     macros,
+    table,
 )
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Flag, Verdict
@@ -58,7 +59,7 @@ class Section:
     content: Callable[[Evidence], Html | None]
     """What stands below the heading; None where there is nothing to show."""
     tip: str = ""
-    """How to read it, below the heading."""
+    """How to read it, below the heading; of the page's own sections sections.html has it."""
     slow: bool = False
     """It takes a second to draw: the light pages of a site leave it out."""
 
@@ -704,101 +705,21 @@ def samples_section(evidence: Evidence) -> Html | None:
 
 
 SECTIONS = (
+    Section("verdicts", "Verdicts", 10, verdicts_section),
+    Section("strata", "Effects by machine", 12, partial(_grid, partial(tables.strata, most=10000))),
+    Section("values", "Values", 15, partial(_grid, tables.values)),
+    Section("scores", "Scores", 16, scores_section),
     Section(
-        "verdicts",
-        "Verdicts",
-        10,
-        verdicts_section,
-        "The effect is the variant ÷ the baseline, paired within blocks of boots; the value is the "
-        "baseline’s median × the effect. A heading sorts by its column.",
-    ),
-    Section(
-        "strata",
-        "Effects by machine",
-        12,
-        partial(_grid, partial(tables.strata, most=10_000)),
-        "The run was measured on several machines. Every block lies on one of them, so that a slow "
-        "machine biases nothing; whether all have the same effect is tested.",
-    ),
-    Section(
-        "values",
-        "Values",
-        15,
-        partial(_grid, tables.values),
-        "One boot of one kernel: the intervals show how steady its repetitions were, not how "
-        "another boot would come out.",
-    ),
-    Section(
-        "scores",
-        "Scores",
-        16,
-        scores_section,
-        "The baseline’s medians and those × the effect, on the suite’s own scale for comparing "
-        "with published scores, and with the baseline as 100. They have no interval: the verdicts "
-        "above are made without them.",
-    ),
-    Section(
-        "wholes",
-        "Groups",
-        17,
-        partial(_grid, tables.groups, legend=f"{tables.NOTE_OF_GROUPS}."),
-        "Some suites, such as XBench, combine cases to groups. A group is compared within blocks, "
-        "as its cases are, so it has an interval and a verdict.",
+        "wholes", "Groups", 17, partial(_grid, tables.groups, legend=f"{tables.NOTE_OF_GROUPS}.")
     ),
     Section("effects", "Effects", 20, effects_section, slow=True),
-    Section(
-        "apart",
-        "What an operation is made of",
-        24,
-        partial(_grid, tables.apart),
-        "Of the variant, in brackets how many more or fewer than the baseline. Misses are those of "
-        "a model, see the remarks above: an estimate, not time.",
-    ),
-    Section(
-        "functions",
-        "Instructions by function",
-        25,
-        partial(_grid, tables.functions),
-        "Every instruction of a case was counted by its address, in a boot of each kernel of its "
-        "own. The rows of a case add up to the whole operation.",
-    ),
+    Section("apart", "What an operation is made of", 24, partial(_grid, tables.apart)),
+    Section("functions", "Instructions by function", 25, partial(_grid, tables.functions)),
     Section("factors", "Factors", 30, factors_section, slow=True),
-    Section(
-        "boots",
-        "Boots",
-        40,
-        boots_section,
-        "One point per boot, from the first on the left to the last on the right. With a panel in "
-        "focus the arrow keys go from boot to boot.",
-    ),
-    Section(
-        "spread",
-        "Spread",
-        50,
-        spread_section,
-        "Line: nine boots of ten. Bar: the middle half. Zero is the median of the same kernel.",
-        slow=True,
-    ),
-    Section(
-        "rounds",
-        "Rounds",
-        52,
-        rounds_section,
-        "The case and the group in which the machine’s speed changed most. Above: the speed of "
-        "each kernel, turn by turn. Below, on the same scale: its ratio to the baseline within "
-        "each round, and the group’s value as a straight line. What is in all lines above is the "
-        "machine’s doing, and is gone from the ratios.",
-        slow=True,
-    ),
-    Section(
-        "load",
-        "Load",
-        55,
-        load_section,
-        "Runnable tasks over time, in the boot nearest to the median of its kernel. Where they "
-        "stay low, the case waits for itself, and more CPUs or a larger -j would not help.",
-        slow=True,
-    ),
+    Section("boots", "Boots", 40, boots_section),
+    Section("spread", "Spread", 50, spread_section, slow=True),
+    Section("rounds", "Rounds", 52, rounds_section, slow=True),
+    Section("load", "Load", 55, load_section, slow=True),
     Section("machine", "Machine", 80, machine_section),
     Section("builds", "Builds", 85, builds_section),
     Section("again", "Do it again", 90, again_section),

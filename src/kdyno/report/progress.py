@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -129,8 +128,9 @@ def line(state: ProgressState) -> str:
     if state.effects:
         settled = sum(it.settled for it in state.effects)
         parts.append(f"{settled} of {figures.count(len(state.effects), 'effect')} precise enough")
-    parts.append(_time(state))
-    return ", ".join(parts)
+    left = f", about {duration(state.left_s)} left" if state.left_s is not None else ""
+    most = f" (at most {duration(60.0 * state.minutes_max)})" if state.minutes_max else ""
+    return ", ".join([*parts, f"{duration(state.elapsed_s)}{left}{most}"])
 
 
 def duration(seconds: float) -> str:
@@ -145,15 +145,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def _time(state: ProgressState) -> str:
-    text = duration(state.elapsed_s)
-    if state.left_s is not None:
-        text += f", about {duration(state.left_s)} left"
-    if state.minutes_max is not None:
-        text += f" (at most {duration(60.0 * state.minutes_max)})"
-    return text
-
-
 def _picture(state: ProgressState, width: int) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
@@ -164,11 +155,15 @@ def _picture(state: ProgressState, width: int) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "right", "left"):
         table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
-    for it in _widest(state.effects):
+    widths = [math.inf if it.half_width is None else it.half_width for it in state.effects]
+    # All when there are few; else those that keep the run going, in their own order.
+    widest = sorted(range(len(widths)), key=lambda at: -widths[at])[:_EFFECTS_SHOWN]
+    for effect in (state.effects[at] for at in sorted(widest)):
+        width_of = effect.half_width
         table.add_row(
-            Text(f"{plain.short(it.variant)}  {plain.short(it.case)}"),
-            Text(f"±{figures.share(it.half_width)}" if it.half_width is not None else ""),
-            Text("precise" if it.settled else "", style="green"),
+            Text(f"{plain.short(effect.variant)}  {plain.short(effect.case)}"),
+            Text(f"±{figures.share(width_of)}" if width_of is not None else ""),
+            Text("precise" if effect.settled else "", style="green"),
         )
     if state.effects:
         parts.append(table)
@@ -179,18 +174,6 @@ def _picture(state: ProgressState, width: int) -> RenderableType:
     if state.now:
         parts.append(Text(plain.sentence(state.now), style="dim"))
     return Group(*parts)
-
-
-def _widest(effects: Sequence[EffectProgress]) -> list[EffectProgress]:
-    """All when there are few; else those that keep the run going, in their own order."""
-    if len(effects) <= _EFFECTS_SHOWN:
-        return list(effects)
-
-    def width(it: EffectProgress) -> float:
-        return math.inf if it.half_width is None else it.half_width
-
-    chosen = sorted(range(len(effects)), key=lambda index: -width(effects[index]))[:_EFFECTS_SHOWN]
-    return [effects[index] for index in sorted(chosen)]
 
 
 def _bar(state: ProgressState, width: int) -> str:

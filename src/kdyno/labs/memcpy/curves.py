@@ -22,8 +22,7 @@ from kdyno.report import figures, plain
 from kdyno.report import page as pages
 from kdyno.report.charts import vega
 from kdyno.report.show.grid import Cell, Column, Grid
-from kdyno.report.show.html import headed_table
-from kdyno.report.show.markup import Html, join, name, tag
+from kdyno.report.show.html import Html, headed_table, join, name, tag
 
 COLOURS = ("variant", "slower", "faster", "failed", "inconclusive")
 _KNOWN = {

@@ -8,7 +8,7 @@ from kdyno.labs.memcpy import curves, tables
 from kdyno.labs.memcpy.results import stored_bench
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
-from kdyno.report.show.markup import Html, join, tag
+from kdyno.report.show.html import Html, join, tag
 
 ORDER = 70
 ID = "routines"

@@ -20,8 +20,7 @@ from kdyno.labs.profile.tables import (
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.show.grid import Column, Grid
-from kdyno.report.show.html import table
-from kdyno.report.show.markup import Html, data, join, name, short, tag
+from kdyno.report.show.html import Html, data, join, name, short, table, tag
 
 ORDER = 60
 ID = "profile"

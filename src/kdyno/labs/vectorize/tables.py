@@ -15,9 +15,8 @@ from kdyno.report import plain
 from kdyno.report.page import alone
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Grid, Value, of_rows
-from kdyno.report.show.html import table
+from kdyno.report.show.html import table, tag
 from kdyno.report.show.markdown import table as as_markdown
-from kdyno.report.show.markup import tag
 from kdyno.report.show.terminal import Layout, Part
 
 ARTICLE = "simd-in-the-kernel"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal
 
-from kdyno.report.show.markup import Content
+from markupsafe import Markup
 
 Value = str | float | None
 """What a cell stands for: full precision, no unit. bool is one too."""
@@ -42,7 +42,7 @@ class Cell:
     """How far it stands below what it refines."""
     link: str = ""
     """Where the text leads to, as long as it is one."""
-    markup: Content = None
+    markup: Markup | None = None
     """For HTML in place of the text: links and pictures."""
 
 

@@ -1,17 +1,145 @@
 # SPDX-License-Identifier: MIT
-"""Tables that sort by a click on a heading and filter by what is typed above them."""
+"""HTML that is safe by its type: text is cleaned and escaped unless it is Html already.
+
+A report shows what kernels, files and other people wrote. Pages are Jinja2 templates with
+autoescape; here are the environment that they share and what makes markup of text.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable
 from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from kdyno.report import figures, plain
 from kdyno.report.show.grid import Grid, headed
-from kdyno.report.show.markup import Html, macros
+
+Html = Markup
+"""Markup. A plain ``str`` is text."""
+Content = str | None | Iterable["Content"]
+
+FILTER_FROM_ROWS = 8
+"""Shorter tables are seen at a glance."""
+GLYPHS = {"faster": "▲", "slower": "▼", "equivalent": "≈", "inconclusive": "?", "failed": "✕"}
+
+_VOID = frozenset({"input", "br", "meta", "hr"})
+_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> Html:
+    """``tag("td", "a < b", class_="x", data_v="1")``: an element where a template is too much.
+
+    None and False leave an attribute out, True gives it without a value; a trailing underscore is
+    dropped and the others become dashes. Style attributes are refused: the page's policy would
+    not apply them.
+    """
+    given = []
+    for key, value in attributes.items():
+        key = key.rstrip("_").replace("_", "-")
+        if key == "style" or key.startswith("on") or not _NAME.fullmatch(key):
+            raise ValueError(f"attribute {key!r}")
+        if value is True:
+            given.append(f" {key}")
+        elif value is not None and value is not False:
+            given.append(f' {key}="{escape(_clean(str(value)))}"')
+    if name in _VOID:
+        return Html(f"<{name}{''.join(given)}>")
+    return Html(f"<{name}{''.join(given)}>{join(content)}</{name}>")
+
+
+def join(content: Iterable[Content]) -> Html:
+    """All parts one after the other, text escaped, None left out."""
+    parts: list[str] = []
+    for part in content:
+        if isinstance(part, Html):
+            parts.append(part)
+        elif isinstance(part, str):
+            parts.append(escape(_clean(part)))
+        elif part is not None:
+            parts.append(join(part))
+    return Html("".join(parts))
+
+
+def name(text: str) -> Html:
+    """A name from outside on one line; its writing direction stays its own."""
+    return tag("bdi", plain.name(text))
+
+
+def short(text: str) -> Html:
+    """The same, cut for a table; the whole name comes up on hovering."""
+    whole, cut = plain.name(text), plain.short(text)
+    return tag("bdi", cut, title=whole if whole != cut else None)
+
+
+def block(text: str, limit: int = 200_000) -> Html:
+    """Text of several lines as it is, without what moves a cursor or turns the writing round."""
+    lines = [plain.line(line) for line in text[:limit].splitlines()]
+    cut = "\n…" if len(text) > limit else ""
+    return tag("pre", tag("code", "\n".join(lines) + cut), tabindex=0)
+
+
+def data(value: Any, id_: str) -> Html:
+    """JSON for the page's script. Nothing in it can end the element or begin a comment."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Html(f'<script type="application/json" id="{escape(id_)}">{text}</script>')
+
+
+def _clean(text: str) -> str:
+    """Without lone surrogates, which no HTML file can hold, without control characters, and without
+    what turns the writing round: also where nobody has thought of it before."""
+    return _UNSAFE.sub("\ufffd", text.encode("utf-8", "replace").decode())
+
+
+def _output(value: Any) -> Any:
+    """What a template prints, before it is escaped."""
+    if value is None:
+        return ""
+    return value if isinstance(value, Html) else _clean(str(value))
+
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+    finalize=_output,
+)
+ENVIRONMENT.globals |= {"glyphs": GLYPHS, "filter_from": FILTER_FROM_ROWS}
+ENVIRONMENT.filters |= {
+    "name": name,
+    "plain_name": plain.name,
+    "short": short,
+    "cut": plain.short,
+    "line": plain.line,
+    "sentence": plain.sentence,
+    "block": block,
+    "effect": figures.effect,
+    "sort_key": lambda value: value if isinstance(value, str) else f"{value:.17g}",
+    # Keeps a line from ending between a number and its percent sign.
+    "unbroken": lambda text: Html(join([text]).replace(" %", Html("&nbsp;%"))),
+}
+
+
+def macros(template: str) -> Any:
+    """The macros of a template of this room, each a function that gives Html."""
+    return ENVIRONMENT.get_template(template).module
 
 
 def table(grid: Grid) -> Html:
-    """The grid without its note; its title is read aloud. Facets become choices where there is
-    more than one value."""
+    """The grid without its note, sorted by a click on a heading and filtered by what is typed above
+    it; its title is read aloud. Facets become choices where there is more than one value."""
     facets = [{name: of(item) for name, of in grid.facets.items()} for item in grid.items]
     rows = [list(zip(grid.columns, cells, strict=True)) for cells in grid.rows]
     values = {

@@ -15,8 +15,7 @@ from kdyno.report import figures, plain
 from kdyno.report.charts.boots import Strip
 from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
-from kdyno.report.show.html import table
-from kdyno.report.show.markup import Html, macros
+from kdyno.report.show.html import Html, macros, table
 from kdyno.report.site.pages import shell
 from kdyno.report.site.summary import Kernel, Summary, page_name
 from kdyno.stats import changepoints

@@ -13,8 +13,7 @@ from typing import Any
 from kdyno.report import figures, plain
 from kdyno.report.page import document
 from kdyno.report.show.grid import Cell, Column, Grid
-from kdyno.report.show.html import table
-from kdyno.report.show.markup import Html, data, macros
+from kdyno.report.show.html import Html, data, macros, table
 from kdyno.report.site.summary import Summary
 
 PAGES = {"index.html": "Runs", "compare.html": "Compare", "history.html": "History"}
