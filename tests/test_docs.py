@@ -144,7 +144,7 @@ def test_every_format_is_in_the_page_of_reports() -> None:
 RECORDS = [
     record
     for record in vars(verdict).values()
-    if isinstance(record, type) and issubclass(record, BaseModel) and record is not BaseModel
+    if isinstance(record, type) and issubclass(record, BaseModel) and record.model_fields
 ]
 
 
@@ -152,7 +152,7 @@ RECORDS = [
 def test_every_field_of_a_verdict_is_explained(record: type[BaseModel]) -> None:
     text = (ROOT / "docs" / "reading-a-verdict.md").read_text(encoding="utf-8")
     names = [name.rstrip("_") for name in record.model_fields]
-    assert names and [name for name in names if f"`{name}`" not in text] == []
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def test_every_word_and_flag_kind_is_explained() -> None:
