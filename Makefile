@@ -94,7 +94,7 @@ bench: setup
 
 docs: $(BIN)/kdyno
 	@$(BIN)/python -m benchmarks.pages
-	@$(BIN)/kdyno published -o docs/research/published.md
+	@$(BIN)/kdyno lab published -o docs/research/published.md
 
 statistics: $(BIN)/kdyno
 	@$(BIN)/python -m benchmarks.statistics --write docs/research/statistics.md

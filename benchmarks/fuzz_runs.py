@@ -56,7 +56,7 @@ VERBS = (
     (3, ("profile", "RUN", "--show")),
     (2, ("profile", "RUN", "--show", "--json", "-")),
     (5, ("judge", "RUN")),
-    (2, ("memcpy", "bench", "--from", "BENCH")),
+    (2, ("lab", "memcpy", "bench", "--from", "BENCH")),
 )
 """(how often, words): everything that reads a run and runs nothing."""
 

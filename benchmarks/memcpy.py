@@ -29,7 +29,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = options.earlier or Path(folder) / "bench.json"
         if options.earlier is None:
-            words = ["memcpy", "bench", "--quick" if options.quick else "--figures"]
+            words = ["lab", "memcpy", "bench", "--quick" if options.quick else "--figures"]
             command = [sys.executable, "-m", "kdyno", *words, "--json", str(file)]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         bench = read_bench(file)

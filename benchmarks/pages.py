@@ -16,11 +16,9 @@ import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from kdyno.cli.main import command
+from kdyno.cli import main as command_line
 from kdyno.command import capture
 from kdyno.report import figures
 from kdyno.store.manifest import Manifest
@@ -37,23 +35,13 @@ LESS = "less is better"
 HELP = re.compile(r"\n +-h, --help +Show this message and exit\.")
 
 
-def contexts(parent: Any) -> Iterator[Any]:
-    """A context of every verb below that of a group, in the order of the help."""
-    for name, verb in parent.command.commands.items():
-        width = {"terminal_width": WIDTH, "max_content_width": WIDTH}
-        context = verb.make_context(name, [], parent, resilient_parsing=True, **width)
-        if hasattr(verb, "commands"):
-            yield from contexts(context)
-        else:
-            yield context
-
-
 def verbs() -> str:
     """A section for each verb: what its --help says, the examples as commands. An option that
     three verbs or more have in the same words is explained once, before all of them."""
-    kdyno: Any = command()
     helps = []
-    for context in contexts(kdyno.make_context("kdyno", [], resilient_parsing=True)):
+    for name, verb in command_line.verbs().items():
+        width = {"terminal_width": WIDTH, "max_content_width": WIDTH}
+        context = verb.make_context(f"kdyno {name}", [], resilient_parsing=True, **width)
         text, _, examples = HELP.sub("", context.get_help()).partition("Examples:\n")
         about, _, options = text.removeprefix("Usage: ").partition("Options:\n")
         entries = ["  " + it.rstrip() for it in re.split(r"^  (?=-)", options, flags=re.M)[1:]]

@@ -78,7 +78,7 @@ def table(timings: list[Timing]) -> str:
 
 
 def as_json(timings: list[Timing]) -> str:
-    """What `kdyno published` reads: when and where, and every timing."""
+    """What `kdyno lab published` reads: when and where, and every timing."""
     value = {
         "schema": 1,
         "kind": "simd-forms",

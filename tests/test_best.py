@@ -110,7 +110,7 @@ def test_a_native_kernel_gets_what_it_may_run() -> None:
 def test_what_was_not_measured_comes_with_the_command_that_does() -> None:
     unknown = best("memcpy", "um", a_cpu("Other", 1, 1, ("sse2",)))
     assert "the default where nothing was measured" in unknown.why
-    assert "`kdyno memcpy tune --cpu` measures" in unknown.why
+    assert "`kdyno lab memcpy tune --cpu` measures" in unknown.why
     measured = best("memcpy", "um", a_cpu("AuthenticAMD", 25, 17, AVX512))
     assert measured.why == "best: row amd-zen4, found and measured on this CPU"
 

@@ -14,20 +14,19 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-import typer
 from command_line import Kdyno, experiment_file, kdyno, stored, verdict
 
 from kdyno import __version__
-from kdyno.cli.main import app
-from kdyno.doctor import doctor
-from kdyno.doctor.doctor import NEEDS, Finding
-from kdyno.verbs.bundle import unbundled
+from kdyno.cli import doctor
+from kdyno.cli.main import VERBS as ENTRIES
+from kdyno.cli.needs import NEEDS, Finding
 from kdyno.verbs.options import Extent
+from kdyno.verbs.verb import flat
 
 __all__ = ["kdyno"]
 
 PYTHON = [sys.executable, "-m", "kdyno"]
-VERBS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+VERBS = sorted({"lab", *(entry.name for entry in ENTRIES)})
 
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -52,7 +51,7 @@ def test_help_names_every_verb_and_the_exit_statuses(kdyno: Kdyno) -> None:
     assert nothing.status == 2 and nothing.err == said.out
 
 
-@pytest.mark.parametrize("words", [(), ("memcpy",), *((verb,) for verb in VERBS)])
+@pytest.mark.parametrize("words", [(), ("lab", "memcpy"), *((verb,) for verb in VERBS)])
 def test_help_is_in_whole_sentences_and_in_no_types_of_python(
     kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
@@ -69,17 +68,17 @@ def test_a_dataclass_of_options_is_one_parameter() -> None:
     def verb(before: int = 1, *, extent: Extent, after: str = "x") -> int:
         return before if after == "y" and extent == Extent(quick=True, seed=7) else 0
 
-    flat = unbundled(verb)
-    names = list(inspect.signature(flat).parameters)
+    function = flat(verb)
+    names = list(inspect.signature(function).parameters)
     assert names == ["before", *(it.name for it in fields(Extent)), "after"]
-    given = {name: it.default for name, it in inspect.signature(flat).parameters.items()}
-    assert flat(**{**given, "before": 5, "quick": True, "seed": 7, "after": "y"}) == 5
+    given = {name: it.default for name, it in inspect.signature(function).parameters.items()}
+    assert function(**{**given, "before": 5, "quick": True, "seed": 7, "after": "y"}) == 5
 
     def twice(*, seed: int = 1, extent: Extent) -> int:
         return seed
 
     with pytest.raises(ValueError, match="duplicate parameter name: 'seed'"):
-        unbundled(twice)
+        flat(twice)
 
 
 @pytest.mark.parametrize("verb", VERBS)

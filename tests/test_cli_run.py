@@ -103,14 +103,15 @@ def test_json_on_stdout_is_alone_there(
 def test_calibrate_boots_the_baseline_and_its_copy_alone(
     kdyno: Kdyno, executed: list[tuple[Any, Options]], tmp_path: Path
 ) -> None:
-    assert kdyno("calibrate", experiment_file(tmp_path), "--quick").status == 0
+    file = experiment_file(tmp_path)
+    assert kdyno("run", file, "--calibrate", "--variant", "stock", "--quick").status == 0
     [(experiment, options)] = executed
     assert [variant.name for variant in experiment.variants] == ["stock"]
     assert experiment.measure.calibrate and experiment.measure.max_boots == 12
     assert options.overrides.to_json() == {
         "quick": True,
         "calibrate": True,
-        "only_baseline": True,
+        "variants": ("stock",),
     }
 
 
@@ -206,7 +207,7 @@ def test_refused_before_anything_is_done(
 
 
 @pytest.mark.usefixtures("unreached")
-@pytest.mark.parametrize("verb", ["run", "build", "calibrate"])
+@pytest.mark.parametrize("verb", ["run", "build", "check"])
 def test_every_mistake_of_a_file_is_told_at_once(kdyno: Kdyno, tmp_path: Path, verb: str) -> None:
     text = EXPERIMENT.replace('"stock"', '"stok"').replace("cflags", "cflag").replace('"pipe"', "1")
     file = experiment_file(tmp_path, text)
@@ -219,7 +220,7 @@ def test_every_mistake_of_a_file_is_told_at_once(kdyno: Kdyno, tmp_path: Path, v
 
 
 @pytest.mark.usefixtures("unreached")
-@pytest.mark.parametrize("verb", ["run", "build", "calibrate"])
+@pytest.mark.parametrize("verb", ["run", "build", "check"])
 def test_no_file_or_one_that_is_not_there(kdyno: Kdyno, tmp_path: Path, verb: str) -> None:
     said = kdyno(verb)
     assert said.status == 2 and "kdyno list experiments" in said.err

@@ -85,7 +85,7 @@ def test_run_with_push_looks_for_the_store_first(
     def executed(*_: object) -> Any:
         raise AssertionError("measured")
 
-    monkeypatch.setattr("kdyno.verbs.watching.executed", executed)
+    monkeypatch.setattr("kdyno.cli.run.executed", executed)
     monkeypatch.setenv("KDYNO_STORE", f"sqlite:///{tmp_path / 'none' / 'store'}")
     said = kdyno("run", experiment_file(tmp_path), "--push")
     assert said.status == 2 and "there is no folder" in said.err
@@ -95,11 +95,11 @@ def test_a_run_is_pushed_when_it_is_measured(
     kdyno: Kdyno, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = small(tmp_path / "runs")
-    monkeypatch.setattr("kdyno.verbs.watching.executed", lambda *_: (run, run.verdict()))
+    monkeypatch.setattr("kdyno.cli.run.executed", lambda *_: (run, run.verdict()))
     file = experiment_file(tmp_path)
     said = kdyno("run", file, "--push")
     assert said.status == 0 and f"{run.name}: pushed to" in said.err
-    for words in (("calibrate", file, "--push"), ("try", "--push", "--", "true")):
+    for words in (("run", file, "--calibrate", "--push"), ("try", "--push", "--", "true")):
         said = kdyno(*words)
         assert said.status == 0 and f"{run.name}: is in" in said.err
     assert [it.name for it in Shared(store).listed(Wanted())] == [run.name]

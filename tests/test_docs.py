@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from pydantic import BaseModel
 
-import kdyno.cli.main
 from benchmarks.pages import DEMO, PART, demo, made
 from kdyno import labs
+from kdyno.cli.main import command, verbs
 from kdyno.experiment.loader import parse
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.exporters import exporters
@@ -23,19 +22,8 @@ from kdyno.suites.catalogue import load
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-COMMAND: Any = typer.main.get_command(kdyno.cli.main.app)
-
-
-def verbs(group: Any, path: str = "") -> dict[str, Any]:
-    """Every verb by its words, those of a group too: `kdyno memcpy check`."""
-    named: dict[str, Any] = {}
-    for name, command in group.commands.items():
-        words = f"{path} {name}".strip()
-        named |= verbs(command, words) if hasattr(command, "commands") else {words: command}
-    return named
-
-
-VERBS = verbs(COMMAND)
+COMMAND: Any = command()
+VERBS: dict[str, Any] = verbs()
 LINK = re.compile(r"\]\(([^)#\s]*)(#[^)]*)?\)")
 
 

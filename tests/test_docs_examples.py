@@ -19,7 +19,7 @@ from kdyno.store.manifest import CaseInfo
 
 __all__ = ["kdyno"]
 
-VERBS = ("doctor", "list", "compare", "report", "memcpy generate", "memcpy check")
+VERBS = ("doctor", "list", "compare", "report", "lab memcpy generate", "lab memcpy check")
 ENDS = {"kdyno report last --fail-on slower": 10}
 """Examples that are to end with another status than 0."""
 
@@ -50,9 +50,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quickly(verb: str) -> list[Any]:
     """The examples without those that build a kernel, ask a cluster or need a file of the
     reader's; of a check a part of the sizes will do."""
-    other = ("--kernel", "--on", "./mine.S")
+    other = ("--kernel", "--on", "--join", "./mine.S")
     lines = [line for line in examples(verb) if not any(word in line.split() for word in other)]
-    if verb != "memcpy check":
+    if verb != "lab memcpy check":
         return list(lines)
     return [pytest.param(f"{line} --quick", marks=pytest.mark.slow) for line in lines]
 
@@ -64,7 +64,7 @@ def test_example(
     monkeypatch.setenv("KDYNO_RUNS", str(runs))
     monkeypatch.chdir(tmp_path)
     words = shlex.split(line, comments=True)[1:]
-    if words[:2] == ["memcpy", "check"] and missing(("avx2",)) and len(words) > 3:
+    if words[:3] == ["lab", "memcpy", "check"] and missing(("avx2",)) and len(words) > 3:
         pytest.skip("this CPU has no AVX2")
     said = kdyno(*words)
     assert said.status == ENDS.get(line, 0), said.err

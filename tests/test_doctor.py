@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.doctor import doctor
-from kdyno.doctor.doctor import INSTALL, NEEDS, Finding, family, install_line, suites_line
+from kdyno.cli import needs
+from kdyno.cli.needs import INSTALL, NEEDS, Finding, family, install_line, suites_line
 from kdyno.paths import data_root
 
 DEBIAN = """PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"
@@ -96,7 +96,7 @@ def test_names_are_said_once() -> None:
 @pytest.mark.slow
 def test_an_empty_path_lacks_every_program(tmp_path: Path) -> None:
     code = (
-        "from kdyno.doctor.doctor import examine\n"
+        "from kdyno.cli.needs import examine\n"
         "for f in examine(): print(f.need.name, f.problem, sep=': ')"
     )
     said = subprocess.run(
@@ -118,7 +118,7 @@ def test_a_gcc_that_cannot_link_statically(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "gcc").write_text('#!/bin/sh\nfor x; do [ "$x" != -static ] || exit 1; done\n')
     (tmp_path / "gcc").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = {finding.need.name: finding.problem for finding in doctor.examine()}
+    found = {finding.need.name: finding.problem for finding in needs.examine()}
     assert found["static C library"] == "gcc -static cannot link a program"
     assert found["gcc"] is None
 
@@ -127,7 +127,7 @@ def test_a_patch_that_is_not_gnus(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "patch").write_text("#!/bin/sh\necho BusyBox >&2; exit 1\n")
     (tmp_path / "patch").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = {finding.need.name: finding.problem for finding in doctor.examine()}
+    found = {finding.need.name: finding.problem for finding in needs.examine()}
     assert found["patch"] == "the patch on PATH is not GNU patch"
 
 
@@ -137,7 +137,7 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "not" / "yet"))
     monkeypatch.setattr("shutil.disk_usage", lambda _path: Usage)
-    found = {finding.need.name: finding.problem for finding in doctor.examine()}
+    found = {finding.need.name: finding.problem for finding in needs.examine()}
     assert found["disk space"] == f"1.5 GB free at {tmp_path}, 5 GB needed"
 
 

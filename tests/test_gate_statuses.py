@@ -21,7 +21,7 @@ from command_line import (
     verdict,
 )
 
-from kdyno.errors import Interrupted, ToolError
+from kdyno.errors import Interrupted, ToolError, interruption
 from kdyno.measure import execution
 from kdyno.store.verdict import CaseValue, Verdict
 
@@ -131,6 +131,6 @@ def test_a_reader_that_leaves_does_not_hide_a_regression(tmp_path: Path) -> None
 
 
 def test_an_interruption_is_stored_as_a_sentence() -> None:
-    assert execution._why(KeyboardInterrupt()) == "interrupted by Ctrl-C"
-    assert execution._why(Interrupted("terminated")) == "interrupted: terminated"
-    assert execution._why(MemoryError()) == "interrupted: MemoryError"
+    assert interruption(KeyboardInterrupt()) == "interrupted by Ctrl-C"
+    assert interruption(Interrupted("terminated")) == "interrupted: terminated"
+    assert interruption(MemoryError()) == "interrupted: MemoryError"

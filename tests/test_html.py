@@ -275,8 +275,10 @@ def test_the_command_has_what_the_run_had() -> None:
     assert run_command("x.toml", overrides, 7) == (
         "kdyno run x.toml --quick --variant 'a b' --case pipe --precision 0.01 --seed 7"
     )
-    calibrated = {"calibrate": True, "only_baseline": True, "max_boots": 12, "seed": 3}
-    assert run_command("x.toml", calibrated, 3) == "kdyno calibrate x.toml --max-boots 12 --seed 3"
+    calibrated = {"calibrate": True, "variants": ["stock"], "max_boots": 12, "seed": 3}
+    assert run_command("x.toml", calibrated, 3) == (
+        "kdyno run x.toml --calibrate --variant stock --max-boots 12 --seed 3"
+    )
 
 
 def _luminance(colour: str) -> float:

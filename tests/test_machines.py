@@ -170,12 +170,15 @@ def test_what_is_not_joined(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_verb(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
     runs = on(tmp_path / "runs", {"aa": 1.04, "bb": 1.04, "cc": 0.98})
-    said = kdyno("join", *(it.name for it in runs))
+    said = kdyno("compare", "--join", *(it.name for it in runs))
     assert said.status == 0 and "effects by machine" in said.out
-    assert kdyno("join", *(it.name for it in runs), "--fail-on", "slower").status in (0, 10)
+    assert kdyno("compare", "--join", *(it.name for it in runs), "--fail-on", "slower").status in (
+        0,
+        10,
+    )
     said = kdyno("run", "--resume", "last")
     assert said.status == 2 and "was put together from others" in said.err
-    assert kdyno("join", "last", "zzz").status == 2
+    assert kdyno("compare", "--join", "last", "zzz").status == 2
 
 
 def test_the_test_of_heterogeneity() -> None:

@@ -141,7 +141,7 @@ def test_goals_compare_with_the_right_ones() -> None:
     assert not goals(made(), "orig")[0].met
 
 
-@pytest.mark.parametrize("line", [it for it in examples("memcpy bench") if "--from" in it])
+@pytest.mark.parametrize("line", [it for it in examples("lab memcpy bench") if "--from" in it])
 def test_the_documented_example(
     line: str, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +168,16 @@ def test_a_run_keeps_a_bench_and_shows_it(
     run = make(tmp_path / "runs", Shape(cases=(case(0),), variants={"mine": 1.1}), monkeypatch)
     source = tmp_path / "bench.json"
     source.write_text(json.dumps(to_json(made())))
-    words = ("memcpy", "bench", "--from", str(source), "--runs", str(run.path.parent), "--into")
+    words = (
+        "lab",
+        "memcpy",
+        "bench",
+        "--from",
+        str(source),
+        "--runs",
+        str(run.path.parent),
+        "--into",
+    )
     assert kdyno(*words, "no-such-run").status == 2
     said = kdyno(*words, run.path.name)
     assert said.status == 0 and run.path.name in said.err
@@ -181,7 +190,7 @@ def test_a_run_keeps_a_bench_and_shows_it(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda it: it.pop("ns"), "ns: is missing; `kdyno memcpy bench --json FILE` writes"),
+        (lambda it: it.pop("ns"), "ns: is missing; `kdyno lab memcpy bench --json FILE` writes"),
         (lambda it: it["ns"]["wide"].popitem(), "do not belong"),
         (lambda it: it["ns"]["wide"].update({GRID[0].id: [1.0]}), "do not have 8 blocks"),
         (

@@ -135,7 +135,7 @@ def test_a_broken_routine_is_never_built_in(
     )
     with pytest.raises(UsageError, match=r"memcpy routine 'mine' is refused.*canary: size") as no:
         check_experiment(experiment, tmp_path / "cache", lambda _text, _part: None)
-    assert "kdyno memcpy check" in str(no.value)
+    assert "kdyno lab memcpy check" in str(no.value)
 
 
 def test_a_file_that_is_no_assembly_is_refused(tmp_path: Path) -> None:

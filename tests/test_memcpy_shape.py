@@ -35,7 +35,7 @@ from kdyno.labs.memcpy.shape import (
 )
 
 GOLDEN = Path(__file__).parent / "golden"
-_MADE = re.compile(r"generated: kdyno memcpy generate (\S+)(?: --name (\S+))? -o (\S+)$", re.M)
+_MADE = re.compile(r"generated: kdyno lab memcpy generate (\S+)(?: --name (\S+))? -o (\S+)$", re.M)
 GENERATED = [
     (path, match)
     for path in sorted(routines_folder().glob("*.S"))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kdyno.cli.main import command
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.layer import BEST
 from kdyno.kernels import cpu
@@ -200,23 +202,14 @@ def test_rep_movsb_is_there_once(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_refused_at_once(words: list[str], message: str) -> None:
-    from typer.testing import CliRunner
-
-    from kdyno.cli.main import app
-
-    done = CliRunner().invoke(app, ["memcpy", "bench", *words])
-    assert isinstance(done.exception, UsageError) and message in str(done.exception)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        command()(["lab", "memcpy", "bench", *words], standalone_mode=False)
 
 
 def test_a_distribution_of_nothing_is_refused_with_its_cell(tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
-    from kdyno.cli.main import app
-
     file = tmp_path / "copies.json"
     cell = {"size": 8, "dst": 0, "src": 0, "calls": -1}
     file.write_text(json.dumps({"schema": 1, "kind": "copies", "source": "x", "cells": [cell]}))
     for verb in (["bench", "--distribution"], ["tune"]):
-        done = CliRunner().invoke(app, ["memcpy", *verb, str(file)])
-        assert isinstance(done.exception, UsageError)
-        assert "cells[1].calls: -1 should be greater than or equal to 0" in str(done.exception)
+        with pytest.raises(UsageError, match=r"cells\[1\]\.calls: -1 should be greater"):
+            command()(["lab", "memcpy", *verb, str(file)], standalone_mode=False)

@@ -353,7 +353,9 @@ def test_the_tuning_of_a_cpu_in_words_and_for_programs() -> None:
 
 
 def test_what_goes_with_copies_does_not_go_with_a_cpu(kdyno: Kdyno, tmp_path: Path) -> None:
-    out = kdyno("memcpy", "tune", "--cpu", "copies.json", "--share", "30%", "--verify", "-o", "x.S")
+    out = kdyno(
+        "lab", "memcpy", "tune", "--cpu", "copies.json", "--share", "30%", "--verify", "-o", "x.S"
+    )
     assert out.status == 2 and "--cpu goes without FILE, --share, --verify" in out.err
-    out = kdyno("memcpy", "tune", "--cpu", "-o", str(tmp_path / "gone" / "x.S"))
+    out = kdyno("lab", "memcpy", "tune", "--cpu", "-o", str(tmp_path / "gone" / "x.S"))
     assert out.status == 2 and "gone" in out.err

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from needed import PACKAGES
 
-from kdyno.doctor.needs import SUITE_NEEDS
+from kdyno.cli.needs import SUITE_NEEDS
 
 TESTS = Path(__file__).parent
 SETUP = (TESTS.parent / "setup.sh").read_text()

@@ -143,7 +143,7 @@ def test_docs_published_is_what_the_kept_runs_say() -> None:
     except AssertionError:
         pytest.fail(
             "docs/research/published.md is of other runs or experiments: make it again by "
-            "`kdyno published -o docs/research/published.md`"
+            "`kdyno lab published -o docs/research/published.md`"
         )
 
 
@@ -276,7 +276,7 @@ def test_what_is_missing_says_what_it_needs() -> None:
         "a run of `experiments/hz.toml`",
         "`kdyno profile experiments/simd-ladder.toml`",
         "an experiment `nowhere`, which kdyno does not have yet",
-        "`kdyno memcpy bench --paper --json FILE`",
+        "`kdyno lab memcpy bench --paper --json FILE`",
     }
 
 
@@ -378,16 +378,16 @@ def test_the_pictures_say_in_words_what_they_show() -> None:
 
 @pytest.mark.slow
 def test_the_verb_prints_the_page_or_its_claims(kdyno: Kdyno, tmp_path: Path) -> None:
-    said = kdyno("published")
+    said = kdyno("lab", "published")
     assert said.status == 0 and said.out.startswith("<!-- SPDX")
-    told = json.loads(kdyno("published", "--json", "-").out)
+    told = json.loads(kdyno("lab", "published", "--json", "-").out)
     articles = [load(name) for name in names()]
     assert told == json.loads(json.dumps(as_json(articles, collect(kept()))))
     target = tmp_path / "page.md"
-    assert kdyno("published", "-o", str(target)).status == 0
+    assert kdyno("lab", "published", "-o", str(target)).status == 0
     for link in re.findall(r"\]\((pictures/[^)]+)\)", target.read_text()):
         assert (tmp_path / link).is_file()
-    assert kdyno("published", "no-such-run").status == 2
+    assert kdyno("lab", "published", "no-such-run").status == 2
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 from command_line import Kdyno, kdyno
 from held import held
 
-from kdyno.cli.main import app
+from kdyno.cli.main import verbs
 
 __all__ = ["kdyno"]
 
@@ -96,14 +96,8 @@ def test_page(kdyno: Kdyno, run: Recorded, tmp_path: Path) -> None:
 
 def test_help(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    verbs = [command.name or "" for command in app.registered_commands]
-    verbs += [
-        f"{group.name} {command.name}"
-        for group in app.registered_groups
-        if group.typer_instance
-        for command in group.typer_instance.registered_commands
-    ]
     pages = [
-        f"===== kdyno {verb}\n{kdyno(*verb.split(), '--help').out}" for verb in ["", *sorted(verbs)]
+        f"===== kdyno {verb}\n{kdyno(*verb.split(), '--help').out}"
+        for verb in ["", *sorted(verbs())]
     ]
     held(GOLDEN / "help.txt", re.sub(r" +$", "", "\n".join(pages), flags=re.MULTILINE))

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.doctor import needs
-from kdyno.doctor.doctor import NEEDS, Finding, install_line
-from kdyno.doctor.needs import INSTALL, SUITE_NEEDS
+from kdyno.cli import needs
+from kdyno.cli.needs import INSTALL, NEEDS, SUITE_NEEDS, Finding, install_line
 from kdyno.measure.bench import equip
 from kdyno.suites.catalogue import find, load
 

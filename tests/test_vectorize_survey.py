@@ -221,19 +221,19 @@ def test_the_verb_shows_a_saved_survey_in_every_format(
     saved.write_text(json.dumps(survey.to_json()))
     times = tmp_path / "times.json"
     times.write_text(profile_json(TIMES))
-    said = kdyno("vectorize", saved, "--profile", times, "--rows", 3)
+    said = kdyno("lab", "vectorize", saved, "--profile", times, "--rows", 3)
     assert said.status == 0
     assert "toy_walk" in said.out and "Beside the published table" in said.out
     assert "… and 15 more" in said.out
     for name, begin in (("s.html", "<!doctype"), ("s.md", "# What"), ("s.csv", "flags,file")):
-        assert kdyno("vectorize", saved, "-o", tmp_path / name).status == 0
+        assert kdyno("lab", "vectorize", saved, "-o", tmp_path / name).status == 0
         assert (tmp_path / name).read_text().startswith(begin)
-    data = json.loads(kdyno("vectorize", saved, "--profile", times, "--json", "-").out)
+    data = json.loads(kdyno("lab", "vectorize", saved, "--profile", times, "--json", "-").out)
     assert data["hot"][1]["missed"][0]["function"] == "toy_walk"
     assert data["sides"][1]["vectorized"]["places"] == 1
 
 
-@pytest.mark.parametrize("line", [it for it in examples("vectorize") if "survey.json" in it])
+@pytest.mark.parametrize("line", [it for it in examples("lab vectorize") if "survey.json" in it])
 def test_the_documented_example(
     line: str, kdyno: Kdyno, survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +267,6 @@ def test_what_cannot_be_is_refused_before_anything_is_built(
     saved, broken = tmp_path / "survey.json", tmp_path / "broken.json"
     saved.write_text(json.dumps(survey.to_json()))
     broken.write_text(saved.read_text()[:-20])
-    said = kdyno("vectorize", *(it.format(saved=saved, broken=broken) for it in words))
+    said = kdyno("lab", "vectorize", *(it.format(saved=saved, broken=broken) for it in words))
     assert said.status in (1, 2) and told in said.err and "Traceback" not in said.err
     assert not (tmp_path / "cache").exists()

@@ -225,8 +225,10 @@ LINES: dict[str, str] = {
     "try-unit": "try --unit s -- ls",
     "try-figure": "try --figure ( --unit s -- ls",
     "try-twice": "try -k stock -k stock -- ls",
-    "published-what": "published nothing",
-    "memcpy-verb": "memcpy benhc",
+    "published-what": "lab published nothing",
+    "memcpy-verb": "lab memcpy benhc",
+    "memcpy-moved": "memcpy bench",
+    "calibrate-moved": "calibrate x.toml",
 }
 
 

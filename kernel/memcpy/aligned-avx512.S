@@ -2,7 +2,7 @@
 /*
  * help: 64-byte AVX-512 registers, 256 bytes a turn, the rest by a masked register, a loop of 32-byte registers at the target's boundaries
  * requires: avx512f avx512vl avx512bw bmi2
- * source: generated: kdyno memcpy generate avx512-256-mask-small32 --name aligned-avx512 -o aligned-avx512.S
+ * source: generated: kdyno lab memcpy generate avx512-256-mask-small32 --name aligned-avx512 -o aligned-avx512.S
  * arch: um
  */
 #include "routine.h"

@@ -2,7 +2,7 @@
 /*
  * help: 32-byte AVX registers, 128 bytes a turn
  * requires: avx2
- * source: generated: kdyno memcpy generate clear_page-avx2-128 --name avx2 -o clear_page-avx2.S
+ * source: generated: kdyno lab memcpy generate clear_page-avx2-128 --name avx2 -o clear_page-avx2.S
  * arch: um
  * function: clear_page
  */

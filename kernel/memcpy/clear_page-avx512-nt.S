@@ -2,7 +2,7 @@
 /*
  * help: 64-byte AVX-512 registers, 256 bytes a turn, past the caches
  * requires: avx512f avx512vl
- * source: generated: kdyno memcpy generate clear_page-avx512-256-nt --name avx512-nt -o clear_page-avx512-nt.S
+ * source: generated: kdyno lab memcpy generate clear_page-avx512-256-nt --name avx512-nt -o clear_page-avx512-nt.S
  * arch: um
  * function: clear_page
  */

@@ -2,7 +2,7 @@
 /*
  * help: 64-byte AVX-512 registers, 256 bytes a turn
  * requires: avx512f avx512vl
- * source: generated: kdyno memcpy generate clear_page-avx512-256 --name avx512 -o clear_page-avx512.S
+ * source: generated: kdyno lab memcpy generate clear_page-avx512-256 --name avx512 -o clear_page-avx512.S
  * arch: um
  * function: clear_page
  */

@@ -2,7 +2,7 @@
 /*
  * help: rep stosb
  * requires: sse2 erms
- * source: generated: kdyno memcpy generate clear_page-general-32-rep --name rep -o clear_page-rep.S
+ * source: generated: kdyno lab memcpy generate clear_page-general-32-rep --name rep -o clear_page-rep.S
  * arch: um
  * function: clear_page
  */

@@ -2,7 +2,7 @@
 /*
  * help: 16-byte SSE registers, 128 bytes a turn
  * requires: sse2
- * source: generated: kdyno memcpy generate clear_page-sse-128 --name sse -o clear_page-sse.S
+ * source: generated: kdyno lab memcpy generate clear_page-sse-128 --name sse -o clear_page-sse.S
  * arch: um
  * function: clear_page
  */

@@ -2,7 +2,7 @@
 /*
  * help: 32-byte AVX registers, 128 bytes a turn, past the caches
  * requires: avx2
- * source: generated: kdyno memcpy generate copy_page-avx2-128-nt --name avx2-nt -o copy_page-avx2-nt.S
+ * source: generated: kdyno lab memcpy generate copy_page-avx2-128-nt --name avx2-nt -o copy_page-avx2-nt.S
  * arch: um
  * function: copy_page
  */

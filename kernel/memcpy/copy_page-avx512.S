@@ -2,7 +2,7 @@
 /*
  * help: 64-byte AVX-512 registers, 256 bytes a turn
  * requires: avx512f avx512vl
- * source: generated: kdyno memcpy generate copy_page-avx512-256 --name avx512 -o copy_page-avx512.S
+ * source: generated: kdyno lab memcpy generate copy_page-avx512-256 --name avx512 -o copy_page-avx512.S
  * arch: um
  * function: copy_page
  */

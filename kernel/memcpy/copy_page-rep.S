@@ -2,7 +2,7 @@
 /*
  * help: rep movsb
  * requires: sse2 erms
- * source: generated: kdyno memcpy generate copy_page-general-32-rep --name rep -o copy_page-rep.S
+ * source: generated: kdyno lab memcpy generate copy_page-general-32-rep --name rep -o copy_page-rep.S
  * arch: um
  * function: copy_page
  */

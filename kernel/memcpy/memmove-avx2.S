@@ -2,7 +2,7 @@
 /*
  * help: 32-byte AVX registers, 128 bytes a turn, the ends by accesses that overlap
  * requires: avx2
- * source: generated: kdyno memcpy generate memmove-avx2-128-overlap --name avx2 -o memmove-avx2.S
+ * source: generated: kdyno lab memcpy generate memmove-avx2-128-overlap --name avx2 -o memmove-avx2.S
  * arch: um
  * function: memmove
  */

@@ -2,7 +2,7 @@
 /*
  * help: 64-byte AVX-512 registers, 256 bytes a turn, the ends by accesses that overlap, 32-byte registers below the loop
  * requires: avx512f avx512vl
- * source: generated: kdyno memcpy generate memmove-avx512-256-overlap-small32 --name avx512 -o memmove-avx512.S
+ * source: generated: kdyno lab memcpy generate memmove-avx512-256-overlap-small32 --name avx512 -o memmove-avx512.S
  * arch: um
  * function: memmove
  */

@@ -2,7 +2,7 @@
 /*
  * help: 32-byte AVX-512 registers, 128 bytes a turn, the ends by accesses that overlap, up to 64 bytes by a masked register
  * requires: avx512f avx512vl avx512bw bmi2
- * source: generated: kdyno memcpy generate memmove-avx512vl-128-overlap-mask64 --name best-amd-zen4 -o memmove-best-amd-zen4.S
+ * source: generated: kdyno lab memcpy generate memmove-avx512vl-128-overlap-mask64 --name best-amd-zen4 -o memmove-best-amd-zen4.S
  * arch: um
  * function: memmove
  */

@@ -2,7 +2,7 @@
 /*
  * help: 16-byte SSE registers, 64 bytes a turn, the ends by accesses that overlap
  * requires: sse2
- * source: generated: kdyno memcpy generate memmove-sse-64-overlap --name sse -o memmove-sse.S
+ * source: generated: kdyno lab memcpy generate memmove-sse-64-overlap --name sse -o memmove-sse.S
  * arch: um
  * function: memmove
  */

@@ -2,7 +2,7 @@
 /*
  * help: 16-byte SSE registers, 128 bytes a turn, the ends by accesses that overlap
  * requires: sse2
- * source: generated: kdyno memcpy generate memset-sse-128-overlap --name sse -o memset-sse.S
+ * source: generated: kdyno lab memcpy generate memset-sse-128-overlap --name sse -o memset-sse.S
  * arch: um
  * function: memset
  */

@@ -2,7 +2,7 @@
 /*
  * help: 32-byte AVX registers, 128 bytes a turn, the ends by accesses that overlap, rep movsb from 16384 bytes
  * requires: avx2 erms
- * source: generated: kdyno memcpy generate avx2-128-overlap-rep-16384 --name overlap-avx2-rep -o overlap-avx2-rep.S
+ * source: generated: kdyno lab memcpy generate avx2-128-overlap-rep-16384 --name overlap-avx2-rep -o overlap-avx2-rep.S
  * arch: um
  */
 #include "routine.h"

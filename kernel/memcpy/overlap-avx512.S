@@ -2,7 +2,7 @@
 /*
  * help: 64-byte AVX-512 registers, 256 bytes a turn, the ends by accesses that overlap, 32-byte registers below the loop
  * requires: avx512f avx512vl
- * source: generated: kdyno memcpy generate avx512-256-overlap-small32 --name overlap-avx512 -o overlap-avx512.S
+ * source: generated: kdyno lab memcpy generate avx512-256-overlap-small32 --name overlap-avx512 -o overlap-avx512.S
  * arch: um
  */
 #include "routine.h"

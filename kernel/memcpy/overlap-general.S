@@ -2,7 +2,7 @@
 /*
  * help: 8-byte general registers, 32 bytes a turn, the ends by accesses that overlap
  * requires: sse2
- * source: generated: kdyno memcpy generate general-32-overlap --name overlap-general -o overlap-general.S
+ * source: generated: kdyno lab memcpy generate general-32-overlap --name overlap-general -o overlap-general.S
  * arch: um x86_64
  */
 #include "routine.h"

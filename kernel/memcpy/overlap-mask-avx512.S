@@ -2,7 +2,7 @@
 /*
  * help: 64-byte AVX-512 registers, 256 bytes a turn, the ends by accesses that overlap, up to 64 bytes by a masked register
  * requires: avx512f avx512vl avx512bw bmi2
- * source: generated: kdyno memcpy generate avx512-256-overlap-mask64 --name overlap-mask-avx512 -o overlap-mask-avx512.S
+ * source: generated: kdyno lab memcpy generate avx512-256-overlap-mask64 --name overlap-mask-avx512 -o overlap-mask-avx512.S
  * arch: um
  */
 #include "routine.h"

@@ -2,7 +2,7 @@
 /*
  * help: 16-byte SSE registers, 128 bytes a turn, the ends by accesses that overlap
  * requires: sse2
- * source: generated: kdyno memcpy generate sse-128-overlap --name overlap-sse -o overlap-sse.S
+ * source: generated: kdyno lab memcpy generate sse-128-overlap --name overlap-sse -o overlap-sse.S
  * arch: um
  */
 #include "routine.h"

@@ -2,7 +2,7 @@
 /*
  * help: 16-byte SSE registers, 1024 bytes a turn, the rest by string instructions
  * requires: sse2
- * source: generated: kdyno memcpy generate sse-1024-string --name saito-oikawa-1024 -o saito-oikawa-1024.S
+ * source: generated: kdyno lab memcpy generate sse-1024-string --name saito-oikawa-1024 -o saito-oikawa-1024.S
  * arch: um
  */
 #include "routine.h"

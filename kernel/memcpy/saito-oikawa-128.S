@@ -2,7 +2,7 @@
 /*
  * help: 16-byte SSE registers, 128 bytes a turn, the rest by string instructions
  * requires: sse2
- * source: generated: kdyno memcpy generate sse-128-string --name saito-oikawa-128 -o saito-oikawa-128.S
+ * source: generated: kdyno lab memcpy generate sse-128-string --name saito-oikawa-128 -o saito-oikawa-128.S
  * arch: um
  */
 #include "routine.h"

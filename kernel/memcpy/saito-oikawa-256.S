@@ -2,7 +2,7 @@
 /*
  * help: 16-byte SSE registers, 256 bytes a turn, the rest by string instructions
  * requires: sse2
- * source: generated: kdyno memcpy generate sse-256-string --name saito-oikawa-256 -o saito-oikawa-256.S
+ * source: generated: kdyno lab memcpy generate sse-256-string --name saito-oikawa-256 -o saito-oikawa-256.S
  * arch: um
  */
 #include "routine.h"

@@ -44,3 +44,10 @@ class Interrupted(KdynoError):
     """Ctrl-C or SIGTERM; the run can be resumed."""
 
     exit_status = 130
+
+
+def interruption(problem: BaseException) -> str:
+    """Why a run stopped, as its manifest says it."""
+    if isinstance(problem, KeyboardInterrupt):
+        return "interrupted by Ctrl-C"
+    return f"interrupted: {str(problem) or type(problem).__name__}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The counting kernel: its counts against a second count, and `kdyno memcpy histogram` whole."""
+"""The counting kernel against a second count, and `kdyno lab memcpy histogram` as a whole."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_its_counts_are_exactly_those_of_a_debugger(counting: Image, tmp_path: P
 def test_a_histogram_from_the_command_line(counting: Image, tmp_path: Path) -> None:
     made, trace = tmp_path / "copies.json", tmp_path / "copies.gz"
     done = kdyno(
-        *("memcpy", "histogram", "--case", "unixbench/pipe", "--operations", "2000"),
+        *("lab", "memcpy", "histogram", "--case", "unixbench/pipe", "--operations", "2000"),
         *("-o", made, "--trace", trace, "--copies", "500", "--json", tmp_path / "all.json"),
         runs=tmp_path,
     )
@@ -137,7 +137,17 @@ def test_a_histogram_from_the_command_line(counting: Image, tmp_path: Path) -> N
 def test_a_guest_that_dies_gives_its_reason_and_no_file(counting: Image, tmp_path: Path) -> None:
     made = tmp_path / "copies.json"
     done = kdyno(
-        *("memcpy", "histogram", "-o", made, "--", "sh", "-c", "echo c > /proc/sysrq-trigger"),
+        *(
+            "lab",
+            "memcpy",
+            "histogram",
+            "-o",
+            made,
+            "--",
+            "sh",
+            "-c",
+            "echo c > /proc/sysrq-trigger",
+        ),
         runs=tmp_path,
         check=(1,),
     )

@@ -75,7 +75,17 @@ def test_a_kernel_is_no_other_than_itself(built: Built, tmp_path: Path) -> None:
     claims = []
     for number in range(5):
         kdyno(
-            *("calibrate", EXPERIMENT, "--seed", str(number), "--seconds", "0.12"),
+            *(
+                "run",
+                EXPERIMENT,
+                "--calibrate",
+                "--variant",
+                "stock",
+                "--seed",
+                str(number),
+                "--seconds",
+                "0.12",
+            ),
             *("--max-boots", "10", "--json", tmp_path / "verdict.json"),
             runs=tmp_path,
         )

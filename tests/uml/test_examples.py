@@ -47,9 +47,7 @@ def lines() -> list[str]:
 
 def examples() -> list[str]:
     """Those on the reader's own files; the others build kernels that no other test needs."""
-    found = [
-        line for line in lines() if re.match(r"kdyno (build|run|calibrate|try) .*mine\.", line)
-    ]
+    found = [line for line in lines() if re.match(r"kdyno (build|run|try) .*mine\.", line)]
     return [line for line in found if "--refresh" not in line]
 
 
@@ -77,7 +75,9 @@ def test_example(line: str, built: Built, tmp_path: Path, monkeypatch: pytest.Mo
 def of_memcpy() -> list[str]:
     """Those that boot a kernel or time something on this machine, and need no file of the reader's
     but a distribution."""
-    found = [line for line in lines() if re.match(r"kdyno memcpy (bench|histogram|tune) ", line)]
+    found = [
+        line for line in lines() if re.match(r"kdyno lab memcpy (bench|histogram|tune) ", line)
+    ]
     return [
         line
         for line in found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno doctor."""
+"""kdyno doctor: what this machine lacks, or the machines that jobs run on."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
+from kdyno import whole
+from kdyno.cli import nodes as cluster
+from kdyno.cli.needs import examine, install_line, suites_line, this_family
+from kdyno.fleet.engine import settings
+from kdyno.fleet.waves import FOLDER
+from kdyno.paths import cache_root, runs_root
+from kdyno.store.folder import Folder
+from kdyno.verbs.fleet import settings_file
 from kdyno.verbs.output import Json, check_writable, say, show, write_json
-
-NAME = "doctor"
-EXAMPLES = "Examples: kdyno doctor | kdyno doctor --json - | kdyno doctor --on slurm:lab"
+from kdyno.verbs.verb import Verb
 
 
-def verb(
+def doctor(
     on: Annotated[
         str | None,
         typer.Option(
@@ -25,7 +31,6 @@ def verb(
     json: Json = None,
 ) -> int:
     """Show what this machine lacks, or what nodes of a cluster do."""
-    from kdyno.doctor.doctor import examine, install_line, suites_line, this_family
 
     check_writable(json)
     if on is not None:
@@ -73,19 +78,12 @@ def verb(
 
 
 def _nodes(on: str, json: str | None) -> int:
-    from kdyno import whole
-    from kdyno.doctor.fleet import examine, fleet_of
-    from kdyno.fleet.engine import settings
-    from kdyno.fleet.waves import FOLDER
-    from kdyno.paths import cache_root, runs_root
-    from kdyno.store.folder import Folder
-    from kdyno.verbs.fleet import settings_file
 
     Folder.private(runs_root() / FOLDER).close()
     with whole.scratch("doctor", runs_root() / FOLDER) as folder:
-        nodes = examine(settings(on, settings_file()), cache_root(), folder, say)
+        nodes = cluster.examine(settings(on, settings_file()), cache_root(), folder, say)
     bad = [it for it in nodes if it.problems]
-    notes = (*dict.fromkeys(note for it in nodes for note in it.notes), *fleet_of(nodes))
+    notes = (*dict.fromkeys(note for it in nodes for note in it.notes), *cluster.differences(nodes))
     if json is not None:
         value = [
             {
@@ -107,3 +105,10 @@ def _nodes(on: str, json: str | None) -> int:
         for note in notes:
             show(f"\n{note}")
     return 1 if bad else 0
+
+
+VERBS = (
+    Verb(
+        "doctor", doctor, ("kdyno doctor", "kdyno doctor --json -", "kdyno doctor --on slurm:lab")
+    ),
+)

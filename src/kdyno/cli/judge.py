@@ -1,43 +1,51 @@
 # SPDX-License-Identifier: MIT
-"""kdyno judge."""
+"""kdyno judge and kdyno compare: stored runs by today's rule, beside each other, and joined."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from kdyno.errors import KdynoError, UsageError
+from kdyno.judge import comparing
+from kdyno.judge.judging import Otherwise, judge_again, within
+from kdyno.labs.published import article as articles
+from kdyno.report import gate
+from kdyno.report.exporters import exporter
+from kdyno.report.gate import Rule
+from kdyno.report.sentence import worded
+from kdyno.report.show import terminal
+from kdyno.report.terminal import rejudged
+from kdyno.report.terminal import show as show_verdict
+from kdyno.store import join as joining
+from kdyno.store.database.shared import Shared
+from kdyno.store.manifest import Manifest
+from kdyno.store.run import Run, write_run
+from kdyno.store.verdict import Verdict
 from kdyno.verbs.completion import run_names
-from kdyno.verbs.options import FailOn, Push, Runs, percent
+from kdyno.verbs.options import FailOn, Push, Runs, percent, runs_folder
 from kdyno.verbs.output import (
     Json,
     check_writable,
     kept_status,
     say,
     show,
+    write,
     write_json,
     write_json_text,
 )
+from kdyno.verbs.sharing import found as found_run
+from kdyno.verbs.sharing import is_fetched, pushed, store_needed
+from kdyno.verbs.verb import Verb
+from kdyno.verbs.watching import say_where
 
-if TYPE_CHECKING:
-    from kdyno.judge.judging import Otherwise
-    from kdyno.report.gate import Rule
-    from kdyno.store.database.shared import Shared
-    from kdyno.store.manifest import Manifest
-    from kdyno.store.run import Run
-    from kdyno.store.verdict import Verdict
-
-NAME = "judge"
-EXAMPLES = (
-    "Examples: kdyno judge last | kdyno judge 3f2a 81bc | "
-    "kdyno judge last --equivalent 2% --confidence 99% | "
-    "kdyno judge last --fail-on slower --json -"
-)
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
 
 
-def verb(
+def judge(
     what: Annotated[
         list[str],
         typer.Argument(metavar="RUN", help="Runs: path, name, or last.", autocompletion=run_names),
@@ -65,11 +73,6 @@ def verb(
 
     A run of the shared store stays there as it is, unless --push puts the new verdict there.
     """
-    from kdyno.errors import KdynoError, UsageError
-    from kdyno.judge.judging import Otherwise
-    from kdyno.report import gate
-    from kdyno.verbs.sharing import found as found_run
-    from kdyno.verbs.sharing import store_needed
 
     check_writable(json)
     shared = store_needed() if push else None
@@ -125,12 +128,6 @@ def _judge(
     run: Run, otherwise: Otherwise, rules: tuple[Rule, ...], shared: Shared | None
 ) -> _Judged:
     """Judge one run and keep its verdict: in its folder, and in the store that is given."""
-    from kdyno.errors import KdynoError, UsageError
-    from kdyno.judge.judging import judge_again
-    from kdyno.report import gate
-    from kdyno.report.sentence import worded
-    from kdyno.store.run import write_run
-    from kdyno.verbs.sharing import is_fetched, pushed
 
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
@@ -157,9 +154,169 @@ def _judge(
 
 
 def _show(it: _Judged) -> None:
-    from kdyno.report.terminal import rejudged
-    from kdyno.report.terminal import show as show_verdict
 
     show_verdict(it.verdict)
     lines = ["", f"run {it.run.name}", *rejudged(it.before, it.verdict, it.manifest), ""]
     show("\n".join(lines), end="")
+
+
+def compare(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN",
+            help="Runs (path, name or last; the first is the baseline), or published:NAME.",
+        ),
+    ],
+    common: Annotated[
+        bool, typer.Option("--common", help="Compare the cases that all runs share.")
+    ] = False,
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", metavar="NAME", help="This variant of each run [its baseline]."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="NAME",
+            help="Of one run: its variants against this one, in pairs, by the rule of `run`.",
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "-f",
+            "--format",
+            metavar="FORMAT",
+            help="markdown, csv, json, junit, html, svg, png; none: by the name of the file, else "
+            "a table.",
+        ),
+    ] = None,
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            help="Make one run of runs of the same kernels on several machines, and judge it.",
+        ),
+    ] = False,
+    fail_on: FailOn = None,
+    push: Push = False,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there.")
+    ] = None,
+    runs: Runs = None,
+    json: Json = None,
+) -> int:
+    """Compare runs, variants of a run, or a published experiment.
+
+    Runs that lie apart were not measured in turns, so the rule for them is stricter. Variants of
+    one run were. With --join the verdict says what the effect is on each machine and each model
+    of CPU, and whether they agree; the runs themselves stay as they are.
+    """
+
+    check_writable(json)
+    check_writable(output, "-o")
+    names = [word for word in what if word.startswith(articles.PREFIX)]
+    found = [found_run(word, runs) for word in what if word not in names]
+    if join:
+        odd = {"published:NAME": names, "--common": common, "--variant": variant, "-f": format}
+        odd |= {"--against": against, "-o": output}
+        if wrong := [name for name, value in odd.items() if value]:
+            raise UsageError(f"--join makes a run of runs: leave out {', '.join(wrong)}")
+        return _join(found, runs, fail_on, push, json)
+    if fail_on or push:
+        raise UsageError(f"{'--fail-on' if fail_on else '--push'} goes with --join")
+    if against is not None and (names or len(found) != 1):
+        raise UsageError("--against goes with one run, whose variants are compared with each other")
+    if names:
+        if len(names) > 1 or len(found) > 1:
+            raise UsageError("compare takes one article, alone or with one run")
+        if format is not None:
+            raise UsageError("--format goes with runs; an article is shown as text or --json")
+        return _article(names[0], found, output, json)
+    chosen = exporter(format or Path(output or "").suffix) if format or output else None
+    if against is not None:
+        verdict = worded(within(found[0], against, variant))
+    else:
+        verdict = worded(comparing.compare(found, common=common, variant=variant))
+    if json is not None:
+        write_json_text(verdict.to_json(), json)
+    if chosen is not None:
+        exported = chosen.export(verdict)
+        put = write_json_text if chosen.name == "json" else write
+        put(exported, output or "-")
+        if output:
+            say(f"written: {output}")
+    elif json != "-":
+        show_verdict(verdict)
+    return 0
+
+
+def _article(name: str, runs: list[Run], output: str | None, json: str | None) -> int:
+
+    article = articles.load(name)
+    verdict = runs[0].verdict() if runs else None
+    if runs and verdict is None:
+        raise UsageError(f"{runs[0].name} has no verdict yet; `kdyno run --resume` goes on with it")
+    parts = articles.beside_parts(article, verdict) if verdict else articles.parts(article)
+    if json is not None:
+        data = articles.as_json(article)
+        if verdict is not None:
+            data["today"] = articles.beside_json(article, verdict)
+        write_json(data, json)
+    if output is not None:
+        write(terminal.text(parts), output)
+    elif json != "-":
+        terminal.show(lambda _: parts)
+    return 0
+
+
+def _join(
+    found: list[Run], runs: Path | None, fail_on: list[str] | None, push: bool, json: str | None
+) -> int:
+    rules = gate.parse(fail_on or [])
+    shared = store_needed() if push else None
+    if shared is not None:
+        shared.prepare()
+    with joining.join(found, runs_folder(runs)) as writer:
+        run = writer.run
+        verdict, manifest = judge_again(run, Otherwise())
+        verdict = worded(verdict, manifest)
+        writer.save_verdict(verdict)
+    gate.check_verdict(rules, verdict)
+    status = gate.exit_status(verdict, fail_on) if fail_on else 0
+    with kept_status(status):
+        if json is not None:
+            write_json_text(verdict.to_json(), json)
+        if json != "-":
+            show_verdict(verdict)
+    say_where(run)
+    if shared is not None:
+        pushed(shared, run)
+    return status
+
+
+VERBS = (
+    Verb(
+        "judge",
+        judge,
+        (
+            "kdyno judge last",
+            "kdyno judge 3f2a 81bc",
+            "kdyno judge last --equivalent 2% --confidence 99%",
+            "kdyno judge last --fail-on slower --json -",
+        ),
+    ),
+    Verb(
+        "compare",
+        compare,
+        (
+            "kdyno compare 3f2a 81bc",
+            "kdyno compare last published:snow-leopard",
+            "kdyno compare published:athlon64x2",
+            "kdyno compare last --variant mine --against stock",
+            "kdyno compare 3f2a 81bc 90d1 --join --push",
+        ),
+    ),
+)

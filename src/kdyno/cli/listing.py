@@ -1,23 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""kdyno list."""
+"""kdyno list: what there is to measure, and what was measured."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from kdyno.errors import UsageError
+from kdyno.experiment.layer import BEST, OWN_SCHEDULER
+from kdyno.kernels import cpu
+from kdyno.kernels.routines.routine import FUNCTIONS, best, list_routines
+from kdyno.kernels.scheduler import list_schedulers
+from kdyno.labs.published import article as articles
+from kdyno.paths import data_root
 from kdyno.report import plain
-from kdyno.verbs.options import Runs
+from kdyno.store.database.query import Wanted
+from kdyno.store.index import entries
+from kdyno.suites.catalogue import load
+from kdyno.suites.job import open_settings
+from kdyno.verbs.options import Runs, runs_folder
 from kdyno.verbs.output import Json, check_writable, show, write_json
+from kdyno.verbs.sharing import store
+from kdyno.verbs.verb import Verb
 
-NAME = "list"
-EXAMPLES = "Examples: kdyno list | kdyno list runs | kdyno list cases --json -"
 
-
-def verb(
+def list_(
     what: Annotated[
         str | None,
         typer.Argument(
@@ -56,7 +67,6 @@ def verb(
     Options are for `kdyno list runs` alone. Runs are those of the folder and of the store that
     KDYNO_STORE names.
     """
-    from kdyno.errors import UsageError
 
     given: dict[str, object] = {
         "--experiment": experiment,
@@ -97,9 +107,6 @@ def verb(
 
 
 def _experiments() -> list[dict[str, Any]]:
-    import tomllib
-
-    from kdyno.paths import data_root
 
     rows = []
     for path in sorted((data_root() / "experiments").glob("*.toml")):
@@ -111,8 +118,6 @@ def _experiments() -> list[dict[str, Any]]:
 
 
 def _cases() -> list[dict[str, Any]]:
-    from kdyno.suites.catalogue import load
-    from kdyno.suites.job import open_settings
 
     return [
         {
@@ -129,8 +134,6 @@ def _cases() -> list[dict[str, Any]]:
 
 
 def _routines() -> list[dict[str, Any]]:
-    from kdyno.kernels import cpu
-    from kdyno.kernels.routines.routine import FUNCTIONS, list_routines
 
     return [
         *_best(),
@@ -150,9 +153,6 @@ def _routines() -> list[dict[str, Any]]:
 
 def _best() -> list[dict[str, Any]]:
     """The word ``best``: what it means on this CPU."""
-    from kdyno.errors import UsageError
-    from kdyno.experiment.layer import BEST
-    from kdyno.kernels.routines.routine import FUNCTIONS, best
 
     try:
         found = [best(function, "um") for function in FUNCTIONS]
@@ -164,8 +164,6 @@ def _best() -> list[dict[str, Any]]:
 
 
 def _schedulers() -> list[dict[str, Any]]:
-    from kdyno.experiment.layer import OWN_SCHEDULER
-    from kdyno.kernels.scheduler import list_schedulers
 
     own = {OWN_SCHEDULER: "the kernel's own: no program is loaded"}
     return [
@@ -174,7 +172,6 @@ def _schedulers() -> list[dict[str, Any]]:
 
 
 def _fragments() -> list[dict[str, Any]]:
-    from kdyno.paths import data_root
 
     rows = []
     for path in sorted((data_root() / "kernel" / "config").glob("*.config")):
@@ -190,9 +187,11 @@ def _fragments() -> list[dict[str, Any]]:
 
 
 def _published() -> list[dict[str, Any]]:
-    from kdyno.labs.published.article import PREFIX, load, names
 
-    return [{"article": f"{PREFIX}{name}", "title": load(name).title} for name in names()]
+    return [
+        {"article": f"{articles.PREFIX}{name}", "title": articles.load(name).title}
+        for name in articles.names()
+    ]
 
 
 def _runs(
@@ -204,10 +203,6 @@ def _runs(
     limit: int | None,
 ) -> list[dict[str, Any]]:
     """Oldest first. A run that lies in both places is one row, of the folder."""
-    from kdyno.store.database.query import Wanted
-    from kdyno.store.index import entries
-    from kdyno.verbs.options import runs_folder
-    from kdyno.verbs.sharing import store
 
     wanted = Wanted(experiment=experiment, case=case, kernel=kernel, cpu=cpu, limit=limit)
     here = entries(runs_folder(runs), wanted)
@@ -229,3 +224,6 @@ def _runs(
 
 def _row(name: str, state: str, answer: str, where: str = "") -> dict[str, Any]:
     return {"run": name, "state": state, "where": where, "answer": answer}
+
+
+VERBS = (Verb("list", list_, ("kdyno list", "kdyno list runs", "kdyno list cases --json -")),)

@@ -10,107 +10,198 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperArgument
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from kdyno import __version__
-from kdyno.cli import (
-    build,
-    calibrate,
-    check,
-    compare,
-    doctor,
-    join,
-    judge,
-    listing,
-    push,
-    report,
-    run,
-    serve,
-    try_,
-)
 from kdyno.errors import Interrupted, KdynoError
-from kdyno.labs.memcpy import verbs as memcpy
-from kdyno.labs.profile import verb as profile
-from kdyno.labs.published import verb as published
-from kdyno.labs.vectorize import verb as vectorize
-from kdyno.verbs.bundle import unbundled
 from kdyno.verbs.output import say, show
+from kdyno.verbs.verb import Verb, flat
 from kdyno.whole import NO_SPACE, no_space
 
 INTERRUPTED = Interrupted.exit_status
 
-app = typer.Typer(
-    name="kdyno",
-    help="A dynamometer for kernels: did this change make the kernel faster, by how much, "
-    "how sure are we, and where does it come from?",
-    epilog="Start with: kdyno doctor; then kdyno run EXPERIMENT --quick. "
-    "Exit status: 0 measured, 1 tool or environment, 2 usage, "
-    "10 slower and 11 inconclusive (with --fail-on), 130 interrupted.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+
+@dataclass(frozen=True)
+class Entry:
+    """A verb before its module is imported: `kdyno --help` needs no more of it."""
+
+    name: str
+    module: str
+    help: str
+    """The first line of the verb's own documentation."""
+
+
+VERBS = (
+    Entry(
+        "doctor", "kdyno.cli.doctor", "Show what this machine lacks, or what nodes of a cluster do."
+    ),
+    Entry("list", "kdyno.cli.listing", "List what there is to measure, and what was measured."),
+    Entry(
+        "check", "kdyno.cli.build", "Find an experiment's mistakes, and its cost, without a build."
+    ),
+    Entry("build", "kdyno.cli.build", "Build the kernels of an experiment."),
+    Entry("run", "kdyno.cli.run", "Build, boot, measure and judge the kernels of an experiment."),
+    Entry("try", "kdyno.cli.run", "Time a command of your own in several kernels."),
+    Entry("judge", "kdyno.cli.judge", "Judge stored runs again, by today's rule."),
+    Entry(
+        "compare", "kdyno.cli.judge", "Compare runs, variants of a run, or a published experiment."
+    ),
+    Entry(
+        "profile",
+        "kdyno.labs.profile.verb",
+        "Show seconds per function of each kernel, and what differs.",
+    ),
+    Entry(
+        "report", "kdyno.cli.report", "Show a run as a table or exported, or all runs as a site."
+    ),
+    Entry("serve", "kdyno.cli.report", "Show all runs in a browser, as they change, until Ctrl-C."),
+    Entry("push", "kdyno.cli.report", "Put runs into the store that KDYNO_STORE names."),
 )
+LAB = (
+    Entry(
+        "memcpy",
+        "kdyno.labs.memcpy.verbs",
+        "Memory routines: check, generate, time, count and choose them.",
+    ),
+    Entry(
+        "published",
+        "kdyno.labs.published.verb",
+        "Answer the claims of published experiments from runs.",
+    ),
+    Entry(
+        "vectorize",
+        "kdyno.labs.vectorize.verb",
+        "Survey which loops of a kernel are vectorised, and why not all.",
+    ),
+)
+MOVED = {
+    "calibrate": "run EXPERIMENT --calibrate --variant BASELINE",
+    "join": "compare --join",
+    "memcpy": "lab memcpy",
+    "published": "lab published",
+    "vectorize": "lab vectorize",
+}
+"""Earlier names of verbs, for the message."""
 
 
-def _version(asked: bool) -> None:
-    if asked:
+class Deferred(TyperCommand):
+    """A verb whose module is imported when it is called, completed or asked for its help."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(name=entry.name, help=entry.help, rich_markup_mode=None)
+        self._entry = entry
+
+    @property
+    def real(self) -> Any:
+        """The command itself."""
+        verbs = import_module(self._entry.module).VERBS
+        own = [_command(verb) for verb in verbs if verb.name == self._entry.name]
+        if own:
+            return own[0]
+        group = _group(self._entry.name, self._entry.help, "")
+        for verb in verbs:
+            group.add_command(_command(verb), verb.name)
+        return group
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        return self.real.make_context(*words, **more)
+
+
+def _group(name: str, help: str, epilog: str, **more: Any) -> TyperGroup:
+    return TyperGroup(
+        name=name,
+        help=help,
+        epilog=epilog,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings=_HELP,
+        **more,
+    )
+
+
+def _command(verb: Verb) -> Any:
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=_HELP)
+    # \b keeps the help from joining the lines again.
+    examples = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in verb.examples)
+    app.command(verb.name, epilog=examples)(flat(verb.function))
+    command = typer.main.get_command(app)
+    for parameter in command.params:
+        if isinstance(parameter, TyperArgument):
+            # Without the types in Python that typer's help puts behind arguments.
+            vars(parameter)["display_type_rich"] = lambda ctx: None
+    return command
+
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
         show(f"kdyno {__version__}")
         raise typer.Exit
 
 
-@app.callback()
-def _main(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
-    ] = False,
-) -> None:
-    pass
+@cache
+def command() -> Any:
+    """The command line as typer runs it, made once for all calls in this process."""
+    app = typer.Typer(
+        name="kdyno",
+        help="A dynamometer for kernels: did this change make the kernel faster, by how much, "
+        "how sure are we, and where does it come from?",
+        epilog="Start with: kdyno doctor; then kdyno run EXPERIMENT --quick. "
+        "Exit status: 0 measured, 1 tool or environment, 2 usage, "
+        "10 slower and 11 inconclusive (with --fail-on), 130 interrupted.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=_HELP,
+    )
+
+    @app.callback()
+    def _main(
+        version: Annotated[
+            bool,
+            typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        ] = False,
+    ) -> None:
+        pass
+
+    kdyno: Any = typer.main.get_command(app)
+    lab = _group(
+        "lab",
+        "Laboratories: memcpy, published experiments, vectorised loops.",
+        "\b\nExamples:\n  kdyno lab memcpy check\n  kdyno lab published last -o page.md",
+    )
+    for entry in VERBS:
+        kdyno.add_command(Deferred(entry))
+    for entry in LAB:
+        lab.add_command(Deferred(entry))
+    kdyno.add_command(lab)
+    return kdyno
 
 
-def _one_a_line(examples: str) -> str:
-    r"""A verb's "Examples: one | two", one a line; \b keeps the help from joining them again."""
-    lines = examples.removeprefix("Examples: ").split(" | ")
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+def verbs() -> dict[str, Any]:
+    """Every verb with its own options, by all its words; imports all of them."""
+    found: dict[str, Any] = {}
 
+    def collect(words: str, group: Any) -> None:
+        for name, below in group.commands.items():
+            real = below.real if isinstance(below, Deferred) else below
+            if isinstance(real, TyperGroup):
+                collect(f"{words}{name} ", real)
+            else:
+                found[words + name] = real
 
-for verb in (
-    doctor,
-    listing,
-    check,
-    build,
-    run,
-    try_,
-    calibrate,
-    judge,
-    join,
-    compare,
-    profile,
-    published,
-    report,
-    serve,
-    push,
-    vectorize,
-):
-    app.command(verb.NAME, epilog=_one_a_line(verb.EXAMPLES))(unbundled(verb.verb))
-
-laboratory = typer.Typer(
-    help=memcpy.HELP,
-    epilog=_one_a_line(memcpy.EXAMPLES),
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-for verb in memcpy.VERBS:
-    laboratory.command(verb.NAME, epilog=_one_a_line(verb.EXAMPLES))(verb.verb)
-app.add_typer(laboratory, name=memcpy.NAME)
+    collect("", command())
+    return found
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -143,7 +234,7 @@ def _say_usage(problem: typer.TyperException) -> None:
     if context is not None and text == context.get_help().strip().rstrip("."):
         say(problem.format_message())  # no word was given: the help is the answer
         return
-    words = [it for it in sys.argv[1:2] if not it.startswith("-")]
+    words = [word for word in sys.argv[1:2] if not word.startswith("-")]
     verb = context.command_path if context is not None else " ".join(["kdyno", *words])
     parameter = getattr(problem, "param", None)
     if match := _WRONG_VALUE.match(text):
@@ -151,6 +242,8 @@ def _say_usage(problem: typer.TyperException) -> None:
     elif match := _NO_COMMAND.match(text):
         word = match[1]
         text = f"{word!r} is not a verb.{text[match.end() :]}".rstrip(".")
+        if word in MOVED and verb == "kdyno":
+            text = f"`kdyno {word}` is `kdyno {MOVED[word]}` now"
         if word.endswith(".toml") or Path(word).is_file():
             file = shlex.quote(word)
             text += f"; `{verb} run {file}` measures it, `{verb} check {file}` only checks it"
@@ -182,23 +275,6 @@ def _wrong_value(option: str, why: str, parameter: Any) -> str:
         wanted += f", at least {low:g}"
     what = getattr(parameter, "help", None) or ""
     return f"{option} {given!r}: {wanted} is expected" + (f" ({what.rstrip('.')})" if what else "")
-
-
-@cache
-def command() -> Callable[..., Any]:
-    """What ``app`` describes, made once for all calls in this process."""
-    made = typer.main.get_command(app)
-    _untyped(made)
-    return made
-
-
-def _untyped(made: Any) -> None:
-    """Without the types in Python that typer's help puts behind arguments."""
-    for parameter in made.params:
-        if isinstance(parameter, TyperArgument):
-            vars(parameter)["display_type_rich"] = lambda ctx: None
-    for each in getattr(made, "commands", {}).values():
-        _untyped(each)
 
 
 def main() -> int:

@@ -1,13 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""kdyno report."""
+"""kdyno report, kdyno serve and kdyno push: runs as tables, exports and pages, and in the store."""
 
 from __future__ import annotations
 
+import sys
+import threading
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kdyno import labs, whole
+from kdyno.cli.scoring import after_table, check_format, check_run, with_scores
+from kdyno.errors import KdynoError, UsageError
+from kdyno.paths import cache_root
+from kdyno.report import drawings, gate
+from kdyno.report.evidence import Evidence, gather
+from kdyno.report.exporters import exporter, exporter_for, exporters
+from kdyno.report.site.build import Told, build_site
+from kdyno.report.site.server import SiteServer, watch
+from kdyno.report.site.shared import SharedSite, build_shared
+from kdyno.report.terminal import show as show_verdict
+from kdyno.report.terminal import show_dots
+from kdyno.store.database.address import shown
+from kdyno.store.database.query import Wanted
+from kdyno.store.index import resolve
+from kdyno.store.run import open_run
 from kdyno.verbs.completion import chart_names, offered, run_names
 from kdyno.verbs.options import FailOn, Runs, Scoring, runs_folder, where
 from kdyno.verbs.output import (
@@ -20,26 +40,20 @@ from kdyno.verbs.output import (
     write_json,
     write_json_text,
 )
-
-NAME = "report"
-EXAMPLES = (
-    "Examples: kdyno report last | kdyno report last -o report.html | "
-    "kdyno report last -f markdown | kdyno report last --chart boots -o boots.png | "
-    "kdyno report last --fail-on slower | kdyno report 3f2a --json - | "
-    "kdyno report --all -o site/"
-)
+from kdyno.verbs.sharing import found as found_run
+from kdyno.verbs.sharing import is_fetched, pushed, store, store_needed
+from kdyno.verbs.verb import Verb
+from kdyno.verbs.watching import site_line
 
 
 @offered
 def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     """The exporters."""
-    from kdyno import labs
-    from kdyno.report.exporters import exporters
 
     return list(exporters(labs.formats()))
 
 
-def verb(
+def report(
     run: Annotated[
         str | None,
         typer.Argument(metavar="RUN", help="A run: path, name, or last.", autocompletion=run_names),
@@ -88,20 +102,6 @@ def verb(
     json: Json = None,
 ) -> int:
     """Show a run as a table or exported, or all runs as a site."""
-    import sys
-    from dataclasses import replace
-
-    from kdyno import labs
-    from kdyno.cli.report import write_site
-    from kdyno.cli.scoring import after_table, check_format, check_run, with_scores
-    from kdyno.errors import UsageError
-    from kdyno.report import drawings, gate
-    from kdyno.report.evidence import Evidence, gather
-    from kdyno.report.exporters import exporter, exporter_for
-    from kdyno.report.terminal import show as show_verdict
-    from kdyno.report.terminal import show_dots
-    from kdyno.verbs.sharing import found as found_run
-    from kdyno.verbs.sharing import is_fetched
 
     if all_:
         given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
@@ -175,12 +175,6 @@ def verb(
 
 def write_site(runs: Path | None, output: str | None, full: bool, json: str | None) -> int:
     """Builds it or what of it has changed: of the store, where there is one and no folder named."""
-    from kdyno import labs
-    from kdyno.errors import UsageError
-    from kdyno.paths import cache_root
-    from kdyno.report.site.build import build_site
-    from kdyno.verbs.sharing import store
-    from kdyno.verbs.watching import site_line
 
     if not output or output == "-":
         raise UsageError("--all writes a folder of pages: name it with -o, such as -o site/")
@@ -188,8 +182,6 @@ def write_site(runs: Path | None, output: str | None, full: bool, json: str | No
     shared = store() if runs is None else None
     with site_line() as told:
         if shared is not None:
-            from kdyno.report.site.shared import build_shared
-
             built = build_shared(
                 shared, out, cache_root(), full=full, told=told, sections=labs.sections
             )
@@ -200,3 +192,145 @@ def write_site(runs: Path | None, output: str | None, full: bool, json: str | No
         write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
     say(f"written: {Path(output) / 'index.html'} ({built.made} of {built.runs} runs drawn again)")
     return 0
+
+
+LOCAL = "127.0.0.1"
+PORT = 8421
+LOOK_EVERY_S = 2.0
+
+
+def serve(
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes any free one."),
+    ] = PORT,
+    bind: Annotated[
+        str,
+        typer.Option(
+            "--bind",
+            metavar="ADDRESS",
+            help="Address to listen on; who reaches it can read the runs.",
+        ),
+    ] = LOCAL,
+    full: Annotated[
+        bool, typer.Option("--full", help="Reports with every chart; a second or more each.")
+    ] = False,
+    runs: Runs = None,
+    json: Json = None,
+) -> int:
+    """Show all runs in a browser, as they change, until Ctrl-C.
+
+    Those of the store that KDYNO_STORE names, unless --runs names a folder.
+    """
+
+    check_writable(json)
+    shared = store() if runs is None else None
+    folder = runs_folder(runs)
+    if shared is None and not folder.is_dir():
+        raise UsageError(f"{folder}: there is no such folder of runs; choose another with --runs")
+    # Where the pages lie between sessions, so that only what changed is made again.
+    place = str(folder.resolve()) if shared is None else shared.address
+    key = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    site: Path = cache_root() / "sites" / key
+    with whole.cache_errors(site):
+        site.mkdir(parents=True, exist_ok=True)
+    # The port first: whoever has it taken must not wait for the pages to learn of it.
+    server = SiteServer(site, bind, port)
+    stop = threading.Event()
+
+    pages = None
+    if shared is not None:
+        pages = SharedSite(
+            shared, site, cache_root(), Wanted(), full=full, live=True, sections=labs.sections
+        )
+        server.absent = pages.make
+
+    def build(told: Told = lambda _done, _all: None) -> str:
+        if pages is not None:
+            return pages.build().edition
+        return build_site(
+            folder, site, full=full, live=True, told=told, sections=labs.sections
+        ).edition
+
+    try:
+        with site_line() as told:
+            server.edition = build(told)
+        if not server.is_local:
+            say(f"warning: whoever reaches {bind} can read these runs")
+        if json is not None:
+            of = str(folder) if shared is None else shown(shared.address)
+            write_json({"url": server.url, "runs": of, "site": str(site)}, json)
+        say(f"{server.url}  (Ctrl-C ends it)")
+
+        arguments = (server, build, LOOK_EVERY_S, stop, say)
+        threading.Thread(target=watch, args=arguments, daemon=True).start()
+        server.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        say("ended")
+    finally:
+        stop.set()
+        server.server_close()
+    return 0
+
+
+def push(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN", help="Runs: path, name, or last.", autocompletion=run_names),
+    ] = None,
+    upgrade: Annotated[
+        bool,
+        typer.Option("--upgrade", help="Change a store of an earlier kdyno to this one's tables."),
+    ] = False,
+    runs: Runs = None,
+    json: Json = None,
+) -> int:
+    """Put runs into the store that KDYNO_STORE names.
+
+    A run is put there whole or not at all, and once: pushed again, only what is new of it is.
+    """
+
+    check_writable(json)
+    if not what and not upgrade:
+        raise UsageError("which run? Name one, or last; `kdyno list runs` shows them")
+    shared = store_needed()
+    found = [open_run(resolve(word, runs_folder(runs))) for word in what or []]
+    before = shared.prepare(upgrade_it=upgrade)
+    if upgrade:
+        say(f"{shared.where}: tables {'changed' if before else 'are those of this kdyno'}")
+    done, status = [], 0
+    for run in found:
+        try:
+            it = pushed(shared, run)
+        except KdynoError as problem:
+            if len(found) == 1:
+                raise
+            say(f"kdyno: {problem}")
+            status = max(status, problem.exit_status)
+            continue
+        row = {"run": it.name, "state": it.word, "boots": it.boots, "sent_bytes": it.size_bytes}
+        done.append({**row, "left_out": list(it.left_out)})
+    if json is not None:
+        write_json(done, json)
+    return status
+
+
+VERBS = (
+    Verb(
+        "report",
+        report,
+        (
+            "kdyno report last",
+            "kdyno report last -o report.html",
+            "kdyno report last -f markdown",
+            "kdyno report last --chart boots -o boots.png",
+            "kdyno report last --fail-on slower",
+            "kdyno report 3f2a --json -",
+            "kdyno report --all -o site/",
+        ),
+    ),
+    Verb(
+        "serve", serve, ("kdyno serve", "kdyno serve --port 8500", "kdyno serve --runs DIR --full")
+    ),
+    Verb("push", push, ("kdyno push last", "kdyno push 3f2a 81bc", "kdyno push --upgrade")),
+)

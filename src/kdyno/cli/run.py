@@ -1,16 +1,37 @@
 # SPDX-License-Identifier: MIT
-"""kdyno run."""
+"""kdyno run and kdyno try: measure an experiment, each commit of a [matrix], or a command."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from kdyno.cli.build import examined
+from kdyno.cli.scoring import after_table, with_scores
 from kdyno.errors import KdynoError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides, apply
+from kdyno.labs.profile.boots import require as require_profile
+from kdyno.labs.profile.counts import METHOD
+from kdyno.labs.profile.verb import after_run, counted_after_run
+from kdyno.machines.kinds import KINDS
+from kdyno.measure.commands import Trial, experiment_text, option_of
+from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.report import gate, scores
+from kdyno.report.terminal import show as show_verdict
+from kdyno.store.index import resolve
+from kdyno.store.run import Run, open_run
+from kdyno.suites.catalogue import Suite
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs import fleet
 from kdyno.verbs.completion import run_names
+from kdyno.verbs.matrix import each, matrix_of, refs_of
 from kdyno.verbs.options import (
     Cases,
     ExactBoots,
@@ -35,24 +56,12 @@ from kdyno.verbs.options import (
     where,
 )
 from kdyno.verbs.output import kept_status, say, show, write_json_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kdyno.experiment.model import Experiment
-    from kdyno.experiment.overrides import Overrides
-    from kdyno.measure.execution import Options
-    from kdyno.store.run import Run
-    from kdyno.suites.catalogue import Suite
-
-NAME = "run"
-EXAMPLES = (
-    "Examples: kdyno run experiments/simd-memcpy.toml --quick | "
-    "kdyno run mine.toml --calibrate --fail-on slower | kdyno run --resume last"
-)
+from kdyno.verbs.sharing import pushed, store_needed
+from kdyno.verbs.verb import Verb
+from kdyno.verbs.watching import executed, say_where
 
 
-def verb(
+def run(
     experiment: ExperimentFile = None,
     resume: Annotated[
         str | None,
@@ -100,8 +109,6 @@ def verb(
     working: Working,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
-    from kdyno.experiment import loader
-    from kdyno.verbs.matrix import each, matrix_of, refs_of
 
     overrides = extent.overrides(
         calibrate=calibrate,
@@ -184,17 +191,6 @@ def measured(
     confirm: bool = False,
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
-    from kdyno.cli.scoring import after_table, with_scores
-    from kdyno.experiment.overrides import apply
-    from kdyno.labs.profile.boots import require as require_profile
-    from kdyno.labs.profile.counts import METHOD
-    from kdyno.labs.profile.verb import after_run, counted_after_run
-    from kdyno.machines.kinds import KINDS
-    from kdyno.report import gate, scores
-    from kdyno.report.terminal import show as show_verdict
-    from kdyno.verbs import fleet
-    from kdyno.verbs.sharing import pushed, store_needed
-    from kdyno.verbs.watching import executed, say_where
 
     rules = gate.parse(fail_on)
     shared = store_needed() if push else None
@@ -205,14 +201,12 @@ def measured(
     gate.check(rules, *_watchable(asked))
     gate.check_compares(rules, KINDS[asked.machine.kind].builds or asked.measure.calibrate)
     scores.check(scoring, {use.name for use in asked.suites}, suites)
-    profiled = asked.measure.profile != "none" and not options.overrides.only_baseline
+    profiled = asked.measure.profile != "none"
     if profiled:
         require_profile(asked, asked.measure.profile)
     if profiled and (on is not None or (resumed is not None and fleet.is_in_jobs(resumed))):
         raise UsageError("--on measures without profiles: `kdyno profile` takes one afterwards")
     if dry_run:
-        from kdyno.cli.check import examined
-
         return examined(asked, suites, json, fetching=False)
     if on is not None and asked.path is not None:
         run, verdict = fleet.begin(asked.path, asked, on, options)
@@ -267,15 +261,14 @@ def _stored(
 ) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
-    from kdyno.experiment.overrides import apply
-    from kdyno.store.index import resolve
-    from kdyno.store.run import open_run
 
     path = resolve(text, options.runs)
     run = open_run(path)
     manifest = run.manifest()
     if manifest.joined:
-        raise UsageError(f"{path.name} was put together from others; `kdyno join` does that again")
+        raise UsageError(
+            f"{path.name} was put together from others; `kdyno compare --join` does that again"
+        )
     if manifest.state == "finished" and _has_verdict(run):
         raise UsageError(
             f"{path.name} is finished ({manifest.stopped}); "
@@ -293,3 +286,103 @@ def _has_verdict(run: Run) -> bool:
         return run.verdict() is not None
     except KdynoError:
         return False
+
+
+def try_(
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="-- COMMAND",
+            help="Any command line; it runs in this folder, which it sees read-only.",
+        ),
+    ],
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-k",
+            "--kernel",
+            metavar="KERNEL",
+            help="stock, memcpy=NAME, config=NAME, patch=FILE, cflags=FLAGS, cmdline=WORDS, "
+            "compiler=NAME, sysctl=NAME=VALUE, cpus=N, source=SOURCE; several joined by commas. "
+            "May be repeated; the first is the baseline. One alone is compared with stock.",
+        ),
+    ] = None,
+    source: Annotated[
+        str,
+        typer.Option("--source", metavar="SOURCE", help="Kernel source, as in an experiment file."),
+    ] = "debian:linux-source-7.3",
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            "--figure",
+            metavar="REGEX",
+            help="The figure in what the command prints, one group; else its time is the figure.",
+        ),
+    ] = None,
+    unit: Annotated[str, typer.Option("--unit", metavar="UNIT", help="Unit of the figure.")] = "",
+    better: Annotated[
+        str,
+        typer.Option(
+            "--better",
+            metavar="higher|lower",
+            help="Which figure is the good one; without it, lower.",
+        ),
+    ] = "",
+    cpus: Annotated[int, typer.Option("--cpus", metavar="N", min=1, help="CPUs of the guest.")] = 1,
+    memory: Annotated[
+        str,
+        typer.Option("--memory", metavar="SIZE", help="Memory of the guest [1G; 512M in QEMU]."),
+    ] = "",
+    machine: Annotated[
+        str,
+        typer.Option(
+            "--machine", metavar="uml|qemu", help="User Mode Linux, or a native kernel in QEMU."
+        ),
+    ] = "uml",
+    metric: Metric = None,
+    push: Push = False,
+    *,
+    extent: Extent,
+    working: Working,
+) -> int:
+    """Time a command of your own in several kernels. It needs no experiment file."""
+
+    options = working.options(extent.overrides())
+    if machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
+        raise UsageError(
+            f"--machine {machine!r}: a command is tried in several kernels; there are "
+            f"{' and '.join(kinds)} for that"
+        )
+    trial = Trial(
+        *(tuple(kernel or ()), tuple(command), source, figure, unit, better, cpus, memory),
+        *(machine, metric or "time"),
+    )
+    suites = load_suites()
+    text = experiment_text(trial, Path.cwd())
+    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), option_of)
+    return measured(experiment, suites, options, working.json, push=push)
+
+
+VERBS = (
+    Verb(
+        "run",
+        run,
+        (
+            "kdyno run experiments/simd-memcpy.toml --quick",
+            "kdyno run mine.toml --calibrate --fail-on slower",
+            "kdyno run mine.toml --calibrate --variant stock",
+            "kdyno run --resume last",
+        ),
+    ),
+    Verb(
+        "try",
+        try_,
+        (
+            "kdyno try --machine qemu --metric instructions -k patch=mine.patch -- ls -l",
+            "kdyno try -k memcpy=avx2 -- sort -n numbers.txt",
+            "kdyno try -k stock -k cflags=-O3 -k config=preempt -- tar cf /dev/null /usr/include",
+            "kdyno try -k patch=mine.patch -- hackbench -g 2",
+            "kdyno try -k cflags=-O3 --figure 'avg: +([0-9.]+)' --unit ms -- sysbench cpu run",
+        ),
+    ),
+)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What `run` and `report` show of indices and group scores, beside the verdict."""
+"""Indices and group scores, as `run` and `report` show them beside the verdict."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from kdyno.errors import UsageError
-
-if TYPE_CHECKING:
-    from kdyno.store.run import Run
-    from kdyno.store.verdict import Verdict
+from kdyno.reading.checked import values
+from kdyno.report import scores
+from kdyno.report.scores import check, check_word
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import load
 
 FORMATS = ("markdown", "json")
 
@@ -18,8 +19,6 @@ FORMATS = ("markdown", "json")
 def check_format(scoring: str | None, format: str | None) -> None:
     """UsageError for a word that is none, or where the export has no place for scores."""
     if scoring is not None:
-        from kdyno.report.scores import check_word
-
         check_word(scoring)
     if scoring is not None and format is not None and format not in FORMATS:
         raise UsageError(f"--scoring goes with the table, {' and '.join(FORMATS)}, not {format}")
@@ -27,8 +26,6 @@ def check_format(scoring: str | None, format: str | None) -> None:
 
 def check_run(scoring: str | None, run: Run) -> None:
     """UsageError where no suite of the run has an index."""
-    from kdyno.report.scores import check
-    from kdyno.suites.catalogue import load
 
     if scoring is not None:
         check(scoring, {case.suite for case in run.manifest().cases}, load())
@@ -36,8 +33,6 @@ def check_run(scoring: str | None, run: Run) -> None:
 
 def after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
     """What follows the table on a terminal: all scores if asked for, else a line a suite."""
-    from kdyno.report import scores
-    from kdyno.suites.catalogue import load
 
     if scoring is not None:
         text = scores.text(scores.tables_in(run, scoring, load()))
@@ -49,9 +44,6 @@ def after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
 
 def with_scores(run: Run, exported: str | bytes, scoring: str | None, format: str) -> str | bytes:
     """An export with the scores at its end; a verdict's JSON with one more key, ``scores``."""
-    from kdyno.reading.checked import values
-    from kdyno.report import scores
-    from kdyno.suites.catalogue import load
 
     if scoring is None or isinstance(exported, bytes):
         return exported

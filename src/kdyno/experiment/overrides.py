@@ -35,8 +35,6 @@ class Overrides:
     layouts: int | None = None
     confirms: str = ""
     """The run of the same experiment that this one is to confirm."""
-    only_baseline: bool = False
-    """Leave the other variants out (A/A alone)."""
     variants: tuple[str, ...] = ()
     """Only these (the baseline always stays)."""
     cases: tuple[str, ...] = ()
@@ -76,8 +74,6 @@ def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
         if name not in names:
             raise UsageError(_unknown("--variant", name, names))
     kept = {*overrides.variants, experiment.baseline} if overrides.variants else {*names}
-    if overrides.only_baseline:
-        kept = {experiment.baseline}
     variants = tuple(variant for variant in experiment.variants if variant.name in kept)
     if measure.layouts and len(variants) == 1:
         # Links of one kernel are compared with other links of it.

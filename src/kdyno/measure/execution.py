@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import __version__, sandbox
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import ToolError, UsageError, interruption
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.overrides import Overrides
 from kdyno.judge.judging import verdict_of
@@ -270,10 +270,8 @@ def _measure(
     try:
         stopped = loop.run()
     except BaseException as problem:
-        why = f"interrupted: {str(problem) or type(problem).__name__}"
-        why = "interrupted by Ctrl-C" if isinstance(problem, KeyboardInterrupt) else why
         with suppress(ToolError):  # the first problem is the one to hear of
-            _end(writer, loop.manifest, "interrupted", why)
+            _end(writer, loop.manifest, "interrupted", interruption(problem))
         raise
     verdict = worded(verdict_of(writer.run, question, stopped), loop.manifest)
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.

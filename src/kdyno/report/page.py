@@ -679,13 +679,11 @@ def again_section(evidence: Evidence) -> Html | None:
 def run_command(file: str, overrides: Mapping[str, Any], seed: int) -> str:
     """``kdyno run FILE`` with the options that this run had."""
     words = ["kdyno", "run", file]
-    if overrides.get("only_baseline"):
-        words[1] = "calibrate"
     for key, value in overrides.items():
         if key in _REPEATED:
             for each in value if isinstance(value, list | tuple) else ():
                 words += [_REPEATED[key], str(each)]
-        elif key in ("only_baseline", "seed") or (key == "calibrate" and words[1] == "calibrate"):
+        elif key == "seed":
             continue
         elif value is True:
             words.append(f"--{key.replace('_', '-')}")

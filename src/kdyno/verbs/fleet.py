@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kdyno.errors import Interrupted, UsageError
+from kdyno.errors import Interrupted, UsageError, interruption
 from kdyno.verbs.options import load_stored, where
 
 if TYPE_CHECKING:
@@ -101,10 +101,8 @@ def _executed(
                 place.remove()
                 shutil.rmtree(run.path, ignore_errors=True)
                 raise
-            by_hand = isinstance(problem, KeyboardInterrupt)
-            why = f"interrupted: {str(problem) or type(problem).__name__}"
-            union.save(state="interrupted", stopped="interrupted by Ctrl-C" if by_hand else why)
-            if by_hand or isinstance(problem, Interrupted):
+            union.save(state="interrupted", stopped=interruption(problem))
+            if isinstance(problem, KeyboardInterrupt | Interrupted):
                 again = f"kdyno run --resume {run.name}{where(run.path.parent)}"
                 listener.told(f"its jobs are cancelled; `{again}` goes on with this run")
             raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno run of an experiment with [matrix]: a run for each commit, and a row a commit."""
+"""kdyno run of an experiment with [matrix]: a run for each commit, and a row per commit."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kdyno.errors import BuildError, KdynoError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.loader import Matrix
+from kdyno.kernels.source import is_url, parse
+from kdyno.kernels.sources import git
+from kdyno.report import figures, gate
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.terminal import show
+from kdyno.store.run import Run, list_runs
+from kdyno.store.verdict import Verdict
 from kdyno.verbs.options import agree, load
 from kdyno.verbs.output import say
-
-if TYPE_CHECKING:
-    from kdyno.experiment.loader import Matrix
-    from kdyno.report.show.grid import Cell, Grid
-    from kdyno.store.run import Run
-    from kdyno.store.verdict import Verdict
 
 _MANY = 64
 _SHORT = 12
@@ -36,7 +38,6 @@ class CommitRun:
 
 def matrix_of(file: Path | None) -> Matrix | None:
     """That of an experiment's file, if it has one."""
-    from kdyno.experiment import loader
 
     return None if file is None else loader.read_matrix(loader.read(file), str(file))
 
@@ -50,8 +51,6 @@ def refs_of(found: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
 
 
 def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
-    from kdyno.kernels.source import is_url, parse
-    from kdyno.kernels.sources import git
 
     asked, _suites = load(file, last)
     spec = parse(next(it.source for it in asked.variants if it.name == asked.baseline))
@@ -82,8 +81,6 @@ def each(
     The exit status is that of the worst row, by ``fail_on``, measured now or before; a commit
     without a verdict is 1.
     """
-    from kdyno.report import gate
-    from kdyno.report.show.terminal import show
 
     rules = gate.parse(fail_on)  # what cannot be is refused before hours of measuring
     rows = []
@@ -113,7 +110,6 @@ def each(
 
 def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | None:
     """The newest run of this experiment with these overrides that came to its end."""
-    from kdyno.store.run import list_runs
 
     for run in reversed(list_runs(runs)):
         try:
@@ -128,8 +124,6 @@ def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | No
 
 def table(rows: Sequence[CommitRun]) -> Grid:
     """A row a commit, a column an effect."""
-    from kdyno.report import figures
-    from kdyno.report.show.grid import Cell, Column, Grid
 
     keys = dict.fromkeys(
         (it.variant, it.case) for row in rows if row.verdict for it in row.verdict.effects

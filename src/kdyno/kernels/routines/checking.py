@@ -308,7 +308,7 @@ def require_correct(routines: Iterable[Routine], cache_root: Path) -> None:
             wrong = "; ".join(checked.violations)
             raise UsageError(
                 f"{routine.function} routine {routine.name!r} is refused, it fails its check: "
-                f"{wrong}. See: kdyno memcpy check {routine.path}"
+                f"{wrong}. See: kdyno lab memcpy check {routine.path}"
             )
 
 

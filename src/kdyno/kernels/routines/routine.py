@@ -285,7 +285,7 @@ def read_text(file: Path) -> str:
 FILE = "best.toml"
 BENCHES = "benches"
 """Folder beside the table: what was measured on a CPU, one folder a row, one file a function."""
-COMMAND = "kdyno memcpy tune --cpu"
+COMMAND = "kdyno lab memcpy tune --cpu"
 STATES = {
     "measured": "found and measured on this CPU",
     "composed": "put together of parts that were measured on this CPU, not measured as a whole",

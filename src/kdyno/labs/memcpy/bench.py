@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno memcpy bench."""
+"""kdyno lab memcpy bench."""
 
 from __future__ import annotations
 
@@ -12,18 +12,12 @@ import typer
 
 from kdyno.verbs.options import NoSandbox, NoWait, Runs, stored_run, where
 from kdyno.verbs.output import Json, Line, check_writable, say, show, write, write_json
+from kdyno.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from kdyno.labs.memcpy.loads import Material
     from kdyno.labs.memcpy.results import Bench
 
-NAME = "bench"
-EXAMPLES = (
-    "Examples: kdyno memcpy bench --quick | "
-    "kdyno memcpy bench --paper -o paper.svg | "
-    "kdyno memcpy bench avx2 mine.S --distribution copies.json -o bench.html | "
-    "kdyno memcpy bench --from bench.json --csv - | kdyno memcpy bench --quick --into last"
-)
 
 Tree = Annotated[
     Path | None,
@@ -37,7 +31,7 @@ BenchSeed = Annotated[
 OUTPUTS = (".html", ".svg", ".png")
 
 
-def verb(
+def bench_verb(
     routine: Annotated[
         list[str] | None,
         typer.Argument(metavar="ROUTINE", help="Names or FILE.S; default: all."),
@@ -208,3 +202,18 @@ def drawing(bench: Bench, suffix: str) -> str | bytes:
         return page(bench)
     svg = picture(bench)
     return svg if suffix == ".svg" else png(svg)
+
+
+VERBS = (
+    Verb(
+        "bench",
+        bench_verb,
+        (
+            "kdyno lab memcpy bench --quick",
+            "kdyno lab memcpy bench --paper -o paper.svg",
+            "kdyno lab memcpy bench avx2 mine.S --distribution copies.json -o bench.html",
+            "kdyno lab memcpy bench --from bench.json --csv -",
+            "kdyno lab memcpy bench --quick --into last",
+        ),
+    ),
+)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno memcpy check: routines held against what memcpy must do, in a program and in a kernel."""
+"""kdyno lab memcpy check: routines held against what memcpy must do, in a program and a kernel."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ import typer
 
 from kdyno.verbs.options import NoSandbox
 from kdyno.verbs.output import Json, check_writable, say, show, write_json
-
-NAME = "check"
-EXAMPLES = (
-    "Examples: kdyno memcpy check | kdyno memcpy check avx2 memset-avx512 ./mine.S | "
-    "kdyno memcpy check avx2 --kernel"
-)
+from kdyno.verbs.verb import Verb
 
 
-def verb(
+def check_verb(
     routine: Annotated[
         list[str] | None,
         typer.Argument(
@@ -97,3 +92,16 @@ def verb(
     if json is not None:
         write_json({"schema": 1, "routines": rows}, json)
     return 1 if any(row["state"] == "failed" for row in rows) else 0
+
+
+VERBS = (
+    Verb(
+        "check",
+        check_verb,
+        (
+            "kdyno lab memcpy check",
+            "kdyno lab memcpy check avx2 memset-avx512 ./mine.S",
+            "kdyno lab memcpy check avx2 --kernel",
+        ),
+    ),
+)

@@ -107,7 +107,7 @@ def read_distribution(path: Path) -> Distribution:
 
 def parse_distribution(data: bytes, origin: str) -> Distribution:
     """The distribution that ``data`` is; UsageError otherwise, with ``origin`` in it."""
-    way = "a distribution is what `kdyno memcpy histogram -o FILE.json` writes"
+    way = "a distribution is what `kdyno lab memcpy histogram -o FILE.json` writes"
     file = check_json(Distribution, data, origin, KIND, way)
     counts: Counter[tuple[int, int, int]] = Counter()
     for cell in file.cells:

@@ -36,7 +36,7 @@ _KNOWN = {
 _CEILING = "ceiling"
 _FEWEST = 3
 """A curve of fewer sizes is not a curve."""
-_TOOL = "kdyno memcpy bench"
+_TOOL = "kdyno lab memcpy bench"
 _WIDTHS_PX = {"wide": 1000, "narrow": 356}
 
 
@@ -246,5 +246,5 @@ def _figures(bench: Bench) -> Html:
     }
     items = results.timings(bench, [load for load in bench.loads if load.id in chosen])
     grid = Grid(columns, items, "Every figure", id="figures-table", facets=facets)
-    note = "Of many fixed sizes the powers of two; kdyno memcpy bench --csv writes all."
+    note = "Of many fixed sizes the powers of two; kdyno lab memcpy bench --csv writes all."
     return join([tag("p", note, class_="tip"), headed_table(grid)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno memcpy generate."""
+"""kdyno lab memcpy generate."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from typing import Annotated
 import typer
 
 from kdyno.verbs.output import Json, check_writable, write, write_json
-
-NAME = "generate"
-EXAMPLES = (
-    "Examples: kdyno memcpy generate avx512-256-overlap -o mine.S | "
-    "kdyno memcpy generate memset-avx2-128-overlap-rep-4096"
-)
+from kdyno.verbs.verb import Verb
 
 
-def verb(
+def generate_verb(
     shape: Annotated[
         str,
         typer.Argument(
@@ -73,3 +68,15 @@ def verb(
         }
         write_json(said, json)
     return 0
+
+
+VERBS = (
+    Verb(
+        "generate",
+        generate_verb,
+        (
+            "kdyno lab memcpy generate avx512-256-overlap -o mine.S",
+            "kdyno lab memcpy generate memset-avx2-128-overlap-rep-4096",
+        ),
+    ),
+)

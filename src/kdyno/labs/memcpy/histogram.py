@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno memcpy histogram: count what a kernel copies under cases, an experiment or a command."""
+"""kdyno lab memcpy histogram: what a kernel copies under cases, an experiment or a command."""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ import typer
 
 from kdyno.verbs.options import Jobs, NoSandbox, Refresh
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
+from kdyno.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from kdyno.experiment.model import Experiment
     from kdyno.labs.memcpy.counting import Counting
     from kdyno.suites.catalogue import Catalogue
 
-NAME = "histogram"
-EXAMPLES = (
-    "Examples: kdyno memcpy histogram --case unixbench/pipe --case 'unixbench/fscopy-*' | "
-    "kdyno memcpy histogram experiments/simd-memcpy.toml -o copies.json --trace copies.gz | "
-    "kdyno memcpy histogram --json - -- tar cf /dev/null /usr/include"
-)
 
-
-def verb(
+def histogram(
     workload: Annotated[
         list[str] | None,
         typer.Argument(
@@ -177,8 +171,8 @@ def _workload(
         return of_command(words, Path.cwd(), suites, source), suites, " ".join(words)
     if not cases:
         raise UsageError(
-            "which workload? For example: kdyno memcpy histogram --case unixbench/pipe, or "
-            "kdyno memcpy histogram -- tar cf /dev/null /usr/include"
+            "which workload? For example: kdyno lab memcpy histogram --case unixbench/pipe, or "
+            "kdyno lab memcpy histogram -- tar cf /dev/null /usr/include"
         )
     return of_cases(cases, suites, source), suites, ", ".join(cases)
 
@@ -201,3 +195,16 @@ def _notes(counting: Counting, *, traced: bool) -> list[str]:
         cut = f"the trace is cut: the first {kept} copies of {total}"
         notes.append(cut if kept < total else f"the trace is whole: {kept} copies")
     return notes
+
+
+VERBS = (
+    Verb(
+        "histogram",
+        histogram,
+        (
+            "kdyno lab memcpy histogram --case unixbench/pipe --case 'unixbench/fscopy-*'",
+            "kdyno lab memcpy histogram mine.toml -o copies.json --trace copies.gz",
+            "kdyno lab memcpy histogram --json - -- tar cf /dev/null /usr/include",
+        ),
+    ),
+)

@@ -64,7 +64,7 @@ def kernel_tests(
         name = routine.name if ours else str(routine.path.absolute())
         memcpy = routine.function == "memcpy"
         keys |= {"memcpy": name} if memcpy else {"routines": {routine.function: name}}
-    variant = loader.variant(_VARIANT, keys, "kdyno memcpy check", Path.cwd(), vocabulary({}))
+    variant = loader.variant(_VARIANT, keys, "kdyno lab memcpy check", Path.cwd(), vocabulary({}))
     experiment = Experiment("kunit", "", _VARIANT, (variant,), (), machine=_MACHINE)
     options = Options(cache, Path(), sandboxed, listener=Listener(progress, report))
     bench = ready(experiment, {}, options)

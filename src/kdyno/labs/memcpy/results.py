@@ -63,7 +63,7 @@ class Clock(FromTool):
 
 
 class Bench(FromTool):
-    """One execution of `kdyno memcpy bench`. Blocks are numbered from 0; none is missing."""
+    """One execution of `kdyno lab memcpy bench`. Blocks are numbered from 0; none is missing."""
 
     plan: str
     created: str
@@ -131,7 +131,7 @@ def stored_bench(run: Run) -> Bench | None:
 
 def parse_bench(data: bytes, origin: str) -> Bench:
     """The bench that ``data`` holds; UsageError otherwise, with ``origin`` in it."""
-    way = "`kdyno memcpy bench --json FILE` writes such files"
+    way = "`kdyno lab memcpy bench --json FILE` writes such files"
     return check_json(Bench, data, origin, KIND, way)
 
 

@@ -170,7 +170,7 @@ def generate(shape: Shape, name: str | None = None) -> str:
     own = shape.name.removeprefix(f"{shape.function}-")
     name = name or own
     function = "" if shape.function == "memcpy" else f"{shape.function}-"
-    command = f"kdyno memcpy generate {shape.name}" + f" --name {name}" * (name != own)
+    command = f"kdyno lab memcpy generate {shape.name}" + f" --name {name}" * (name != own)
     native = shape.registers == "general" and not shape.is_page
     macro = "PAGE_ROUTINE" if shape.is_page else "ROUTINE"
     of = "" if shape.is_page else "_OF"

@@ -354,7 +354,7 @@ def tuning(
     yield from _unused(tuned)
     yield from (
         "",
-        f"The routine: kdyno memcpy generate {name} -o FILE.S (or tune -o FILE.S).",
+        f"The routine: kdyno lab memcpy generate {name} -o FILE.S (or tune -o FILE.S).",
     )
     if prediction is None:
         yield (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno memcpy tune."""
+"""kdyno lab memcpy tune."""
 
 from __future__ import annotations
 
@@ -11,22 +11,15 @@ import typer
 from kdyno.labs.memcpy.bench import BenchSeed, Tree, alone
 from kdyno.verbs.options import MaxMinutes, NoSandbox, NoWait, Runs, runs_folder
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
+from kdyno.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from kdyno.labs.memcpy.loads import Material
     from kdyno.measure.execution import Options
     from kdyno.store.verdict import Verdict
 
-NAME = "tune"
-EXAMPLES = (
-    "Examples: kdyno memcpy tune copies.json -o tuned.S --share 0.35 | "
-    "kdyno memcpy tune copies.trace.gz --minutes 5 --registers avx2 | "
-    "kdyno memcpy tune -o tuned.S --profile runs/mine/profile/stock.json --verify | "
-    "kdyno memcpy tune --cpu"
-)
 
-
-def verb(
+def tune(
     copies: Annotated[
         Path | None,
         typer.Argument(
@@ -200,7 +193,7 @@ def _material(copies: Path | None, level: str) -> Material:
         return with_copies(plan, None, read_trace(copies), level)
     distribution = shipped_distribution() if copies is None else read_distribution(copies)
     if distribution is None:
-        raise UsageError("which copies? Give a file written by `kdyno memcpy histogram -o`")
+        raise UsageError("which copies? Give a file written by `kdyno lab memcpy histogram -o`")
     return with_copies(plan, distribution, (), level)
 
 
@@ -270,3 +263,17 @@ def _for_cpu(
     if json != "-":
         terminal.show(lambda _: tables.cpu_tuning(tuned))
     return 0
+
+
+VERBS = (
+    Verb(
+        "tune",
+        tune,
+        (
+            "kdyno lab memcpy tune copies.json -o tuned.S --share 0.35",
+            "kdyno lab memcpy tune copies.trace.gz --minutes 5 --registers avx2",
+            "kdyno lab memcpy tune -o tuned.S --profile runs/mine/profile/stock.json --verify",
+            "kdyno lab memcpy tune --cpu",
+        ),
+    ),
+)

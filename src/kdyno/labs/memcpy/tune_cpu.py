@@ -179,7 +179,7 @@ def row_text(row: str, cpu: Cpu, routines: Mapping[str, str], bench: Bench) -> s
         f'name = "{row}"',
         f"cpu = {json.dumps(cpu.model or row)}",
         'state = "measured"',
-        f'why = "`kdyno memcpy tune --cpu`, {bench.created[:10]}, {bench.blocks} blocks"',
+        f'why = "`kdyno lab memcpy tune --cpu`, {bench.created[:10]}, {bench.blocks} blocks"',
         f"vendor = {json.dumps(cpu.vendor)}",
         f"family = {cpu.family}",
         f"models = [[{cpu.number}, {cpu.number}]]",

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""kdyno memcpy …: the verbs of the memory-routine laboratory, one module each."""
+"""kdyno lab memcpy …: the verbs of the memory-routine laboratory, one module each."""
 
 from __future__ import annotations
 
 from kdyno.labs.memcpy import bench, check, generate, histogram, tune
 
-NAME = "memcpy"
-HELP = "Memory routines: check, generate, time, count and choose them."
-VERBS = (bench, check, generate, histogram, tune)
-EXAMPLES = "Examples: kdyno memcpy check | kdyno memcpy bench --quick | kdyno memcpy --help"
+VERBS = tuple(verb for each in (bench, check, generate, histogram, tune) for verb in each.VERBS)

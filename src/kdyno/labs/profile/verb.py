@@ -30,6 +30,7 @@ from kdyno.verbs.options import (
     where,
 )
 from kdyno.verbs.output import Json, Line, check_writable, say, write, write_json
+from kdyno.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,15 +46,8 @@ if TYPE_CHECKING:
     from kdyno.store.verdict import Verdict
     from kdyno.suites.catalogue import Suite
 
-NAME = "profile"
-EXAMPLES = (
-    "Examples: kdyno profile last | kdyno profile experiments/simd-gprof.toml --method gprof | "
-    "kdyno profile last --annotate anon_pipe_write | "
-    "kdyno profile last --show --speedscope out.speedscope.json"
-)
 
-
-def verb(
+def profile_verb(
     what: Annotated[
         str,
         typer.Argument(
@@ -345,3 +339,17 @@ def _line() -> Iterator[Callable[[Status], None]]:
         yield show
     finally:
         line.end()
+
+
+VERBS = (
+    Verb(
+        "profile",
+        profile_verb,
+        (
+            "kdyno profile last",
+            "kdyno profile experiments/simd-gprof.toml --method gprof",
+            "kdyno profile last --annotate anon_pipe_write",
+            "kdyno profile last --show --speedscope out.speedscope.json",
+        ),
+    ),
+)

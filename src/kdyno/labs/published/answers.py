@@ -94,7 +94,7 @@ class Side(FromTool):
 
 
 class Survey(FromTool):
-    """What is read of a file of `kdyno vectorize --json`."""
+    """What is read of a file of `kdyno lab vectorize --json`."""
 
     version: str
     compiler: str
@@ -218,7 +218,7 @@ def _kind(data: bytes, path: Path) -> str:
 def _bench(data: bytes, origin: str) -> OfFile:
     bench = results.parse_bench(data, origin)
     machine = f"user space, on {plain.short(bench.cpu)}"
-    command = "kdyno memcpy bench" + " --paper" * (bench.plan == "paper")
+    command = "kdyno lab memcpy bench" + " --paper" * (bench.plan == "paper")
     extent = f"{bench.blocks} blocks of every size"
     return OfFile(Source("memcpy bench", machine, bench.created[:10], extent, command), bench)
 
@@ -227,17 +227,19 @@ def _copies(data: bytes, origin: str) -> OfFile:
     copies = distribution.parse_distribution(data, origin)
     machine = f"User Mode Linux: {plain.short(copies.source)}"
     extent = f"{copies.calls / 1e6:.1f} million copies counted"
-    return OfFile(Source("memcpy histogram", machine, "", extent, "kdyno memcpy histogram"), copies)
+    return OfFile(
+        Source("memcpy histogram", machine, "", extent, "kdyno lab memcpy histogram"), copies
+    )
 
 
 def _survey(data: bytes, origin: str) -> OfFile:
-    way = "`kdyno vectorize --json FILE` writes such files"
+    way = "`kdyno lab vectorize --json FILE` writes such files"
     survey = check_json(Survey, data, origin, SURVEY, way)
     flags = " ".join(f"--flags {plain.short(it.flags)}" for it in survey.sides)
     version, compiler = plain.short(survey.version), plain.short(survey.compiler)
     machine = f"Linux {version} for User Mode Linux, {compiler}"
     extent = "every loop of the kernel, as the compiler tells it"
-    return OfFile(Source("vectorize", machine, "", extent, f"kdyno vectorize {flags}"), survey)
+    return OfFile(Source("vectorize", machine, "", extent, f"kdyno lab vectorize {flags}"), survey)
 
 
 def _forms(data: bytes, origin: str) -> OfFile:
@@ -311,9 +313,9 @@ def answer(ask: Ask, evidence: Evidence) -> Answer:
 
 
 _COMMANDS = {
-    results.KIND: "kdyno memcpy bench --paper --json FILE",
-    distribution.KIND: "kdyno memcpy histogram -o FILE.json",
-    SURVEY: "kdyno vectorize --flags sse2 --flags avx2 --flags avx512 --json FILE",
+    results.KIND: "kdyno lab memcpy bench --paper --json FILE",
+    distribution.KIND: "kdyno lab memcpy histogram -o FILE.json",
+    SURVEY: "kdyno lab vectorize --flags sse2 --flags avx2 --flags avx512 --json FILE",
     FORMS: "python -m benchmarks.simd_candidates --json FILE",
 }
 

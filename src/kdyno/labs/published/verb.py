@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno published."""
+"""kdyno lab published."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ import typer
 
 from kdyno.verbs.options import Runs
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
-
-NAME = "published"
-EXAMPLES = (
-    "Examples: kdyno published | kdyno published last -o page.md | "
-    "kdyno published 3f2a 81bc survey.json --json -"
-)
+from kdyno.verbs.verb import Verb
 
 
-def verb(
+def published(
     what: Annotated[
         list[str] | None,
         typer.Argument(
@@ -69,3 +64,16 @@ def verb(
     if output is not None and output != "-":
         say(f"written: {output}{', with pictures in ' + str(folder) if links else ''}")
     return 0
+
+
+VERBS = (
+    Verb(
+        "published",
+        published,
+        (
+            "kdyno lab published",
+            "kdyno lab published last -o page.md",
+            "kdyno lab published 3f2a 81bc survey.json --json -",
+        ),
+    ),
+)

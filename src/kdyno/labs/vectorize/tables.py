@@ -223,7 +223,7 @@ def csv_text(survey: Survey) -> str:
 def page(survey: Survey, grids: Sequence[Grid]) -> str:
     """The whole file; tables sort by their headings and filter by what is typed above them."""
     return alone(
-        tool="kdyno vectorize",
+        tool="kdyno lab vectorize",
         title=f"vectorised loops · {plain.short(survey.source)} · kdyno",
         heading="What the compiler vectorises",
         intro=[tag("p", line) for line in head(survey) if line],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno vectorize."""
+"""kdyno lab vectorize."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ import typer
 
 from kdyno.verbs.options import Jobs, NoSandbox, Refresh, Runs, runs_folder
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
+from kdyno.verbs.verb import Verb
 
 if TYPE_CHECKING:
     from kdyno.experiment.model import Variant
     from kdyno.labs.profile.record import Profile
     from kdyno.labs.vectorize.survey import Survey
 
-NAME = "vectorize"
-EXAMPLES = (
-    "Examples: kdyno vectorize | "
-    "kdyno vectorize --flags sse2 --flags avx2 --flags avx512 -o survey.html | "
-    "kdyno vectorize mine.toml --variant mine --flags avx2 --profile last | "
-    "kdyno vectorize survey.json -o loops.csv"
-)
 FORMATS = ("text", "html", "markdown", "csv")
 _SUFFIXES = {".html": "html", ".md": "markdown", ".csv": "csv", ".txt": "text"}
 
 
-def verb(
+def vectorize(
     what: Annotated[
         str,
         typer.Argument(
@@ -207,3 +201,17 @@ def _profile(text: str, runs: Path) -> Profile:
     raise UsageError(
         f"--profile {text}: {run.name} has no profile; `kdyno profile {run.name}` makes one"
     )
+
+
+VERBS = (
+    Verb(
+        "vectorize",
+        vectorize,
+        (
+            "kdyno lab vectorize",
+            "kdyno lab vectorize --flags sse2 --flags avx2 --flags avx512 -o survey.html",
+            "kdyno lab vectorize mine.toml --variant mine --flags avx2 --profile last",
+            "kdyno lab vectorize survey.json -o loops.csv",
+        ),
+    ),
+)

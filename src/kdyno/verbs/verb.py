@@ -1,25 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""Options that belong together: a dataclass of them is one parameter of a verb."""
+"""A verb of the command line: its name, its function, its examples."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature
 from typing import Any, get_type_hints
 
 
-def unbundled(verb: Callable[..., int]) -> Callable[..., int]:
-    """``verb`` as typer takes it: each parameter that is a dataclass, taken apart into its fields.
+@dataclass(frozen=True)
+class Verb:
+    """What ``VERBS`` of a verb's module lists."""
+
+    name: str
+    function: Callable[..., int]
+    """Returns the exit status; its documentation is the help."""
+    examples: tuple[str, ...]
+
+
+def flat(verb: Callable[..., int]) -> Callable[..., int]:
+    """The function as typer takes it: a dataclass of options becomes its fields.
 
     ValueError where a name comes twice.
     """
-    flat: list[Parameter] = []
+    parameters: list[Parameter] = []
     bundles: dict[str, type] = {}
 
     def add(name: str, default: object, kind: object) -> None:
-        flat.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
 
     hints = get_type_hints(verb, include_extras=True)
     for own in inspect.signature(verb).parameters.values():
@@ -39,6 +49,6 @@ def unbundled(verb: Callable[..., int]) -> Callable[..., int]:
         return verb(**given)
 
     called.__doc__ = verb.__doc__
-    called.__signature__ = Signature(flat)  # type: ignore[attr-defined]
-    called.__annotations__ = {it.name: it.annotation for it in flat}
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {it.name: it.annotation for it in parameters}
     return called

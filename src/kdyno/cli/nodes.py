@@ -1,22 +1,112 @@
 # SPDX-License-Identifier: MIT
-"""The nodes of a cluster, asked by a job on each of them whether runs can be measured there."""
+"""The nodes of a cluster: whether runs can be measured on them, asked by a job on each.
+
+The job is ``python -m kdyno.cli.nodes FOLDER FILE``: it looks at its node and writes FILE.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import os
 import secrets
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
-from kdyno import whole
-from kdyno.doctor.node import LOCK, TOKEN, Node, kdyno_here
+from kdyno import __version__, whole
+from kdyno.cli.needs import NEEDS
 from kdyno.errors import ToolError
 from kdyno.fleet.engine import PYTHON, Engine, Job, Settings
-from kdyno.reading.checked import check, values
+from kdyno.machines import facts
+from kdyno.paths import cache_root
+from kdyno.reading.checked import FromTool, check, values
+
+TOKEN, LOCK = "token", "lock"
+"""Files of the folder in the cache that the controller has made: what it says, what it holds."""
+
+
+class Node(FromTool):
+    """``token``: as it is seen here; None: the folder is not. ``locks``: whether the controller's
+    lock is seen."""
+
+    node: str
+    cpu_model: str
+    cpus: int
+    kdyno: str
+    cache: str
+    token: str | None
+    locks: bool = False
+    writes: bool = False
+    missing: list[str]
+    """What kdyno needs and this node lacks."""
+    beside: int
+    """Other jobs that run here."""
+
+
+def kdyno_here() -> str:
+    """This kdyno: its version and a digest of its source."""
+    found = sha256()
+    top = Path(__file__).resolve().parents[1]
+    for file in sorted(top.rglob("*.py")):
+        found.update(f"{file.relative_to(top)}\n".encode() + file.read_bytes())
+    return f"{__version__} {found.hexdigest()[:8]}"
+
+
+def look(folder: Path) -> Node:
+    """This node. ``folder``: of the controller, in the cache."""
+    host = facts.machine()
+    seen = _text(folder / TOKEN)
+    return Node(
+        node=os.environ.get("SLURMD_NODENAME") or os.uname().nodename,
+        cpu_model=str(host.get("cpu_model") or "unknown CPU"),
+        cpus=len(os.sched_getaffinity(0)),
+        kdyno=kdyno_here(),
+        cache=str(cache_root()),
+        token=seen,
+        locks=seen is not None and _is_held(folder / LOCK),
+        writes=seen is not None and os.access(folder, os.W_OK),
+        missing=[f"{it.name}: {why}" for it in NEEDS if it.required and (why := it.missing())],
+        beside=_others(),
+    )
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _is_held(file: Path) -> bool:
+    try:
+        with file.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    return False
+
+
+def _others() -> int:
+    node, own = os.environ.get("SLURMD_NODENAME"), os.environ.get("SLURM_JOB_ID")
+    if not node:
+        return 0
+    try:
+        said = subprocess.run(
+            ("squeue", "-h", "-t", "RUNNING", "-w", node, "-o", "%A"),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return len(set(said.stdout.split()) - {own})
+
 
 _MINUTES = 5
 _WAIT_S = 90.0
@@ -74,7 +164,7 @@ def examine(
                 if any(word in state.lower() for word in _DOWN):
                     found[node] = Finding(node, None, (f"Slurm says it is {state}",))
                     continue
-                command = [*PYTHON, "kdyno.doctor.node", mark, _file(folder, node)]
+                command = [*PYTHON, "kdyno.cli.nodes", mark, _file(folder, node)]
                 chosen = {"nodelist": node} if settings.engine == "slurm" else {}
                 try:
                     (jobs[node],) = engine.submit([[list(map(str, command))]], chosen)
@@ -158,7 +248,7 @@ def _said(file: Path) -> Node | None:
     return check(Node, data, str(file))
 
 
-def fleet_of(nodes: Sequence[Finding]) -> tuple[str, ...]:
+def differences(nodes: Sequence[Finding]) -> tuple[str, ...]:
     """What differs between nodes that are all well by themselves."""
     models = sorted({it.said.cpu_model for it in nodes if it.said is not None})
     if len(models) < 2:
@@ -166,3 +256,7 @@ def fleet_of(nodes: Sequence[Finding]) -> tuple[str, ...]:
     return (
         f"several CPU models: {', '.join(models)}; the verdict says what the effect is on each",
     )
+
+
+if __name__ == "__main__":
+    whole.write(Path(sys.argv[2]), look(Path(sys.argv[1])).model_dump_json().encode())

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""What this machine has and lacks."""
