@@ -83,6 +83,7 @@ def test_a_node_that_dies_loses_what_it_was_at_and_no_more(fleet: Fleet) -> None
     assert len(fleet.engine.jobs) == 4
 
 
+@pytest.mark.slow
 def test_what_is_seen_late_is_not_measured_again(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_failure_now_and_then_does_not_end_it(fleet: Fleet) -> None:
     assert len(fleet.said) == 4
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     with fleet.new() as writer:
         own = fleet.controller(writer)
@@ -165,6 +167,7 @@ def killed(fleet: Fleet, at_s: float, how: type[BaseException]) -> Run:
         return writer.run
 
 
+@pytest.mark.slow
 def test_leaving_cancels_its_own_jobs_and_keeps_their_groups(fleet: Fleet) -> None:
     run = killed(fleet, 2.0, KeyboardInterrupt)
     assert fleet.engine.cancelled == ["0", "1"]
@@ -177,6 +180,7 @@ def test_leaving_cancels_its_own_jobs_and_keeps_their_groups(fleet: Fleet) -> No
     assert len({it.job.shard for it in boots(run)}) == len(boots(run)) == 40
 
 
+@pytest.mark.slow
 def test_what_the_jobs_of_a_killed_controller_measured_counts(fleet: Fleet) -> None:
     run = killed(fleet, 2.0, SystemExit)
     seen = len(boots(run))
@@ -237,6 +241,7 @@ def test_nodes_that_measure_something_else(fleet: Fleet) -> None:
             fleet.controller(writer).run()
 
 
+@pytest.mark.slow
 def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
     """Of a run that somebody changed; an odd text is no job's number."""
     run = killed(fleet, 2.0, KeyboardInterrupt)

@@ -34,6 +34,7 @@ def place(tmp_path: Path, runs: dict[str, Path]) -> Place:
     return Place.at(tmp_path, runs, [b'name = "x"\n[variant.stock]\n'])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
 def test_what_was_found_is_mended(file: Path, place: Place) -> None:
     case = json.loads(file.read_text())

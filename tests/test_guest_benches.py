@@ -135,6 +135,7 @@ def timed_ns(program: Path, tmp_path: Path, script: str) -> float:
     return float(ns)
 
 
+@pytest.mark.slow
 def test_of_a_command_only_what_it_marks_is_timed(program: Path, tmp_path: Path) -> None:
     """Orders of times that are thousands of times apart: of two lines, and of much work."""
     lines = timed_ns(program, tmp_path, f"{WORK}; {FROM}; echo; {TO}; {WORK}")

@@ -170,6 +170,7 @@ def test_a_job_that_fails_says_why(
     assert words in outcome.host.text
 
 
+@pytest.mark.slow
 def test_a_job_that_never_ends_is_killed(make: Make) -> None:
     outcome = work_off(host_job(make(inside="__import__('signal').pause()"), limit_s=3.0))
     assert outcome.host.reason == "timeout"

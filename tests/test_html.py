@@ -103,6 +103,7 @@ def test_the_answer_stands_first(page: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_one_row_one_dot_one_point_each(page: str, demo: Evidence) -> None:
     rows = re.findall(r'<table id="effects-table".*?</table>', page, re.S)[0]
     assert rows.count('<th scope="row"') == len(demo.verdict.effects) == 36

@@ -129,6 +129,7 @@ def test_a_lost_option_of_the_last_variant_is_told_before_anything_is_compiled(t
     assert not (toy.cache / "images").exists()
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_a_variant_that_does_not_configure_or_compile_fails_alone(toy: Toy) -> None:
     broken = toy.edit("broken", "lib/sort.c", "return steps;", "return stairs;")

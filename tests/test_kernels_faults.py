@@ -217,6 +217,7 @@ def test_two_processes_want_one_image_and_one_builds_it(tmp_path: Path) -> None:
     assert "done" not in other and other == one.splitlines(keepends=True)[-1], problem
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_mid_build_leaves_nothing(tmp_path: Path) -> None:
     toy = gated(tmp_path)
     builder = child(toy)

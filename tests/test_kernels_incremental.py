@@ -76,6 +76,7 @@ def test_the_same_variant_again_calls_no_make(own: Toy, monkeypatch: pytest.Monk
     assert own.steps == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "objects"),
     [
@@ -147,6 +148,7 @@ def test_every_way_from_trunk_to_variant_ends_in_the_bytes_of_a_whole_build(toy:
             assert image.build["from_trunk"] == (name != start), f"{start} -> {name}"
 
 
+@pytest.mark.slow
 def test_a_newer_source_starts_from_the_older_ones_objects(own: Toy, tmp_path: Path) -> None:
     own.build(variant())
     newer = make_source(
@@ -163,6 +165,7 @@ def test_a_newer_source_starts_from_the_older_ones_objects(own: Toy, tmp_path: P
     assert own.compiled == {"lib/string.o"}
 
 
+@pytest.mark.slow
 def test_the_trunk_that_leaves_least_to_do_is_taken(own: Toy) -> None:
     edit = own.edit("far", "include/toy.h", "10", "30")
     for one in (variant(), variant("o2", cflags="-O2"), variant("far", patches=(edit,))):
@@ -229,6 +232,7 @@ def test_two_nodes_whose_locks_do_not_hold_make_one_whole_image(
     assert list((own.cache / "work").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
     first = own.build(variant())
     trunk = own.cache / "trunks" / first.digest

@@ -117,6 +117,7 @@ def addresses(image: Image) -> dict[str, int]:
     return {name: int(at, 16) for at, kind, name in found if kind in "tT" and "toy" in name}
 
 
+@pytest.mark.slow
 def test_links_are_made_of_objects_that_were_compiled_once(toy: Toy) -> None:
     asked = variant(cflags=layout.FLAG)
     image = toy.build(asked, links=3)
@@ -136,6 +137,7 @@ def test_links_are_made_of_objects_that_were_compiled_once(toy: Toy) -> None:
     assert image.links[0].link(7) is image.links[0]
 
 
+@pytest.mark.slow
 def test_more_links_of_what_was_built_compile_nothing(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +150,7 @@ def test_more_links_of_what_was_built_compile_nothing(
     assert toy.build(asked, links=4).links == five.links[:4]
 
 
+@pytest.mark.slow
 def test_a_build_that_starts_from_the_objects_is_linked_as_ever(toy: Toy) -> None:
     toy.build(variant(cflags=layout.FLAG), links=2)
     edit = toy.edit("edit", "lib/sort.c", "steps = 1", "steps = 7")
@@ -160,6 +163,7 @@ def test_a_build_that_starts_from_the_objects_is_linked_as_ever(toy: Toy) -> Non
         assert one.kernel.read_bytes() == other.kernel.read_bytes()
 
 
+@pytest.mark.slow
 def test_kernels_have_their_common_code_in_one_order(toy: Toy) -> None:
     added = toy.edit(
         "added", "lib/sort.c", "int toy_sort", "int toy_a(void) { return 2; }\nint toy_sort"
@@ -215,6 +219,7 @@ def test_an_interval_over_links_covers_whatever_the_share_of_layout(
     assert len(covered) == 600 and np.mean(covered) >= 0.93
 
 
+@pytest.mark.slow
 def test_groups_of_one_link_are_not_independent() -> None:
     """What is wrong with counting them: every second interval leaves out the truth."""
     rng = np.random.default_rng(7)
@@ -268,6 +273,7 @@ def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
     assert [it.kind for it in flags.layouts(judged(slow))] == ["layouts"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["boots", "turns"])
 def test_blocks_go_round_over_the_links(tmp_path: Path, way: str) -> None:
     made = bench(steady({"stock": 1.0, "mine": 1.03}), ("stock", "mine"), max_boots=14, layouts=6)

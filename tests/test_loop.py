@@ -71,6 +71,7 @@ def test_a_run_that_began_with_pages_in_order_goes_on_so(tmp_path: Path) -> None
     assert made.machine.draws == [0] * 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_known_difference_is_found(tmp_path: Path, way: str) -> None:
     made = bench(steady(SPEEDS))
@@ -277,6 +278,7 @@ def test_precision_ends_it_by_width_alone(tmp_path: Path, way: str) -> None:
     assert why == "precision reached"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_block_that_would_end_beyond_the_minutes_is_not_begun(tmp_path: Path, way: str) -> None:
     made = bench(steady(SPEEDS), max_boots=1000, max_minutes=0.2)

@@ -82,6 +82,7 @@ def test_the_full_check_has_every_size_at_every_pair_of_offsets(tmp_path: Path) 
     assert found.passed and found.cases > 1025 * 64 * 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_wrong_is_named(kind: str, tmp_path: Path) -> None:
     if kind == "upper" and "avx" not in cpu.flags():
@@ -93,6 +94,7 @@ def test_what_is_wrong_is_named(kind: str, tmp_path: Path) -> None:
     assert kind in [line.partition(":")[0] for line in found.violations]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "function"),
     [("overlap", "memmove"), ("bytes", "memset"), ("bytes", "clear_page")],
@@ -104,6 +106,7 @@ def test_other_functions_are_checked_for_what_they_do(
     assert [line.partition(":")[0] for line in found.violations] == [kind]
 
 
+@pytest.mark.slow
 def test_the_answer_is_kept_for_the_same_code_only(tmp_path: Path) -> None:
     file = tmp_path / "mine.S"
     text = find_routine("fsrm").path.read_text("utf-8")
@@ -118,6 +121,7 @@ def test_the_answer_is_kept_for_the_same_code_only(tmp_path: Path) -> None:
     assert not checking.check(mine, tmp_path / "c", mode="thin").cached
 
 
+@pytest.mark.slow
 def test_a_broken_routine_is_never_built_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_all_is_timed(tmp_path: Path) -> None:
     assert found.failed == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "reason"),
     [

@@ -275,6 +275,7 @@ ODD_ROWS = {
 """Command → scores that are left of the run's four."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ODD_ROWS)
 def test_an_odd_row_keeps_no_other_run_from_being_shown(
     tmp_path: Path, shared: Shared, command: str
@@ -298,6 +299,7 @@ def _of(command: str) -> str:
     return "id" if command.startswith("UPDATE runs") else "run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["'x'", "x'ff'", "NULL", "CAST(x'ff' AS TEXT)"])
 @pytest.mark.parametrize("column", ["counts", "boots", "answer", "name", "judged"])
 def test_a_file_of_sqlite_holds_anything_in_any_column(

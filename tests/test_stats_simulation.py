@@ -133,6 +133,7 @@ def test_promise(command: ModuleType) -> None:
         assert power[-1] >= 0.9, row
 
 
+@pytest.mark.slow
 def test_rows_can_be_made_again(command: ModuleType) -> None:
     draw = synthetic.normal()
     one = command.kdyno_row("normal", draw, 1, 0.02, 300, 7)

@@ -106,6 +106,7 @@ def test_six_blocks_have_an_interval_however_many_effects() -> None:
     assert judge([Claim(np.full(5, -0.4), "higher")])[0].lo is None
 
 
+@pytest.mark.slow
 def test_false_words_of_many_effects_at_the_margin() -> None:
     """With all of fifty effects at 1 % a false ≈ or `equivalent` came out in 71 % of the runs."""
     rng = np.random.default_rng(3)

@@ -53,6 +53,7 @@ def with_a_guest(guest_build: Path, tmp_path: Path) -> None:
     (folder / guest_build.name).symlink_to(guest_build)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("with_a_guest")
 @pytest.mark.parametrize("kind", ["path", "git"])
 @pytest.mark.parametrize("verb", [("run", "--yes", "--resume"), ("profile", "--yes")], ids=" ".join)
@@ -104,6 +105,7 @@ def test_what_it_has_is_shown_without_a_question(kdyno: Kdyno, sent: Path) -> No
     assert said.status == 2 and "has no profile" in said.err and QUESTION not in said.err
 
 
+@pytest.mark.slow
 def test_who_agreed_once_or_began_it_is_not_asked(kdyno: Kdyno, sent: Path) -> None:
     text = (sent / "experiment.toml").read_text()
     compiler = str(sent.parent.parent / "program")

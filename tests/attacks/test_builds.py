@@ -79,6 +79,7 @@ def test_a_configuration_that_is_a_pipe_stops_nobody(toy: Toy) -> None:
         configure(toy.recipe(asked), toy.cache, name="piping")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lines",
     [

@@ -143,6 +143,7 @@ def test_no_program_of_a_repository_runs_outside(
     assert not hostile.mark.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variable", ["GIT_DIR", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY"])
 def test_the_caller_is_itself_a_hook_of_git(
     hostile: Hostile, variable: str, monkeypatch: pytest.MonkeyPatch
@@ -292,6 +293,7 @@ def test_an_index_cannot_lead_through_a_link(hostile: Hostile) -> None:
     assert "within/secret" not in hostile.got(f"path:{hostile.tree}").manifest()
 
 
+@pytest.mark.slow
 def test_a_work_tree_and_borrowed_objects_are_still_sources(hostile: Hostile) -> None:
     other = hostile.folder / "other"
     hostile.git("worktree", "add", "-q", "--detach", str(other))

@@ -76,6 +76,7 @@ def small_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tar", "path"])
 def test_a_makefile_of_60_gb_without_a_line_end_is_not_read(tmp_path: Path, kind: str) -> None:
     place = tree = make_tree(tmp_path / "linux")
@@ -115,6 +116,7 @@ def test_a_file_of_100_gb_is_no_routine_and_no_suite(tmp_path: Path, name: str) 
 Usage = namedtuple("Usage", "total used free")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [True, False])
 def test_an_archive_that_fills_the_disk_is_stopped_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool

@@ -77,6 +77,7 @@ def state_of(shared: Shared) -> tuple[int, set[str]]:
         return runs, set(inspect(connection).get_table_names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 def test_a_name_is_never_sql(tmp_path: Path, shared: Shared, word: str) -> None:
     other = small(tmp_path / "runs", 3)
@@ -106,6 +107,7 @@ def test_a_name_is_never_sql(tmp_path: Path, shared: Shared, word: str) -> None:
 COLUMNS = ("answer", "reason", "experiment", "state", "cpu_model", "created", "name", "question")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_row_of_a_store_says_nothing_to_a_terminal(
     kdyno: Kdyno, tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPatch, column: str
