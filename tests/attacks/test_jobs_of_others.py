@@ -128,7 +128,7 @@ def test_nothing_is_taken_from_a_folder_that_others_write(tmp_path: Path, what: 
         elif os.geteuid() == 0:
             os.chown(folder, NOBODY, NOBODY)
         else:  # who cannot give it away shows one of root's in its place
-            folder.rename(tmp_path / folder.name)
+            folder.rename(tmp_path / f"moved{folder.name}")
             folder.symlink_to("/usr/share")
     with pytest.raises(ToolError, match="is not only yours"):
         Note(open_run(run)).read()
