@@ -85,6 +85,7 @@ def test_a_shared_folder_whose_links_change_shows_nothing_else(
     secret.write_text("a secret of the host\n")
     folder = tmp_path / "shared"
     folder.mkdir()
+    (folder / "calm").write_text("can be read\n")
     file, fresh = folder / "file", folder / "fresh"
     ended = threading.Event()
 
@@ -101,15 +102,13 @@ def test_a_shared_folder_whose_links_change_shows_nothing_else(
     thread.start()
     script = "n=0; while [ $n -lt 150 ]; do cat /run/kdyno/shared/file; n=$((n + 1)); done"
     try:
-        first = command("sh", "-c", f"({script}) 2>&1 | sort | uniq -c")
+        first = command("sh", "-c", f"(cat /run/kdyno/shared/calm; {script}) 2>&1 | sort | uniq -c")
         outcome = booted(stock, first, shared=((folder, "shared"),), limit_s=100.0)
     finally:
         ended.set()
         thread.join()
     result = outcome.transcript.result(0)
     assert isinstance(result, Sample), (result, outcome.host)
-    lines = [line.split(maxsplit=1) for line in result.extra["stdout"].splitlines()]
-    contents = {content: int(count) for count, content in lines}
-    assert "a secret of the host" not in contents
-    refusals = sum(count for content, count in contents.items() if "symbolic link" in content)
-    assert contents.get("harmless", 0) + refusals > 0, contents
+    # Half the time there is a link, which the guest follows to a file of its own that is not there.
+    assert "can be read" in result.extra["stdout"]
+    assert "a secret of the host" not in result.extra["stdout"]
