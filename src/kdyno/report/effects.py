@@ -41,9 +41,19 @@ def effect(it: OfAny) -> Cell:
     return Cell(text, it.ratio, tone=it.verdict)
 
 
+UNCORRECTED = "the interval of this effect alone: too few blocks to correct it for all of them"
+
+
+def uncorrected(effect: Effect) -> bool:
+    """Whether ``interval`` shows the effect's own one, in brackets."""
+    return effect.ci is None and effect.ci_raw is not None
+
+
 def interval(it: OfAny) -> Cell:
     if isinstance(it, Effect) and it.exact and it.ci is not None:
         return Cell(figures.same_in(it.blocks), it.ci[0])
+    if isinstance(it, Effect) and it.ci is None and it.ci_raw is not None:
+        return Cell(f"({figures.interval(it.ci_raw)})", it.ci_raw[0])
     return Cell(figures.interval(it.ci), it.ci[0]) if it.ci is not None else Cell()
 
 

@@ -126,8 +126,10 @@ def _factors(verdict: Verdict) -> list[str]:
 
 def _method(verdict: Verdict) -> str:
     boots = ", ".join(f"{escaped(plain.name(k))} {v}" for k, v in verdict.boots.items()) or "none"
+    own = any(map(effects.uncorrected, verdict.effects))
     return (
         f"Boots: {boots}. The effect is variant ÷ baseline, paired within blocks; the value is the "
         "baseline's median × the effect; the interval is corrected for the number of effects. "
         f"Equivalent means inside {figures.tolerance(verdict.equivalent)}."
+        + (f" In brackets: {effects.UNCORRECTED}." if own else "")
     )

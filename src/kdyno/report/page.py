@@ -313,6 +313,8 @@ def verdicts_section(evidence: Evidence) -> Html | None:
         legend.append(
             "Inconclusive: the interval contains both no difference and one that matters."
         )
+    if any(map(effects.uncorrected, items)):
+        legend.append(f"In brackets: {effects.UNCORRECTED}.")
     if any(effect.noise_floor is not None for effect in items):
         legend.append("Noise floor: how far the baseline differs from its own copy.")
     if exact := [effect.blocks for effect in items if effect.exact]:

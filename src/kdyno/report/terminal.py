@@ -181,6 +181,7 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
         ("?", "no larger than the baseline's difference from itself",
          any(effect.inside_noise_floor for effect in rows)),
         ("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree", bool(sums)),
+        ("( )", effects.UNCORRECTED, any(map(effects.uncorrected, rows))),
         ("(n)", "about n blocks would settle it", bool(open_)),
         ("exact", figures.exact_because(min(exact, default=0)), bool(exact)),
         ("(±n)", details["(±n)"], any(effect.apart for effect in rows)),
