@@ -93,7 +93,7 @@ SHORTER = {
 
 
 def test_there_are_examples_of_each_memcpy_verb() -> None:
-    assert {line.split()[2] for line in of_memcpy()} == set(SHORTER)
+    assert {line.split()[3] for line in of_memcpy()} == set(SHORTER)
 
 
 @pytest.mark.parametrize("line", of_memcpy())
@@ -105,7 +105,7 @@ def test_example_of_memcpy(
     words = shlex.split(line)[1:]
     if "--cpu" in words and "-o" not in words:
         words += ["-o", "found.S"]  # else it writes its row into the checkout
-    done = kdyno(*words, *SHORTER[words[1]], runs=tmp_path / "runs")
+    done = kdyno(*words, *SHORTER[words[2]], runs=tmp_path / "runs")
     assert done.stdout.strip()
     if "-o" in words:
         assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 100
