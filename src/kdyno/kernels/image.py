@@ -114,7 +114,10 @@ def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> 
     for name in files:
         with (aside / name).open("rb") as handle:
             os.fsync(handle.fileno())
-    if folder.exists():  # damaged: find() did not take it
+    if folder.exists():
+        # Where locks do not hold, another node may have put it there since; else it is damaged.
+        if (there := find(cache, recipe)) is not None:
+            return there
         folder.rename(work / f"damaged-{time.monotonic_ns()}")
     whole.into_place(aside, folder)
     image = find(cache, recipe)
