@@ -56,7 +56,6 @@ def check(
     extent: Extent,
 ) -> int:
     """Find an experiment's mistakes, and its cost, without a build."""
-
     check_writable(json)
     if not no_sandbox:
         sandbox.require()
@@ -76,7 +75,6 @@ def check(
 
 def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fetching: bool) -> int:
     """Everything that can be known before a build, said; UsageError with every mistake."""
-
     cache = cache_root()
     check_machine(experiment, cases_of(experiment, suites))
     watch = Building()
@@ -117,7 +115,6 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
 def _lines(
     experiment: Experiment, found: Cost, minutes: float, notes: list[str], cache: Path
 ) -> list[str]:
-
     lines = [f"{experiment.name}: no mistake found"]
     if found.kernels:
         build = found.kernels - found.cached
@@ -150,7 +147,6 @@ def build(
     json: Json = None,
 ) -> int:
     """Build the kernels of an experiment. What was built before is not built again."""
-
     check_writable(json)
     sandbox.require(not no_sandbox)
     asked, _ = load(experiment, ref)
@@ -196,7 +192,6 @@ def build(
 
 
 def _wanted(recipes: builder.Recipes, cache: Path, json: str | None) -> int:
-
     images = {
         name: {"digest": recipe.digest, "built": find(cache, recipe) is not None}
         for name, recipe in recipes.of.items()

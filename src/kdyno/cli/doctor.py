@@ -31,7 +31,6 @@ def doctor(
     json: Json = None,
 ) -> int:
     """Show what this machine lacks, or what nodes of a cluster do."""
-
     check_writable(json)
     if on is not None:
         return _nodes(on, json)
@@ -78,7 +77,6 @@ def doctor(
 
 
 def _nodes(on: str, json: str | None) -> int:
-
     Folder.private(runs_root() / FOLDER).close()
     with whole.scratch("doctor", runs_root() / FOLDER) as folder:
         nodes = cluster.examine(settings(on, settings_file()), cache_root(), folder, say)

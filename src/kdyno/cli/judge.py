@@ -26,7 +26,7 @@ from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.verbs.completion import run_names
-from kdyno.verbs.options import FailOn, Push, Runs, percent, runs_folder
+from kdyno.verbs.options import FailOn, Output, Push, Runs, percent, runs_folder
 from kdyno.verbs.output import (
     Json,
     check_writable,
@@ -34,11 +34,12 @@ from kdyno.verbs.output import (
     say,
     show,
     write,
+    write_export,
     write_json,
     write_json_text,
 )
 from kdyno.verbs.sharing import found as found_run
-from kdyno.verbs.sharing import is_fetched, pushed, store_needed
+from kdyno.verbs.sharing import is_fetched, pushed, store_prepared
 from kdyno.verbs.verb import Verb
 from kdyno.verbs.watching import say_where
 
@@ -73,11 +74,8 @@ def judge(
 
     A run of the shared store stays there as it is, unless --push puts the new verdict there.
     """
-
     check_writable(json)
-    shared = store_needed() if push else None
-    if shared is not None:
-        shared.prepare()
+    shared = store_prepared() if push else None
     rules = gate.parse(fail_on or [])
     otherwise = Otherwise(
         confidence=percent(confidence, "--confidence"),
@@ -128,7 +126,6 @@ def _judge(
     run: Run, otherwise: Otherwise, rules: tuple[Rule, ...], shared: Shared | None
 ) -> _Judged:
     """Judge one run and keep its verdict: in its folder, and in the store that is given."""
-
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
     verdict, manifest = judge_again(run, otherwise)
@@ -154,7 +151,6 @@ def _judge(
 
 
 def _show(it: _Judged) -> None:
-
     show_verdict(it.verdict)
     lines = ["", f"run {it.run.name}", *rejudged(it.before, it.verdict, it.manifest), ""]
     show("\n".join(lines), end="")
@@ -202,9 +198,7 @@ def compare(
     ] = False,
     fail_on: FailOn = None,
     push: Push = False,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there.")
-    ] = None,
+    output: Output = None,
     runs: Runs = None,
     json: Json = None,
 ) -> int:
@@ -214,7 +208,6 @@ def compare(
     one run were. With --join the verdict says what the effect is on each machine and each model
     of CPU, and whether they agree; the runs themselves stay as they are.
     """
-
     check_writable(json)
     check_writable(output, "-o")
     names = [word for word in what if word.startswith(articles.PREFIX)]
@@ -243,18 +236,13 @@ def compare(
     if json is not None:
         write_json_text(verdict.to_json(), json)
     if chosen is not None:
-        exported = chosen.export(verdict)
-        put = write_json_text if chosen.name == "json" else write
-        put(exported, output or "-")
-        if output:
-            say(f"written: {output}")
+        write_export(chosen.export(verdict), chosen.name, output)
     elif json != "-":
         show_verdict(verdict)
     return 0
 
 
 def _article(name: str, runs: list[Run], output: str | None, json: str | None) -> int:
-
     article = articles.load(name)
     verdict = runs[0].verdict() if runs else None
     if runs and verdict is None:
@@ -276,9 +264,7 @@ def _join(
     found: list[Run], runs: Path | None, fail_on: list[str] | None, push: bool, json: str | None
 ) -> int:
     rules = gate.parse(fail_on or [])
-    shared = store_needed() if push else None
-    if shared is not None:
-        shared.prepare()
+    shared = store_prepared() if push else None
     with joining.join(found, runs_folder(runs)) as writer:
         run = writer.run
         verdict, manifest = judge_again(run, Otherwise())

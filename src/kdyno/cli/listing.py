@@ -67,7 +67,6 @@ def list_(
     Options are for `kdyno list runs` alone. Runs are those of the folder and of the store that
     KDYNO_STORE names.
     """
-
     given: dict[str, object] = {
         "--experiment": experiment,
         "--case": case,
@@ -107,7 +106,6 @@ def list_(
 
 
 def _experiments() -> list[dict[str, Any]]:
-
     rows = []
     for path in sorted((data_root() / "experiments").glob("*.toml")):
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -118,7 +116,6 @@ def _experiments() -> list[dict[str, Any]]:
 
 
 def _cases() -> list[dict[str, Any]]:
-
     return [
         {
             "case": f"{suite.name}/{case.name}",
@@ -134,7 +131,6 @@ def _cases() -> list[dict[str, Any]]:
 
 
 def _routines() -> list[dict[str, Any]]:
-
     return [
         *_best(),
         *(
@@ -153,7 +149,6 @@ def _routines() -> list[dict[str, Any]]:
 
 def _best() -> list[dict[str, Any]]:
     """The word ``best``: what it means on this CPU."""
-
     try:
         found = [best(function, "um") for function in FUNCTIONS]
     except UsageError as problem:
@@ -164,7 +159,6 @@ def _best() -> list[dict[str, Any]]:
 
 
 def _schedulers() -> list[dict[str, Any]]:
-
     own = {OWN_SCHEDULER: "the kernel's own: no program is loaded"}
     return [
         {"scheduler": name, "help": text} for name, text in {**own, **list_schedulers()}.items()
@@ -172,7 +166,6 @@ def _schedulers() -> list[dict[str, Any]]:
 
 
 def _fragments() -> list[dict[str, Any]]:
-
     rows = []
     for path in sorted((data_root() / "kernel" / "config").glob("*.config")):
         if "." in path.stem:  # comes by itself with the one that it is named after
@@ -187,7 +180,6 @@ def _fragments() -> list[dict[str, Any]]:
 
 
 def _published() -> list[dict[str, Any]]:
-
     return [
         {"article": f"{articles.PREFIX}{name}", "title": articles.load(name).title}
         for name in articles.names()
@@ -203,7 +195,6 @@ def _runs(
     limit: int | None,
 ) -> list[dict[str, Any]]:
     """Oldest first. A run that lies in both places is one row, of the folder."""
-
     wanted = Wanted(experiment=experiment, case=case, kernel=kernel, cpu=cpu, limit=limit)
     here = entries(runs_folder(runs), wanted)
     rows = {(it.created, it.name): _row(it.name, it.state, it.answer) for it in here}

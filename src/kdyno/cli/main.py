@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -99,7 +99,7 @@ class Deferred(TyperCommand):
         super().__init__(name=entry.name, help=entry.help, rich_markup_mode=None)
         self._entry = entry
 
-    @property
+    @cached_property
     def real(self) -> Any:
         """The command itself."""
         verbs = import_module(self._entry.module).VERBS

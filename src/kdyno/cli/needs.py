@@ -201,7 +201,6 @@ def _compiles(header: str) -> Callable[[], str | None]:
 
 
 def _space() -> str | None:
-
     folder = cache_root()
     while not folder.exists():
         folder = folder.parent

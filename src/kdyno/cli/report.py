@@ -29,14 +29,14 @@ from kdyno.store.database.query import Wanted
 from kdyno.store.index import resolve
 from kdyno.store.run import open_run
 from kdyno.verbs.completion import chart_names, offered, run_names
-from kdyno.verbs.options import FailOn, Runs, Scoring, runs_folder, where
+from kdyno.verbs.options import FailOn, Output, Runs, Scoring, runs_folder, where
 from kdyno.verbs.output import (
     Json,
     check_writable,
     kept_status,
     say,
     show,
-    write,
+    write_export,
     write_json,
     write_json_text,
 )
@@ -49,7 +49,6 @@ from kdyno.verbs.watching import site_line
 @offered
 def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     """The exporters."""
-
     return list(exporters(labs.formats()))
 
 
@@ -69,9 +68,7 @@ def report(
             autocompletion=format_names,
         ),
     ] = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there.")
-    ] = None,
+    output: Output = None,
     scoring: Scoring = None,
     chart: Annotated[
         str | None,
@@ -102,7 +99,6 @@ def report(
     json: Json = None,
 ) -> int:
     """Show a run as a table or exported, or all runs as a site."""
-
     if all_:
         given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
         given |= {"--scoring": scoring, "--history": str(history or "")}
@@ -161,10 +157,7 @@ def report(
                 exported = drawings.picture(chart, subject, chosen.name)
             else:
                 exported = with_scores(found, chosen.export(subject), scoring, chosen.name)
-            put = write_json_text if chosen.name == "json" else write
-            put(exported, output or "-")
-            if output:
-                say(f"written: {output}")
+            write_export(exported, chosen.name, output)
         elif chart is not None:
             show_dots(verdict)
         elif json != "-":
@@ -175,7 +168,6 @@ def report(
 
 def write_site(runs: Path | None, output: str | None, full: bool, json: str | None) -> int:
     """Builds it or what of it has changed: of the store, where there is one and no folder named."""
-
     if not output or output == "-":
         raise UsageError("--all writes a folder of pages: name it with -o, such as -o site/")
     out = Path(output).absolute()
@@ -222,7 +214,6 @@ def serve(
 
     Those of the store that KDYNO_STORE names, unless --runs names a folder.
     """
-
     check_writable(json)
     shared = store() if runs is None else None
     folder = runs_folder(runs)
@@ -289,7 +280,6 @@ def push(
 
     A run is put there whole or not at all, and once: pushed again, only what is new of it is.
     """
-
     check_writable(json)
     if not what and not upgrade:
         raise UsageError("which run? Name one, or last; `kdyno list runs` shows them")

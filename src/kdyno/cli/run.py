@@ -56,7 +56,7 @@ from kdyno.verbs.options import (
     where,
 )
 from kdyno.verbs.output import kept_status, say, show, write_json_text
-from kdyno.verbs.sharing import pushed, store_needed
+from kdyno.verbs.sharing import pushed, store_prepared
 from kdyno.verbs.verb import Verb
 from kdyno.verbs.watching import executed, say_where
 
@@ -109,7 +109,6 @@ def run(
     working: Working,
 ) -> int:
     """Build, boot, measure and judge the kernels of an experiment."""
-
     overrides = extent.overrides(
         calibrate=calibrate,
         interleave=interleave,
@@ -191,11 +190,8 @@ def measured(
     confirm: bool = False,
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
-
     rules = gate.parse(fail_on)
-    shared = store_needed() if push else None
-    if shared is not None:
-        shared.prepare()  # what is wrong with it is heard before hours of measuring
+    shared = store_prepared() if push else None
     asked = apply(options.overrides, experiment)
     consent(asked, yes or resumed is not None)
     gate.check(rules, *_watchable(asked))
@@ -261,7 +257,6 @@ def _stored(
 ) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
-
     path = resolve(text, options.runs)
     run = open_run(path)
     manifest = run.manifest()
@@ -346,7 +341,6 @@ def try_(
     working: Working,
 ) -> int:
     """Time a command of your own in several kernels. It needs no experiment file."""
-
     options = working.options(extent.overrides())
     if machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
         raise UsageError(

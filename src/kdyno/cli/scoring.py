@@ -26,14 +26,12 @@ def check_format(scoring: str | None, format: str | None) -> None:
 
 def check_run(scoring: str | None, run: Run) -> None:
     """UsageError where no suite of the run has an index."""
-
     if scoring is not None:
         check(scoring, {case.suite for case in run.manifest().cases}, load())
 
 
 def after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
     """What follows the table on a terminal: all scores if asked for, else a line a suite."""
-
     if scoring is not None:
         text = scores.text(scores.tables_in(run, scoring, load()))
         return f"\nScores ({scores.EXPLAINED[scoring]})\n\n{text}\n"
@@ -44,7 +42,6 @@ def after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
 
 def with_scores(run: Run, exported: str | bytes, scoring: str | None, format: str) -> str | bytes:
     """An export with the scores at its end; a verdict's JSON with one more key, ``scores``."""
-
     if scoring is None or isinstance(exported, bytes):
         return exported
     found = scores.tables_in(run, scoring, load())

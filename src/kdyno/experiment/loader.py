@@ -456,8 +456,10 @@ def _suites(
         if "name" not in table:
             mistakes.add(path, "name is missing: which suite?", allowed=known)
         elif use.name in known:
-            of = _run_cases if use.name == RUN_SUITE else _suite_cases
-            cases = of(use, table, path, vocabulary, mistakes)
+            if use.name == RUN_SUITE:
+                cases = _run_cases(use, table, path, mistakes)
+            else:
+                cases = _suite_cases(use, table, path, vocabulary.suites[use.name], mistakes)
             for case in cases:
                 other = taken.setdefault((use.name, case), path)
                 if other != path:
@@ -474,7 +476,7 @@ def _suite_cases(
     use: SuiteUse,
     table: Mapping[str, Any],
     path: KeyPath,
-    vocabulary: Vocabulary,
+    known: tuple[str, ...],
     mistakes: Mistakes,
 ) -> tuple[str, ...]:
     """The cases meant, in the order given; what a pattern matches in the suite's order."""
@@ -482,7 +484,6 @@ def _suite_cases(
         if key in table:
             has = f"; the suite {quoted(use.name)} has cases" if key == "command" else ""
             mistakes.add((*path, key), f'{key} belongs to the suite "{RUN_SUITE}"{has}')
-    known = vocabulary.suites[use.name]
     at = (*path, "cases")
     if "cases" not in table:
         return known
@@ -504,11 +505,7 @@ def _suite_cases(
 
 
 def _run_cases(
-    use: SuiteUse,
-    table: Mapping[str, Any],
-    path: KeyPath,
-    _vocabulary: Vocabulary,
-    mistakes: Mistakes,
+    use: SuiteUse, table: Mapping[str, Any], path: KeyPath, mistakes: Mistakes
 ) -> tuple[str, ...]:
     """The one name under which the figures of the user's command appear."""
     if "command" not in table:

@@ -38,7 +38,6 @@ class CommitRun:
 
 def matrix_of(file: Path | None) -> Matrix | None:
     """That of an experiment's file, if it has one."""
-
     return None if file is None else loader.read_matrix(loader.read(file), str(file))
 
 
@@ -51,7 +50,6 @@ def refs_of(found: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
 
 
 def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
-
     asked, _suites = load(file, last)
     spec = parse(next(it.source for it in asked.variants if it.name == asked.baseline))
     if spec.kind != "git" or is_url(spec.rest):
@@ -81,7 +79,6 @@ def each(
     The exit status is that of the worst row, by ``fail_on``, measured now or before; a commit
     without a verdict is 1.
     """
-
     rules = gate.parse(fail_on)  # what cannot be is refused before hours of measuring
     rows = []
     for number, ref in enumerate(refs, 1):
@@ -110,7 +107,6 @@ def each(
 
 def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | None:
     """The newest run of this experiment with these overrides that came to its end."""
-
     for run in reversed(list_runs(runs)):
         try:
             manifest = run.manifest()
@@ -124,7 +120,6 @@ def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | No
 
 def table(rows: Sequence[CommitRun]) -> Grid:
     """A row a commit, a column an effect."""
-
     keys = dict.fromkeys(
         (it.variant, it.case) for row in rows if row.verdict for it in row.verdict.effects
     )

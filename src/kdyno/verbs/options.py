@@ -29,6 +29,7 @@ ExperimentFile = Annotated[
         metavar="EXPERIMENT", help="An experiment file (TOML).", autocompletion=experiment_files
     ),
 ]
+Output = Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there.")]
 Runs = Annotated[
     Path | None,
     typer.Option("--runs", metavar="DIR", help="Folder of the runs [$KDYNO_RUNS or XDG]."),

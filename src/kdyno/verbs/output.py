@@ -133,6 +133,16 @@ def write_json_text(text: str | bytes, file: str) -> None:
     write(_NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text), file)
 
 
+def write_export(content: str | bytes, format: str, output: str | None) -> None:
+    """An export to the file that -o names, which is said then, or to stdout."""
+    if format == "json":
+        write_json_text(content, output or "-")
+    else:
+        write(content, output or "-")
+    if output:
+        say(f"written: {output}")
+
+
 @contextmanager
 def kept_status(status: int) -> Iterator[None]:
     """While printing: a reader that leaves (``| head``) must not turn a regression into a 0."""

@@ -38,6 +38,13 @@ def store_needed() -> Shared:
     return found
 
 
+def store_prepared() -> Shared:
+    """The same, asked whether it can take runs: what is wrong is heard before hours of work."""
+    shared = store_needed()
+    shared.prepare()
+    return shared
+
+
 def pushed(shared: Shared, run: Run) -> Pushed:
     """The run put there, and said."""
     done = shared.push(run)

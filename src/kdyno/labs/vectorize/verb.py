@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kdyno.verbs.options import Jobs, NoSandbox, Refresh, Runs, runs_folder
+from kdyno.verbs.options import Jobs, NoSandbox, Output, Refresh, Runs, runs_folder
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
 from kdyno.verbs.verb import Verb
 
@@ -60,9 +60,7 @@ def vectorize(
     format: Annotated[
         str | None, typer.Option("-f", "--format", metavar="FORMAT", help=", ".join(FORMATS))
     ] = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write there.")
-    ] = None,
+    output: Output = None,
     jobs: Jobs = None,
     refresh: Refresh = False,
     no_sandbox: NoSandbox = False,
