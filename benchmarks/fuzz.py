@@ -30,8 +30,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fuzz_place import Case, Place
-from benchmarks.fuzz_targets import MAKE, PLAY
+from benchmarks.fuzz_oracles import Case, Place
+from benchmarks.fuzz_targets import TARGETS
 from kdyno import sandbox
 from kdyno.errors import KdynoError
 from kdyno.sandbox import TOOL
@@ -42,47 +42,47 @@ _ROOM_BYTES = 1 << 30
 _SOURCE = re.compile(r'src/(kdyno/\S+)", line (\d+)')
 
 
-def found_by(name: str, place: Place, seed: int, begin: int, seconds: float) -> Iterator[Any]:
+def findings(name: str, place: Place, seed: int, begin: int, seconds: float) -> Iterator[Any]:
     """Each finding once for every place in the source, then how many were fed.
 
     The input with a number depends on the seed and that number alone. At least one is fed.
     """
-    seen: set[str] = set()
+    sources: set[str] = set()
     number, end_s = begin, time.monotonic() + seconds
     while number == begin or time.monotonic() < end_s:
-        case = made(name, seed, number, place)
-        if found := finding(name, case, place):
-            where, text = found
-            if where not in seen:
-                seen.add(where)
-                again = f"--only {name} --seed {seed} --number {number} --minutes 0"
-                small = smallest(name, case, where, place)
-                yield {"where": where, "text": text, "again": again, "case": small}
+        case = case_of(name, seed, number, place)
+        problem = finding(case, place)
+        if problem and problem[0] not in sources:
+            where, text = problem
+            sources.add(where)
+            again = f"--only {name} --seed {seed} --number {number} --minutes 0"
+            small = smallest(case, where, place)
+            yield {"where": where, "text": text, "again": again, "case": small}
         number += 1
     yield {"fed": number - begin}
 
 
-def made(name: str, seed: int, number: int, place: Place) -> Case:
-    return MAKE[name](random.Random(f"{name}/{seed}/{number}"), place)
+def case_of(name: str, seed: int, number: int, place: Place) -> Case:
+    return TARGETS[name][0](random.Random(f"{name}/{seed}/{number}"), place)
 
 
-def finding(name: str, case: Case, place: Place) -> tuple[str, str] | None:
-    """(where in the source it happens, all of it); None for a case that is answered as it must."""
+def finding(case: Case, place: Place) -> tuple[str, str] | None:
+    """(where in the source it happens, the traceback); None for a case that is handled."""
     try:
-        PLAY[name](case, place)
+        TARGETS[case["target"]][1](case, place)
     except Exception as problem:
         text = "".join(traceback.format_exception(problem))
         return ":".join((_SOURCE.findall(text) or [(str(problem)[:60], "")])[-1]), text
     return None
 
 
-def smallest(name: str, case: Case, where: str, place: Place) -> Case:
+def smallest(case: Case, where: str, place: Place) -> Case:
     """Without each change and each verb that the finding does not need."""
     for key in ("verbs", "changes"):
-        for it in case.get(key, ()):
-            less = {**case, key: [other for other in case[key] if other is not it]}
-            found = less[key] and finding(name, less, place)
-            if found and found[0] == where:
+        for part in case.get(key, ()):
+            less = {**case, key: [other for other in case[key] if other is not part]}
+            problem = less[key] and finding(less, place)
+            if problem and problem[0] == where:
                 case = less
     return case
 
@@ -94,23 +94,23 @@ def inside(names: list[str], seed: int, number: int, seconds: float) -> int:
 
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else prints
-    places = (ROOT / "experiments", ROOT / "tests" / "data" / "experiments")
-    texts = [path.read_bytes() for each in places for path in sorted(each.glob("*.toml"))]
-    with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as folder:
-        place = Place.at(Path(folder), seed_runs(Path(made)), texts)
+    folders = (ROOT / "experiments", ROOT / "tests" / "data" / "experiments")
+    texts = [path.read_bytes() for each in folders for path in sorted(each.glob("*.toml"))]
+    with tempfile.TemporaryDirectory() as seeds, tempfile.TemporaryDirectory() as folder:
+        place = Place.at(Path(folder), seed_runs(Path(seeds)), texts)
         for name in names:
-            for it in found_by(name, place, seed, number, seconds / len(names)):
-                print(json.dumps({"name": name, **it}), file=out, flush=True)
+            for line in findings(name, place, seed, number, seconds / len(names)):
+                print(json.dumps({"name": name, **line}), file=out, flush=True)
     return 0
 
 
 def outside(words: list[str]) -> subprocess.Popen[bytes]:
     """This program once more, in a sandbox that writes nothing on the host."""
     sandbox.require()
-    shown = dict.fromkeys((ROOT, Path(sys.prefix), Path(sys.base_prefix)))
+    folders = dict.fromkeys((ROOT, Path(sys.prefix), Path(sys.base_prefix)))
     box = sandbox.Sandbox(
         TOOL,
-        read_only=tuple((path, str(path)) for path in shown),
+        read_only=tuple((path, str(path)) for path in folders),
         tmp_bytes=_ROOM_BYTES,
         chdir=str(ROOT),
     )
@@ -123,14 +123,13 @@ def outside(words: list[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def keep(folder: Path, name: str, found: dict[str, Any]) -> Path:
-    """The case as a file of its own; what is there already stays."""
-    text = json.dumps(found["case"], indent=1) + "\n"
+def keep(folder: Path, name: str, case: Case) -> Path:
+    """The case as a file of its own; a file that is there already stays."""
+    text = json.dumps(case, indent=1) + "\n"
     file = folder / f"{name}-{sha256(text.encode()).hexdigest()[:10]}.json"
     folder.mkdir(parents=True, exist_ok=True)
     if not file.exists():
-        with file.open("x", encoding="utf-8") as made:
-            made.write(text)
+        file.write_text(text, encoding="utf-8")
     return file
 
 
@@ -141,35 +140,34 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--minutes", type=float, default=1.0, help="in all")
-    parser.add_argument("--only", choices=sorted(MAKE), help="one kind of input")
+    parser.add_argument("--only", choices=sorted(TARGETS), help="one kind of input")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--number", type=int, default=0, help="the first input's number")
     parser.add_argument("--keep", type=Path, default=KEPT, help="a folder for what is found")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.randrange(1 << 31)
-    names = [given.only] if given.only else list(MAKE)
+    names = [given.only] if given.only else list(TARGETS)
     if given.inside:
         return inside(names, seed, given.number, 60 * given.minutes)
     words = ["--seed", str(seed), "--number", str(given.number), "--minutes", str(given.minutes)]
     words += ["--only", given.only] if given.only else []
-    findings = 0
+    count = 0
     try:
         with outside(words) as child:
             assert child.stdout is not None
-            for line in child.stdout:
-                it = json.loads(line)
-                if "fed" in it:
-                    print(f"{it['name']}: {it['fed']} inputs, seed {seed}", flush=True)
+            for record in map(json.loads, child.stdout):
+                if "fed" in record:
+                    print(f"{record['name']}: {record['fed']} inputs, seed {seed}", flush=True)
                     continue
-                findings += 1
-                file = keep(given.keep, it["name"], it)
-                print(f"\n{it['where']} ({it['again']})\n{it['text']}kept: {file}", flush=True)
+                count += 1
+                print(f"\n{record['where']} ({record['again']})\n{record['text']}", end="")
+                print(f"kept: {keep(given.keep, record['name'], record['case'])}", flush=True)
     except KdynoError as problem:
         print(problem, file=sys.stderr)
         return 1
-    print(f"{findings} findings")
-    return 1 if findings or child.returncode else 0
+    print(f"{count} findings")
+    return 1 if count or child.returncode else 0
 
 
 if __name__ == "__main__":

@@ -1,125 +1,212 @@
 # SPDX-License-Identifier: MIT
-"""What no verb may say or write, whatever it read."""
+"""Where fuzzing happens, how a verb is called there, and what no verb may print or write."""
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import csv
 import io
 import json
 import re
-from collections.abc import Callable
+import shutil
+import signal
+import sys
+import time
+import traceback
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
+from unittest import mock
 from xml.etree import ElementTree
 
-from benchmarks.fuzz_place import CANARY
+import kdyno.cli.main
 from benchmarks.mutations import MARK
 
+CANARY = b"what lies outside of a run\n"
 STATUSES = (0, 1, 2, 10, 11)
+LONGEST_S = 60
+"""CPU time of a verb."""
+_LOOK_S, _LOOKS, _IDLE_S = 3, 5, 0.05
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FORMULA = re.compile(r"[=@]|[+-](?![\d.])")
 _ESCAPED = re.compile(r"\\[!-/:-@\[-`{-~]")
 _MOST_BYTES = 64 << 20
+_SUFFIXES = {"markdown": ".md", "csv": ".csv", "junit": ".xml"} | dict.fromkeys(
+    ("json", "speedscope"), ".json"
+)
+Case = Mapping[str, Any]
+"""JSON values only; ``target`` is its kind."""
 
 
 class Finding(Exception):
     """kdyno did something that it must not, whatever it was fed."""
 
 
-def check_screen(status: int, said: str) -> None:
-    """An ending that is documented, and nothing that moves a cursor or turns the writing round."""
-    if status not in STATUSES:
-        raise Finding(f"status {status}: {said[-2000:]}")
-    if found := _UNSAFE.search(said):
-        at = found.start()
-        raise Finding(f"on the screen: {said[max(0, at - 60) : at + 60]!r}")
+@dataclass(frozen=True)
+class Place:
+    """Where cases are played; the canary lies outside of everything that may be written."""
+
+    folder: Path
+    runs: Mapping[str, Path]
+    """Name → an intact run, which is copied for each case."""
+    experiments: Sequence[bytes] = ()
+
+    @property
+    def canary(self) -> Path:
+        return self.folder / "outside" / "canary"
+
+    @classmethod
+    def at(cls, folder: Path, runs: Mapping[str, Path], experiments: Sequence[bytes] = ()) -> Place:
+        place = cls(folder, runs, experiments)
+        place.canary.parent.mkdir()
+        place.canary.write_bytes(CANARY)
+        return place
+
+    def check(self) -> None:
+        if self.canary.read_bytes() != CANARY or len(list(self.canary.parent.iterdir())) > 1:
+            raise Finding("written through a link")
 
 
-def check_written(name: str, data: bytes) -> None:
-    """A file, or what went to stdout as one, by its format's suffix: whole, and no text of the
-    run's has become a part of it."""
-    if len(data) > _MOST_BYTES:
-        raise Finding(f"{name}: {len(data)} bytes")
-    if CANARY.strip() in data:
-        raise Finding(f"{name}: read through a link")
-    for suffix, check in _CHECKS.items():
-        if name.endswith(suffix):
-            check(data.decode("utf-8"), name)
-            return
+def packed(data: bytes) -> str:
+    """Any bytes as text, small."""
+    return base64.b85encode(zlib.compress(data, 9)).decode()
 
 
-def check_folder(folder: Path) -> None:
-    """Every file of a site."""
-    for path in folder.rglob("*"):
+def unpacked(text: str) -> bytes:
+    return zlib.decompress(base64.b85decode(text))
+
+
+def call(words: Sequence[str]) -> tuple[int, str, str]:
+    """(status, stdout, stderr) of a verb in this process; a Finding for a crash."""
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
+    try:
+        with (
+            mock.patch.object(sys, "argv", ["kdyno", *words]),
+            contextlib.redirect_stdout(streams[0]),
+            contextlib.redirect_stderr(streams[1]),
+            _limited(),
+        ):
+            status = kdyno.cli.main.main()
+    except (Exception, SystemExit) as problem:
+        raise Finding(f"{words}\n{''.join(traceback.format_exception(problem))}") from problem
+    for stream in streams:
+        stream.flush()
+    out, err = (it.buffer.getvalue().decode("utf-8", "replace") for it in streams)  # type: ignore[attr-defined]
+    return status, out, err
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """A verb that works, or waits, for ever is a finding; it waits where it did nothing at several
+    looks in a row (on a machine that is suspended there is one look). Signals are restored."""
+    begin = last = time.process_time()
+    idle = 0
+
+    def look(_signal: int, _frame: object) -> None:
+        nonlocal idle, last
+        now = time.process_time()
+        idle, last = (idle + 1 if now - last < _IDLE_S else 0), now
+        if idle >= _LOOKS or now - begin > LONGEST_S:
+            raise Finding(f"not done after {now - begin:.1f} s of CPU time")
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def play_verb(words: Sequence[str], names: Mapping[str, str], place: Place) -> None:
+    """A verb with these names in the place of words; all that it prints and writes is checked."""
+    out = place.folder / "OUT"
+    shutil.rmtree(out, ignore_errors=True)
+    for stale in place.folder.glob("OUT.*"):
+        stale.unlink()
+    names = {**names, "OUT": str(out)}
+    status, text, errors = call([names.get(it, it.replace("OUT.", f"{out}.")) for it in words])
+    check_screen(status, text + errors)
+    if CANARY.decode().strip() in text + errors:
+        raise Finding(f"read through a link: {text[-2000:]}")
+    if status == 0 and "-f" in words and "-o" not in words:
+        check_written(_SUFFIXES.get(words[words.index("-f") + 1], ""), text.encode())
+    if "--json" in words and text:
+        check_written(".json", text.encode())
+    for path in (*place.folder.glob("OUT.*"), *out.rglob("*")):
         if path.is_file():
             check_written(path.name, path.read_bytes())
 
 
+def check_screen(status: int, text: str) -> None:
+    """A documented status, and no character that moves a cursor or reverses the writing."""
+    if status not in STATUSES:
+        raise Finding(f"status {status}: {text[-2000:]}")
+    if unsafe := _UNSAFE.search(text):
+        at = unsafe.start()
+        raise Finding(f"on the screen: {text[max(0, at - 60) : at + 60]!r}")
+
+
 class _Page(HTMLParser):
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._name, self._runs = name, False
+    name = ""
+    _script = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._runs = tag == "script" and "json" not in (dict(attrs).get("type") or "")
+        self._script = tag == "script" and "json" not in (dict(attrs).get("type") or "")
         for key, value in ((tag, ""), *((key, value or "") for key, value in attrs)):
             runs = key.startswith("on") and MARK in value
             leads = key in ("href", "src", "action") and re.match(r"\s*javascript:", value, re.I)
             if MARK in key or runs or leads:
-                raise Finding(f"{self._name}: <{tag} {key}={value[:80]!r}")
+                raise Finding(f"{self.name}: <{tag} {key}={value[:80]!r}")
 
     def handle_endtag(self, tag: str) -> None:
-        self._runs = False
+        self._script = False
 
     def handle_data(self, data: str) -> None:
-        if self._runs and MARK in data:
-            raise Finding(f"{self._name}: in a script: {data[-200:]!r}")
+        if self._script and MARK in data:
+            raise Finding(f"{self.name}: in a script: {data[-200:]!r}")
 
 
-def _html(text: str, name: str) -> None:
-    page = _Page(name)
-    page.feed(text)
-    page.close()
-
-
-def _markdown(text: str, name: str) -> None:
-    """What looks like HTML in Markdown is HTML, but for what a backslash makes a character."""
-    _html(_ESCAPED.sub(" ", text), name)
-
-
-def _xml(text: str, name: str) -> None:
-    try:
-        root = ElementTree.fromstring(text)
-    except ElementTree.ParseError as problem:
-        raise Finding(f"{name}: {problem}") from problem
-    for element in root.iter():
-        if any(MARK in key for key in (str(element.tag), *element.attrib)):
-            raise Finding(f"{name}: <{element.tag} {element.attrib}>")
-
-
-def _json(text: str, name: str) -> None:
-    def refuse(word: str) -> None:
-        raise Finding(f"{name}: {word} is no JSON")
-
-    try:
-        json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as problem:
-        raise Finding(f"{name}: {problem}") from problem
-
-
-def _csv(text: str, name: str) -> None:
-    csv.field_size_limit(_MOST_BYTES)
-    for row in csv.reader(io.StringIO(text)):
-        for cell in row:
+def check_written(name: str, data: bytes) -> None:
+    """A file, or what went to stdout as one, by its format's suffix: well-formed, and no text of
+    the run has become a part of its markup."""
+    if len(data) > _MOST_BYTES:
+        raise Finding(f"{name}: {len(data)} bytes")
+    if CANARY.strip() in data:
+        raise Finding(f"{name}: read through a link")
+    suffix = f".{name.rpartition('.')[2]}"
+    if suffix in (".html", ".md"):
+        # What looks like HTML in Markdown is HTML, but for what a backslash makes a character.
+        text = data.decode()
+        page = _Page()
+        page.name = name
+        page.feed(_ESCAPED.sub(" ", text) if suffix == ".md" else text)
+        page.close()
+    elif suffix in (".svg", ".xml"):
+        try:
+            elements = list(ElementTree.fromstring(data.decode()).iter())
+        except ElementTree.ParseError as problem:
+            raise Finding(f"{name}: {problem}") from problem
+        for element in elements:
+            if any(MARK in key for key in (str(element.tag), *element.attrib)):
+                raise Finding(f"{name}: <{element.tag} {element.attrib}>")
+    elif suffix == ".json":
+        try:
+            json.loads(data.decode(), parse_constant=_no_constant)
+        except (ValueError, RecursionError) as problem:
+            raise Finding(f"{name}: {problem}") from problem
+    elif suffix == ".csv":
+        csv.field_size_limit(_MOST_BYTES)
+        for cell in (cell for row in csv.reader(io.StringIO(data.decode())) for cell in row):
             if _FORMULA.match(cell):
                 raise Finding(f"{name}: a spreadsheet computes {cell[:80]!r}")
 
 
-_CHECKS: dict[str, Callable[[str, str], None]] = {
-    ".html": _html,
-    ".md": _markdown,
-    ".svg": _xml,
-    ".xml": _xml,
-    ".json": _json,
-    ".csv": _csv,
-}
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")

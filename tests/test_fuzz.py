@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from fuzz_seeds import seed_runs
 
-from benchmarks import fuzz, fuzz_runs
-from benchmarks.fuzz_oracles import Finding, check_written
-from benchmarks.fuzz_place import CANARY, Place, packed
-from benchmarks.fuzz_targets import MAKE, PLAY
+from benchmarks import fuzz, fuzz_oracles, fuzz_targets
+from benchmarks.fuzz_oracles import CANARY, Finding, Place, check_written, packed
+from benchmarks.fuzz_targets import TARGETS
 from kdyno import sandbox
 from kdyno.store.run import Damaged, Run
 
@@ -38,12 +37,12 @@ def place(tmp_path: Path, runs: dict[str, Path]) -> Place:
 @pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
 def test_what_was_found_is_mended(file: Path, place: Place) -> None:
     case = json.loads(file.read_text())
-    PLAY[case["target"]](case, place)
+    TARGETS[case["target"]][1](case, place)
 
 
-@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("name", TARGETS)
 def test_a_case_is_data_and_the_same_for_the_same_seed(name: str, place: Place) -> None:
-    first, again, other = (MAKE[name](random.Random(seed), place) for seed in (1, 1, 2))
+    first, again, other = (TARGETS[name][0](random.Random(seed), place) for seed in (1, 1, 2))
     assert first == again != other
     assert json.loads(json.dumps(first)) == first and first["target"] == name
 
@@ -51,7 +50,7 @@ def test_a_case_is_data_and_the_same_for_the_same_seed(name: str, place: Place) 
 def test_the_seeds_have_every_kind_of_file(runs: dict[str, Path]) -> None:
     kinds = {
         name: {
-            fuzz_runs.kind_of(file, top).removeprefix("boots/*/")
+            fuzz_targets.kind_of(file, top).removeprefix("boots/*/")
             for file in top.rglob("*")
             if file.is_file()
         }
@@ -77,15 +76,15 @@ def test_the_seeds_have_every_kind_of_file(runs: dict[str, Path]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["whole", "turns", "exact", "factors", "host", "open"])
 def test_a_run_as_it_should_be_is_no_finding(place: Place, name: str) -> None:
-    verbs = [list(words) for _often, words in fuzz_runs.VERBS]
+    verbs = [words.split() for _, words in fuzz_targets.RUN_VERBS]
     case = {"target": "run", "run": name, "changes": [], "verbs": verbs, "drawn": False}
-    PLAY["run"](case, place)
+    TARGETS["run"][1](case, place)
 
 
 def test_a_name_is_changed_wherever_it_is(place: Place) -> None:
     run = place.folder / "run"
     shutil.copytree(place.runs["whole"], run)
-    fuzz_runs.change(run, "", "said", json.dumps(["mine", "\x1b[31m"]), place)
+    fuzz_targets.change_run(run, "", "said", json.dumps(["mine", "\x1b[31m"]), place)
     assert "\x1b[31m" in Run(run).manifest().images
     assert (run / "images" / "31m.json").is_file() and not (run / "images" / "mine.json").exists()
     boots = [boot for boot in Run(run).boots() if not isinstance(boot, Damaged)]
@@ -129,16 +128,16 @@ def test_a_finding_is_made_small(place: Place, monkeypatch: pytest.MonkeyPatch) 
         gone = not (place.folder / "runs" / "broken" / "verdict.json").exists()
         return (70 if gone and words[0] == "judge" else 0), "", ""
 
-    monkeypatch.setattr(fuzz_runs, "said_by", broken)
+    monkeypatch.setattr(fuzz_oracles, "call", broken)
     case = {
         "target": "run",
         "run": "judged",
         "changes": [["verdict.json", "gone", ""], ["manifest.json", "gone", ""]],
         "verbs": [["list", "runs"], ["judge", "RUN"]],
     }
-    found = fuzz.finding("run", case, place)
+    found = fuzz.finding(case, place)
     assert found is not None and found[0].startswith("status 70")
-    assert fuzz.smallest("run", case, found[0], place) == {
+    assert fuzz.smallest(case, found[0], place) == {
         **case,
         "changes": [["verdict.json", "gone", ""]],
         "verbs": [["judge", "RUN"]],
@@ -155,16 +154,20 @@ def test_a_change_stays_in_the_copy(place: Place, first: str, second: str) -> No
     (run / "images").mkdir(parents=True)
     (run / "images" / "canary").write_bytes(b"as it was")
     for how in (first, second):
-        fuzz_runs.change(run, "images/canary", how, packed(b"broken"), place)
+        fuzz_targets.change_run(run, "images/canary", how, packed(b"broken"), place)
     assert place.canary.read_bytes() == CANARY
     assert [it.name for it in place.canary.parent.iterdir()] == ["canary"]
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../other/manifest.json", "images/../../x"])
 def test_a_change_outside_of_the_copy_is_refused(place: Place, name: str) -> None:
-    case = {"run": "judged", "changes": [[name, "content", packed(b"")]], "words": ["list", "runs"]}
+    case = {
+        "run": "judged",
+        "changes": [[name, "content", packed(b"")]],
+        "verbs": [["list", "runs"]],
+    }
     with pytest.raises(ValueError, match=r"passwd|manifest|x"):
-        PLAY["run"](case, place)
+        TARGETS["run"][1](case, place)
 
 
 def test_what_is_written_outside_is_a_finding(
@@ -174,9 +177,9 @@ def test_what_is_written_outside_is_a_finding(
         (place.canary.parent / "new").touch()
         return 0, "", ""
 
-    monkeypatch.setattr(fuzz_runs, "said_by", writes)
+    monkeypatch.setattr(fuzz_oracles, "call", writes)
     with pytest.raises(Finding, match="written through a link"):
-        PLAY["run"]({"run": "judged", "changes": [], "words": ["list", "runs"]}, place)
+        TARGETS["run"][1]({"run": "judged", "changes": [], "verbs": [["list", "runs"]]}, place)
 
 
 @pytest.mark.parametrize(
@@ -190,9 +193,9 @@ def test_what_is_written_outside_is_a_finding(
 def test_what_must_not_be_said_is_a_finding(
     place: Place, monkeypatch: pytest.MonkeyPatch, said: tuple[int, str, str], told: str
 ) -> None:
-    monkeypatch.setattr(fuzz_runs, "said_by", lambda _words: said)
+    monkeypatch.setattr(fuzz_oracles, "call", lambda _words: said)
     with pytest.raises(Finding, match=told):
-        PLAY["run"]({"run": "judged", "changes": [], "words": ["list", "runs"]}, place)
+        TARGETS["run"][1]({"run": "judged", "changes": [], "verbs": [["list", "runs"]]}, place)
 
 
 def test_it_runs_where_nothing_of_the_host_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,4 +221,4 @@ def test_a_minute_of_it_finds_nothing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(f"{name}: " in done.stdout for name in MAKE)
+    assert all(f"{name}: " in done.stdout for name in TARGETS)

@@ -13,7 +13,7 @@ import pytest
 from fuzz_seeds import seed_runs
 
 from benchmarks import fuzz
-from benchmarks.fuzz_place import Place
+from benchmarks.fuzz_oracles import Place
 from kdyno.report import plain
 from kdyno.report.show import html as markup
 from kdyno.report.show import markdown
@@ -72,7 +72,7 @@ def test_a_rule_that_is_switched_off_is_missed(rule: str, place: Place, monkeypa
     off, told = OFF[rule]
     off(monkeypatch)
     for number, seed in itertools.product(range(INPUTS), SEEDS):
-        if found := fuzz.finding("run", fuzz.made("run", seed, number, place), place):
+        if found := fuzz.finding(fuzz.case_of("run", seed, number, place), place):
             assert told in found[1]
             return
     pytest.fail(f"{len(SEEDS) * INPUTS} inputs found nothing")
