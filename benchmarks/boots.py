@@ -37,7 +37,7 @@ JUDGE = """
 import sys
 from pathlib import Path
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.report.sentence import worded
 from kdyno.store.run import write_run
 with write_run(Path(sys.argv[1])) as writer:

@@ -32,7 +32,7 @@ from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.union import Union
 from kdyno.fleet.waves import Controller, Place, Record
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.measure.execution import manifest_of
 from kdyno.report.sentence import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample

@@ -26,7 +26,7 @@ from kdyno.errors import ToolError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import raw_effects
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.machines.cpus import measuring
 from kdyno.measure import boot as booting
 from kdyno.measure import turns

@@ -10,7 +10,7 @@ from typing import Any
 from fake_machine import FakeMachine, Fault, Rule
 
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.machines.cpus import place
 from kdyno.measure.bench import Bench, info
 from kdyno.measure.execution import asked_of

@@ -19,7 +19,7 @@ from test_profiles_shown import profile
 from test_report_values import HOST
 
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.labs.memcpy.results import FILE, FOLDER
 from kdyno.labs.memcpy.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.machines.uml import CAVEAT
 from kdyno.report.sentence import worded
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample

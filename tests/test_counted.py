@@ -13,7 +13,7 @@ from fake_run import PIPE, bench, boots_of, manifest_of
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.kernels.image import Image
 from kdyno.measure.bench import Bench, ticks_of
 from kdyno.measure.boot import at_once, with_fixed_work

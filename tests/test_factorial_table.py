@@ -19,7 +19,7 @@ from kdyno.experiment.layer import Vocabulary
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import family_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.report import tables
 from kdyno.report.exporters import exporter
 from kdyno.report.sentence import worded

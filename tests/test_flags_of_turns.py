@@ -15,7 +15,7 @@ from fake_run import LONG, PIPE, PRINTED, bench, boots_of, measured, steady
 
 from kdyno.judge.flags import asleep, of_manifest, restless
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.measure.execution import interleaved
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run

@@ -20,8 +20,7 @@ from kdyno.experiment import loader
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.judge import flags
 from kdyno.judge.judging import judged_pairs, verdict_of
-from kdyno.judge.pairs import Judged, Pair, pairs_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Judged, Pair, Question, pairs_of
 from kdyno.kernels import image as trunks
 from kdyno.kernels import layout
 from kdyno.kernels.build import build

@@ -19,8 +19,7 @@ from fake_machine import FakeMachine, Fault
 from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured, resumed, steady
 
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Pair, all_rounds, rounds
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Pair, Question, all_rounds, rounds
 from kdyno.machines.machine import Can, Footprint, Outcome
 from kdyno.measure import loop as measuring
 from kdyno.measure import turns

@@ -11,7 +11,7 @@ from fake_run import bench, manifest_of, steady
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
-from kdyno.judge.explaining import differences, explained
+from kdyno.judge.judging import differences, explained
 from kdyno.labs.profile.counts import (
     Part,
     Table,

@@ -14,7 +14,7 @@ from fake_run import PIPE, bench, measured
 from benchmarks.simulation.rare import COSTS, shares
 from benchmarks.turn_noise import NOISES
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.report import effects, junit, markdown, terminal
 from kdyno.report.groups import groups
 from kdyno.report.sentence import worded

@@ -10,7 +10,7 @@ import pytest
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.machines import emulator
 from kdyno.machines.emulator import Emulator, Tally, read_tallies, with_tallies
 from kdyno.machines.kinds import KINDS

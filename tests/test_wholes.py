@@ -9,7 +9,7 @@ import re
 import pytest
 
 from kdyno.judge.judging import family_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.report.markdown import export
 from kdyno.report.terminal import text
 from kdyno.store.manifest import CaseInfo

@@ -27,7 +27,7 @@ from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import LATE_S, PYTHON, Commands, Job, Settings
 from kdyno.fleet.union import Shard, Union
 from kdyno.judge.judging import raw_effects
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.measure.loop import Key, Status
 from kdyno.reading.checked import FromTool
 from kdyno.stats import stopping

@@ -21,8 +21,7 @@ from typing import Literal
 import numpy as np
 
 from kdyno.experiment.cross import VARIANT
-from kdyno.judge.pairs import Pair, figures_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Pair, Question, figures_of
 from kdyno.stats.effect import Floats
 from kdyno.stats.verdict import Claim, Judgement
 from kdyno.store.manifest import CaseInfo

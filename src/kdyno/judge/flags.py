@@ -1,29 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""What to beware of: disturbances by the host's word, and what the figures themselves show.
+"""What to beware of: disturbances that the host recorded, and what the figures themselves show.
 
 Nothing is left out because of a flag: disturbed boots are kept.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 import numpy as np
 
-from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, pairs_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, Question, pairs_of
 from kdyno.stats.additive import mean_of
 from kdyno.stats.changepoints import drift
 from kdyno.stats.effect import Floats
 from kdyno.stats.groups import machine_spread
 from kdyno.store.boot import BootFlag, BootHost, BootRecord
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.manifest import Manifest
 from kdyno.store.run import Damaged
-from kdyno.store.samples import Samples
-from kdyno.store.verdict import NO_SANDBOX, Effect, Flag, LinkSpread
+from kdyno.store.samples import Key, Samples
+from kdyno.store.verdict import NO_SANDBOX, Effect, Flag, Strata
 
 STEAL_SHARE = 0.01
 """Of the boot's wall time: the hypervisor ran somebody else."""
@@ -56,6 +54,7 @@ _SURE = 0.999
 RESTLESS = 0.03
 """Standard deviation of a machine's own speed beyond which people should hear of it."""
 _CASES_SHOWN = 6
+_STRATA_SHOWN = 8
 
 
 def disturbances(host: BootHost) -> tuple[BootFlag, ...]:
@@ -96,13 +95,10 @@ class Tally:
             yield boot
 
     def flags(self) -> list[Flag]:
-        """One for each kind that was seen."""
+        """One for each kind that occurred."""
         return [
-            Flag(
-                kind=kind,
-                text=f"{_MEANING.get(kind, kind)} in {count} of {self._total} boots (kept)",
-            )
-            for kind, count in sorted(self._counts.items())
+            Flag(kind=kind, text=f"{_MEANING.get(kind, kind)} in {n} of {self._total} boots (kept)")
+            for kind, n in sorted(self._counts.items())
         ]
 
 
@@ -155,6 +151,27 @@ def tails(effects: Sequence[Effect]) -> list[Flag]:
             for own in effect.quantiles
             if own.verdict in ("faster", "slower") and not own.equivalent_too
         ]
+    return flags
+
+
+def differing(strata: Mapping[Key, Strata]) -> list[Flag]:
+    """One for each effect that is not the same on all machines."""
+    flags = []
+    for (suite, case, variant), own in strata.items():
+        if not own.differs:
+            continue
+        ordered = sorted(own.cpu_models or own.machines, key=lambda each: each.ratio or 1.0)
+        half, left = _STRATA_SHOWN // 2, len(ordered) - _STRATA_SHOWN
+        shown = [*ordered[:half], *ordered[-half:]] if left > 0 else ordered
+        listed = [f"{100 * ((one.ratio or 1.0) - 1.0):+.2f} % on {one.stratum}" for one in shown]
+        text = (
+            f"{case} of {variant} is not the same on all machines: {', '.join(listed)}"
+            f"{f', and {left} between' if left > 0 else ''} (p = {own.p_value:.1g}, I² "
+            f"{100 * (own.i_squared or 0.0):.0f} %). The common effect is that of these machines "
+            "together, each as often as it was measured"
+        )
+        place = {"variant": variant, "suite": suite, "case": case}
+        flags.append(Flag(kind="differs-by-machine", text=text, **place))
     return flags
 
 
@@ -246,8 +263,9 @@ def restless(data: Samples, question: Question) -> list[Flag]:
     for case in question.cases:
         # Of several machines each by itself: that they differ in speed is nothing restless.
         groups: dict[str, list[list[Floats]]] = {}
+        rounds = [data.rounds.get((case.suite, case.case, name), {}) for name in question.names]
         for at in range(data.blocks):
-            logs = [_rounds(data, case, name, at) for name in question.names]
+            logs = [own.get(at) for own in rounds]
             group = [np.asarray(own) for own in logs if own]
             if len(group) >= 2:
                 groups.setdefault(data.machines.get(at, ""), []).append(group)
@@ -268,10 +286,6 @@ def restless(data: Samples, question: Question) -> list[Flag]:
         f"{100 * median(left):.2g} %"
     )
     return [Flag(kind="restless-host", text=text)]
-
-
-def _rounds(data: Samples, case: CaseInfo, variant: str, block: int) -> array[float] | None:
-    return data.rounds.get((case.suite, case.case, variant), {}).get(block)
 
 
 def drifted(data: Samples, question: Question) -> list[Flag]:
@@ -326,8 +340,8 @@ def rare_work(rows: Sequence[Judged]) -> list[Flag]:
 
 
 def layouts(rows: Sequence[Judged]) -> list[Flag]:
-    """Of kernels that were linked several times: what one link would have said, also what it would
-    have been told and all of them together are not.
+    """Of kernels that were linked several times: what one link alone may differ by, and where one
+    link would have had a verdict that all of them together have not.
 
     The floor is that of the baseline against links of its own, where there are any; of two kernels
     it holds what their common code leaves.
@@ -335,7 +349,7 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
     linked = [(row, spread) for row in rows if (spread := row.pair.links) is not None]
     if not linked:
         return []
-    copies = [(row, it) for row, it in linked if row.pair.variant == row.pair.question.copy]
+    copies = [each for each in linked if each[0].pair.variant == each[0].pair.question.copy]
     own = copies or linked
     floors: dict[str, float] = {}
     for row, spread in own:
@@ -347,7 +361,10 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
         shown.append(f"{left} with less")
     parts = "one boot of each"
     if all(spread.boot is not None for _, spread in own):
-        shares = np.median([_shares(spread) for _, spread in own], axis=0)
+        sds = [[each.layout, each.boot or 0.0, each.round or 0.0] for _, each in own]
+        variances = np.square(sds)
+        sums = variances.sum(axis=1, keepdims=True)
+        shares = np.median(variances / np.where(sums > 0, sums, 1.0), axis=0)
         named = list(zip(shares, ("layout", "boot", "rounds"), strict=True))
         named = named if any(spread.round is not None for _, spread in own) else named[:2]
         parts = ", ".join(f"{100 * share:.0f} % {what}" for share, what in named)
@@ -369,11 +386,6 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
             )
             flags.append(_flag("by-layout", row, text))
     return flags
-
-
-def _shares(spread: LinkSpread) -> list[float]:
-    parts = [(sd or 0.0) ** 2 for sd in (spread.layout, spread.boot, spread.round)]
-    return [part / (sum(parts) or 1.0) for part in parts]
 
 
 def failed_boots(data: Samples) -> list[Flag]:

@@ -17,31 +17,15 @@ import numpy as np
 from kdyno import __version__
 from kdyno.errors import UsageError
 from kdyno.judge import flags
-from kdyno.judge.explaining import explained
 from kdyno.judge.factors import crosses_of, rows_of, table_of
-from kdyno.judge.pairs import Judged, Pair, figures_of, pairs_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Judged, Pair, Question, figures_of, pairs_of
 from kdyno.reading.mistakes import nearest, quoted
 from kdyno.stats import stopping
-from kdyno.stats.effect import (
-    Floats,
-    PairedEffect,
-    effect_of_differences,
-    interval,
-    paired_effect,
-)
+from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, interval, paired_effect
 from kdyno.stats.groups import Heterogeneity, heterogeneity
-from kdyno.stats.verdict import (
-    RULE,
-    Claim,
-    Judgement,
-    adjusted,
-    judge,
-    judge_sums,
-    noise_floor,
-)
+from kdyno.stats.verdict import RULE, Claim, Judgement, adjusted, judge, judge_sums, noise_floor
 from kdyno.store.boot import BootRecord
-from kdyno.store.counts import stored_counts
+from kdyno.store.counts import CaseCounts, Counted, Where, stored_counts
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
@@ -51,6 +35,7 @@ from kdyno.store.verdict import (
     Effect,
     FactorTable,
     Flag,
+    FunctionCounts,
     GroupEffect,
     Quantile,
     Strata,
@@ -59,10 +44,15 @@ from kdyno.store.verdict import (
     Verdict,
 )
 from kdyno.suites import catalogue
-from kdyno.suites.catalogue import FIGURES, Catalogue
+from kdyno.suites.catalogue import FIGURES, UNIT, Catalogue
 from kdyno.suites.score import group_scores
 
-_STRATA_SHOWN = 8
+NOTHING = 5e-4
+"""Of an instruction: what three decimals show as 0.000."""
+_FUNCTIONS_SHOWN = 10
+
+
+# A stored run again.
 
 
 @dataclass(frozen=True)
@@ -82,13 +72,8 @@ def question_of(run: Run, otherwise: Otherwise) -> tuple[Question, Manifest]:
     manifest = run.manifest()
     if not manifest.failed and not any(isinstance(boot, BootRecord) for boot in run.boots()):
         raise UsageError(f"{run.name} has no boot that can be read, so there is nothing to judge")
-    question = Question.of(manifest)
-    return replace(
-        question,
-        confidence=otherwise.confidence or question.confidence,
-        equivalent=otherwise.equivalent or question.equivalent,
-        precision=otherwise.precision or question.precision,
-    ), manifest
+    changes = {name: value for name, value in vars(otherwise).items() if value}
+    return replace(Question.of(manifest), **changes), manifest
 
 
 def judge_again(run: Run, otherwise: Otherwise) -> tuple[Verdict, Manifest]:
@@ -144,19 +129,20 @@ def raw_effects(
     ``blocks``: of the first so many only. Variants that were given up are left out, and cases that
     never gave a pair. Where nothing is compared it is each case's own spread.
     """
+    return _raw(_alive(data, question, given_up), data, question, blocks)
+
+
+def _alive(data: Samples, question: Question, given_up: Sequence[str]) -> list[Pair]:
+    return pairs_of(data, question, [name for name in question.compared if name not in given_up])
+
+
+def _raw(
+    pairs: Sequence[Pair], data: Samples, question: Question, blocks: int | None
+) -> dict[Key, PairedEffect]:
     if not question.compared:
         return own_spread(data, question, blocks)
-    pairs = pairs_of(data, question, [it for it in question.compared if it not in given_up])
-    return _raw(pairs, blocks)
-
-
-def _raw(pairs: Sequence[Pair], blocks: int | None) -> dict[Key, PairedEffect]:
     effects = {pair.key: pair.ranked(blocks) for pair in pairs}
-    return {
-        pair.key: effects[pair.key]
-        for pair in pairs
-        if effects[pair.key].n > 0 or pair.data.blocks < 3
-    }
+    return {key: effect for key, effect in effects.items() if effect.n > 0 or data.blocks < 3}
 
 
 def look(
@@ -170,21 +156,21 @@ def look(
     """(raw effects, whether they are precise enough) after ``blocks`` whole blocks, by typical
     turns and by summed times."""
     earlier = stopping.before(blocks)
-    pairs = pairs_of(data, question, [it for it in question.compared if it not in given_up])
-    if question.compared:
-        effects, then = _raw(pairs, None), _raw(pairs, earlier)
-    else:
-        effects, then = own_spread(data, question), own_spread(data, question, earlier)
-    estimated = [effect for effect in effects.values() if not effect.exact]
+    pairs = _alive(data, question, given_up)
+    effects, then = (_raw(pairs, data, question, count) for count in (None, earlier))
+    estimated, before = (
+        [effect for effect in each.values() if not effect.exact] for each in (effects, then)
+    )
     if effects and not estimated:
         return effects, stopping.settled(blocks)
-    before = [effect for effect in then.values() if not effect.exact]
     progress = stopping.enough(estimated, blocks, precision, minimum, before)
-    own = [pair for pair in pairs if pair.key in effects]
-    if sums := [it for pair in own if (it := pair.ranked_sum()) is not None]:
+    sums, before = (
+        [effect for pair in pairs if pair.key in effects and (effect := pair.ranked_sum(count))]
+        for count in (None, earlier)
+    )
+    if sums:
         # Whether a sum matters has to be seen, not more: the typical turn is far more precise.
         precision = max(precision, question.equivalent)
-        before = [it for pair in own if (it := pair.ranked_sum(earlier)) is not None]
         of_sums = stopping.enough(sums, blocks, precision, minimum, before)
         progress = stopping.both(progress, of_sums)
     return effects, progress
@@ -216,20 +202,18 @@ def _values(data: Samples, question: Question) -> tuple[CaseValue, ...]:
     for case in question.cases:
         key = (case.suite, case.case, question.baseline)
         scores = list(data.scores.get(key, {}).values())
-        middle = median(scores) if scores else None
-        ci = spread[key].ci if scores else None
-        values.append(
-            CaseValue(
-                suite=case.suite,
-                case=case.case,
-                unit=case.unit,
-                better=case.better,
-                value=middle,
-                ci=(middle * ci[0], middle * ci[1]) if middle is not None and ci else None,
-                repetitions=len(scores),
-                reason=None if scores else _usual(data.missing.get(key)),
-            )
+        middle, ci = (median(scores), spread[key].ci) if scores else (None, None)
+        value = CaseValue(
+            suite=case.suite,
+            case=case.case,
+            unit=case.unit,
+            better=case.better,
+            value=middle,
+            ci=(middle * ci[0], middle * ci[1]) if middle is not None and ci else None,
+            repetitions=len(scores),
+            reason=None if scores else _usual(data.missing.get(key)),
         )
+        values.append(value)
     return tuple(values)
 
 
@@ -244,14 +228,14 @@ def _usual(reasons: Counter[str] | None) -> str | None:
 def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     """Judge everything that the run has on disk.
 
-    What people are told in words (``answer``, the factors' ``summary``) is left empty: the report
-    makes it from the rest.
+    What is said in words (``answer``, the factors' ``summary``) is left empty: the report makes it
+    from the rest.
     """
     tally = flags.Tally()
     data = gather(tally.watch(run.boots()))
     manifest = run.manifest()
     copies = pairs_of(data, question, [question.copy] if question.copy else [])
-    floors = {(*pair.key[:2],): noise_floor(pair.effect()) for pair in copies}
+    floors = {pair.key[:2]: noise_floor(pair.effect()) for pair in copies}
     pairs = pairs_of(data, question, question.variants)
     claims = [pair.claim(floors.get(pair.key[:2])) for pair in pairs]
     judged, groups, factors = family_of(data, question, catalogue.load(), claims)
@@ -277,7 +261,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         flags=(
             *question.caveats,
             *flags.of_manifest(manifest),
-            *differing(strata),
+            *flags.differing(strata),
             *flags.tails(effects),
             *flags.few_boots(rows),
             *flags.rare_work(rows),
@@ -314,13 +298,12 @@ def family_of(
     rows = rows_of(crosses)
     family = [*claims, *groups.values(), *(row.claim for row in rows)]
     judged = judge(family, question.equivalent, _alpha(question))
-    of_groups = judged[len(claims) : len(claims) + len(groups)]
-    of_rows = judged[len(claims) + len(groups) :]
+    first = len(claims)
     effects = tuple(
-        GroupEffect(suite=suite, group=group, variant=variant, **figures_of(each))
-        for (suite, group, variant), each in zip(groups, of_groups, strict=True)
+        GroupEffect(suite=suite, group=group, variant=variant, **figures_of(judged[at]))
+        for at, (suite, group, variant) in enumerate(groups, first)
     )
-    return judged[: len(claims)], effects, table_of(crosses, rows, of_rows)
+    return judged[:first], effects, table_of(crosses, rows, judged[first + len(groups) :])
 
 
 def group_claims(
@@ -335,25 +318,22 @@ def group_claims(
     """
     claims: dict[tuple[str, str, str], Claim] = {}
     for variant in question.variants if not question.counted else ():
-        for suite in suites.values():
-            logs = {
-                pair.case.case: pair.log_ratios * (1.0 if pair.case.better == "higher" else -1.0)
-                for pair in pairs_of(data, question, [variant])
-                if pair.case.suite == suite.name and suite.groups
-            }
-            groups: dict[str, Floats] = {}
-            for block in range(data.blocks if logs else 0):
+        pairs = pairs_of(data, question, [variant])
+        for suite in (suite for suite in suites.values() if suite.groups):
+            own = [pair for pair in pairs if pair.case.suite == suite.name]
+            values: dict[str, Floats] = {}
+            for block in range(data.blocks if own else 0):
                 ratios = {
-                    name: float(np.exp(values[block]))
-                    for name, values in logs.items()
-                    if np.isfinite(values[block])
+                    pair.case.case: float(np.exp(log if pair.case.better == "higher" else -log))
+                    for pair in own
+                    if np.isfinite(log := pair.log_ratios[block])
                 }
                 for group, score in group_scores(suite.groups, ratios).items():
                     if score.value is not None:
-                        every = groups.setdefault(group, np.full(data.blocks, np.nan))
-                        every[block] = np.log(score.value)
-            for group, values in groups.items():
-                claims[suite.name, group, variant] = Claim(values, "higher")
+                        logs = values.setdefault(group, np.full(data.blocks, np.nan))
+                        logs[block] = np.log(score.value)
+            for group, logs in values.items():
+                claims[suite.name, group, variant] = Claim(logs, "higher")
     return claims
 
 
@@ -365,8 +345,7 @@ def judged_pairs(
         return []
     question = pairs[0].question
     alpha = _alpha(question)
-    figures = [(at, name, ratios) for at, pair in enumerate(pairs)
-               for name, ratios in pair.log_quantiles().items()]  # fmt: skip
+    figures = [(pair, *figure) for pair in pairs for figure in pair.log_quantiles().items()]
     words, of_figures = judge_sums(
         claims,
         judged,
@@ -375,14 +354,8 @@ def judged_pairs(
         question.equivalent,
         alpha,
     )
-    tested = [at for at, (word, _) in enumerate(words) if word.effect.p_value is not None]
-    p_values = adjusted([words[at][0].effect.p_value or 0.0 for at in tested])
-    least = {
-        at: min(1.0, p_value / stopping.SHARE_FOR_VERDICTS)
-        for at, p_value in zip(tested, p_values, strict=True)
-    }
-    quantiles: dict[int, list[Quantile]] = {}
-    for (at, name, _), each in zip(figures, of_figures, strict=True):
+    quantiles: dict[Key, list[Quantile]] = {}
+    for (pair, name, _), each in zip(figures, of_figures, strict=True):
         quantile = Quantile(
             figure=name,
             ratio=each.effect.ratio,
@@ -391,10 +364,15 @@ def judged_pairs(
             verdict=each.word,
             equivalent_too=each.equivalent_too,
         )
-        quantiles.setdefault(at, []).append(quantile)
+        quantiles.setdefault(pair.key, []).append(quantile)
+    p_values = [word.effect.p_value for word, _ in words]
+    least = iter(adjusted([p_value for p_value in p_values if p_value is not None]))
     rows = []
-    for at, (pair, (word, summed)) in enumerate(zip(pairs, words, strict=True)):
-        throughput = None
+    for pair, (word, summed) in zip(pairs, words, strict=True):
+        p_value, throughput = None, None
+        if word.effect.p_value is not None:
+            p_value = min(1.0, next(least) / stopping.SHARE_FOR_VERDICTS)
+            p_value = alpha if summed and summed.decides else p_value
         if summed is not None:
             throughput = Throughput(
                 ratio=summed.judgement.effect.ratio,
@@ -404,70 +382,58 @@ def judged_pairs(
                 decides=summed.decides,
                 slow_turns=pair.slow_turns(),
             )
-        p_value = alpha if at in least and summed and summed.decides else least.get(at)
-        rows.append(Judged(pair, word, p_value, throughput, tuple(quantiles.get(at, ()))))
+        of_pair = tuple(quantiles.get(pair.key, ()))
+        rows.append(Judged(pair, word, p_value, throughput, of_pair))
     return rows
 
 
 def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata | None) -> Effect:
-    pair, judged, raw = row.pair, row.judgement, row.judgement.effect
-    data, variant = pair.data, pair.variant
-    failed = manifest.failed.get(variant)
-    reason = _why_no_figure(pair, manifest) if raw.n == 0 else None
-    figures = figures_of(judged)
+    pair, raw, case, variant = row.pair, row.judgement.effect, row.pair.case, row.pair.variant
+    figures = figures_of(row.judgement)
+    reason = None
+    if raw.n == 0:
+        for name, key in ((variant, pair.key), (pair.question.baseline, pair.keys[0])):
+            why = manifest.failed.get(name) or _usual(pair.data.missing.get(key))
+            if why and reason is None:
+                reason = f"{name}: {why}"
     if reason or variant in manifest.failed:
         figures["verdict"] = "failed"
-    if data.links:  # it would be links that settle it, and there are no more
+    if pair.data.links:  # it would be links that settle it, and there are no more
         figures["predicted_blocks"] = None
+    before, after = (pair.data.apart.get(key, {}) for key in pair.keys)
+    order = {name: place for place, name in enumerate(FIGURES)}
+    scores = [list(pair.data.scores.get(key, {}).values()) for key in pair.keys]
+    baseline_value, value = (float(np.median(own)) if own else None for own in scores)
     return Effect(
         **figures,
-        suite=pair.case.suite,
-        case=pair.case.case,
+        suite=case.suite,
+        case=case.case,
         variant=variant,
-        unit=pair.case.unit,
-        better=pair.case.better,
-        baseline_value=_median(data, pair.keys[0]),
-        value=_median(data, pair.key),
+        unit=case.unit,
+        better=case.better,
+        baseline_value=baseline_value,
+        value=value,
         mean_ratio=raw.mean_ratio,
         mean_ci=interval(raw.mean_lo, raw.mean_hi),
         noise_floor=floor,
-        inside_noise_floor=judged.inside_noise_floor and variant != pair.question.copy,
+        inside_noise_floor=row.judgement.inside_noise_floor and variant != pair.question.copy,
         p_value=row.p_value,
-        control=pair.case.control,
+        control=case.control,
         exact=raw.exact,
         parts_ratio=pair.parts_ratio(),
-        reason=reason or failed,
+        reason=reason or manifest.failed.get(variant),
         throughput=row.throughput,
         quantiles=row.quantiles,
         spread=pair.spread(),
         links=pair.links,
-        apart=_apart(pair),
+        apart=tuple(
+            Apart(figure=name, baseline_value=median(before[name]), value=median(after[name]))
+            for name in sorted(
+                before.keys() & after.keys(),
+                key=lambda name: (order.get(name, len(order)), name),
+            )
+        ),
         strata=strata,
-    )
-
-
-def _why_no_figure(pair: Pair, manifest: Manifest) -> str | None:
-    for name, key in ((pair.variant, pair.key), (pair.question.baseline, pair.keys[0])):
-        if why := manifest.failed.get(name) or _usual(pair.data.missing.get(key)):
-            return f"{name}: {why}"
-    return None
-
-
-def _median(data: Samples, key: Key) -> float | None:
-    scores = data.scores.get(key)
-    return float(np.median(list(scores.values()))) if scores else None
-
-
-def _apart(pair: Pair) -> tuple[Apart, ...]:
-    """Medians of what both kernels' operations are made of."""
-    before, after = (pair.data.apart.get(key, {}) for key in pair.keys)
-    names = sorted(
-        before.keys() & after.keys(),
-        key=lambda name: (FIGURES.index(name) if name in FIGURES else len(FIGURES), name),
-    )
-    return tuple(
-        Apart(figure=name, baseline_value=median(before[name]), value=median(after[name]))
-        for name in names
     )
 
 
@@ -525,23 +491,64 @@ def _by_stratum(ratios: Mapping[str, Floats], confidence: float) -> tuple[Stratu
     )
 
 
-def differing(strata: Mapping[Key, Strata]) -> list[Flag]:
-    """One for each effect that is not the same on all machines."""
-    flags = []
-    for (suite, case, variant), own in strata.items():
-        if not own.differs:
-            continue
-        ordered = sorted(own.cpu_models or own.machines, key=lambda each: each.ratio or 1.0)
-        half, left = _STRATA_SHOWN // 2, len(ordered) - _STRATA_SHOWN
-        shown = [*ordered[:half], *ordered[-half:]] if left > 0 else ordered
-        listed = [f"{100 * ((it.ratio or 1.0) - 1.0):+.2f} % on {it.stratum}" for it in shown]
-        text = (
-            f"{case} of {variant} is not the same on all machines: {', '.join(listed)}"
-            f"{f', and {left} between' if left > 0 else ''} (p = {own.p_value:.1g}, I² "
-            f"{100 * (own.i_squared or 0.0):.0f} %). The common effect is that of these machines "
-            "together, each as often as it was measured"
-        )
-        flags.append(
-            Flag(kind="differs-by-machine", text=text, variant=variant, suite=suite, case=case)
-        )
-    return flags
+# Which functions a counted difference is in: the rows of two counted profiles, which add up.
+
+
+@dataclass(frozen=True)
+class InBoth:
+    """A function in two kernels: instructions per operation."""
+
+    where: Where
+    function: str
+    before: float
+    after: float
+
+    @property
+    def more(self) -> float:
+        return self.after - self.before
+
+
+def differences(before: CaseCounts, after: CaseCounts) -> list[InBoth]:
+    """Every function of either, the largest difference first."""
+    old, new = before.functions, after.functions
+    rows = [
+        InBoth(*name, old.get(name, 0.0), new.get(name, 0.0))
+        for name in dict.fromkeys((*old, *new))
+    ]
+    return sorted(rows, key=lambda row: (-abs(row.more), -row.before, row.function))
+
+
+def explained(verdict: Verdict, counted: Mapping[str, Counted]) -> Verdict:
+    """The same with the functions of each effect of counts, where they were counted: those that
+    differ most, and one row for all others, so that together they are the whole."""
+    by_case = {
+        (case.suite, case.case, name): case for name, own in counted.items() for case in own.cases
+    }
+    effects = []
+    for effect in verdict.effects:
+        before = by_case.get((effect.suite, effect.case, verdict.baseline))
+        after = by_case.get((effect.suite, effect.case, effect.variant))
+        if effect.unit == UNIT and before is not None and after is not None:
+            rows = differences(before, after)
+            large = [row for row in rows if abs(row.more) >= NOTHING][:_FUNCTIONS_SHOWN]
+            counts = [
+                FunctionCounts(
+                    where=row.where,
+                    function=row.function,
+                    baseline_value=row.before,
+                    value=row.after,
+                )
+                for row in large
+            ]
+            if rest := rows[len(large) :]:
+                others = FunctionCounts(
+                    where="others",
+                    function="",
+                    baseline_value=sum(row.before for row in rest),
+                    value=sum(row.after for row in rest),
+                    functions=len(rest),
+                )
+                counts.append(others)
+            effect = effect.model_copy(update={"functions": tuple(counts)})
+        effects.append(effect)
+    return verdict.model_copy(update={"effects": tuple(effects)})

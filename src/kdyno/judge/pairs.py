@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The one place where the values that are compared within a block come from.
+"""What is asked of a run, and the values that are compared within a block.
 
 A block of whole boots has one score for each variant, and the ratio of two is computed here. Where
 variants took turns the group's own ratio, a robust location of its rounds' ratios, goes before the
@@ -9,24 +9,23 @@ scores.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kdyno.judge.question import Question
 from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, exact_effect
 from kdyno.stats.groups import errors_of, locations_of, nested, precisions, spread
 from kdyno.stats.verdict import Claim, Judgement, log_mean_speed, raw_effects, slow_share
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Key, Samples
-from kdyno.store.verdict import LinkSpread, Quantile, RoundSpread, Throughput
+from kdyno.store.verdict import Flag, LinkSpread, Quantile, RoundSpread, Throughput
 
 CONFIRMED_BOOTS = 3
-"""Of either kernel, all with the same count: two of them had memory and random numbers drawn."""
+"""Of either kernel, all with the same count: two of them had other memory and random numbers."""
 CLOCK_INSTRUCTIONS = 100
 """Of reading the clock at both ends of a part, at most: a kernel that reads it by another path has
 that much more or less in every part, whatever the case does."""
@@ -39,9 +38,65 @@ _SIGNS = {"higher": 1.0, "lower": -1.0}
 
 
 @dataclass(frozen=True)
+class Question:
+    """What a verdict needs to know of the experiment."""
+
+    experiment: str
+    text: str
+    baseline: str
+    variants: tuple[str, ...]
+    """Without the baseline and its copy, in the file's order."""
+    copy: str | None
+    cases: tuple[CaseInfo, ...]
+    confidence: float
+    equivalent: float
+    precision: float
+    levels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """Variant → its (factor, level) pairs, where the variants are a cross."""
+    caveats: tuple[Flag, ...] = ()
+    """What figures of the machine that was measured on do not say."""
+    counted: bool = False
+    """Instructions are compared; where all boots agree there is nothing to estimate."""
+    exact_boots: int = 3
+    """As many of either kernel at least."""
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Question:
+        """What a run was asked."""
+        criteria = manifest.asked
+        return cls(
+            experiment=manifest.experiment,
+            text=criteria.question,
+            baseline=manifest.baseline,
+            variants=tuple(name for name in manifest.variants if name != manifest.baseline),
+            copy=criteria.copy_of_baseline,
+            cases=manifest.cases,
+            confidence=criteria.confidence,
+            equivalent=criteria.equivalent,
+            precision=criteria.precision,
+            levels={
+                name: tuple(variant.levels.items()) for name, variant in manifest.variants.items()
+            },
+            caveats=manifest.machine.caveats,
+            counted=criteria.metric == "instructions",
+            exact_boots=criteria.exact_boots,
+        )
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """What the baseline is compared with: the variants, else its copy."""
+        return self.variants or ((self.copy,) if self.copy else ())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that was booted, the baseline first."""
+        return (self.baseline, *((self.copy,) if self.copy else ()), *self.variants)
+
+
+@dataclass(frozen=True)
 class Pair:
     """A variant and the baseline in one case. Arrays have the shape (blocks,), NaN where a block
-    has no value; what is worked out once is kept."""
+    has no value; each is computed once and kept."""
 
     data: Samples
     question: Question
@@ -91,12 +146,10 @@ class Pair:
         return np.asarray(ratios[np.isfinite(ratios)], dtype=np.float64)
 
     def claim(self, noise_floor: float | None = None) -> Claim:
-        """What is to be judged: log(variant ÷ baseline) in every replicate, and what each is
-        worth."""
+        """What is to be judged: log(variant ÷ baseline) in every replicate, with its weight."""
         # Of links and of machines each counts alike: what they differ by is no group's own error.
-        one_machine = len(set(self.data.machines.values())) < 2
         weights = None
-        if self._located and not self.data.links and one_machine:
+        if self._located and not self.data.links and len(set(self.data.machines.values())) < 2:
             off = [self._located.get(at, (0.0, math.nan))[1] for at in range(self.data.blocks)]
             weights = precisions(self.log_ratios, np.array(off))
         better = self.case.better
@@ -107,11 +160,11 @@ class Pair:
         return raw_effects([self.claim()], self.question.confidence)[0]
 
     def ranked(self, blocks: int | None = None) -> PairedEffect:
-        """The same by ranks, which the stopping rule goes by; of the first ``blocks`` only."""
+        """The same by ranks, which the stopping rule uses; of the first ``blocks`` only."""
         own = self.differences(blocks)
-        return exact_effect(own) if self.exact else effect_of_differences(
-            own, self.question.confidence
-        )  # fmt: skip
+        if self.exact:
+            return exact_effect(own)
+        return effect_of_differences(own, self.question.confidence)
 
     def ranked_sum(self, blocks: int | None = None) -> PairedEffect | None:
         """The same by summed times; None unless every one of the blocks has a sum."""
@@ -143,8 +196,8 @@ class Pair:
         return logs[0], logs[1]
 
     def _over_links(self, values: Floats, counted: NDArray[np.bool_] | None = None) -> Floats:
-        """``counted``: the blocks that a mean is taken of, all with a value if not given; the mean
-        of one without a value is none."""
+        """``counted``: the blocks that a mean is taken of, by default all with a value; the mean
+        is NaN where one of them has none."""
         if not self.data.links:
             return values
         counted = np.isfinite(values) if counted is None else counted
@@ -160,14 +213,14 @@ class Pair:
     @cached_property
     def _located(self) -> dict[int, tuple[float, float]]:
         """Block → its group's ratio and standard error. A group that was measured does not change,
-        so they are worked out once, however often the run is looked at."""
-        known = self.data.located.setdefault((*self.keys[0], self.variant), {})
-        new = dict(rounds(*self._place, known))
+        so they are computed once, however often the run is looked at."""
+        groups = self.data.located.setdefault((*self.keys[0], self.variant), {})
+        new = dict(rounds(*self._place, groups))
         if new:
             logs = list(new.values())
             values, off = locations_of(logs).tolist(), errors_of(logs).tolist()
-            known.update(zip(new, zip(values, off, strict=True), strict=True))
-        return known
+            groups.update(zip(new, zip(values, off, strict=True), strict=True))
+        return groups
 
     def spread(self) -> RoundSpread | None:
         """How far rounds and groups lie apart; None where too few guests took turns."""
@@ -213,7 +266,7 @@ class Pair:
 
     def _sign_of(self, score: float, middle: float) -> float:
         """1 where the score is the median rate of the repetitions, −1 where it is their median
-        time; 0 where it is neither, because a program said it. ``middle``: log operations per
+        time; 0 where it is neither, because a program printed it. ``middle``: log operations per
         nanosecond."""
         for sign in (1.0, -1.0):
             expected = math.log(self.case.scale) + sign * (middle + math.log(1e9))
@@ -245,7 +298,7 @@ class Pair:
         """Whether both kernels' counts are the same in every boot, so that nothing is estimated.
 
         With fewer than CONFIRMED_BOOTS in each boot's own parts as well: ``Samples.even``. And the
-        mean of all parts says the same of the effect as what most of them agree in.
+        mean of all parts gives the same effect as what most of them agree in.
         """
         return self._alike and not self.hides_work
 
@@ -271,12 +324,10 @@ class Pair:
         if not self.question.counted:
             return False
         for key in self.keys:
-            scores = self.data.scores.get(key, {})
+            scores, even = self.data.scores.get(key, {}), self.data.even.get(key, set())
             if len(scores) < self.question.exact_boots or len(set(scores.values())) != 1:
                 return False
-            if len(scores) < CONFIRMED_BOOTS and not scores.keys() <= self.data.even.get(
-                key, set()
-            ):
+            if len(scores) < CONFIRMED_BOOTS and not scores.keys() <= even:
                 return False
         return True
 
@@ -284,10 +335,10 @@ class Pair:
     def _beside(self) -> Floats:
         """What the log ratio of the means has more than that of the scores."""
         beside = np.full(self.data.blocks, np.nan)
-        theirs, own = (self.data.parts.get(key, {}) for key in self.keys)
+        baseline, own = (self.data.parts.get(key, {}) for key in self.keys)
         before, after = (self.data.scores.get(key, {}) for key in self.keys)
-        for block in own.keys() & theirs.keys():
-            means = own[block][0] / theirs[block][0]
+        for block in own.keys() & baseline.keys():
+            means = own[block][0] / baseline[block][0]
             beside[block] = math.log(means / (after[block] / before[block]))
         return beside
 
@@ -336,7 +387,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Judged:
-    """A pair and what the rule says of it."""
+    """A pair and its judgement by the rule."""
 
     pair: Pair
     judgement: Judgement
@@ -363,6 +414,9 @@ def pairs_of(data: Samples, question: Question, variants: Sequence[str]) -> list
     return [Pair(data, question, case, name) for name in variants for case in question.cases]
 
 
+# The rounds of a group, as (block, figures of each round) for the blocks in which both took turns.
+
+
 def undisturbed(logs: Floats, waited: NDArray[np.bool_]) -> Floats:
     """Shape (rounds,) to (rounds left,): without those in which a guest waited for the CPU."""
     free = ~waited
@@ -372,10 +426,9 @@ def undisturbed(logs: Floats, waited: NDArray[np.bool_]) -> Floats:
 def rounds(
     data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
 ) -> Iterator[tuple[int, Floats]]:
-    """(block, log ratio of the scores in the rounds that count), where both took turns; but for
-    the blocks in ``skip``.
+    """Log ratio of the scores in the rounds that count, but for the blocks in ``skip``.
 
-    A round in which either guest waited for the CPU says what else ran on the machine: it is left
+    A round in which either guest waited for the CPU shows what else ran on the machine: it is left
     out, if enough are left. What the ratio is has no part in that.
     """
     for block, logs, spent in _speeds(data, case, baseline, variant, skip):
@@ -394,8 +447,8 @@ def all_rounds(
 def _all_time(
     data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
 ) -> Iterator[tuple[int, Floats]]:
-    """(block, log speeds of shape (baseline and variant, rounds)) in every round, without the time
-    that a guest waited for the CPU.
+    """Log speeds, shape (baseline and variant, rounds), in every round, without the time that a
+    guest waited for the CPU.
 
     A slow turn is longer than others, so that it is more often interrupted: left out as in
     ``rounds`` it would be missing from the sum. What a kernel does in it is CPU time.
@@ -410,9 +463,7 @@ def _speeds(
     data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int]
 ) -> Iterator[tuple[int, Floats, Floats]]:
     """(block, log speeds by the clock, by CPU time), both of shape (baseline and variant, rounds).
-
-    Where CPU time is not known it is the clock's.
-    """
+    Where CPU time is not known it is the clock's."""
     keys = [(case.suite, case.case, name) for name in (baseline, variant)]
     clocks = [data.rounds.get(key, {}) for key in keys]
     cpus = [data.spent.get(key, {}) for key in keys]
@@ -421,6 +472,6 @@ def _speeds(
         if block in skip or not count:
             continue
         logs = np.array([np.asarray(of[block])[:count] for of in clocks])
-        known = all(len(of.get(block, ())) >= count for of in cpus)
-        spent = np.array([np.asarray(of[block])[:count] for of in cpus]) if known else logs
+        counted = all(len(of.get(block, ())) >= count for of in cpus)
+        spent = np.array([np.asarray(of[block])[:count] for of in cpus]) if counted else logs
         yield block, logs, spent

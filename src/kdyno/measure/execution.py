@@ -21,7 +21,7 @@ from kdyno.errors import ToolError, UsageError, interruption
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.overrides import Overrides
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Question
 from kdyno.kernels.build import BuildProgress
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring, place

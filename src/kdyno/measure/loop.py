@@ -16,8 +16,7 @@ from typing import Literal
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import look
-from kdyno.judge.pairs import Pair, rounds
-from kdyno.judge.question import Question
+from kdyno.judge.pairs import Pair, Question, rounds
 from kdyno.measure import boot as booting
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench

@@ -84,7 +84,7 @@ def _executed(
     """Built, measured and judged, watched; what is not finished can be gone on with."""
     from kdyno.fleet.union import Union
     from kdyno.judge.judging import verdict_of
-    from kdyno.judge.question import Question
+    from kdyno.judge.pairs import Question
     from kdyno.report.sentence import worded
     from kdyno.verbs.watching import watching
 

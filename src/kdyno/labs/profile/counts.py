@@ -15,7 +15,7 @@ from typing import Any
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
-from kdyno.judge.explaining import NOTHING, differences
+from kdyno.judge.judging import NOTHING, differences
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.emulator import COUNTS, FUNCTIONS
 from kdyno.machines.kinds import KINDS

@@ -250,7 +250,7 @@ def counted_after_run(
     options: Options,
 ) -> Verdict:
     """What `profile = "count"` in an experiment adds: the verdict says which functions."""
-    from kdyno.judge.explaining import explained
+    from kdyno.judge.judging import explained
     from kdyno.store.counts import stored_counts
 
     say("\ncounting by function, in a boot of each kernel of its own")
@@ -303,7 +303,7 @@ def _count(
     run: Run | None, experiment: Experiment, suites: Mapping[str, Suite], options: Options
 ) -> Sequence[Counted]:
     """Exact, so one boot of each kernel is enough. Kept with the run and its verdict."""
-    from kdyno.judge.explaining import explained
+    from kdyno.judge.judging import explained
     from kdyno.labs.profile.counts import count
     from kdyno.store.counts import FOLDER, stored_counts, to_json
     from kdyno.store.run import file_name, write_run
