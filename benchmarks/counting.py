@@ -60,7 +60,7 @@ def bench(file: Path, *variants: str) -> Bench:
     experiment = only(experiment, variants, ())
     cache = cache_root()
     images = build_all(experiment, check(experiment, cache, lambda *_: None), cache).images
-    return bench_of(experiment, suites, images, None, cache, True, lambda _text: None)
+    return bench_of(experiment, suites, images, None, cache, lambda _text: None)
 
 
 def booted(

@@ -101,9 +101,7 @@ def shard_of(runs: Path, number: int, asked: Experiment, groups: int) -> Run:
 def _manifest(asked: Experiment, images: dict[str, str], cases: Iterable[CaseInfo]) -> Manifest:
     from kdyno.experiment.overrides import Overrides
 
-    return manifest_of(
-        asked, Overrides(), sandboxed=True, images=images, failed={}, cases=tuple(cases)
-    )
+    return manifest_of(asked, Overrides(), images=images, failed={}, cases=tuple(cases))
 
 
 class Nodes:

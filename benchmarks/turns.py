@@ -127,7 +127,7 @@ def bench(experiment: Experiment) -> Bench:
     recipes = check(experiment, cache, lambda _text, _part: None)
     images = build_all(experiment, recipes, cache).images
     tree = tree_of(experiment, recipes)
-    return bench_of(experiment, load_suites(), images, tree, cache, True, lambda _text: None)
+    return bench_of(experiment, load_suites(), images, tree, cache, lambda _text: None)
 
 
 def question_of(made: Bench) -> Question:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from kdyno import sandbox
 from kdyno.cli.main import main
 from kdyno.store.manifest import CaseInfo, Manifest, State
 from kdyno.store.run import create_run
@@ -55,7 +54,6 @@ def kdyno(
     """``kdyno("list", "runs")``, with runs and cache in the test's own folder."""
     monkeypatch.setenv("KDYNO_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(sandbox, "_waived", False)  # each command is a process of its own elsewhere
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     before = signal.getsignal(signal.SIGTERM)
 

@@ -11,6 +11,7 @@ import needed
 import pytest
 from hypothesis import settings
 
+from kdyno import sandbox
 from kdyno.machines.program import guest_program
 from kdyno.paths import data_root
 
@@ -62,7 +63,8 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a person began is kept in a folder of the test's own."""
+    """What a person began is kept in a folder of the test's own; nobody has waived the sandbox."""
+    monkeypatch.setattr(sandbox, "_waived", False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 

@@ -78,7 +78,7 @@ def test_options_reach_the_experiment(
     assert experiment.measure.precision == 0.02
     assert (experiment.measure.max_boots, experiment.measure.seed) == (9, 7)
     assert [(use.cases, use.seconds) for use in experiment.suites] == [(("syscall",), 0.25)]
-    assert (options.jobs, options.wait, options.sandboxed) == (3, False, True)
+    assert (options.jobs, options.wait) == (3, False)
     assert options.runs == tmp_path / "r"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from descendants import descendants
 
-from kdyno import whole
+from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
@@ -257,6 +257,7 @@ def test_what_the_host_cannot_do_is_refused(more: str, words: str) -> None:
 
 @pytest.fixture
 def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
+    sandbox.waive()
     program = make()
     for module in (bench, host):
         monkeypatch.setattr(module, "guest_program", lambda _cache, _bits: program)
@@ -264,7 +265,7 @@ def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opti
     # Another kdyno that measures on this machine is nothing to wait for here.
     lock = f"\0kdyno-test-{os.getpid()}-{tmp_path.name}"
     monkeypatch.setattr("kdyno.machines.cpus._LOCK", lock)
-    return Options(cache=tmp_path / "cache", runs=tmp_path / "runs", sandboxed=False)
+    return Options(cache=tmp_path / "cache", runs=tmp_path / "runs")
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def toy(tmp_path: Path) -> Toy:
 
 def settle(toy: Toy, asked: Variant) -> str:
     recipe = toy.recipe(asked)
-    configure(recipe, toy.cache, name=asked.name, sandboxed=toy.sandboxed)
+    configure(recipe, toy.cache, name=asked.name)
     return (toy.cache / "configs" / f"{recipe.config_digest}.config").read_text()
 
 
@@ -125,7 +125,7 @@ def test_a_lost_option_of_the_last_variant_is_told_before_anything_is_compiled(t
     variants = (variant("stock"), variant("last", "CONFIG_SMP=y"))
     recipes = Recipes({one.name: toy.recipe(one) for one in variants}, {})
     with pytest.raises(UsageError, match="variant 'last'"):
-        build_all(_experiment(*variants), recipes, toy.cache, sandboxed=toy.sandboxed)
+        build_all(_experiment(*variants), recipes, toy.cache)
     assert not (toy.cache / "images").exists()
 
 
@@ -145,7 +145,7 @@ def test_a_variant_that_does_not_configure_or_compile_fails_alone(toy: Toy) -> N
     )
     asked = Experiment("toy", "?", "stock", variants, ())
     told: list[str] = []
-    built = build_all(asked, recipes, toy.cache, sandboxed=toy.sandboxed, told=told.append)
+    built = build_all(asked, recipes, toy.cache, told=told.append)
     assert list(built.images) == ["stock", "good"]
     assert built.failed.keys() == {"simd", "config", "compile"}
     assert "make tinyconfig failed" in built.failed["config"]
@@ -160,7 +160,7 @@ def test_a_baseline_that_does_not_build_ends_it_all(toy: Toy) -> None:
     variants = (variant("stock", patches=(broken,)), variant("good"))
     recipes = Recipes({one.name: toy.recipe(one) for one in variants}, {})
     with pytest.raises(BuildError, match=r"variant 'stock' did not build"):
-        build_all(_experiment(*variants), recipes, toy.cache, sandboxed=toy.sandboxed)
+        build_all(_experiment(*variants), recipes, toy.cache)
 
 
 def parsed(text: str, folder: Path) -> Experiment:

@@ -60,7 +60,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, folder: Path, *variants: Variant) -
     images = dict.fromkeys(named, image)
     placement = Placement(frozenset((0,)), frozenset((0,)))
     asked = Method("instructions")
-    return Qemu(Setup(named, images, placement, 1 << 28, None, 1, folder, True, asked))
+    return Qemu(Setup(named, images, placement, 1 << 28, None, 1, folder, asked))
 
 
 def test_features_are_cleared_on_the_command_line_of_the_same_image(

@@ -194,7 +194,7 @@ def test_a_run_that_is_only_profiled_says_what_it_was_asked(
     monkeypatch.setattr(profiling, "check", lambda *_, **_more: recipes)
     variants = (Variant("stock", ""), Variant("mine", "", cpus=1), Variant("other", ""))
     asked = replace(experiment(*variants), machine=Machine("uml", memory_bytes=1 << 28))
-    options = Options(tmp_path, tmp_path / "runs", sandboxed=False)
+    options = Options(tmp_path, tmp_path / "runs")
     made = profiling.begin(asked, load_catalogue(), options).manifest()
     assert made.asked == asked_of(asked)["asked"] and made.asked.question == "?"
     assert made.machine is not None and made.machine.memory_bytes == 1 << 28

@@ -257,7 +257,7 @@ def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
 ) -> None:
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
     placement = Placement(frozenset((1,)), frozenset((0,)))
-    setup = Setup({}, {}, placement, 1 << 28, None, 1, tmp_path, True, Method("time", "tcg"))
+    setup = Setup({}, {}, placement, 1 << 28, None, 1, tmp_path, Method("time", "tcg"))
     (flag,) = Qemu(setup).caveats()
     assert flag.kind == "emulated-time"
     assert flag.text.startswith("seconds of an emulated CPU (QEMU 7.2.22, qemu64, tcg), as was ")

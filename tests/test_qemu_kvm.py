@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kdyno import sandbox
 from kdyno.errors import ToolError
 from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
@@ -87,6 +88,7 @@ def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
     monkeypatch.setattr("kdyno.machines.guest.guest_program", lambda _cache, _bits: guest)
     (folder / "config").touch()
     image = Image("d", folder, "x86_64", 64, "7.3", {})
+    sandbox.waive()
     setup = Setup(
         {"stock": Variant("stock", "", "x86_64")},
         {"stock": image},
@@ -95,7 +97,6 @@ def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
         None,
         1,
         folder,
-        False,
         TIMED,
     )
     return Qemu(setup)

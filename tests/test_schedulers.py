@@ -146,7 +146,7 @@ def test_one_image_with_two_schedulers_has_two_identities(
     image = Image("a" * 32, tmp_path, "x86_64", 64, "7.3", {"seconds": 3})
     images = {"fair": image, "ule": replace(image, scheduler=built(tmp_path))}
     placement = Placement(frozenset((1,)), frozenset((0,)))
-    machine = Built(Setup({}, images, placement, 1 << 28, None, 1, tmp_path, True))
+    machine = Built(Setup({}, images, placement, 1 << 28, None, 1, tmp_path))
     assert machine.identity("fair") == image.digest
     assert machine.identity("ule") not in (image.digest, images["ule"].scheduler)
     assert len(machine.identity("ule")) == 32

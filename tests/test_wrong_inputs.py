@@ -245,7 +245,7 @@ def held_words(name: str, text: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(sandbox, "require", lambda sandboxed=True: None)
+    monkeypatch.setattr(sandbox, "require", lambda: True)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.toml").write_text(VALID, encoding="utf-8")
     (tmp_path / "no-hunk.patch").write_text("--- a/x\n+++ b/x\n", encoding="utf-8")

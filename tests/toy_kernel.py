@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from kdyno import sandbox
 from kdyno.experiment.model import ConfigFragment, Variant
 from kdyno.kernels.build import BuildProgress, build
 from kdyno.kernels.image import Image
@@ -301,6 +302,14 @@ class Toy:
         self.sandboxed = sandboxed
         self.steps: list[BuildProgress] = []
 
+    @property
+    def sandboxed(self) -> bool:
+        return not sandbox._waived
+
+    @sandboxed.setter
+    def sandboxed(self, wanted: bool) -> None:
+        sandbox._waived = not wanted
+
     def patch(self, name: str, changed: Mapping[str, str | None]) -> Path:
         return diff(self.folder, self.source, changed, name)
 
@@ -320,7 +329,7 @@ class Toy:
     def build_recipe(self, recipe: Recipe, name: str = "toy", **options: object) -> Image:
         self.steps = []
         report: Callable[[BuildProgress], None] = self.steps.append
-        given = {"sandboxed": self.sandboxed, "jobs": 2, "report": report, **options}
+        given = {"jobs": 2, "report": report, **options}
         return build(recipe, self.cache, name=name, **given)  # type: ignore[arg-type]
 
     @property

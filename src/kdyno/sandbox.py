@@ -403,19 +403,20 @@ def unusable() -> str | None:
 _waived = False
 
 
-def require(sandboxed: bool = True) -> None:
-    """ToolError with the ways out where the sandbox is not usable.
-
-    sandboxed: False is the person's word (--no-sandbox), taken here alone; it holds until this
-    process ends.
-    """
+def waive() -> None:
+    """The person's word (--no-sandbox): it holds until this process ends."""
     global _waived
-    _waived = not sandboxed
-    confines()
+    _waived = True
 
 
-def confines() -> bool:
-    """True: the sandbox is there. False: it is not, and the person said to go on without it."""
+def require() -> bool:
+    """Whether builds and guests run in the sandbox: False by the person's word alone. ToolError
+    with the ways out where the sandbox is not usable."""
+    return not _waived and _usable()
+
+
+def _usable() -> bool:
+    """False: it is not, and the person said to go on without it; ToolError otherwise."""
     reason = unusable()
     if reason is not None and not _waived:
         raise ToolError(
@@ -448,7 +449,7 @@ def confined(
     passwords. Where the machine has no sandbox the command is given back as it is to a person
     who said ``--no-sandbox``; ToolError for all others.
     """
-    if not confines():
+    if not _usable():
         return list(command)
     for path in writes:
         hand_over(path.resolve(), TOOL, again=True)

@@ -35,7 +35,7 @@ def bench() -> Bench:
         measure=dataclasses.replace(experiment.measure, metric="time"),
     )
     images = built_kernels(EXPERIMENT).images
-    return bench_of(experiment, suites, images, None, cache_root(), True, lambda _text: None)
+    return bench_of(experiment, suites, images, None, cache_root(), lambda _text: None)
 
 
 def test_guests_take_turns_and_those_that_are_frozen_stand_still(bench: Bench) -> None:

@@ -88,9 +88,8 @@ def profiled(stock: Image, method: str, bench: str, operations: int) -> None:
         timeout_s=None,
         cpus=1,
         cache=cache_root(),
-        sandboxed=True,
     )
-    profiler = Profiler(method, False, True)
+    profiler = Profiler(method, False)
     empty = profiler.empty("stock", stock.digest, {})
     machine = KINDS["uml"].make(setup)
     profiler.boots(

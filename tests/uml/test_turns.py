@@ -31,7 +31,7 @@ LOOP = "i=0; while [ $i -lt 3000 ]; do cat /proc/version >/dev/null; i=$((i+1));
 @pytest.fixture
 def bench(built: Built) -> Bench:
     experiment, suites = load(EXPERIMENT)
-    return bench_of(experiment, suites, built.images, None, cache_root(), True, lambda _text: None)
+    return bench_of(experiment, suites, built.images, None, cache_root(), lambda _text: None)
 
 
 def measured(bench: Bench, show: object = None) -> list[tuple[BootRecord, bytes]]:

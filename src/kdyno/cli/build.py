@@ -57,8 +57,7 @@ def check(
 ) -> int:
     """Find an experiment's mistakes, and its cost, without a build."""
     check_writable(json)
-    if not no_sandbox:
-        sandbox.require()
+    sandbox.require()
     try:
         if ref is None and experiment and (commits := matrix_of(experiment)) is not None:
             refs = refs_of(commits, experiment, yes=True)
@@ -148,7 +147,7 @@ def build(
 ) -> int:
     """Build the kernels of an experiment. What was built before is not built again."""
     check_writable(json)
-    sandbox.require(not no_sandbox)
+    sandbox.require()
     asked, _ = load(experiment, ref)
     asked = apply(Overrides(variants=tuple(variant or ())), asked)
     if not KINDS[asked.machine.kind].builds:
@@ -169,7 +168,6 @@ def build(
             asked,
             recipes,
             cache_root(),
-            sandboxed=not no_sandbox,
             jobs=jobs,
             report=watch.building,
             told=say,

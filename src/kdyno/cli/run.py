@@ -271,7 +271,7 @@ def _stored(
         )
     experiment, suites, overrides = load_stored(run, manifest)
     work = apply(overrides, experiment)
-    consent_to_build(run, work, "to go on with it", sandboxed=options.sandboxed, yes=yes)
+    consent_to_build(run, work, "to go on with it", yes=yes)
     return path, experiment, suites, overrides
 
 

@@ -113,7 +113,6 @@ class _Build:
     recipe: Recipe
     cache: Path
     work: Path
-    sandboxed: bool
     report: Report
     start: Start = _SCRATCH
     jobs: int = 1
@@ -145,7 +144,7 @@ class _Build:
                 if (tree / path).stat().st_mode & 0o100:
                     executable.add(path)
         changes = Changes(files, frozenset(executable))
-        if self.sandboxed:
+        if sandbox.require():
             self.source, self.objects_at = BUILD_SOURCE, BUILD_OBJECTS
             self.mounts = lay(tree, changes, overlay, self.start.fresh)
         else:
@@ -179,21 +178,22 @@ class _Build:
         command += [*_FIXED, *arguments]
         self.commands.append(shown(command))
         compiled, own = compile_cache(self.cache, self.recipe.foreign)
+        inside = sandbox.require()
         environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
             "LC_ALL": "C",
             "HOME": "/tmp",
-            "CCACHE_DIR": _CCACHE if self.sandboxed else str(compiled),
+            "CCACHE_DIR": _CCACHE if inside else str(compiled),
             "CCACHE_MAXSIZE": "2G",
             # The paths inside are the same for every build; stay clear of the user's settings.
             "CCACHE_CONFIGPATH": "/dev/null",
-            "CCACHE_TEMPDIR": "/tmp/kdyno-ccache" if self.sandboxed else str(self.work / "ccache"),
+            "CCACHE_TEMPDIR": "/tmp/kdyno-ccache" if inside else str(self.work / "ccache"),
             **({} if own else {"CCACHE_READONLY": "1", "CCACHE_NOSTATS": "1"}),
         }
         compiled.mkdir(parents=True, exist_ok=True)
         with suppress(OSError):  # a cache that others own and this user only reads
             os.utime(compiled)
-        if self.sandboxed:
+        if inside:
             sandbox.hand_over(self.obj, BUILD)
             shared = ((compiled, _CCACHE),)
             if own:
@@ -213,7 +213,6 @@ def build(
     cache: Path,
     *,
     name: str,
-    sandboxed: bool = True,
     jobs: int | None = None,
     report: Report = silent,
     from_scratch: bool = False,
@@ -230,7 +229,7 @@ def build(
     if (image := _find(cache, recipe, links)) and has(image, extract):
         return image
     require("make", "to build kernels")
-    sandbox.require(sandboxed)
+    sandbox.require()
 
     def waiting(text: str) -> None:
         report(BuildProgress(name, "waiting", 0, None, 0.0, text))
@@ -245,9 +244,7 @@ def build(
         with whole.scratch("build", cache / "work") as work:
             count = jobs or os.cpu_count() or 1
             try:
-                job = _Build(
-                    name, recipe, cache, work, sandboxed, report, start, count, extract, links
-                )
+                job = _Build(name, recipe, cache, work, report, start, count, extract, links)
                 return _run(job)
             except (BuildError, OSError) as problem:
                 raise _explained(name, recipe, cache, work, problem) from problem
@@ -278,16 +275,15 @@ def configure(
     cache: Path,
     *,
     name: str,
-    sandboxed: bool = True,
     report: Report = silent,
 ) -> None:
     """``configure_all`` for one recipe; raises why it has no configuration."""
-    for problem in configure_all({name: recipe}, cache, sandboxed, report).values():
+    for problem in configure_all({name: recipe}, cache, report).values():
         raise problem
 
 
 def configure_all(
-    recipes: Mapping[str, Recipe], cache: Path, sandboxed: bool = True, report: Report = silent
+    recipes: Mapping[str, Recipe], cache: Path, report: Report = silent
 ) -> dict[str, KdynoError]:
     """Make the final .config of recipes without building, so that lost options show early.
 
@@ -303,12 +299,12 @@ def configure_all(
     if not alike:
         return problems
     require("make", "to build kernels")
-    sandbox.require(sandboxed)
+    sandbox.require()
     _make_room(cache)
     for group in alike.values():
         with whole.scratch("build", cache / "work") as work:
             name, recipe = next(iter(group.items()))
-            job = _Build(name, recipe, cache, work, sandboxed, report)
+            job = _Build(name, recipe, cache, work, report)
             job.obj.mkdir()
             for name, recipe in group.items():
                 job.name, job.recipe, job.compiled = name, recipe, recipe

@@ -86,9 +86,7 @@ def refuse_unfit(variant: Variant, wishes: Sequence[Wish]) -> None:
         )
 
 
-def build(
-    scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path, sandboxed: bool
-) -> Scheduler:
+def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> Scheduler:
     """``scheduler`` for the kernel in the file ``kernel``, whose image has the digest ``image``.
 
     From the cache where it was built before. BuildError with the compiler's words.
@@ -96,7 +94,7 @@ def build(
     source = Path(scheduler) if is_scheduler_file(scheduler) else folder() / f"{scheduler}{SUFFIX}"
     name = called(scheduler)
     clang = for_tree("clang", tree.path)
-    loader = _loader(tree, cache, sandboxed)
+    loader = _loader(tree, cache)
     digest = _digest(
         *(loader.name.encode(), image.encode(), clang.version.encode()),
         *(repr(_CLANG).encode(), name.encode(), source.read_bytes()),
@@ -107,7 +105,7 @@ def build(
         for file in (source, *_headers()):
             (work / file.name).write_bytes(file.read_bytes())
         shown = {"vmlinux": kernel, "loader": loader}
-        shop = _Shop(f"scheduler {name!r}", work, shown, sandboxed, Path(clang.path))
+        shop = _Shop(f"scheduler {name!r}", work, shown, Path(clang.path))
         types = shop.run(f"{shop.place('loader')}/loader", "header", shop.place("vmlinux"))
         (work / "vmlinux.h").write_bytes(types)
         shop.run(
@@ -120,7 +118,7 @@ def build(
     return Scheduler(name, place / f"{name}.bpf.o", loader / "loader", digest)
 
 
-def _loader(tree: Tree, cache: Path, sandboxed: bool) -> Path:
+def _loader(tree: Tree, cache: Path) -> Path:
     """The folder with the loader and the headers of the library, of this kernel tree."""
     source = folder() / LOADER
     parts = (tree.digest.encode(), identify("gcc").version.encode(), source.read_bytes())
@@ -128,7 +126,7 @@ def _loader(tree: Tree, cache: Path, sandboxed: bool) -> Path:
     def compile_into(work: Path, aside: Path) -> None:
         (work / "libbpf").mkdir()
         shown = {"src": tree.path, "sched": source.parent}
-        shop = _Shop("the loader of schedulers", work, shown, sandboxed)
+        shop = _Shop("the loader of schedulers", work, shown)
         here, library = shop.here, f"{shop.place('src')}/{_LIBBPF}"
         shop.run(
             *("make", "-s", "-C", library, f"-j{os.cpu_count() or 1}"),
@@ -176,21 +174,20 @@ class _Shop:
     """What they leave is here; it is not trusted."""
     shown: dict[str, Path]
     """Name → path on the host: read-only."""
-    sandboxed: bool
     compiler: Path | None = None
 
     def place(self, name: str) -> str:
         """Of what is shown, as the commands see it."""
-        return f"/tmp/kdyno/{name}" if self.sandboxed else str(self.shown[name])
+        return f"/tmp/kdyno/{name}" if sandbox.require() else str(self.shown[name])
 
     @property
     def here(self) -> str:
-        return "/tmp/kdyno/work" if self.sandboxed else str(self.work)
+        return "/tmp/kdyno/work" if sandbox.require() else str(self.work)
 
     def run(self, *command: str) -> bytes:
         """What it prints on stdout. BuildError where it fails."""
         argv = list(command)
-        if self.sandboxed:
+        if sandbox.require():
             sandbox.hand_over(self.work, BUILD, again=True)
             argv = sandbox.Sandbox(
                 BUILD,

@@ -10,12 +10,12 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kdyno import whole
+from kdyno import sandbox, whole
 from kdyno.command import capture, require
 from kdyno.errors import ToolError
 from kdyno.kernels.image import Image
@@ -175,7 +175,7 @@ class Boot(ABC):
     program: Path
     job: Job
     placement: Placement
-    sandboxed: bool = True
+    sandboxed: bool = field(default_factory=sandbox.require)
     limit_s: float | None = None
     """None follows from the cases."""
     shared: tuple[tuple[Path, str], ...] = ()

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, handed, start, tail
 from kdyno.machines.machine import (
@@ -203,7 +204,7 @@ class Host:
 
     @property
     def places(self) -> Mapping[str, str] | None:
-        return HOST_PLACES if self._setup.sandboxed else None
+        return HOST_PLACES if sandbox.require() else None
 
     def caveats(self) -> tuple[Flag, ...]:
         return (CAVEAT,)
@@ -230,7 +231,6 @@ class Host:
             job=plan.job,
             placement=setup.placement,
             tmp_bytes=setup.memory_bytes,
-            sandboxed=setup.sandboxed,
             limit_s=setup.timeout_s,
             shared=plan.shared,
             disk_bytes=plan.disk_bytes,

@@ -211,7 +211,6 @@ class Setup:
     timeout_s: float | None
     cpus: int
     cache: Path
-    sandboxed: bool
     method: Method = Method()
 
 

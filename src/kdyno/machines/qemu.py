@@ -566,7 +566,6 @@ class Qemu(Built):
             cmdline=" ".join(
                 (*([f"clearcpuid={cleared}"] if cleared else []), variant.cmdline, plan.cmdline)
             ).strip(),
-            sandboxed=setup.sandboxed,
             limit_s=limit_s or setup.timeout_s,
             shared=plan.shared,
             disk_bytes=plan.disk_bytes,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.machines.cpus import first
 from kdyno.machines.guest import Boot, Built, Ground, handed, start
@@ -155,7 +156,7 @@ class Uml(Built):
 
     @property
     def places(self) -> Mapping[str, str] | None:
-        return GUEST_PLACES if self._setup.sandboxed else None
+        return GUEST_PLACES if sandbox.require() else None
 
     def caveats(self) -> tuple[Flag, ...]:
         """With a warning where variants do not run in the same mode."""
@@ -203,7 +204,6 @@ class Uml(Built):
             memory_bytes=setup.memory_bytes,
             cmdline=f"{setup.variants[plan.variant].cmdline} {plan.cmdline}".strip(),
             mode=self._mode if supports_seccomp(image.kernel) else "ptrace",
-            sandboxed=setup.sandboxed,
             limit_s=setup.timeout_s,
             shared=plan.shared,
             disk_bytes=plan.disk_bytes,

@@ -397,7 +397,6 @@ def bench_of(
     images: Mapping[str, Image],
     tree: Path | None,
     cache: Path,
-    sandboxed: bool,
     told: Callable[[str], None],
 ) -> Bench:
     """Ready to boot. The baseline's copy is added where it is to be booted.
@@ -429,7 +428,6 @@ def bench_of(
             timeout_s=experiment.machine.timeout_s,
             cpus=experiment.machine.cpus,
             cache=cache,
-            sandboxed=sandboxed,
             method=metric_of(experiment),
         )
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kdyno import sandbox
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.cross import VARIANT
 from kdyno.experiment.model import Experiment, Variant
@@ -177,7 +176,7 @@ def _check_options(
                 lost[name] = found
     # What the Kconfig files say takes no time; Kconfig itself is asked about the others.
     others = {} if lost else recipes
-    for name, problem in configure_all(others, cache, sandbox.unusable() is None, report).items():
+    for name, problem in configure_all(others, cache, report).items():
         if isinstance(problem, LostOptions):
             lost[name] = problem.lost
         # Another kernel that does not even configure fails when it is built, alone.
@@ -239,7 +238,6 @@ def build_all(
     recipes: Recipes,
     cache: Path,
     *,
-    sandboxed: bool = True,
     jobs: int | None = None,
     report: Report = silent,
     told: Callable[[str], None] = lambda _text: None,
@@ -266,7 +264,7 @@ def build_all(
                 told(str(problem))
 
     def settle(name: str) -> None:
-        configure(recipes.of[name], cache, name=name, sandboxed=sandboxed, report=report)
+        configure(recipes.of[name], cache, name=name, report=report)
 
     def make(name: str) -> None:
         links = experiment.measure.layouts
@@ -276,14 +274,13 @@ def build_all(
             recipes.of[name],
             cache,
             name=name,
-            sandboxed=sandboxed,
             jobs=jobs,
             report=report,
             links=links,
         )
         if source := schedulers.get(name):
             image, tree = images.pop(name), recipes.of[name].tree
-            program = scheduler.build(source, tree, image.kernel, image.digest, cache, sandboxed)
+            program = scheduler.build(source, tree, image.kernel, image.digest, cache)
             images[name] = replace(image, scheduler=program)
 
     attempt(settle)

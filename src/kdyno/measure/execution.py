@@ -65,7 +65,6 @@ class Options:
 
     cache: Path
     runs: Path
-    sandboxed: bool = True
     wait: bool = True
     beside: bool = False
     """Others may measure meanwhile, on CPUs that this process may not use."""
@@ -80,7 +79,7 @@ class Options:
 
 def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
     """Run ``experiment`` from its sources to its verdict."""
-    sandbox.require(options.sandboxed)
+    sandbox.require()
     place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
     if short := too_short(experiment):
@@ -118,7 +117,6 @@ def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Buil
         experiment,
         recipes,
         options.cache,
-        sandboxed=options.sandboxed,
         jobs=options.jobs,
         report=options.listener.building,
         told=options.listener.told,
@@ -149,7 +147,6 @@ def _start(
     manifest = manifest_of(
         experiment,
         options.overrides,
-        sandboxed=options.sandboxed,
         images=bench.digests,
         failed=failed,
         cases=bench.infos,
@@ -182,7 +179,7 @@ def resume(
     path: Path, experiment: Experiment, suites: Catalogue, options: Options
 ) -> tuple[Run, Verdict]:
     """Go on with an interrupted run; ``experiment`` is its own, as stored."""
-    sandbox.require(options.sandboxed)
+    sandbox.require()
     manifest = open_run(path).manifest()
     if not KINDS[experiment.machine.kind].builds:
         bench = _unbuilt(experiment, suites, options)
@@ -206,7 +203,7 @@ def resume(
             if isinstance(boot, BootRecord):
                 past.add(boot)
         # One boot outside the sandbox is enough for the whole run to be called so.
-        sandboxed = options.sandboxed and manifest.host.get("sandbox") is not False
+        sandboxed = sandbox.require() and manifest.host.get("sandbox") is not False
         again = {**asked_of(experiment), "state": "running", "stopped": ""}
         again["host"] = {**manifest.host, "sandbox": sandboxed}
         again["machine"] = again["machine"].model_copy(
@@ -230,14 +227,14 @@ def _bench(
     experiment: Experiment, suites: Catalogue, built: Built, recipes: Recipes, options: Options
 ) -> Bench:
     tree, told = tree_of(experiment, recipes), options.listener.told
-    return bench_of(experiment, suites, built.images, tree, options.cache, options.sandboxed, told)
+    return bench_of(experiment, suites, built.images, tree, options.cache, told)
 
 
 def _unbuilt(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
     """For a machine that boots nothing."""
     tree = tree_for_cases(experiment, suites, options.cache, options.listener.fetching)
     told = options.listener.told
-    return bench_of(experiment, suites, {}, tree, options.cache, options.sandboxed, told)
+    return bench_of(experiment, suites, {}, tree, options.cache, told)
 
 
 def _save_images(writer: RunWriter, recipes: Recipes, bench: Bench) -> None:
@@ -291,7 +288,6 @@ def manifest_of(
     experiment: Experiment,
     overrides: Overrides,
     *,
-    sandboxed: bool,
     images: Mapping[str, str],
     failed: Mapping[str, str],
     cases: Iterable[CaseInfo],
@@ -306,7 +302,7 @@ def manifest_of(
         experiment=experiment.name,
         baseline=experiment.baseline,
         seed=secrets.randbelow(1 << 32) if seed is None else seed,
-        host={**facts.machine(), "sandbox": sandboxed},
+        host={**facts.machine(), "sandbox": sandbox.require()},
         images=dict(images),
         failed=dict(failed),
         origin=str(origin),

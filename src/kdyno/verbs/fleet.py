@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kdyno import sandbox
 from kdyno.errors import Interrupted, UsageError, interruption
 from kdyno.verbs.options import load_stored, where
 
@@ -46,9 +47,7 @@ def begin(file: Path, experiment: Experiment, on: str, options: Options) -> tupl
     if not KINDS[experiment.machine.kind].builds:
         raise UsageError("--on is for kernels that are compared; the machine's own kernel is not")
     record = Record(settings=chosen, file=str(file.absolute()), ref=options.ref)
-    manifest = manifest_of(
-        experiment, options.overrides, sandboxed=options.sandboxed, images={}, failed={}, cases=()
-    )
+    manifest = manifest_of(experiment, options.overrides, images={}, failed={}, cases=())
     with create_run(options.runs, experiment.text, manifest) as writer:
         return _executed(writer, Place(writer.run.path), record, experiment, options)
 
@@ -132,7 +131,7 @@ def _measured(
     engine = Engine(record.settings, place.jobs, label_of(union.run.path))
     words = [record.file, *(["--ref", options.ref] if options.ref else [])]
     words += ["-j", str(options.jobs)] if options.jobs else []
-    words += [] if options.sandboxed else ["--no-sandbox"]
+    words += [] if sandbox.require() else ["--no-sandbox"]
     if not record.built:
         folder = place.path / "built"
         chosen = [word for it in options.overrides.variants for word in ("--variant", it)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kdyno import sandbox
 from kdyno.verbs.completion import case_names, experiment_files, variant_names
 from kdyno.verbs.output import Json, check_writable, safe, say
 
@@ -39,9 +40,7 @@ Runs = Annotated[
 def _waived(given: bool) -> bool:
     """Heard before the verb begins: an experiment may want a tool to be read at all."""
     if given:
-        from kdyno import sandbox
-
-        sandbox.require(False)
+        sandbox.waive()
     return given
 
 
@@ -220,7 +219,6 @@ class Working:
         return Options(
             cache=cache_root(),
             runs=runs_folder(self.runs),
-            sandboxed=not self.no_sandbox,
             wait=not self.no_wait,
             jobs=self.jobs,
             refresh=refresh,
@@ -299,7 +297,7 @@ def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, 
     return experiment, suites, Overrides.from_json(manifest.overrides)
 
 
-def work_of(experiment: Experiment, sandboxed: bool) -> str:
+def work_of(experiment: Experiment) -> str:
     """What measuring it builds and runs of others', a line each."""
     lines = {
         f"{key:9} {value}": None
@@ -319,13 +317,11 @@ def work_of(experiment: Experiment, sandboxed: bool) -> str:
         lines[f"suite     {use.name}: {', '.join(use.cases)}"] = None
         if use.command:
             lines[f"command   {shlex.join(use.command)}"] = None
-    where = "in the sandbox" if sandboxed else "OUTSIDE OF ANY SANDBOX, as you"
+    where = "in the sandbox" if sandbox.require() else "OUTSIDE OF ANY SANDBOX, as you"
     return "\n".join([f"{experiment.name}, {where}:", *(f"  {line}" for line in lines)])
 
 
-def consent_to_build(
-    run: Run, experiment: Experiment, what: str, *, sandboxed: bool, yes: bool
-) -> None:
+def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) -> None:
     """Asks once before a run that somebody else began has anything built and run here. ``what``:
     "to go on with it", say. UsageError where nobody can answer."""
     from kdyno.store.run import Note
@@ -334,7 +330,7 @@ def consent_to_build(
     if note.read() is not None:
         return
     if not yes:
-        say(work_of(experiment, sandboxed))
+        say(work_of(experiment))
         agree(
             f"{run.name} was not begun by you on this machine: {what} builds and runs what stands "
             "above",

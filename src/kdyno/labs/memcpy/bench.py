@@ -114,7 +114,7 @@ def bench_verb(
     if earlier is not None:
         bench = read_bench(earlier)
     else:
-        sandbox.require(not no_sandbox)
+        sandbox.require()
         plan = loads.paper(calls or loads.PAPER_CALLS) if paper else loads.full()
         if quick or (figures and not paper):
             plan = loads.quick() if quick else loads.judged()

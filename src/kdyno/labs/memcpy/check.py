@@ -48,7 +48,7 @@ def check_verb(
     from kdyno.verbs.watching import Building
 
     check_writable(json)
-    sandbox.require(not no_sandbox)
+    sandbox.require()
     routines = [find_by_stem(name) for name in routine or ()]
     if not routines:
         routines = [each for function in FUNCTIONS for each in list_routines(function=function)]
@@ -79,7 +79,6 @@ def check_verb(
                 cache_root(),
                 watch.fetching,
                 watch.building,
-                sandboxed=not no_sandbox,
             )
         finally:
             watch.end()

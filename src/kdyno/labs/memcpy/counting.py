@@ -153,14 +153,14 @@ def of_command(
 def ready(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
     """The kernel of an experiment's baseline, built and ready to boot. BuildError when it does not
     build."""
-    sandbox.require(options.sandboxed)
+    sandbox.require()
     listener, name = options.listener, experiment.baseline
     recipes = check(experiment, options.cache, listener.fetching, refresh=options.refresh)
     built = built_of(experiment, recipes, options)
     if name not in built.images:
         raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
     tree, cache = tree_of(experiment, recipes), options.cache
-    return bench_of(experiment, suites, built.images, tree, cache, options.sandboxed, listener.told)
+    return bench_of(experiment, suites, built.images, tree, cache, listener.told)
 
 
 def count(

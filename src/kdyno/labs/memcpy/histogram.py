@@ -106,9 +106,7 @@ def histogram(
         experiment = replace(experiment, suites=uses)
     watch = Building()
     listener = Listener(watch.fetching, watch.building, told=say)
-    options = Options(
-        cache_root(), Path(), not no_sandbox, jobs=jobs, refresh=refresh, listener=listener
-    )
+    options = Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
     try:
         bench = ready(counting_experiment(experiment, variant), suites, options)
     finally:

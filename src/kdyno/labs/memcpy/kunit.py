@@ -45,7 +45,6 @@ def kernel_tests(
     *,
     config: tuple[str, ...] = (),
     patches: tuple[str, ...] = (),
-    sandboxed: bool = True,
 ) -> KunitReport:
     """The report of the memcpy, string and usercopy tests of a kernel that has ``routine``.
 
@@ -66,7 +65,7 @@ def kernel_tests(
         keys |= {"memcpy": name} if memcpy else {"routines": {routine.function: name}}
     variant = loader.variant(_VARIANT, keys, "kdyno lab memcpy check", Path.cwd(), vocabulary({}))
     experiment = Experiment("kunit", "", _VARIANT, (variant,), (), machine=_MACHINE)
-    options = Options(cache, Path(), sandboxed, listener=Listener(progress, report))
+    options = Options(cache, Path(), listener=Listener(progress, report))
     bench = ready(experiment, {}, options)
     # Results of tests are logged as information, which "quiet" hides.
     outcome = boot(bench, replace(plan_of(bench, _VARIANT), cmdline="loglevel=7"))

@@ -126,10 +126,10 @@ def tune(
         }
         if unused := [option for option, value in others.items() if value is not None]:
             raise UsageError(f"--cpu goes without {', '.join(unused)}")
-        sandbox.require(not no_sandbox)
+        sandbox.require()
         return _for_cpu(output, tree, seed, minutes or 4.0, json, wait=not no_wait)
     check_writable(str(output) if output is not None else None, "-o")
-    sandbox.require(not no_sandbox)
+    sandbox.require()
     known = profiled_share(profile) if profile is not None else None
     if share is not None:
         known = given_share(share)
@@ -170,7 +170,6 @@ def tune(
         options = Options(
             cache=cache,
             runs=runs_folder(runs),
-            sandboxed=not no_sandbox,
             wait=not no_wait,
             overrides=Overrides(max_minutes=max_minutes),
         )

@@ -158,7 +158,7 @@ def with_fragment(experiment: Experiment, name: str) -> Experiment:
 
 def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
     """A new run that has boots of neither kind yet; `kdyno run --resume` would measure it."""
-    sandbox.require(options.sandboxed)
+    sandbox.require()
     cases = cases_of(experiment, suites)
     if not options.wait:
         with measuring("the profile", wait=False):
@@ -167,7 +167,6 @@ def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
     manifest = manifest_of(
         experiment,
         options.overrides,
-        sandboxed=options.sandboxed,
         images={name: recipe.digest for name, recipe in recipes.of.items()},
         failed=recipes.skipped,
         cases=map(info, cases),
@@ -192,7 +191,7 @@ def profile(
     Boots that an earlier call left are kept. Every file is written whole after each boot.
     """
     require(experiment, request.method)
-    sandbox.require(options.sandboxed)
+    sandbox.require()
     told = options.listener.told
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
     if (name := changed(experiment, recipes, manifest.images)) is not None:
@@ -211,7 +210,7 @@ def profile(
     if experiment.baseline not in built.images:
         raise ToolError(f"the baseline {experiment.baseline!r} has no kernel to be profiled")
     alone = replace(profiled, measure=replace(profiled.measure, calibrate=False))
-    bench = bench_of(alone, suites, built.images, tree, options.cache, options.sandboxed, told)
+    bench = bench_of(alone, suites, built.images, tree, options.cache, told)
     with session(bench, f"the profile of {writer.run.name}", options):
         return _blocks(writer, manifest.seed, bench, request, options, show)
 
@@ -225,7 +224,7 @@ def _blocks(
     show: Callable[[Status], None],
 ) -> dict[str, Profile]:
     told = options.listener.told
-    profiler = Profiler(request.method, request.stacks, options.sandboxed)
+    profiler = Profiler(request.method, request.stacks)
     profiles = _earlier(writer, bench, profiler, request)
     operations = next((dict(it.operations) for it in profiles.values()), None)
     if operations is None:
@@ -383,11 +382,10 @@ class _Sizes:
 class Profiler:
     """perf or gprof, for all boots of one profile."""
 
-    def __init__(self, method: str, frame_pointers: bool, sandboxed: bool) -> None:
+    def __init__(self, method: str, frame_pointers: bool) -> None:
         self.method: Method = "perf" if method == "perf" else "gprof"
         self.event = _GPROF_EVENT
         self.notes: tuple[str, ...] = _GPROF_NOTES
-        self._sandboxed = sandboxed
         self._frame_pointers = frame_pointers
         self._symbols: dict[Path, Symbols] = {}
         if method == "perf":
@@ -467,7 +465,7 @@ class Profiler:
 
     def _noted(self, so_far: Profile) -> Profile:
         """One boot outside of the sandbox is enough for the whole profile to say so."""
-        if self._sandboxed or OUTSIDE in so_far.notes:
+        if sandbox.require() or OUTSIDE in so_far.notes:
             return so_far
         return replace(so_far, notes=(*so_far.notes, OUTSIDE))
 

@@ -93,7 +93,7 @@ def count(
     is not what it was. The work is the run's.
     """
     require(experiment)
-    sandbox.require(options.sandboxed)
+    sandbox.require()
     alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
     recipes = check(alone, options.cache, options.listener.fetching, refresh=options.refresh)
     digests = earlier.images if earlier is not None else {}
@@ -105,7 +105,7 @@ def count(
             )
     images, tree = built_of(alone, recipes, options).images, tree_of(alone, recipes)
     told = options.listener.told
-    bench = bench_of(alone, suites, images, tree, options.cache, options.sandboxed, told)
+    bench = bench_of(alone, suites, images, tree, options.cache, told)
     with session(bench, "a profile", options):
         bench = of_run(bench, earlier, told)
         names = sorted(bench.variants, key=lambda name: name != experiment.baseline)

@@ -155,7 +155,6 @@ def profile_verb(
     options = Options(
         cache=cache_root(),
         runs=runs_folder(runs),
-        sandboxed=not no_sandbox,
         wait=not no_wait,
         jobs=jobs,
         refresh=refresh,
@@ -183,7 +182,7 @@ def profile_verb(
         method = method or (own if own != "none" else "perf")
         if run is not None:
             what_for = "to annotate it" if annotate else "to profile it"
-            consent_to_build(run, experiment, what_for, sandboxed=options.sandboxed, yes=yes)
+            consent_to_build(run, experiment, what_for, yes=yes)
         if counting or method == counts.METHOD:
             counted = counted or _count(run, experiment, suites, options)
         else:

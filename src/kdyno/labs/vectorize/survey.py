@@ -270,7 +270,6 @@ def survey(
     recipes: Sequence[Recipe],
     cache: Path,
     *,
-    sandboxed: bool = True,
     jobs: int | None = None,
     report: Report = silent,
 ) -> Survey:
@@ -282,9 +281,7 @@ def survey(
         known = image is not None and has(image, wanted)
         began_s = time.monotonic()
         name = flags.name if len(sets) == 1 else f"{flags.name} ({number} of {len(sets)})"
-        image = build(
-            recipe, cache, name=name, sandboxed=sandboxed, jobs=jobs, report=report, extract=wanted
-        )
+        image = build(recipe, cache, name=name, jobs=jobs, report=report, extract=wanted)
         seconds = None if known else round(time.monotonic() - began_s, 2)
         records = read(image.folder / FILE)
         sides.append(Side(flags.name, flags.cflags, records, image.digest, seconds))

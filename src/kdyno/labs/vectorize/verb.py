@@ -88,7 +88,7 @@ def vectorize(
     if json == "-" and chosen != "text" and not output:
         raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
     times = _profile(profile, runs_folder(runs)) if profile is not None else None
-    survey = _survey(what, tuple(flags or ()), variant, compiler, jobs, refresh, not no_sandbox)
+    survey = _survey(what, tuple(flags or ()), variant, compiler, jobs, refresh)
     hot = [] if times is None else [surveys.join(side.loops, times) for side in survey.sides]
     grids = tables.grids(survey, hot, load(tables.ARTICLE))
     if json is not None:
@@ -120,7 +120,6 @@ def _survey(
     compiler: str | None,
     jobs: int | None,
     refresh: bool,
-    sandboxed: bool,
 ) -> Survey:
     from dataclasses import replace
 
@@ -133,7 +132,7 @@ def _survey(
 
     path = Path(what).expanduser()
     if path.suffix != ".json":
-        sandbox.require(sandboxed)
+        sandbox.require()
     if path.is_dir() or path.suffix == ".json":
         if flags or variant or compiler:
             raise UsageError(
@@ -148,9 +147,7 @@ def _survey(
     try:
         tree = fetch(parse(base.source), cache_root(), watch.fetching, refresh=refresh)
         recipes = surveys.check(base, sets, tree)
-        return surveys.survey(
-            base, sets, recipes, cache_root(), sandboxed=sandboxed, jobs=jobs, report=watch.building
-        )
+        return surveys.survey(base, sets, recipes, cache_root(), jobs=jobs, report=watch.building)
     finally:
         watch.end()
 
