@@ -48,7 +48,7 @@ from kdyno.fleet.waves import Place as Jobs
 from kdyno.fleet.waves import Record
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.store.boot import plain_name
-from kdyno.store.database.pack import pack, unpack
+from kdyno.store.database.push import pack, unpack
 from kdyno.store.database.schema import METADATA, PARTS, VERSIONS
 from kdyno.store.database.shared import Shared
 from kdyno.store.index import INDEX

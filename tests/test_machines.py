@@ -20,7 +20,7 @@ from kdyno.report.page import page
 from kdyno.report.sentence import worded
 from kdyno.stats.groups import heterogeneity
 from kdyno.store.boot import BootRecord
-from kdyno.store.join import join
+from kdyno.store.comparable import join
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, Strata, StratumEffect, Verdict
 

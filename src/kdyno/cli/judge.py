@@ -20,7 +20,7 @@ from kdyno.report.sentence import worded
 from kdyno.report.show import terminal
 from kdyno.report.terminal import rejudged
 from kdyno.report.terminal import show as show_verdict
-from kdyno.store import join as joining
+from kdyno.store import comparable
 from kdyno.store.database.shared import Shared
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, write_run
@@ -265,7 +265,7 @@ def _join(
 ) -> int:
     rules = gate.parse(fail_on or [])
     shared = store_prepared() if push else None
-    with joining.join(found, runs_folder(runs)) as writer:
+    with comparable.join(found, runs_folder(runs)) as writer:
         run = writer.run
         verdict, manifest = judge_again(run, Otherwise())
         verdict = worded(verdict, manifest)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.store.boot import BootRecord
-from kdyno.store.join import common_facts, difference, machine_of
+from kdyno.store.comparable import common_facts, difference, machine_of
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import Facts
 from kdyno.store.run import Damaged, Run, RunWriter, list_runs

@@ -13,7 +13,7 @@ import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from kdyno.reading.mistakes import meant
 from kdyno.store.run import MANIFEST, VERDICT, Run, list_runs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Table
 
     from kdyno.store.database.facts import Facts
     from kdyno.store.database.query import Wanted
@@ -118,105 +118,77 @@ def _checked(path: Path) -> Path:
     raise UsageError(f"{path}: is not a run (there is no {MANIFEST} in it)")
 
 
-def _through(path: Path, found: tuple[Run, ...], wanted: Wanted | None) -> tuple[ListedRun, ...]:
+def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[ListedRun, ...]:
+    """The list as an index has it that says what the folders say."""
+    from sqlalchemy import delete, func, insert, inspect, select
+
     from kdyno.store.database import query
     from kdyno.store.database.connection import sqlite_engine
+    from kdyno.store.database.facts import ODD, rows, rows_of
+    from kdyno.store.database.schema import HEAD, RUNS, create, revision
 
+    # A folder's name may hold bytes that are no text: those are told apart all the same.
+    by_name = {run.name.encode("utf-8", "backslashreplace").decode(): run for run in runs}
+    stamps = {name: _stamp(run) for name, run in by_name.items()}
     engine = sqlite_engine(path, _PATIENCE_S)
-    by_name = {_stored(run.name): run for run in found}
     try:
         with engine.begin() as connection:
-            _make(connection)
-            _renew(connection, by_name)
+            version = revision(connection)
+            if version is None and not inspect(connection).get_table_names():
+                create(connection)
+            elif version != HEAD:
+                raise _Odd
+            known = set()
+            for row in connection.execute(select(RUNS.c.id, RUNS.c.name, RUNS.c.digest)).all():
+                if stamps.get(row.name) == row.digest:
+                    known.add(row.name)
+                else:
+                    connection.execute(delete(RUNS).where(RUNS.c.id == row.id))
+            first = (connection.scalar(select(func.max(RUNS.c.id))) or 0) + 1
+            tables: dict[Table, list[Mapping[str, Any]]] = {RUNS: []}
+            fresh = [name for name in by_name if name not in known]
+            for number, name in enumerate(fresh, first):
+                facts, records = _read(by_name[name], name, stamps[name])
+                tables[RUNS].append({**rows([facts])[0], "id": number})
+                for table, own in records.items():
+                    tables.setdefault(table, []).extend(rows_of(table, own, number))
+            for table, all_rows in tables.items():
+                if all_rows:
+                    connection.execute(insert(table), all_rows)
             listed = query.listed(connection, wanted or query.Wanted())
     finally:
         engine.dispose()
-    return tuple(_listed(by_name[facts.name], facts) for facts in reversed(listed))
+    entries = []
+    for facts in reversed(listed):
+        if facts.reason == ODD:
+            raise _Odd
+        run, state = by_name[facts.name], facts.state
+        if state == "running" and not _is_alive(run):
+            state = "interrupted"
+        answer = facts.answer if facts.judged else facts.reason
+        entries.append(
+            ListedRun(run.name, run.path, facts.created, facts.experiment, state, answer)
+        )
+    return tuple(entries)
 
 
-def _make(connection: Connection) -> None:
-    from sqlalchemy import Column, MetaData, Table, Text, inspect
+def _read(run: Run, name: str, stamp: str) -> tuple[Facts, dict[Table, Sequence[object]]]:
+    """The rows of a run."""
+    from kdyno.store.database import facts
+    from kdyno.store.database.schema import KERNELS, MACHINES, SCORES
 
-    from kdyno.store.database.schema import HEAD, METADATA, VERSIONS, revision
-
-    known = revision(connection)
-    if known == HEAD:
-        return
-    if known is not None or inspect(connection).get_table_names():
-        raise _Odd
-    METADATA.create_all(connection)
-    versions = Table(VERSIONS, MetaData(), Column("version_num", Text, nullable=False))
-    versions.create(connection)
-    connection.execute(versions.insert(), {"version_num": HEAD})
-
-
-def _renew(connection: Connection, found: Mapping[str, Run]) -> None:
-    """The tables say what the folders say."""
-    from sqlalchemy import delete, func, insert, select
-
-    from kdyno.store.database.schema import KERNELS, MACHINES, RUNS, SCORES
-
-    stamps = {name: _stamp(run) for name, run in found.items()}
-    rows = connection.execute(select(RUNS.c.id, RUNS.c.name, RUNS.c.digest))
-    stale, known = [], set()
-    for row in rows:
-        if stamps.get(row.name) == row.digest:
-            known.add(row.name)
-        else:
-            stale.append(row.id)
-    for number in stale:
-        connection.execute(delete(RUNS).where(RUNS.c.id == number))
-    first = (connection.scalar(select(func.max(RUNS.c.id))) or 0) + 1
-    tables: dict[Any, list[Mapping[str, Any]]] = {RUNS: [], KERNELS: [], MACHINES: [], SCORES: []}
-    fresh = [name for name in found if name not in known]
-    for number, name in enumerate(fresh, first):
-        facts, kernels, machines, scores = _read(found[name], name, stamps[name])
-        tables[RUNS].append({**facts[0], "id": number})
-        for table, own in ((KERNELS, kernels), (MACHINES, machines), (SCORES, scores)):
-            tables[table] += [{**it, "run": number, "place": at} for at, it in enumerate(own)]
-    for table, own in tables.items():
-        if own:
-            connection.execute(insert(table), own)
-
-
-_Rows = Sequence[Mapping[str, Any]]
-
-
-def _read(run: Run, name: str, stamp: str) -> tuple[_Rows, _Rows, _Rows, _Rows]:
-    """The rows of a run for each table."""
-    from kdyno.store.database.facts import (
-        damaged_run,
-        facts_of,
-        kernels_of,
-        machines_of,
-        rows,
-        scores_said,
-    )
-
-    own = {"identity": name, "name": name, "digest": stamp}
+    created = run.name[:15]
     try:
-        manifest, verdict = run.manifest(), run.verdict()
-    except KdynoError as error:
-        created = ""
-        with suppress(KdynoError):
-            created = run.manifest().created
-        return rows([damaged_run(run, error, created=created, **own)]), (), (), ()
-    return (
-        rows([facts_of(manifest, verdict, **own)]),
-        rows(kernels_of(run, manifest, verdict)),
-        rows(machines_of(run, manifest)),
-        rows(scores_said(verdict)) if verdict else (),
-    )
-
-
-def _listed(run: Run, facts: Facts) -> ListedRun:
-    from kdyno.store.database.facts import ODD
-
-    answer = facts.answer if facts.judged else facts.reason
-    texts = (facts.created, facts.experiment, facts.state, answer)
-    if facts.reason == ODD:
-        raise _Odd
-    return _alive(ListedRun(run.name, run.path, *texts))
+        manifest = run.manifest()
+        created = manifest.created
+        verdict = run.verdict()
+    except KdynoError as problem:  # little but its folder's name is known
+        return facts.Facts(name, name, stamp, created, reason=str(problem)), {}
+    return facts.facts_of(manifest, verdict, name, name, stamp), {
+        KERNELS: facts.kernels_of(run, manifest, verdict),
+        MACHINES: facts.machines_of(run, manifest),
+        SCORES: facts.scores_of_verdict(verdict) if verdict else (),
+    }
 
 
 def _stamp(run: Run) -> str:
@@ -224,22 +196,15 @@ def _stamp(run: Run) -> str:
     parts = []
     for name in (MANIFEST, VERDICT):
         try:
-            seen = os.lstat(run.path / name)
-            parts.append(f"{seen.st_ino}.{seen.st_mtime_ns}.{seen.st_size}")
+            status = os.lstat(run.path / name)
+            parts.append(f"{status.st_ino}.{status.st_mtime_ns}.{status.st_size}")
         except OSError:
             parts.append("-")
     return " ".join(parts)
 
 
-def _alive(entry: ListedRun) -> ListedRun:
-    if entry.state != "running":
-        return entry
-    with suppress(KdynoError):
-        if Run(entry.path).is_being_written():
-            return entry
-    return replace(entry, state="interrupted")
-
-
-def _stored(name: str) -> str:
-    """A folder's name may hold bytes that are no text: those are told apart all the same."""
-    return name.encode("utf-8", "backslashreplace").decode()
+def _is_alive(run: Run) -> bool:
+    try:
+        return run.is_being_written()
+    except KdynoError:
+        return False

@@ -12,14 +12,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from kdyno.store.boot import BootRecord, Sample
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Damaged, Run
-
-if TYPE_CHECKING:
-    from kdyno.store.boot import BootRecord, Sample
-    from kdyno.store.manifest import CaseInfo, Manifest
-    from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import SCORE_MOST, Ratio, Verdict
+from kdyno.store.verdict import Score as Level
 
 CONFIDENCE = 0.95
 
@@ -96,7 +97,7 @@ class Gathering:
     """Samples that grow boot by boot; the boots themselves can be forgotten."""
 
     def __init__(self) -> None:
-        self._found = Samples()
+        self._samples = Samples()
         self._damaged: list[Damaged] = []
         self._blocks = 0
 
@@ -105,81 +106,77 @@ class Gathering:
         if isinstance(boot, Damaged):
             self._damaged.append(boot)
             return
-        found = self._found
+        samples = self._samples
         self._blocks = max(self._blocks, boot.block + 1)
         if boot.job.machine:
-            found.machines[boot.block] = boot.job.machine
+            samples.machines[boot.block] = boot.job.machine
         if boot.job.layout:
-            found.links[boot.block] = boot.job.layout
+            samples.links[boot.block] = boot.job.layout
         if not boot.ok:
-            reasons = found.failures.setdefault(boot.variant, Counter())
+            reasons = samples.failures.setdefault(boot.variant, Counter())
             reasons[boot.host.reason or "unknown"] += 1
             return
-        found.boots[boot.variant] += 1
+        samples.boots[boot.variant] += 1
         for sample in boot.samples:
             key = (sample.suite, sample.case, boot.variant)
             if sample.score is None:
                 reason = f"{sample.status}: {sample.text}" if sample.text else sample.status
-                found.missing.setdefault(key, Counter())[reason[:500]] += 1
+                samples.missing.setdefault(key, Counter())[reason[:500]] += 1
+                continue
+            samples.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
+            same = Counter(sample.reps).most_common(1)
+            if same and same[0][1] >= max(_FEWEST_EVEN, len(sample.reps) // 2 + 1):
+                samples.even.setdefault(key, set()).add(boot.block)
+            for name, value in sample.extra.items():
+                if name.startswith(APART) and isinstance(value, float):
+                    figures = samples.apart.setdefault(key, {})
+                    figures.setdefault(name.removeprefix(APART), []).append(value)
+                elif QUANTILE.fullmatch(name) and isinstance(value, int | float) and value > 0:
+                    quantiles = samples.quantiles.setdefault(key, {}).setdefault(name, {})
+                    quantiles.setdefault(boot.block, float(value))
+            if sample.interleave:
+                self._add_rounds(key, boot.block, sample)
             else:
-                found.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
-                self._add_parts(key, boot.block, sample)
+                self._add_whole(key, boot.block, sample, sample.score)
 
-    def _add_parts(self, key: Key, block: int, sample: Sample) -> None:
-        """What of a sample with a score is more than its score."""
-        found = self._found
-        if _even(sample.reps):
-            found.even.setdefault(key, set()).add(block)
-        for name, value in sample.extra.items():
-            if name.startswith(APART) and isinstance(value, float):
-                own = found.apart.setdefault(key, {})
-                own.setdefault(name.removeprefix(APART), []).append(value)
-            elif QUANTILE.fullmatch(name) and isinstance(value, int | float) and value > 0:
-                of = found.quantiles.setdefault(key, {}).setdefault(name, {})
-                of.setdefault(block, float(value))
-        if not sample.interleave:
-            if (parts := _parts(sample)) is not None:
-                found.parts.setdefault(key, {}).setdefault(block, parts)
-            reps = [(done, ns) for done, ns in sample.reps if done and ns]
-            if len(reps) == len(sample.reps) >= 2:
-                middle = statistics.median(log(done) - log(ns) for done, ns in reps)
-                whole = log(sum(done for done, _ in reps)) - log(sum(ns for _, ns in reps))
-                found.totals.setdefault(key, {}).setdefault(block, (middle, whole))
+    def _add_whole(self, key: Key, block: int, sample: Sample, score: float) -> None:
+        """Of a case that a boot did in one go."""
+        samples, reps = self._samples, sample.reps
+        operations, whole_ns = sum(done for done, _ in reps), sum(ns for _, ns in reps)
+        if not operations or not whole_ns:
+            return
+        most = max(abs(ns - score * done) for done, ns in reps)
+        samples.parts.setdefault(key, {}).setdefault(
+            block, (whole_ns / operations, most / whole_ns)
+        )
+        if len(reps) >= 2 and all(done and ns for done, ns in reps):
+            middle = statistics.median(log(done) - log(ns) for done, ns in reps)
+            whole = log(operations) - log(whole_ns)
+            samples.totals.setdefault(key, {}).setdefault(block, (middle, whole))
+
+    def _add_rounds(self, key: Key, block: int, sample: Sample) -> None:
+        """Of a case in which the guest took turns with others."""
+        samples, reps = self._samples, sample.reps
+        if not reps or not all(done and ns for done, ns in reps):
             return
         # Of two logarithms: the quotient of odd figures may be beyond a float.
-        logs = array("d", [log(done) - log(ns) for done, ns in sample.reps if done and ns])
-        if not 0 < len(logs) == len(sample.reps):
-            return
-        found.rounds.setdefault(key, {}).setdefault(block, logs)
-        found.turn_s[key] = statistics.median(ns for _, ns in sample.reps) / 1e9
+        logs = array("d", [log(done) - log(ns) for done, ns in reps])
+        samples.rounds.setdefault(key, {}).setdefault(block, logs)
+        samples.turn_s[key] = statistics.median(ns for _, ns in reps) / 1e9
         if sample.interleave == "frozen" and sample.cpu_ns:
-            share = 1.0 - sum(sample.cpu_ns) / sum(ns for _, ns in sample.reps)
-            found.asleep.setdefault(key, {}).setdefault(block, share)
+            share = 1.0 - sum(sample.cpu_ns) / sum(ns for _, ns in reps)
+            samples.asleep.setdefault(key, {}).setdefault(block, share)
         elif len(sample.cpu_ns) == len(logs):
-            pairs = zip(sample.cpu_ns, sample.reps, strict=True)
+            pairs = zip(sample.cpu_ns, reps, strict=True)
             spent = array("d", [log(done) - log(max(cpu_ns, 1)) for cpu_ns, (done, _) in pairs])
-            found.spent.setdefault(key, {}).setdefault(block, spent)
+            samples.spent.setdefault(key, {}).setdefault(block, spent)
 
     def samples(self) -> Samples:
         """So far; it shares its tables with what is gathered later."""
-        return replace(self._found, blocks=self._blocks, damaged=tuple(self._damaged))
+        return replace(self._samples, blocks=self._blocks, damaged=tuple(self._damaged))
 
 
 _FEWEST_EVEN = 3
-
-
-def _parts(sample: Sample) -> tuple[float, float] | None:
-    """As ``Samples.parts`` has it; None without repetitions."""
-    operations, whole = sum(done for done, _ in sample.reps), sum(ns for _, ns in sample.reps)
-    if not operations or not whole or sample.score is None:
-        return None
-    most = max(abs(ns - sample.score * done) for done, ns in sample.reps)
-    return whole / operations, most / whole
-
-
-def _even(reps: Sequence[tuple[float, float]]) -> bool:
-    times = Counter(reps).most_common(1)
-    return bool(times) and times[0][1] >= max(_FEWEST_EVEN, len(reps) // 2 + 1)
 
 
 def gather(boots: Iterable[BootRecord | Damaged]) -> Samples:
@@ -201,16 +198,16 @@ class Score:
     variant: str
     work: str
     """Short digest of what the case was told to do."""
-    boots: int
-    value: float
+    boots: Annotated[int, Field(ge=0)]
+    value: Annotated[float, Field(ge=1 / SCORE_MOST, le=SCORE_MOST)]
     """Median over the boots."""
-    low: float | None
-    high: float | None
+    low: Level
+    high: Level
     """95 % interval of the level within this run; None: too few boots."""
-    ratio: float | None
+    ratio: Ratio
     """Variant ÷ baseline, from blocks; None for the baseline."""
-    ratio_low: float | None
-    ratio_high: float | None
+    ratio_low: Ratio
+    ratio_high: Ratio
     verdict: str
 
 
@@ -222,22 +219,22 @@ def scores_of(
     manifest: Manifest,
 ) -> list[Score]:
     """A row for each case and variant with values (all above 0); the baseline's copy has none."""
-    effects = {(it.suite, it.case, it.variant): it for it in verdict.effects}
+    effects = {(effect.suite, effect.case, effect.variant): effect for effect in verdict.effects}
     work = {(case.suite, case.case): case.work for case in manifest.cases}
     places = {name: at for at, name in enumerate(variants)}
     measured: dict[tuple[str, str], list[str]] = {}
     for suite, name, variant in values:
         if variant in places and variant != verdict.copy_of_baseline:
             measured.setdefault((suite, name), []).append(variant)
-    found = []
+    scores = []
     for case in cases:
         for variant in sorted(measured.get((case.suite, case.case), ()), key=places.__getitem__):
             own = values[case.suite, case.case, variant]
             if not own:
                 continue
-            it = effects.get((case.suite, case.case, variant))
+            effect = effects.get((case.suite, case.case, variant))
             low, high = _interval(own)
-            found.append(
+            scores.append(
                 Score(
                     suite=case.suite,
                     case=case.case,
@@ -249,13 +246,13 @@ def scores_of(
                     value=_rounded(statistics.median(own)),
                     low=low,
                     high=high,
-                    ratio=_rounded(it.ratio) if it and it.ratio else None,
-                    ratio_low=_rounded(it.ci[0]) if it and it.ci else None,
-                    ratio_high=_rounded(it.ci[1]) if it and it.ci else None,
-                    verdict=it.verdict if it else "",
+                    ratio=_rounded(effect.ratio) if effect and effect.ratio else None,
+                    ratio_low=_rounded(effect.ci[0]) if effect and effect.ci else None,
+                    ratio_high=_rounded(effect.ci[1]) if effect and effect.ci else None,
+                    verdict=effect.verdict if effect else "",
                 )
             )
-    return found
+    return scores
 
 
 def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:

@@ -1,37 +1,39 @@
 # SPDX-License-Identifier: MIT
 """What lists, filters and histories know of a run: one row, and a few for kernels and cases.
 
-Rows are checked before they are believed. Whoever may write to a store may write anything: SQLite
-keeps text where a number belongs, and PostgreSQL's figures may be NaN. What is odd in one run must
-not keep the others from being shown.
+Rows are checked when they are read. Whoever may write to a store may write anything: SQLite keeps
+text where a number belongs, and PostgreSQL's figures may be NaN. What is odd in one run must not
+keep the others from being shown.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, TypeVar
 
-from kdyno.errors import KdynoError, ToolError
-from kdyno.store.comparable import label_of
-from kdyno.store.join import machine_of
+from pydantic import Field, TypeAdapter, ValidationError
+from sqlalchemy import Table
+
+from kdyno.errors import ToolError
+from kdyno.store.comparable import label_of, machine_of
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.samples import Score, scores_of
-from kdyno.store.verdict import RATIO_MOST, SCORE_MOST
-
-if TYPE_CHECKING:
-    from kdyno.store.run import Run
-    from kdyno.store.samples import Samples
-    from kdyno.store.verdict import Verdict
+from kdyno.store.run import Run
+from kdyno.store.samples import Samples, Score, scores_of
+from kdyno.store.verdict import Verdict
 
 _MOST, _MOST_BYTES = (1 << 31) - 1, (1 << 63) - 1
 """Of what columns hold: a hostile verdict says that it has 10^30 blocks."""
 _INDEXED = 200
 """Characters; PostgreSQL refuses to index much more than 2,000 bytes."""
+ODD = "its row in the store holds what no kdyno writes"
+
+_Whole = Annotated[int, Field(ge=0)]
+_Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Facts:
     """A row of ``runs``, as the table has it. Text is as it was stored."""
 
     identity: str
-    name: str
+    name: Annotated[str, Field(min_length=1)]
     digest: str
     created: str
     """UTC, ISO 8601."""
@@ -55,19 +57,19 @@ class Facts:
     emulator: str = ""
     cpu_model: str = ""
     host_arch: str = ""
-    cpus: float | None = None
-    memory_bytes: float | None = None
-    guest_cpus: int | None = None
-    guest_memory_bytes: int | None = None
-    counts: Mapping[str, int] = field(default_factory=dict)
+    cpus: _Figure | None = None
+    memory_bytes: _Figure | None = None
+    guest_cpus: _Whole | None = None
+    guest_memory_bytes: _Whole | None = None
+    counts: Mapping[str, _Whole] = field(default_factory=dict)
     """Verdict → effects, without controls and the baseline's copy."""
     judged: bool = False
-    boots: int = 0
-    damaged: int = 0
+    boots: _Whole = 0
+    damaged: _Whole = 0
     outside: bool = False
     """At least one boot was outside the sandbox."""
-    files: int = 0
-    size_bytes: int = 0
+    files: _Whole = 0
+    size_bytes: _Whole = 0
 
 
 @dataclass(frozen=True)
@@ -111,89 +113,91 @@ def identity_of(manifest: Manifest, experiment_text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def facts_of(manifest: Manifest, verdict: Verdict | None, **own: Any) -> Facts:
-    """``own``: identity, name, digest, and what only who has read the boots knows."""
+def facts_of(
+    manifest: Manifest, verdict: Verdict | None, identity: str, name: str, digest: str
+) -> Facts:
+    """What is known without reading the boots."""
     guest, host = manifest.machine, manifest.host
-    whole = not guest.built
+    cpus, memory_bytes = host.get("cpus"), host.get("memory_bytes")
     return Facts(
-        **own,
-        created=text(manifest.created),
-        experiment=text(manifest.experiment),
+        identity,
+        name,
+        digest,
+        created=manifest.created,
+        experiment=manifest.experiment,
         state=manifest.state,
-        reason=text(manifest.stopped),
-        question=text(verdict.question if verdict else ""),
-        answer=text(verdict.answer if verdict else ""),
-        baseline=text(manifest.baseline),
-        kind=text(guest.kind),
-        emulator=text(guest.emulator),
-        cpu_model=text(host.get("cpu_model") or "")[:_INDEXED],
-        host_arch=text(host.get("host_arch") or "")[:_INDEXED],
-        cpus=_figure(host.get("cpus")),
-        memory_bytes=_figure(host.get("memory_bytes")),
-        guest_cpus=None if whole else guest.cpus,
-        guest_memory_bytes=None if whole else guest.memory_bytes,
-        counts=dict(_counts(verdict)) if verdict else {},
+        reason=manifest.stopped,
+        question=verdict.question if verdict else "",
+        answer=verdict.answer if verdict else "",
+        baseline=manifest.baseline,
+        kind=guest.kind,
+        emulator=guest.emulator,
+        cpu_model=str(host.get("cpu_model") or "")[:_INDEXED],
+        host_arch=str(host.get("host_arch") or "")[:_INDEXED],
+        cpus=cpus if isinstance(cpus, float) else None,
+        memory_bytes=memory_bytes if isinstance(memory_bytes, float) else None,
+        guest_cpus=guest.cpus if guest.built else None,
+        guest_memory_bytes=guest.memory_bytes if guest.built else None,
+        counts=Counter(
+            effect.verdict
+            for effect in (verdict.effects if verdict else ())
+            if not effect.control and verdict and effect.variant != verdict.copy_of_baseline
+        ),
         judged=verdict is not None,
-        outside=verdict.outside if verdict else False,
+        outside=verdict is not None and verdict.outside,
     )
 
 
 def kernels_of(run: Run, manifest: Manifest, verdict: Verdict | None) -> list[Kernel]:
     """The baseline's first."""
-    found = {}
-    booted = verdict.boots if verdict else manifest.images
-    for variant in {manifest.baseline: 0, **dict.fromkeys(booted)}:
-        version: str = label_of(run, manifest, variant)
+    kernels = {}
+    for variant in {manifest.baseline: 0, **(verdict.boots if verdict else manifest.images)}:
         image: dict[str, Any] = {}
         with suppress(ToolError):
             image = run.image(variant)
+        version: str = label_of(run, manifest, variant)
         if version == variant:
             version = str(image.get("release") or image.get("version") or "")
         source, digest = str(image.get("source") or ""), manifest.images.get(variant, "")
-        key = text(variant)
-        found[key] = Kernel(key, text(version)[:80], text(source)[:500], text(digest)[:80])
-    return list(found.values())
+        name = text(variant)
+        kernels[name] = Kernel(name, version[:80], source[:500], digest[:80])
+    return list(kernels.values())
 
 
 def machines_of(run: Run, manifest: Manifest) -> list[Machine]:
     """All on which it was measured."""
     hosts = manifest.machines or {machine_of(run, manifest): manifest.host}
     return [
-        Machine(text(name), text(host.get("cpu_model") or "")[:_INDEXED])
-        for name, host in hosts.items()
+        Machine(name, str(host.get("cpu_model") or "")[:_INDEXED]) for name, host in hosts.items()
     ]
 
 
 def scores_in(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Score]:
     """A row for each case of a variant that has a score."""
-    known = {(it.suite, it.case): it for it in manifest.cases}
-    for it in verdict.effects:
-        if (it.suite, it.case) not in known:
-            known[it.suite, it.case] = CaseInfo.model_construct(
-                suite=it.suite, case=it.case, unit=it.unit, better=it.better
-            )
+    cases = {(case.suite, case.case): case for case in manifest.cases}
+    for effect in verdict.effects:
+        about = {key: getattr(effect, key) for key in ("suite", "case", "unit", "better")}
+        cases.setdefault((effect.suite, effect.case), CaseInfo.model_construct(**about))
     variants = dict.fromkeys((verdict.baseline, *verdict.boots, *samples.boots))
     values = {key: list(blocks.values()) for key, blocks in samples.scores.items()}
-    return scores_of(known.values(), variants, values, verdict, manifest)
+    return scores_of(cases.values(), variants, values, verdict, manifest)
 
 
-def scores_said(verdict: Verdict) -> list[Score]:
-    """The same by the verdict alone, without reading a boot: no intervals of the levels."""
-    found: dict[tuple[str, str, str], Score] = {}
-    for it in verdict.effects:
-        about: dict[str, Any] = {"suite": it.suite, "case": it.case, "unit": it.unit}
-        about |= {"better": it.better, "work": "", "low": None, "high": None, "boots": it.blocks}
-        nothing = {"ratio": None, "ratio_low": None, "ratio_high": None, "verdict": ""}
-        low, high = it.ci or (None, None)
-        own = {"ratio": it.ratio, "ratio_low": low, "ratio_high": high, "verdict": it.verdict}
-        for variant, value, more in (
-            (verdict.baseline, it.baseline_value, nothing),
-            (it.variant, it.value, own),
+def scores_of_verdict(verdict: Verdict) -> list[Score]:
+    """The same using the verdict alone, without reading a boot: no intervals of the levels."""
+    scores: dict[tuple[str, str, str], Score] = {}
+    for effect in verdict.effects:
+        low, high = effect.ci or (None, None)
+        own = (effect.ratio, low, high, effect.verdict)
+        for variant, value, compared in (
+            (verdict.baseline, effect.baseline_value, (None, None, None, "")),
+            (effect.variant, effect.value, own),
         ):
             if value is not None:
-                key = (it.suite, it.case, variant)
-                found.setdefault(key, Score(**about, variant=variant, value=value, **more))
-    return list(found.values())
+                about = (effect.suite, effect.case, effect.unit, effect.better, variant, "")
+                score = Score(*about, effect.blocks, value, None, None, *compared)
+                scores.setdefault((effect.suite, effect.case, variant), score)
+    return list(scores.values())
 
 
 def series_in(samples: Samples) -> list[Series]:
@@ -205,116 +209,69 @@ def series_in(samples: Samples) -> list[Series]:
     return found
 
 
-def damaged_run(run: Run, problem: KdynoError, *, created: str, **own: Any) -> Facts:
-    """A run of which little but its folder's name is known."""
-    return Facts(**own, created=text(created or run.name[:15]), reason=text(str(problem)))
-
-
 def text(value: Any) -> str:
     """No database takes lone surrogates, and PostgreSQL no NUL."""
     return str(value).encode("utf-8", "replace").decode().replace("\0", "")[:4000]
 
 
-def rows(found: Iterable[Any]) -> list[Mapping[str, Any]]:
+def rows(records: Iterable[Any]) -> list[Mapping[str, Any]]:
     """Of dataclasses, with what no database takes made harmless."""
-    return [{key: _taken(key, it) for key, it in vars(each).items()} for each in found]
+
+    def harmless(key: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return text(value)
+        if isinstance(value, list):
+            return [harmless(key, each) for each in value]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return max(-_MOST, min(value, _MOST_BYTES if key.endswith("_bytes") else _MOST))
+        return value
+
+    return [{key: harmless(key, own) for key, own in vars(each).items()} for each in records]
 
 
-def _taken(key: str, value: Any) -> Any:
-    if isinstance(value, str):
-        return text(value)
-    if isinstance(value, list):
-        return [_taken(key, it) for it in value]
-    if isinstance(value, int) and not isinstance(value, bool):
-        return max(-_MOST, min(value, _MOST if not key.endswith("_bytes") else _MOST_BYTES))
+def rows_of(table: Table, records: Iterable[Any], run: int) -> list[Mapping[str, Any]]:
+    """Those of a run, with its number, and numbered themselves where the table has a place."""
+    return [
+        {**row, "run": run, "place": place} if "place" in table.c else {**row, "run": run}
+        for place, row in enumerate(rows(records))
+    ]
+
+
+T = TypeVar("T")
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
+def read_row(kind: type[T], row: Any) -> T | None:
+    """A row of a table as one of these dataclasses; None for one that is odd."""
+    try:
+        value: T = _adapter(kind).validate_python(row._asdict())
+    except ValidationError:
+        return None
     return value
 
 
-def _counts(verdict: Verdict) -> Counter[str]:
-    copy = verdict.copy_of_baseline
-    return Counter(it.verdict for it in verdict.effects if not it.control and it.variant != copy)
-
-
-def _figure(value: Any) -> float | None:
-    return value if isinstance(value, float) else None
-
-
-ODD = "its row in the store holds what no kdyno writes"
-_FIGURES = ("cpus", "memory_bytes")
-_COUNTS = ("boots", "damaged", "files", "size_bytes")
-
-
-def facts_in(row: Iterable[Any]) -> Facts | None:
+def read_facts(row: Any) -> Facts | None:
     """A row of ``runs``. One that is odd is a damaged run of that name; None: it has no name."""
-    it = Facts(*row)
-    if not (_texts(it.identity, it.name) and it.name):
+    if (facts := read_row(Facts, row)) is not None:
+        return facts
+    own = [getattr(row, key) for key in ("identity", "name", "created", "experiment")]
+    identity, name, created, experiment = (each if isinstance(each, str) else "" for each in own)
+    if not (name and isinstance(own[0], str)):
         return None
-    if _is_sound(it):
-        return it
-    created, experiment = (text if _texts(text) else "" for text in (it.created, it.experiment))
-    return Facts(it.identity, it.name, "", created, experiment, reason=ODD)
+    return Facts(identity, name, "", created, experiment, reason=ODD)
 
 
-def kernel_in(row: Iterable[Any]) -> Kernel | None:
-    """None for one that is odd."""
-    found = tuple(row)
-    return Kernel(*found) if _texts(*found) else None
-
-
-def score_in(row: Iterable[Any]) -> Score | None:
+def read_score(row: Any) -> Score | None:
     """None for one without a figure. An interval or a ratio that says nothing is not there."""
-    it = Score(*row)
-    texts = (it.suite, it.case, it.unit, it.better, it.variant, it.work, it.verdict)
-    if not (_texts(*texts) and _within(it.value, SCORE_MOST) and _whole(it.boots)):
+    score = read_row(Score, row)
+    if score is None:
         return None
-    level = _both(it.low, it.high, SCORE_MOST)
-    ratio = _both(it.ratio_low, it.ratio_high, RATIO_MOST)
-    if level and ratio and (it.ratio is None or _within(it.ratio, RATIO_MOST)):
-        return it
-    low, high = (it.low, it.high) if level else (None, None)
-    own = it.ratio if _within(it.ratio, RATIO_MOST) else None
-    ends = (it.ratio_low, it.ratio_high) if ratio and own is not None else (None, None)
-    return Score(*texts[:6], it.boots, it.value, low, high, own, *ends, it.verdict)
+    if not _ordered(score.low, score.high):
+        score = replace(score, low=None, high=None)
+    if score.ratio is None or not _ordered(score.ratio_low, score.ratio_high):
+        score = replace(score, ratio_low=None, ratio_high=None)
+    return score
 
 
-def _is_sound(it: Facts) -> bool:
-    texts = (value for key, value in vars(it).items() if key not in _OTHERS)
-    figures = (getattr(it, key) for key in _FIGURES)
-    guest = (it.guest_cpus, it.guest_memory_bytes)
-    return (
-        _texts(*texts)
-        and all(value is None or _is_figure(value) for value in figures)
-        and all(value is None or _whole(value) for value in guest)
-        and all(_whole(getattr(it, key)) for key in _COUNTS)
-        and isinstance(it.counts, dict)
-        and _texts(*it.counts)
-        and all(map(_whole, it.counts.values()))
-        and isinstance(it.judged, bool)
-        and isinstance(it.outside, bool)
-    )
-
-
-_OTHERS = {*_FIGURES, *_COUNTS, "guest_cpus", "guest_memory_bytes", "counts", "judged", "outside"}
-
-
-def _texts(*values: Any) -> bool:
-    return set(map(type, values)) <= {str}
-
-
-def _whole(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_figure(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
-
-
-def _within(value: Any, most: float) -> bool:
-    return type(value) in (int, float) and 1 / most <= value <= most
-
-
-def _both(low: Any, high: Any, most: float) -> bool:
-    """An interval, or none."""
-    if low is None or high is None:
-        return low is None and high is None
-    return _within(low, most) and _within(high, most) and low <= high
+def _ordered(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and low <= high

@@ -1,39 +1,66 @@
 # SPDX-License-Identifier: MIT
-"""A run into the shared store: whole or not at all, and once however often it is pushed."""
+"""A run into the shared store, whole or not at all, and once however often it is pushed; its files
+as a few compressed archives, and back: byte for byte."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gzip
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Table, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.store.boot import plain_name
 from kdyno.store.database.facts import (
     Facts,
-    Kernel,
-    Machine,
-    Series,
     facts_of,
     identity_of,
     kernels_of,
     machines_of,
     rows,
+    rows_of,
     scores_in,
     series_in,
 )
-from kdyno.store.database.pack import Packed, pack
 from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES
+from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.run import MANIFEST, Damaged, Run
-from kdyno.store.samples import Gathering, Score
+from kdyno.store.samples import Gathering
+from kdyno.whole import NO_SPACE
 
 Word = Literal["pushed", "replaced", "there"]
 """New; in place of an earlier state of the same run; nothing to do."""
 _TRIES = 3
+_FILE_BYTES = 64 << 20
+_PART_BYTES = 8 << 20
+"""Of files, before they are compressed: what a push holds in memory beside the compressed ones."""
+_UNPACKED_BYTES = _FILE_BYTES + 4 * _PART_BYTES
+"""Nobody's archive becomes larger than this in memory."""
+_DEEPEST = 3
+"""boots/0000-stock/job.json"""
+_LEVEL = 4
+
+
+@dataclass(frozen=True)
+class Packed:
+    parts: tuple[bytes, ...]
+    digest: str
+    """Of all names and contents."""
+    files: int
+    size_bytes: int
+    """Of the files, not compressed."""
+    left_out: tuple[str, ...]
+    """Links, devices, and files beyond what a run's files may have."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +68,8 @@ class Copy:
     """A run as it is written into the store."""
 
     facts: Facts
-    kernels: list[Kernel]
-    machines: list[Machine]
-    scores: list[Score]
-    series: list[Series]
+    rows: dict[Table, Sequence[object]]
+    """Those of the other tables; what has a place has it by its order."""
     packed: Packed
 
 
@@ -72,33 +97,31 @@ def copy_of(run: Run) -> Copy:
     samples = gathering.samples()
     identity = identity_of(manifest, run.experiment_text())
     packed = pack(run.path)
-    name = plain_name(run.name, 200)
     facts = replace(
-        facts_of(manifest, verdict, identity=identity, name=name, digest=packed.digest),
+        facts_of(manifest, verdict, identity, plain_name(run.name, 200), packed.digest),
         boots=boots - damaged,
         damaged=damaged,
         files=packed.files,
         size_bytes=packed.size_bytes,
     )
-    found = Copy(
-        facts=facts,
-        kernels=kernels_of(run, manifest, verdict),
-        machines=machines_of(run, manifest),
-        scores=scores_in(verdict, manifest, samples) if verdict else [],
-        series=series_in(samples),
-        packed=packed,
-    )
+    tables: dict[Table, Sequence[object]] = {
+        KERNELS: kernels_of(run, manifest, verdict),
+        MACHINES: machines_of(run, manifest),
+        SCORES: scores_in(verdict, manifest, samples) if verdict else [],
+        SAMPLES: series_in(samples),
+    }
     if _stamp(run.path) != before or run.is_being_written():
         raise ToolError(f"{run.name} changed while it was read; nothing was pushed: try again")
-    return found
+    return Copy(facts, tables, packed)
 
 
 def put(connection: Connection, copy: Copy, where: str) -> Pushed:
     """Within a transaction. Of two that put the same run at once, the second finds it there."""
-    facts = copy.facts
+    facts, packed = copy.facts, copy.packed
     values = dict(rows([facts])[0])
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    number, word = None, "pushed"
+    number: int | None = None
+    word: Word = "pushed"
     for _ in range(_TRIES):
         # Where another is putting the same run, this waits for the other's end.
         entered = dialect.insert(RUNS).values(values).on_conflict_do_nothing().returning(RUNS.c.id)
@@ -113,7 +136,7 @@ def put(connection: Connection, copy: Copy, where: str) -> Pushed:
             values["name"] = f"{facts.name}-{facts.identity[:8]}"
             continue
         if there.digest == facts.digest:
-            return _said(there.name, "there", copy)
+            return Pushed(there.name, "there", facts.boots, 0, packed.left_out)
         if there.boots > facts.boots:
             raise UsageError(
                 f"{where} has more of {facts.name}: {there.boots} boots, here are {facts.boots}. "
@@ -121,34 +144,160 @@ def put(connection: Connection, copy: Copy, where: str) -> Pushed:
             )
         number, word, values["name"] = there.id, "replaced", there.name
         connection.execute(update(RUNS).where(RUNS.c.id == number).values(values))
-        for table in (KERNELS, MACHINES, SCORES, SAMPLES, PARTS):
+        for table in (*copy.rows, PARTS):
             connection.execute(delete(table).where(table.c.run == number))
         break
     if number is None:
         raise ToolError(f"{where}: {facts.name} could not be put there; try again")
-    for table, found in ((KERNELS, copy.kernels), (MACHINES, copy.machines), (SCORES, copy.scores)):
-        _all(connection, table, number, _placed(rows(found)))
-    _all(connection, SAMPLES, number, rows(copy.series))
-    for place, content in enumerate(copy.packed.parts):  # one by one: each is some megabytes
+    for table, records in copy.rows.items():
+        if numbered := rows_of(table, records, number):
+            connection.execute(insert(table), numbered)
+    for place, content in enumerate(packed.parts):  # one by one: each is some megabytes
         connection.execute(insert(PARTS), {"run": number, "number": place, "content": content})
-    return _said(str(values["name"]), word, copy)  # type: ignore[arg-type]
-
-
-def _placed(found: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [{**each, "place": place} for place, each in enumerate(found)]
-
-
-def _all(connection: Connection, table: Any, number: int, found: list[Mapping[str, Any]]) -> None:
-    if found:
-        connection.execute(insert(table), [{**each, "run": number} for each in found])
-
-
-def _said(name: str, word: Word, copy: Copy) -> Pushed:
-    sent = 0 if word == "there" else sum(map(len, copy.packed.parts))
-    return Pushed(name, word, copy.facts.boots, sent, copy.packed.left_out)
+    sent_bytes = sum(map(len, packed.parts))
+    return Pushed(str(values["name"]), word, facts.boots, sent_bytes, packed.left_out)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
     """Changes whenever a run is gone on with: its manifest is replaced before each block."""
     seen = [(path / name).stat() for name in (MANIFEST, "boots") if (path / name).exists()]
     return tuple(part for it in seen for part in (it.st_ino, it.st_mtime_ns, it.st_size))
+
+
+def pack(folder: Path) -> Packed:
+    """All files of a run; hidden and temporary ones are nobody's."""
+    whole, parts, left_out = sha256(), [], []
+    files = size_bytes = held_bytes = 0
+    buffer, archive = _archive()
+
+    def compressed() -> bytes:
+        archive.close()
+        return gzip.compress(buffer.getbuffer(), _LEVEL, mtime=0)
+
+    with Folder.open(folder) as top:
+        for name, data in _files(top, ()):
+            if data is None:
+                left_out.append(name)
+                continue
+            files, size_bytes, held_bytes = (
+                files + 1,
+                size_bytes + len(data),
+                held_bytes + len(data),
+            )
+            whole.update(b"%s\0%s" % (os.fsencode(name), sha256(data).digest()))
+            about = tarfile.TarInfo(name)
+            about.size = len(data)
+            archive.addfile(about, io.BytesIO(data))
+            if held_bytes >= _PART_BYTES:
+                parts.append(compressed())
+                (buffer, archive), held_bytes = _archive(), 0
+    if held_bytes or not parts:
+        parts.append(compressed())
+    return Packed(tuple(parts), whole.hexdigest(), files, size_bytes, tuple(left_out))
+
+
+def _archive() -> tuple[io.BytesIO, tarfile.TarFile]:
+    buffer = io.BytesIO()
+    return buffer, tarfile.TarFile(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT)
+
+
+def _files(folder: Folder, above: tuple[str, ...]) -> Iterator[tuple[str, bytes | None]]:
+    """(name, content) in a fixed order; None for what is left out."""
+    folders = set(folder.folders())
+    for name in folder.names():
+        if name.startswith(TEMPORARY):
+            continue
+        path = (*above, name)
+        if name in folders and len(path) < _DEEPEST:
+            with folder.folder(name) as inside:
+                yield from _files(inside, path)
+            continue
+        data = None
+        if name not in folders and _is_plain(name):
+            with suppress(ToolError):  # a link, a device, or too large
+                data = folder.read(name, _FILE_BYTES)
+        yield "/".join(path), data
+
+
+def _is_plain(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and "\0" not in name and len(name) <= 255
+
+
+def unpack(content: bytes, into: Path) -> tuple[int, int]:
+    """Writes the files of one part below a folder that is nobody else's: (files, bytes).
+
+    ToolError for anything that ``pack`` does not write.
+    """
+    unzip = zlib.decompressobj(wbits=31)
+    files = size_bytes = 0
+    try:
+        plain = unzip.decompress(content, _UNPACKED_BYTES)
+        if unzip.unconsumed_tail or not unzip.eof:
+            raise ToolError("an archive of a run is larger than any that kdyno writes")
+        for name, data in _members(plain):
+            parts = name.split("/")
+            if len(parts) > _DEEPEST or not all(map(_is_plain, parts)):
+                raise ToolError(f"an archive of a run holds {name[:100]!r}")
+            target = into.joinpath(*parts)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    file.write(data)
+            except OSError as problem:
+                if problem.errno in NO_SPACE:
+                    raise
+                why = f"an archive of a run holds {name[:100]!r}: {problem.strerror}"
+                raise ToolError(why) from None
+            files, size_bytes = files + 1, size_bytes + len(data)
+    except (tarfile.TarError, zlib.error, ValueError) as problem:
+        raise ToolError(f"an archive of a run is damaged: {problem}") from None
+    return files, size_bytes
+
+
+def _members(plain: bytes) -> Iterator[tuple[str, memoryview]]:
+    """(name, content) of the files in an archive as ``pack`` writes it.
+
+    Python's own reader of archives believes what they say of themselves: with a size below 0 it
+    reads in circles, a sparse file of some bytes becomes one of any size.
+    """
+    at, name, whole = 0, "", memoryview(plain)
+    while any(header := plain[at : at + tarfile.BLOCKSIZE]):
+        about = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        at += tarfile.BLOCKSIZE
+        if not 0 <= about.size <= len(plain) - at:
+            raise ValueError(f"a file of {about.size} bytes")
+        data = whole[at : at + about.size]
+        at += -(-about.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        if about.type == tarfile.XHDTYPE and not name:
+            name = _long_name(bytes(data))
+        elif about.type == tarfile.REGTYPE:
+            yield name or about.name, data
+            name = ""
+        else:
+            raise ToolError(f"an archive of a run holds {about.name[:100]!r}, which is no file")
+
+
+def _long_name(records: bytes) -> str:
+    """Of a file whose name has no room in its header: lines "LENGTH KEY=VALUE"."""
+    name = ""
+    while records:
+        length = int(records[:10].partition(b" ")[0])
+        key, _, value = records[: max(0, length)].partition(b" ")[2].partition(b"=")
+        known = key in (b"path", b"hdrcharset") and value.endswith(b"\n")
+        if not known or length > len(records):
+            raise ValueError(f"a record {records[:100]!r}")
+        if key == b"path":
+            name = value[:-1].decode("utf-8", "surrogateescape")
+        records = records[length:]
+    return name
+
+
+def weighed(folder: Path) -> tuple[int, int]:
+    """(files, bytes) of what lies there."""
+    sizes = [
+        os.lstat(Path(place, name)).st_size
+        for place, _folders, names in os.walk(folder)
+        for name in names
+        if not name.startswith(".")
+    ]
+    return len(sizes), sum(sizes)

@@ -1,23 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""What is asked of a store: which runs, and their rows. No question reads a boot."""
+"""Queries of a store: which runs, and their rows. No query reads a boot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    exists,
+    func,
+    or_,
+    select,
+)
 
 from kdyno.errors import ToolError
-from kdyno.store.database.facts import Facts, Kernel, facts_in, kernel_in, score_in
+from kdyno.store.database.facts import Facts, Kernel, read_facts, read_row, read_score
 from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SCORES
 from kdyno.store.samples import Score
 
 NEWEST = 1000
 MOST = 100_000
-"""Runs of a store that a list or a page shows unless another number is asked, and at all."""
+"""Runs of a store that a list or a page shows unless another number is given, and at all."""
 _ESCAPE = "\\"
+_NEWEST_FIRST = (RUNS.c.created.desc(), RUNS.c.name.desc())
 
 
 @dataclass(frozen=True)
@@ -39,18 +50,17 @@ class Wanted:
         return any((self.experiment, self.case, self.kernel, self.cpu))
 
 
-def chosen(wanted: Wanted) -> Select[Any]:
-    """The numbers of the runs, newest first."""
-    query = select(RUNS.c.id).order_by(RUNS.c.created.desc(), RUNS.c.name.desc())
+def _numbers(wanted: Wanted) -> Any:
+    """The numbers of the runs."""
+    query = select(RUNS.c.id).order_by(*_NEWEST_FIRST)
     if wanted.experiment:
         query = query.where(_like(RUNS.c.experiment, wanted.experiment))
     if wanted.cpu:
         one = exists().where(MACHINES.c.run == RUNS.c.id, _like(MACHINES.c.cpu_model, wanted.cpu))
         query = query.where(or_(_like(RUNS.c.cpu_model, wanted.cpu), one))
     if wanted.kernel:
-        version = wanted.kernel.removeprefix("v")
         kernel = or_(
-            _like(KERNELS.c.version, version),
+            _like(KERNELS.c.version, wanted.kernel.removeprefix("v")),
             _like(KERNELS.c.version, wanted.kernel),
             _like(KERNELS.c.source, f"*{wanted.kernel}*"),
         )
@@ -61,44 +71,42 @@ def chosen(wanted: Wanted) -> Select[Any]:
         if slash:
             named = and_(named, _like(SCORES.c.suite, suite))
         query = query.where(exists().where(SCORES.c.run == RUNS.c.id, named))
-    return query.limit(wanted.limit)
+    return query.limit(wanted.limit).subquery()
 
 
 def listed(connection: Connection, wanted: Wanted) -> list[Facts]:
     """Newest first."""
-    of = chosen(wanted).subquery()
-    query = select(*_columns(Facts, RUNS)).join(of, of.c.id == RUNS.c.id)
-    ordered = query.order_by(RUNS.c.created.desc(), RUNS.c.name.desc())
-    return _facts(connection.execute(ordered))
+    numbers = _numbers(wanted)
+    return _facts(connection, _runs().join(numbers, numbers.c.id == RUNS.c.id))
 
 
 def kernels(connection: Connection, wanted: Wanted) -> Mapping[str, Sequence[Kernel]]:
     """Identity of a run → its kernels, the baseline's first."""
-    return _of_runs(connection, wanted, KERNELS, Kernel, kernel_in)
+    by_run: dict[str, list[Kernel]] = {}
+    for row in _rows(connection, wanted, KERNELS, Kernel):
+        if (kernel := read_row(Kernel, row)) is not None:
+            by_run.setdefault(row.identity, []).append(kernel)
+    return by_run
 
 
 def scores(connection: Connection, wanted: Wanted) -> Mapping[str, Sequence[Score]]:
     """Identity of a run → its scores, in the run's order."""
-    return _of_runs(connection, wanted, SCORES, Score, score_in)
+    by_run: dict[str, list[Score]] = {}
+    for row in _rows(connection, wanted, SCORES, Score):
+        if (score := read_score(row)) is not None:
+            by_run.setdefault(row.identity, []).append(score)
+    return by_run
 
 
 def named(connection: Connection, text: str, most: int) -> list[Facts]:
     """Runs that a word means: of that name; else that begin or end so; else that have it in their
     name. ``last`` is the newest."""
-    query = select(*_columns(Facts, RUNS)).order_by(RUNS.c.created.desc(), RUNS.c.name.desc())
+    query, name, part = _runs(), RUNS.c.name, _escaped(text)
     if text == "last":
-        return _facts(connection.execute(query.limit(1)))
-    part = _escaped(text)
-    ways = (
-        RUNS.c.name == text,
-        or_(
-            RUNS.c.name.like(f"{part}%", escape=_ESCAPE),
-            RUNS.c.name.like(f"%{part}", escape=_ESCAPE),
-        ),
-        RUNS.c.name.like(f"%{part}%", escape=_ESCAPE),
-    )
-    for way in ways:
-        if found := _facts(connection.execute(query.where(way).limit(most))):
+        return _facts(connection, query.limit(1))
+    begins, ends = name.like(f"{part}%", escape=_ESCAPE), name.like(f"%{part}", escape=_ESCAPE)
+    for way in (name == text, or_(begins, ends), name.like(f"%{part}%", escape=_ESCAPE)):
+        if found := _facts(connection, query.where(way).limit(most)):
             return found
     return []
 
@@ -106,7 +114,7 @@ def named(connection: Connection, text: str, most: int) -> list[Facts]:
 def names(connection: Connection, most: int) -> list[str]:
     """The newest runs'."""
     query = select(RUNS.c.name).order_by(RUNS.c.created.desc()).limit(most)
-    return [it for it in connection.scalars(query) if isinstance(it, str)]
+    return [name for name in connection.scalars(query) if isinstance(name, str)]
 
 
 def parts(connection: Connection, identity: str) -> tuple[int, int]:
@@ -123,35 +131,30 @@ def parts(connection: Connection, identity: str) -> tuple[int, int]:
 
 def part(connection: Connection, number: int, place: int) -> bytes:
     query = select(PARTS.c.content).where(PARTS.c.run == number, PARTS.c.number == place)
-    found = connection.execute(query).scalar_one()
-    if not isinstance(found, bytes):
+    content = connection.execute(query).scalar_one()
+    if not isinstance(content, bytes):
         raise ToolError("an archive of a run is none")
-    return found
+    return content
 
 
-def _facts(found: Iterable[Any]) -> list[Facts]:
-    return [it for each in found if (it := facts_in(each)) is not None]
+def _runs() -> Select[Any]:
+    return select(*(RUNS.c[field.name] for field in fields(Facts))).order_by(*_NEWEST_FIRST)
 
 
-def _of_runs(
-    connection: Connection, wanted: Wanted, table: Any, kind: Any, made: Callable[[Any], Any]
-) -> dict[str, list[Any]]:
-    of = chosen(wanted).subquery()
+def _facts(connection: Connection, query: Select[Any]) -> list[Facts]:
+    rows = connection.execute(query)
+    return [facts for row in rows if (facts := read_facts(row)) is not None]
+
+
+def _rows(connection: Connection, wanted: Wanted, table: Table, kind: type) -> Sequence[Any]:
+    numbers = _numbers(wanted)
     query = (
-        select(RUNS.c.identity, *_columns(kind, table))
+        select(RUNS.c.identity, *(table.c[field.name] for field in fields(kind)))
         .join(RUNS, RUNS.c.id == table.c.run)
-        .join(of, of.c.id == RUNS.c.id)
+        .join(numbers, numbers.c.id == RUNS.c.id)
         .order_by(table.c.run, table.c.place)
     )
-    found: dict[str, list[Any]] = {}
-    for identity, *values in connection.execute(query).all():
-        if (it := made(values)) is not None:
-            found.setdefault(identity, []).append(it)
-    return found
-
-
-def _columns(kind: Any, table: Any) -> list[Any]:
-    return [table.c[it.name] for it in fields(kind)]
+    return connection.execute(query).all()
 
 
 def _like(column: Any, pattern: str) -> ColumnElement[bool]:

@@ -11,7 +11,7 @@ A change here needs a migration: see migrations/.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -34,12 +34,8 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.types import TypeEngine
 
 from kdyno.errors import UsageError
-
-if TYPE_CHECKING:
-    from alembic.config import Config
 
 HEAD = "0002"
 """The newest migration. Here, too, so that nobody has to load Alembic to compare."""
@@ -56,11 +52,6 @@ METADATA = MetaData(
 )
 _KEY = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite numbers rows by itself in an INTEGER PRIMARY KEY only."""
-
-
-def list_of(kind: TypeEngine[Any]) -> Any:
-    """An array where there are arrays, else JSON."""
-    return JSON().with_variant(ARRAY(kind), "postgresql")
 
 
 def _of_run(**more: Any) -> Column[Any]:
@@ -162,8 +153,9 @@ SAMPLES = Table(
     Column("suite", Text, primary_key=True),
     Column("case", Text, primary_key=True),
     Column("variant", Text, primary_key=True),
-    Column("blocks", list_of(Integer()), nullable=False),
-    Column("scores", list_of(Float(53)), nullable=False),
+    # An array where there are arrays, else JSON.
+    Column("blocks", JSON().with_variant(ARRAY(Integer()), "postgresql"), nullable=False),
+    Column("scores", JSON().with_variant(ARRAY(Float(53)), "postgresql"), nullable=False),
 )
 """A case of a variant each: its score in each of the ``blocks``, in the case's unit."""
 
@@ -190,63 +182,57 @@ def revision(connection: Connection) -> str | None:
 
 def require(connection: Connection, where: str) -> None:
     """UsageError unless the tables are today's."""
-    found = revision(connection)
-    if found == HEAD:
-        return
-    if found is None:
+    version = revision(connection)
+    if version is None:
         raise UsageError(f"{where} is empty: the first `kdyno push RUN` makes its tables")
-    _refuse_later(found, where)
-    raise UsageError(
-        f"{where} has tables of an earlier kdyno ({found}, this one's are {HEAD}); "
-        "`kdyno push --upgrade` changes them, and then all who use it need this kdyno"
-    )
+    if version > HEAD:
+        raise UsageError(
+            f"{where} has tables of a later kdyno ({version}, this one knows up to {HEAD}): "
+            "it takes that kdyno"
+        )
+    if version < HEAD:
+        raise UsageError(
+            f"{where} has tables of an earlier kdyno ({version}, this one's are {HEAD}); "
+            "`kdyno push --upgrade` changes them, and then all who use it need this kdyno"
+        )
 
 
 def prepare(connection: Connection, where: str, *, upgrade: bool = False) -> str | None:
     """Makes the tables of an empty database, or ``upgrade``s older ones, within the transaction.
 
-    The version that was there before; UsageError where it is another and ``upgrade`` is not asked.
+    The version that was there before; UsageError where it is another and ``upgrade`` is not set.
     """
-    found = revision(connection)
-    if found == HEAD or (found is not None and not upgrade):
+    version = revision(connection)
+    if version is not None and (version >= HEAD or not upgrade):
         require(connection, where)
-        return found
+        return version
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-        found = revision(connection)  # somebody may have been quicker
-    if found is None and inspect(connection).has_table(RUNS.name):
-        raise UsageError(
-            f"{where} has a table {RUNS.name!r} that is not kdyno's; give a database of its own"
-        )
-    if found is not None:
-        _refuse_later(found, where)
-    migrate(connection, HEAD)
-    return found
+        version = revision(connection)  # somebody may have been quicker
+    if version is None:
+        if inspect(connection).has_table(RUNS.name):
+            raise UsageError(
+                f"{where} has a table {RUNS.name!r} that is not kdyno's; give a database of its own"
+            )
+        create(connection)
+    elif version != HEAD:
+        upgrade_tables(connection)
+    return version
 
 
-def migrate(connection: Connection, to: str) -> None:
-    """Up or down to a version; "base" is none."""
-    from alembic import command
-
-    config = configured(connection)
-    if to == "base" or (to != HEAD and (revision(connection) or "") > to):
-        command.downgrade(config, to)
-    else:
-        command.upgrade(config, to)
+def create(connection: Connection) -> None:
+    """Today's tables, in an empty database."""
+    METADATA.create_all(connection)
+    versions = Table(VERSIONS, MetaData(), Column("version_num", Text, nullable=False))
+    versions.create(connection)
+    connection.execute(versions.insert(), {"version_num": HEAD})
 
 
-def configured(connection: Connection) -> Config:
+def upgrade_tables(connection: Connection) -> None:
+    from alembic import command  # slow to import, and hardly ever needed
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    return config
-
-
-def _refuse_later(found: str, where: str) -> None:
-    if found > HEAD:
-        raise UsageError(
-            f"{where} has tables of a later kdyno ({found}, this one knows up to {HEAD}): "
-            "it takes that kdyno"
-        )
+    command.upgrade(config, HEAD)

@@ -20,8 +20,7 @@ from kdyno.store.database import query, schema
 from kdyno.store.database.address import key, shown, sqlite_file
 from kdyno.store.database.connection import engine_of, reading, writing
 from kdyno.store.database.facts import Facts, Kernel
-from kdyno.store.database.pack import unpack, weighed
-from kdyno.store.database.push import Pushed, copy_of, put
+from kdyno.store.database.push import Pushed, copy_of, put, unpack, weighed
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.schema import HEAD
 from kdyno.store.index import NoSuchRun

@@ -39,7 +39,3 @@ def upgrade() -> None:
     ]
     if rows:
         op.bulk_insert(machines, rows)
-
-
-def downgrade() -> None:
-    op.drop_table("machines")
