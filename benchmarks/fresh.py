@@ -131,7 +131,7 @@ def sweep(place: Path) -> None:
 def make_root(folder: Path) -> float:
     """root.tar and what is carried into it, in ``folder``; gives the seconds."""
     began = time.monotonic()
-    lines = sources(debian.read_entries(Path("/etc/apt")), debian.codename())
+    lines = sources(debian.read_entries(), debian.codename())
     options = apt_options(
         subprocess.run(
             ["apt-config", "dump", "Acquire"], check=True, stdout=subprocess.PIPE, text=True

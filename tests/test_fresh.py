@@ -13,10 +13,10 @@ from kdyno.errors import ToolError
 from kdyno.kernels.sources.debian import Entry
 
 OWN = [
-    Entry("http://mirror.example/debian", "trixie", ("main", "contrib")),
-    Entry("http://mirror.example/debian", "trixie-updates", ("main",)),
-    Entry("http://other.example/apt", "nodistro", ("main",)),
-    Entry("http://mirror.example/security", "trixie-security", ("main",)),
+    Entry("http://mirror.example/debian", "trixie"),
+    Entry("http://mirror.example/debian", "trixie-updates"),
+    Entry("http://other.example/apt", "nodistro"),
+    Entry("http://mirror.example/security", "trixie-security"),
 ]
 
 

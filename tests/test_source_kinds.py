@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import partial
+from hashlib import sha256
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -18,21 +19,14 @@ from needed import need
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import SourceSpec, Tree, fetch, parse
+from kdyno.kernels.sources import folder
 from kdyno.kernels.sources.tree import CANONICAL_MTIME_S
 
 
-class Told:
-    """A progress callback that remembers what was told."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def __call__(self, text: str, _fraction: float | None) -> None:
-        self.texts.append(text)
-
-
-def got(source: str, cache: Path, *, refresh: bool = False) -> Tree:
-    return fetch(parse(source), cache, Told(), refresh=refresh)
+def got(source: str, cache: Path, texts: list[str] | None = None, *, refresh: bool = False) -> Tree:
+    """texts: gets what the fetch reports."""
+    seen: list[str] = [] if texts is None else texts
+    return fetch(parse(source), cache, lambda text, _part: seen.append(text), refresh=refresh)
 
 
 @pytest.fixture
@@ -101,9 +95,9 @@ def test_tar(tmp_path: Path, tree: Path, cache: Path, suffix: str) -> None:
     assert manifest["lib/link.h"].endswith(" link")
     assert manifest["lib/empty.h"].split()[0] == "cae66941d9efbd404e4d88758ea67670"
     file.touch()
-    again = Told()
-    assert fetch(parse(f"tar:{file}"), cache, again) == found
-    assert not [text for text in again.texts if text.startswith("unpacking")]
+    texts: list[str] = []
+    assert got(f"tar:{file}", cache, texts) == found
+    assert not [text for text in texts if text.startswith("unpacking")]
 
 
 def test_all_kinds_give_one_manifest(tmp_path: Path, tree: Path, cache: Path) -> None:
@@ -121,25 +115,19 @@ def test_an_archive_without_a_top_folder(tmp_path: Path, tree: Path, cache: Path
     assert got(f"tar:{file}", cache).version == "7.3.4"
 
 
+def revision(tree: Path, name: str) -> str:
+    argv = ["git", "-C", str(tree), "rev-parse", name]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def test_git_takes_any_ref_and_only_what_is_committed(tree: Path, cache: Path) -> None:
     commit = make_repository(tree)
     (tree / "lib/sort.c").write_text("changed\n")
     found = [got(f"git:{tree}{ref}", cache) for ref in ("", "#main", "#v7.3.4", f"#{commit[:10]}")]
     assert len({one.path for one in found}) == 1
     assert "changed" not in (found[0].path / "lib/sort.c").read_text()
-    assert (
-        found[0].digest
-        == subprocess.run(
-            ["git", "-C", str(tree), "rev-parse", "HEAD^{tree}"],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-    )
-    with pytest.raises(
-        UsageError,
-        match=r"has no branch, tag or commit 'nowhere'\. .*: main, v7",
-    ):
+    assert found[0].digest == revision(tree, "HEAD^{tree}")
+    with pytest.raises(UsageError, match=r"no branch, tag or commit 'nowhere'\. .*: main, v7"):
         got(f"git:{tree}#nowhere", cache)
 
 
@@ -213,41 +201,36 @@ def test_path_sees_a_changed_mode_and_content_and_keeps_the_old_snapshot(
 def test_path_of_old_files_is_recognised_without_reading(
     tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kdyno.kernels.sources import folder
-
     monkeypatch.setattr(folder, "_SETTLED_NS", -(10**12))  # as if the files were old
-    told = Told()
-    first = fetch(parse(f"path:{tree}"), cache, told)
-    assert told.texts
-    told = Told()
-    assert fetch(parse(f"path:{tree}"), cache, told) == first
-    assert told.texts == []
+    texts: list[str] = []
+    first = got(f"path:{tree}", cache, texts)
+    assert texts
+    texts.clear()
+    assert got(f"path:{tree}", cache, texts) == first and texts == []
 
 
 class Site(SimpleHTTPRequestHandler):
-    """A kernel site that can break off, and knows ranges where it is told to."""
+    """A kernel site that knows ranges, and breaks off after ``cut_after`` bytes."""
 
     cut_after: int | None = None
     requests: list[tuple[str, str | None]] = []  # noqa: RUF012 - one per test, set there
 
     def do_GET(self) -> None:
-        asked = self.headers.get("Range")
-        self.requests.append((self.path, asked))
+        span = self.headers.get("Range")
+        self.requests.append((self.path, span))
         file = Path(self.translate_path(self.path))
         if not file.is_file():
             self.send_error(404)
             return
         content = file.read_bytes()
-        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
-        self.send_response(206 if asked else 200)
-        if asked:
+        start = int(span.removeprefix("bytes=").rstrip("-")) if span else 0
+        self.send_response(206 if span else 200)
+        if span:
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
-        end = None
-        if self.cut_after is not None and self.path.endswith(".xz"):
-            end = start + self.cut_after
-        self.wfile.write(content[start:end])
+        cut = self.cut_after if self.path.endswith(".xz") else None
+        self.wfile.write(content[start : None if cut is None else start + cut])
 
     def log_message(self, *_words: Any) -> None:
         pass
@@ -256,8 +239,6 @@ class Site(SimpleHTTPRequestHandler):
 @pytest.fixture
 def site(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The site's folder for 7.x releases, with 7.3.4 in it."""
-    from hashlib import sha256
-
     folder = tmp_path / "site" / "v7.x"
     folder.mkdir(parents=True)
     packed = make_tar(tree, folder / "linux-7.3.4.tar.xz")
@@ -266,14 +247,12 @@ def site(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     (folder / "sha256sums.asc").write_text("-----BEGIN\n" + "\n".join(lines) + "\n")
     monkeypatch.setattr(Site, "requests", [])
     monkeypatch.setattr(Site, "cut_after", None)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Site, directory=str(folder.parent)))
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    monkeypatch.setenv("KDYNO_KERNEL_ORG", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("no_proxy", "*")
-    yield folder
-    server.shutdown()
-    server.server_close()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Site, directory=str(folder.parent))) as on:
+        Thread(target=on.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        monkeypatch.setenv("KDYNO_KERNEL_ORG", f"http://127.0.0.1:{on.server_port}")
+        yield folder
+        on.shutdown()
 
 
 def test_a_release_is_verified_unpacked_and_then_needs_no_network(site: Path, cache: Path) -> None:
@@ -285,15 +264,17 @@ def test_a_release_is_verified_unpacked_and_then_needs_no_network(site: Path, ca
     assert not list((cache / "sources" / "kernel.org").glob("*.xz*"))
 
 
-def test_a_missing_release_lists_the_nearest(site: Path, cache: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"no release 7\.3\.5\. Nearest: 7\.1, 7\.2, 7\.3, 7\.3\.4"
-    ):
-        got("kernel.org:7.3.5", cache)
-    with pytest.raises(UsageError, match="Is there such a major version"):
-        got("kernel.org:8.1", cache)
-    with pytest.raises(UsageError, match="release candidate"):
-        got("kernel.org:7.4-rc1", cache)
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ("7.3.5", r"no release 7\.3\.5\. Nearest: 7\.1, 7\.2, 7\.3, 7\.3\.4"),
+        ("8.1", "Is there such a major version"),
+        ("7.4-rc1", "release candidate"),
+    ],
+)
+def test_a_release_that_is_not_there(site: Path, cache: Path, version: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        got(f"kernel.org:{version}", cache)
 
 
 def test_a_download_that_breaks_off_is_continued(

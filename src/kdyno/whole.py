@@ -30,17 +30,13 @@ from kdyno.errors import ToolError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The system's words for a disk, or somebody's share of it, that is full."""
-PARTIAL = ".partial-"
-"""How the name of a folder begins that is gone when a message about it is read."""
 _ELSEWHERE = "KDYNO_CACHE names another cache folder"
 
 
 def no_space(path: Path, needed_bytes: int | None = None) -> str:
     """What a person has to know of a full disk: which folder, how much is free and needed."""
     there = path if path.is_dir() else path.parent
-    while there != there.parent and (
-        not there.exists() or any(part.startswith(PARTIAL) for part in there.parts)
-    ):
+    while there != there.parent and not there.exists():
         there = there.parent
     try:
         free = _amount(shutil.disk_usage(there).free)

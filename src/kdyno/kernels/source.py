@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kdyno import whole
 from kdyno.errors import UsageError
@@ -16,28 +17,17 @@ from kdyno.kernels.sources.git import is_url
 from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant
 
-__all__ = [
-    "KERNEL_TREE_BYTES",
-    "KINDS",
-    "Progress",
-    "SourceSpec",
-    "Tree",
-    "at_hand",
-    "fetch",
-    "is_url",
-    "parse",
-]
+__all__ = ["KERNEL_TREE_BYTES", "Progress", "SourceSpec", "Tree", "is_url"]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of source."""
 
     form: str
     """How it is written."""
     resolve: Callable[[Request], Tree]
     record: Callable[[SourceSpec, Path], Path] | None = None
-    """(source, cache) → where its tree is remembered; None: it is on this machine."""
+    """(source, cache) → the record of its tree; None: it is on this machine."""
     names: str = ".+"
     """What may follow the colon, as a pattern."""
     noun: str = ""
@@ -46,26 +36,22 @@ class Kind:
     """It is signed, or has a published checksum."""
 
 
+_DEBIAN = "debian:PACKAGE, for example debian:linux-source-6.12"
+_TAR = "tar:FILE, a .tar, .tar.xz, .tar.gz, .tar.bz2 or .tar.zst"
+_GIT = "git:DIR_OR_URL#REF; without #REF it is HEAD"
+_RELEASE = "kernel.org:VERSION, for example kernel.org:6.12.3"
+_PACKAGE, _VERSION = r"[a-z0-9][a-z0-9+.-]+", r"[1-9]\d*\.\d+(\.\d+)?(-rc\d+)?"
 _KINDS: Mapping[str, Kind] = {
     "debian": Kind(
-        "debian:PACKAGE, for example debian:linux-source-6.12",
-        debian.resolve,
-        debian.record_of,
-        r"[a-z0-9][a-z0-9+.-]+",
-        "a Debian package name",
-        verified=True,
+        _DEBIAN, debian.resolve, debian.record_of, _PACKAGE, "a Debian package name", verified=True
     ),
-    "tar": Kind("tar:FILE, a .tar, .tar.xz, .tar.gz, .tar.bz2 or .tar.zst", archive.from_file),
-    "git": Kind(
-        "git:DIR_OR_URL#REF; without #REF it is HEAD",
-        git.resolve,
-        git.record_of,
-    ),
+    "tar": Kind(_TAR, archive.from_file),
+    "git": Kind(_GIT, git.resolve, git.record_of),
     "kernel.org": Kind(
-        "kernel.org:VERSION, for example kernel.org:6.12.3",
+        _RELEASE,
         archive.from_kernel_org,
         archive.release_record,
-        r"[1-9]\d*\.\d+(\.\d+)?(-rc\d+)?",
+        _VERSION,
         "a kernel release",
         verified=True,
     ),

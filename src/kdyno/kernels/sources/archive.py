@@ -9,6 +9,7 @@ layout.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import http.client
 import os
@@ -20,6 +21,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,7 +38,7 @@ _COMPRESSIONS = {
     b"BZh": "bzip2",
     b"\x28\xb5\x2f\xfd": "zstd",
 }
-_FEED_BYTES = 1 << 18
+_CHUNK_BYTES = 1 << 18
 _TOO_LARGE = "kdyno: too large"
 _OUTSIDE = ("Member name contains '..'", "Removing leading")
 _END_BYTES = 1024
@@ -49,7 +51,7 @@ _SETTLED_S = 2.0
 
 
 def unpack(
-    file: Path, scratch: Path, progress: Progress, blame: type[KdynoError]
+    file: Path, scratch: Path, request: Request, blame: type[KdynoError]
 ) -> tuple[Path, str]:
     """Unpack ``file`` below ``scratch``: (where source begins, SHA-256 of what was read).
 
@@ -61,21 +63,11 @@ def unpack(
     into.mkdir()
     with file.open("rb") as stream:
         magic = stream.peek(6)
-        packed_by = next(
-            (name for start, name in _COMPRESSIONS.items() if magic.startswith(start)), None
-        )
+        packed_by = next((name for it, name in _COMPRESSIONS.items() if magic.startswith(it)), None)
         size_bytes = file.stat().st_size
-        needed_bytes = _unpacked_bytes(file, packed_by, size_bytes) * _DISK_OVER_TAR
-        whole.require_space(into, int(needed_bytes))
-        checksum = feed(
-            stream,
-            into,
-            progress,
-            blame,
-            packed_by=packed_by,
-            size_bytes=size_bytes,
-            name=file.name,
-        )
+        needed_bytes = size_bytes * (_USUAL_RATIO if packed_by else 1) * _DISK_OVER_TAR
+        whole.require_space(request.cache, int(needed_bytes))
+        checksum = feed(stream, into, request.progress, blame, packed_by, size_bytes, file.name)
     # pax_global_header is what a tar that knows no pax headers makes of one.
     top = [entry for entry in into.iterdir() if entry.name != "pax_global_header"]
     alone = len(top) == 1 and top[0].is_dir() and not top[0].is_symlink()
@@ -87,7 +79,6 @@ def feed(
     into: Path,
     progress: Progress,
     blame: type[KdynoError],
-    *,
     packed_by: str | None,
     size_bytes: int,
     name: str,
@@ -109,7 +100,7 @@ def feed(
         sink: IO[bytes] | None = tar.stdin
         read_bytes = 0
         tail = b""
-        while chunk := stream.read(_FEED_BYTES):
+        while chunk := stream.read(_CHUNK_BYTES):
             summer.update(chunk)
             tail = (tail + chunk)[-_END_BYTES:]
             read_bytes += len(chunk)
@@ -133,7 +124,7 @@ def feed(
     why = ""
     if status:
         trees.refuse_full(status, stderr)
-        # Of all that tar says, the first line is the reason.
+        # tar's first line is the reason; the others follow from it.
         why = next((it for it in stderr.splitlines() if it.strip()), "tar gave no reason")
     # Packers notice a missing end; tar does not when the cut is between two members.
     elif packed_by is None and tail != bytes(_END_BYTES):
@@ -145,13 +136,9 @@ def feed(
     return summer.hexdigest()
 
 
-def _unpacked_bytes(file: Path, packed_by: str | None, size_bytes: int) -> int:
-    if packed_by == "xz":
-        argv = ["xz", "--robot", "--list", "--", str(file)]
-        with suppress(ToolError, ValueError, IndexError):
-            listing = trees.run(confined(argv, reads=[file])).decode()
-            return int(listing.rsplit("totals", 1)[1].split()[3])
-    return size_bytes * _USUAL_RATIO if packed_by else size_bytes
+def sha256_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def from_file(request: Request) -> Tree:
@@ -170,13 +157,12 @@ def from_file(request: Request) -> Tree:
         digest = str(known["sha256"])
     else:
         request.progress(f"checking {file.name}", None)
-        with file.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = sha256_of(file)
         if time.time() - max(status.st_mtime, status.st_ctime) > _SETTLED_S:
             trees.write_json(record, {"file": str(file), "stamp": stamp, "sha256": digest})
 
     def fill(scratch: Path) -> Path:
-        source, checksum = unpack(file, scratch, request.progress, UsageError)
+        source, checksum = unpack(file, scratch, request, UsageError)
         if checksum != digest:
             raise ToolError(f"{file} changed while it was read. Run the command again")
         return source
@@ -187,11 +173,10 @@ def from_file(request: Request) -> Tree:
 
 _DEFAULT_SITE = "https://www.kernel.org/pub/linux/kernel"
 _SUM = re.compile(r"^([0-9a-f]{64}) [ *]linux-([0-9][0-9.]*)\.tar\.xz$", re.MULTILINE)
-_Version = tuple[int, int, int]
 
 
 def release_record(spec: SourceSpec, cache: Path) -> Path:
-    """Where it is remembered which tree a release of kernel.org became."""
+    """The record of the tree of a release of kernel.org."""
     return cache / "sources" / "kernel.org" / f"{spec.rest}.json"
 
 
@@ -206,9 +191,9 @@ def from_kernel_org(request: Request) -> Tree:
         packed = request.home / f"linux-{version}.tar.xz"
 
         def fill(scratch: Path) -> Path:
-            whole.require_space(request.home, KERNEL_TREE_BYTES // 8)
-            download(f"{folder}/{packed.name}", packed, checksum, request.progress)
-            return unpack(packed, scratch, request.progress, ToolError)[0]
+            whole.require_space(request.cache, KERNEL_TREE_BYTES // 8)
+            _download(f"{folder}/{packed.name}", packed, checksum, request.progress)
+            return unpack(packed, scratch, request, ToolError)[0]
 
         key = f"kernel.org-{version}-{checksum[:24]}"
         description = f"Linux {version}, SHA-256 {checksum[:12]} verified"
@@ -218,9 +203,8 @@ def from_kernel_org(request: Request) -> Tree:
         return tree, {"sha256": checksum}
 
     # A release never changes, so there is nothing to refresh.
-    unchanging = Request(request.spec, request.cache, request.progress)
     record = release_record(request.spec, request.cache)
-    return unchanging.once(record, f"kernel.org-{version}", make)
+    return replace(request, refresh=False).once(record, f"kernel.org-{version}", make)
 
 
 def _checksum(request: Request, folder: str) -> str:
@@ -241,17 +225,7 @@ def _checksum(request: Request, folder: str) -> str:
             f"source {spec}: the site keeps no archive with a checksum of a release candidate. "
             "Use git:URL#vX.Y-rcZ"
         )
-
-    def numbers(version: str) -> _Version:
-        parts = [int(part) for part in version.partition("-")[0].split(".") if part]
-        major, minor, patch = (*parts, 0, 0, 0)[:3]
-        return major, minor, patch
-
-    def distance(version: str) -> list[int]:
-        pairs = zip(numbers(version), numbers(spec.rest), strict=True)
-        return [abs(one - other) for one, other in pairs]
-
-    near = ", ".join(sorted(sorted(sums, key=distance)[:5], key=numbers))
+    near = ", ".join(sorted(difflib.get_close_matches(spec.rest, sums, 5, 0)))
     raise UsageError(
         f"source {spec}: there is no release {spec.rest}. Nearest: "
         + (near or f"none; {listing} lists no release")
@@ -259,7 +233,6 @@ def _checksum(request: Request, folder: str) -> str:
 
 
 _TIMEOUT_S = 60
-_CHUNK_BYTES = 1 << 18
 _ATTEMPTS = 4
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 
@@ -268,7 +241,7 @@ class NotFound(ToolError):
     """The server has no such file (404)."""
 
 
-def download(url: str, target: Path, sha256: str, progress: Progress) -> None:
+def _download(url: str, target: Path, sha256: str, progress: Progress) -> None:
     """Download ``url`` to ``target``, which exists afterwards only with the right ``sha256``.
 
     What arrives is kept as ``target.part`` and continued by the next attempt or the next
@@ -277,55 +250,41 @@ def download(url: str, target: Path, sha256: str, progress: Progress) -> None:
     part = target.with_name(f"{target.name}.part")
     resumed = part.exists()
     for _attempt in range(_ATTEMPTS):
-        if _complete(url, part, progress):
-            break
+        have_bytes = part.stat().st_size if part.exists() else 0
+        with _opened(url, {"Range": f"bytes={have_bytes}-"} if have_bytes else {}) as response:
+            if response.status == 416:  # nothing after what is here, or less than that
+                break
+            span = _RANGE.match(response.headers.get("Content-Range", ""))
+            continued = response.status == 206 and span and int(span[1]) == have_bytes
+            length = span[2] if continued and span else response.headers.get("Content-Length", "")
+            total_bytes = int(length) if length.isdigit() else None
+            with part.open("ab" if continued else "wb") as sink:
+                # A connection that breaks off shows as missing bytes.
+                with suppress(http.client.HTTPException, ConnectionError, TimeoutError):
+                    while chunk := response.read(_CHUNK_BYTES):
+                        sink.write(chunk)
+                        fraction = sink.tell() / total_bytes if total_bytes else None
+                        progress(f"downloading {target.name}", fraction)
+                if total_bytes is None or sink.tell() >= total_bytes:
+                    break
     else:
         raise ToolError(
             f"{url} broke off {_ATTEMPTS} times; the last byte received was "
             f"{part.stat().st_size}. Run the command again: it continues there"
         )
-    with part.open("rb") as stream:
-        checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+    checksum = sha256_of(part)
     if checksum == sha256:
         part.replace(target)
         return
     part.unlink()
     if resumed:  # the earlier part may have been another version of the file
-        download(url, target, sha256, progress)
+        _download(url, target, sha256, progress)
         return
     raise ToolError(
         f"{url} has the wrong checksum and was deleted: SHA-256 is {checksum}, "
         f"the server's list says {sha256}. Try again later; if it stays so, the file or the "
         "list was changed on the way"
     )
-
-
-def _complete(url: str, part: Path, progress: Progress) -> bool:
-    """Append to ``part`` what the server sends; whether it has all that was announced."""
-    have_bytes = part.stat().st_size if part.exists() else 0
-    with _opened(url, {"Range": f"bytes={have_bytes}-"} if have_bytes else {}) as response:
-        if response.status == 416:  # nothing after what we have, or less than we have
-            return True
-        span = _RANGE.match(response.headers.get("Content-Range", ""))
-        continued = response.status == 206 and span and int(span[1]) == have_bytes
-        length = response.headers.get("Content-Length", "")
-        total_bytes = int(length) if length.isdigit() else None
-        if continued and span:
-            total_bytes = int(span[2])
-        with part.open("ab" if continued else "wb") as sink:
-            while chunk := _read(response):
-                sink.write(chunk)
-                fraction = sink.tell() / total_bytes if total_bytes else None
-                progress(f"downloading {url.rpartition('/')[2]}", fraction)
-            size_bytes = sink.tell()
-    return total_bytes is None or size_bytes >= total_bytes
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    try:
-        return response.read(_CHUNK_BYTES)
-    except (http.client.HTTPException, OSError):
-        return b""  # broke off: the caller sees that bytes are missing
 
 
 @contextmanager

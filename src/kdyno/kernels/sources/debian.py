@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``debian:PACKAGE``: a linux-source package of Debian, its signature checked by apt.
 
-By a private apt: its own lists and state, the machine's own mirror, Debian's own keys. Nothing of
-the system's package management is changed, and no privilege is needed. apt itself checks the
-signatures and the checksums.
+A private apt does this: its own lists and state, the machine's own mirror, Debian's own keys.
+Nothing of the system's package management is changed, and no privilege is needed. apt itself checks
+the signatures and the checksums.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,85 +25,49 @@ from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant
 
-_ETC_APT = Path("/etc/apt")
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s+(.*)")
 _ROLLING = ("oldstable", "stable", "testing", "unstable", "sid")
 _LATER_SUITES = ("trixie-backports", "{codename}-backports", "trixie")
 """Where newer kernels are, tried in this order after the machine's own suites."""
 _NOT_OURS = ("Acquire::Languages", "Acquire::IndexTargets", "Acquire::CompressionTypes")
+_FRACTION = re.compile(rb"dlstatus:[^:]*:([0-9.]+):")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One suite of one archive that the machine has configured."""
+    """One suite of one archive, of which the machine uses the component main."""
 
     uri: str
     suite: str
-    components: tuple[str, ...]
 
 
-def parse_deb822(text: str) -> list[Entry]:
-    """Entries of a ``.sources`` file: stanzas of fields, one or more URIs and suites in each."""
-    entries = []
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    for stanza in re.split(r"\n\s*\n", "\n".join(lines)):
-        fields: dict[str, str] = {}
-        name = ""
-        for line in stanza.splitlines():
-            if line[:1].isspace():
-                fields[name] = f"{fields.get(name, '')} {line.strip()}"
-            else:
-                name, _colon, value = line.partition(":")
-                name = name.strip().lower()
-                fields[name] = value.strip()
-        enabled = fields.get("enabled", "yes").lower() not in ("no", "false", "0")
-        if enabled and "deb" in fields.get("types", "").split():
-            components = tuple(fields.get("components", "").split())
-            entries += [
-                Entry(uri.rstrip("/"), suite, components)
-                for uri in fields.get("uris", "").split()
-                for suite in fields.get("suites", "").split()
-            ]
-    return entries
+def read_entries(etc: Path = Path("/etc/apt")) -> list[Entry]:
+    """The suites of binary packages that the machine has configured, as apt itself reads them."""
+    if shutil.which("apt-get") is None:
+        raise ToolError(f"debian: sources need apt-get. {_OTHERWISE}")
+    form = "$(REPO_URI) $(RELEASE) $(COMPONENT)"
+    argv = ["apt-get", "indextargets", "--no-release-info", "--format", form]
+    output = trees.run([*argv, "Created-By: Packages", "-o", f"Dir::Etc={etc}/"])
+    lines = (line.split() for line in dict.fromkeys(output.decode().splitlines()))
+    return [Entry(it[0].rstrip("/"), it[1]) for it in lines if it[2:] == ["main"]]
 
 
-def parse_list(text: str) -> list[Entry]:
-    """Entries of a one-line ``.list`` file."""
-    matches = (_LINE.match(line.partition("#")[0].strip()) for line in text.splitlines())
-    return [Entry(m[1].rstrip("/"), m[2], tuple(m[3].split())) for m in matches if m]
-
-
-def read_entries(etc: Path) -> list[Entry]:
-    """All entries below ``etc`` (the machine's ``/etc/apt``), as apt would read them."""
-    entries = []
-    for file in [etc / "sources.list", *sorted((etc / "sources.list.d").glob("*"))]:
-        if file.suffix in (".list", ".sources") and file.is_file():
-            parse = parse_deb822 if file.suffix == ".sources" else parse_list
-            entries += parse(file.read_text("utf-8", "replace"))
-    return entries
+_OTHERWISE = "Use kernel.org:, tar:, git: or path: instead"
 
 
 def groups(entries: Sequence[Entry], codename: str) -> list[tuple[Entry, ...]]:
-    """What to ask, in order: each group of entries is one private apt. From the machine's entries;
+    """The suites to ask, in order: each group is one private apt. From the machine's entries;
     ToolError when none is Debian's main."""
-    own = [
-        Entry(entry.uri, entry.suite, ("main",))
-        for entry in entries
-        if "main" in entry.components
-        and (entry.suite == codename or entry.suite.split("-")[0] in (codename, *_ROLLING))
-    ]
+    known = (codename, *_ROLLING)
+    own = [it for it in entries if it.suite == codename or it.suite.split("-")[0] in known]
     if not own:
         raise ToolError(
             "no Debian archive (component main) is configured in /etc/apt, so that there is no "
-            "mirror to ask for a debian: source. Use kernel.org:, tar:, git: or path: instead"
+            f"mirror to ask for a debian: source. {_OTHERWISE}"
         )
-    known = {entry.suite for entry in own}
     later = [suite.format(codename=codename) for suite in _LATER_SUITES]
-    return [
-        tuple(dict.fromkeys(own)),
-        *((Entry(own[0].uri, suite, ("main",)),) for suite in later if suite not in known),
-    ]
+    missing = [suite for suite in later if suite not in {entry.suite for entry in own}]
+    return [tuple(dict.fromkeys(own)), *((Entry(own[0].uri, suite),) for suite in missing)]
 
 
 def codename(os_release: Path = Path("/etc/os-release")) -> str:
@@ -116,10 +80,9 @@ class PrivateApt:
     """apt over one group of entries, with all of its state in ``home``."""
 
     def __init__(self, home: Path, group: Sequence[Entry], keyring: Path = _KEYRING) -> None:
-        if shutil.which("apt-get") is None or not keyring.is_file():
+        if not keyring.is_file():
             raise ToolError(
-                "debian: sources need apt-get and Debian's keys (packages apt and "
-                "debian-archive-keyring). Use kernel.org:, tar:, git: or path: instead"
+                "debian: sources need Debian's keys (package debian-archive-keyring). " + _OTHERWISE
             )
         self.suites = ", ".join(entry.suite for entry in group)
         for folder in ("lists/partial", "cache/archives/partial"):
@@ -177,39 +140,27 @@ class PrivateApt:
         self._run(argv, f"downloading {package} {version}", progress, into)
         return next(into.glob(f"{package}_*.deb"))
 
-    def _run(
-        self, argv: list[str], doing: str, progress: Progress, cwd: Path | None = None
-    ) -> None:
+    def _run(self, argv: list[str], step: str, progress: Progress, cwd: Path | None = None) -> None:
         """Run an apt command; its status channel feeds ``progress``."""
-        progress(doing, None)
+        progress(step, None)
         read_fd, write_fd = os.pipe()
         line = dying_with_us([*argv, "-o", f"APT::Status-Fd={write_fd}"])
         env = trees.environment(self._env)
         with (
             os.fdopen(read_fd, "rb") as channel,
-            os.fdopen(write_fd, "wb") as theirs,
+            os.fdopen(write_fd, "wb") as apts_end,
             started(line, stdout=None, cwd=cwd, env=env, pass_fds=(write_fd,)) as apt,
         ):
-            theirs.close()
-            for fraction in _fractions(channel):
-                progress(doing, fraction)
+            apts_end.close()
+            for status_line in channel:
+                if match := _FRACTION.match(status_line):
+                    progress(step, min(1.0, float(match[1]) / 100))
             if status := apt.process.wait():
                 trees.raise_failure(argv, status, apt.complaint())
 
 
-def _fractions(channel: Iterator[bytes]) -> Iterator[float]:
-    """Fractions from ``dlstatus:ITEM:PERCENT:TEXT`` lines."""
-    for line in channel:
-        fields = line.split(b":")
-        if fields[0] == b"dlstatus" and len(fields) > 2:
-            try:
-                yield min(1.0, float(fields[2]) / 100)
-            except ValueError:
-                continue
-
-
 def record_of(spec: SourceSpec, cache: Path) -> Path:
-    """Where it is remembered which tree the package became."""
+    """The record of the package's tree."""
     return cache / "sources" / "debian" / f"{spec.rest}.json"
 
 
@@ -218,12 +169,12 @@ def resolve(request: Request) -> Tree:
 
     def make() -> tuple[Tree, dict[str, Any]]:
         with request.locked("debian"):  # the lists are shared by all packages
-            machine, version = _offered(request)
+            apt, version = _offered(request)
         known = trees.read_json(record) or {}
         tree = trees.recorded(request.cache, record)
         if tree is not None and known.get("version") == version:
             return tree, {"version": version, "sha256": known.get("sha256")}
-        return _fetched(request, machine, version)
+        return _fetched(request, apt, version)
 
     return request.once(record, f"debian-{package}", make)
 
@@ -233,19 +184,19 @@ def _offered(request: Request) -> tuple[PrivateApt, str]:
     spec = request.spec
     names: set[str] = set()
     failures: list[str] = []
-    for group in groups(read_entries(_ETC_APT), codename()):
+    for group in groups(read_entries(), codename()):
         content = " ".join(f"{entry.uri} {entry.suite}" for entry in group)
         name = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
-        machine = PrivateApt(request.home / "apt" / name, group)
+        apt = PrivateApt(request.home / "apt" / name, group)
         try:
-            machine.update(request.progress)
+            apt.update(request.progress)
         except ToolError as problem:  # the mirror may not carry this suite: try the next
-            failures.append(f"{machine.suites}: {problem}")
+            failures.append(f"{apt.suites}: {problem}")
             continue
-        version = machine.newest(spec.rest)
+        version = apt.newest(spec.rest)
         if version is not None:
-            return machine, version
-        names.update(machine.names("linux-source"))
+            return apt, version
+        names.update(apt.names("linux-source"))
     if not names:
         raise ToolError(f"source {spec}: no package list could be read.\n" + "\n".join(failures))
     hint = meant(spec.rest, sorted(names), " Did you mean {}?")
@@ -255,14 +206,12 @@ def _offered(request: Request) -> tuple[PrivateApt, str]:
     )
 
 
-def _fetched(request: Request, machine: PrivateApt, version: str) -> tuple[Tree, dict[str, Any]]:
-    spec, cache, progress = request.spec, request.cache, request.progress
-    trees.sweep(cache, f"debian-{spec.rest}")
-    with trees.partial(cache, f"debian-{spec.rest}") as scratch:
-        whole.require_space(scratch, KERNEL_TREE_BYTES // 4)
-        package = machine.download(spec.rest, version, scratch, progress)
-        with package.open("rb") as stream:
-            checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+def _fetched(request: Request, apt: PrivateApt, version: str) -> tuple[Tree, dict[str, Any]]:
+    spec = request.spec
+    with request.scratch() as scratch:
+        whole.require_space(request.cache, KERNEL_TREE_BYTES // 4)
+        package = apt.download(spec.rest, version, scratch, request.progress)
+        checksum = archive.sha256_of(package)
 
         def fill(own: Path) -> Path:
             trees.run(["dpkg-deb", "--extract", str(package), str(own / "package")])
@@ -273,11 +222,11 @@ def _fetched(request: Request, machine: PrivateApt, version: str) -> tuple[Tree,
                     f"source {spec}: the package holds {len(packed)} archives in usr/src; "
                     "a linux-source package holds one"
                 )
-            source, _checksum = archive.unpack(packed[0], own, progress, ToolError)
+            source, _checksum = archive.unpack(packed[0], own, request, ToolError)
             packed[0].unlink()
             return source
 
         digest = hashlib.sha256(f"{spec.rest} {version} {checksum}".encode()).hexdigest()
-        description = f"Debian {spec.rest} {version} ({machine.suites})"
+        description = f"Debian {spec.rest} {version} ({apt.suites})"
         tree = request.place(f"debian-{spec.rest}-{digest[:24]}", digest, description, fill)
     return tree, {"version": version, "sha256": checksum}

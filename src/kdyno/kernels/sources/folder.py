@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import time
+from operator import itemgetter
 from pathlib import Path
 
 from kdyno import whole
@@ -41,27 +42,25 @@ def resolve(request: Request) -> Tree:
         kind = "is a file: write tar:FILE for an archive" if folder.exists() else "does not exist"
         raise UsageError(f"source {spec}: {folder} {kind}")
     trees.kernel_version(folder, str(spec))
-    started_ns = time.time_ns()
+    young_ns = time.time_ns() - _SETTLED_NS
     tracked = (folder / ".git").exists()
-    present = _tracked(folder) if tracked else sorted(trees.walk(str(folder)), key=_path)
+    present = _tracked(folder) if tracked else sorted(trees.walk(str(folder)), key=itemgetter(0))
     name = hashlib.blake2b(os.fsencode(folder), digest_size=12).hexdigest()
-    record, stats = request.home / f"{name}.json", request.home / f"{name}.stat"
-    stamps = "\n".join([f"{path} {_stamp(status)}" for path, status in present])
+    record = request.home / f"{name}.json"
+    stamps = "\n".join(
+        f"{path} {it.st_mode:o} {it.st_size} {it.st_mtime_ns} {it.st_ctime_ns} {it.st_ino}"
+        for path, it in present
+    )
     signature = hashlib.blake2b(os.fsencode(stamps), digest_size=32).hexdigest()
     known = trees.read_json(record)
     if known and known.get("signature") == signature:
         tree = trees.recorded(request.cache, record)
         if tree is not None:
             return tree
-    progress(f"hashing {folder}", None)
-    names = set(map(_path, present))
+    names = {path for path, _status in present}
     files = present if tracked else [it for it in present if not _is_product(it[0], names)]
     trees.refuse_large(files, str(spec))
-    hashes = _hashed(folder, files, _read_stats(stats), progress)
-    lines = [
-        f"{digest} {trees.short_mode(status.st_mode)} {path}"
-        for (path, status), digest in zip(files, hashes, strict=True)
-    ]
+    lines = _hashed(folder, files, str(spec), progress)
     digest = trees.digest_of(lines)
 
     def unchanged(copied: list[str]) -> None:
@@ -74,7 +73,7 @@ def resolve(request: Request) -> Tree:
 
     def fill(scratch: Path) -> Path:
         """A copy of the files, sharing blocks where the file system can (reflink)."""
-        whole.require_space(scratch, sum(status.st_size + 2048 for _, status in files))
+        whole.require_space(request.cache, sum(status.st_size + 2048 for _, status in files))
         into = scratch / "copied"
         into.mkdir()
         progress(f"copying {folder}", None)
@@ -89,15 +88,9 @@ def resolve(request: Request) -> Tree:
     key = f"path-{digest[:40]}"
     description = f"{folder} as of {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC"
     tree = request.place(key, digest, description, fill, unchanged)
-    young_ns = started_ns - _SETTLED_NS
-    _write_stats(stats, files, hashes, young_ns)
-    if all(_changed_ns(status) < young_ns for _, status in present):
+    if all(max(it.st_mtime_ns, it.st_ctime_ns) < young_ns for _path, it in present):
         trees.write_json(record, {"folder": str(folder), "signature": signature, "tree": key})
     return tree
-
-
-def _path(file: tuple[str, os.stat_result]) -> str:
-    return file[0]
 
 
 def _tracked(folder: Path) -> Files:
@@ -142,59 +135,26 @@ def _is_product(path: str, names: set[str]) -> bool:
     )
 
 
-def _stamp(status: os.stat_result) -> str:
-    times = f"{status.st_mtime_ns} {status.st_ctime_ns}"
-    return f"{status.st_mode:o} {status.st_size} {times} {status.st_ino}"
-
-
-def _changed_ns(status: os.stat_result) -> int:
-    return max(status.st_mtime_ns, status.st_ctime_ns)
-
-
-def _hashed(folder: Path, files: Files, known: dict[str, str], progress: Progress) -> list[str]:
-    """Content hashes, in order, of all files; those that did not change come from ``known``."""
+def _hashed(folder: Path, files: Files, source: str, progress: Progress) -> list[str]:
+    """The manifest's lines for all files, in their order."""
     for path, status in files:
-        mode = status.st_mode
-        if "\n" in path or not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-            raise UsageError(f"source path:{folder}: {path!r} is neither file, folder nor link")
+        trees.refuse_odd(path, status.st_mode, source)
 
-    def hashes_of(batch: Files) -> list[str]:
-        hashes = []
+    def lines_of(batch: Files) -> list[str]:
+        lines = []
         for path, status in batch:
             try:
-                hashes.append(
-                    known.get(f"{_stamp(status)} {path}")
-                    or trees.content_hash(f"{folder}/{path}", status.st_mode, status.st_size)
-                )
+                digest = trees.content_hash(f"{folder}/{path}", status.st_mode, status.st_size)
             except (FileNotFoundError, NotADirectoryError) as problem:
                 raise ToolError(
                     f"{folder} changed while it was read ({path} vanished). Run the command again"
                 ) from problem
-        return hashes
+            lines.append(f"{digest} {trees.short_mode(status.st_mode)} {path}")
+        return lines
 
-    hashes: list[str] = []
-    for part in trees.many(hashes_of, files):
-        hashes += part
-        progress(f"hashing {folder}", len(hashes) / len(files))
-    return hashes
-
-
-def _read_stats(path: Path) -> dict[str, str]:
-    """``STAMP PATH`` → content hash of the last snapshot's files."""
-    try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
-    except FileNotFoundError:
-        return {}
-    return {line[33:]: line[:32] for line in text.split("\n") if len(line) > 33}
-
-
-def _write_stats(path: Path, files: Files, hashes: list[str], young_ns: int) -> None:
-    text = "".join(
-        f"{digest} {_stamp(status)} {name}\n"
-        for (name, status), digest in zip(files, hashes, strict=True)
-        if _changed_ns(status) < young_ns
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_bytes(text.encode("utf-8", "surrogateescape"))
-    aside.replace(path)
+    progress(f"hashing {folder}", None)
+    lines: list[str] = []
+    for part in trees.many(lines_of, files):
+        lines += part
+        progress(f"hashing {folder}", len(lines) / len(files))
+    return lines

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """``git:DIR_OR_URL#REF``: a commit of a repository. Its identity is the commit's tree hash.
 
-The one commit that is wanted is fetched into a bare repository of kdyno's, without history
-where the other side allows that: from a folder into one that goes away again, from a URL into
-one in the cache. Files come out of that by the tree's hash alone, so that no setting of the
-other repository changes them and equal hashes are equal files.
+The one commit that is wanted is fetched, without history, into a bare repository of kdyno's: from a
+folder into a temporary one, from a URL into one in the cache. Files come out of that by the tree's
+hash alone, so that no setting of the other repository changes them and equal hashes are equal
+files.
 
-A repository on this machine may be somebody else's, and is asked only in the sandbox: git obeys a
+A repository on this machine may be somebody else's, and is read only in the sandbox: git obeys a
 repository's own settings (monitors, hooks, filters and helpers are programs that its
 ``.git/config`` names), and no option switches all of them off (gitsecurityboundary(7)). What git
 answers from in there is not trusted.
@@ -54,11 +54,9 @@ _PROGRAMS_OFF = (
     *("-c", "safe.directory=*"),
 )
 _MOST_ALTERNATES = 16
-_WHOLE = ("fetch", "--no-tags", "--no-recurse-submodules", "--quiet")
-_SHALLOW = (*_WHOLE, "--depth=1")
+_FETCH = ("fetch", "--no-tags", "--no-recurse-submodules", "--quiet", "--depth=1")
 _LOCAL = "file://"
 _VERIFY = ("rev-parse", "--verify", "--end-of-options")
-_NAMES = ("for-each-ref", "--format=%(refname)")
 _SHOWN_REFS = 12
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -82,7 +80,7 @@ def parse(text: str, rest: str, form: str) -> SourceSpec:
             f"source {text!r}: kdyno fetches from git over {', '.join(_SCHEMES)} "
             "and from folders only"
         )
-    if ref.startswith("-") or not _REF.fullmatch(ref):
+    if not _REF.fullmatch(ref):
         raise UsageError(
             f"source {text!r}: {ref!r} is not a branch, tag or commit "
             "(letters, digits and _ . / @ ^ ~ { } + -, not beginning with '-')"
@@ -96,7 +94,7 @@ def is_url(place: str) -> bool:
 
 
 def record_of(spec: SourceSpec, cache: Path) -> Path:
-    """Where it is remembered which tree a URL's reference became."""
+    """The record of the tree of a URL's reference."""
     name = f"{_short(spec.rest)}-{_short(spec.ref or 'HEAD')}.json"
     return cache / "sources" / "git" / name
 
@@ -109,11 +107,11 @@ def resolve(request: Request) -> Tree:
     if not folder.is_dir():
         raise UsageError(f"source {spec}: {folder} is not a folder")
     try:
-        listing = answer(folder, [*_NAMES, "refs/heads", "refs/tags"])
+        refs = answer(folder, ["for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"])
         try:
             commit = _hash(answer(folder, [*_VERIFY, f"{spec.ref or 'HEAD'}^{{commit}}"]))
         except ToolError as problem:
-            raise UsageError(_no_ref(spec, listing)) from problem
+            raise _no_ref(spec, refs) from problem
         claimed = _hash(answer(folder, [*_VERIFY, f"{commit}^{{tree}}"]))
     except ToolError as problem:
         raise UsageError(f"source {spec}: {problem}") from problem
@@ -123,10 +121,13 @@ def resolve(request: Request) -> Tree:
         _make(own, "sha1" if len(commit) == 40 else "sha256")
         request.progress(f"fetching {spec}", None)
         want = ["--", str(folder), f"+{commit}:refs/kdyno/asked"]
-        give = ["--upload-pack", _upload_pack(folder)]
-        fetch = ["git", "-C", str(own), *_SHALLOW]
+        fetch = ["git", "-C", str(own), *_FETCH]
         with _readable(folder):
-            trees.run([*fetch, *give, *want], env=CLEAN, called=[*fetch, *want])
+            trees.run(
+                [*fetch, "--upload-pack", _upload_pack(folder), *want],
+                env=CLEAN,
+                called=[*fetch, *want],
+            )
         tree = _hash(trees.run(["git", "-C", str(own), *_VERIFY, f"{commit}^{{tree}}"], env=CLEAN))
         if tree != claimed:
             raise ToolError(f"source {spec}: its git says that the tree of {commit} is {claimed}")
@@ -141,8 +142,27 @@ def _remote(request: Request) -> Tree:
 
     def make() -> tuple[Tree, dict[str, Any]]:
         kept = f"refs/kdyno/{_short(spec.ref or 'HEAD')}"
-        _fetch(request, own, kept)
-        verify = ["git", "-C", str(own), *_VERIFY]
+        if not (own / "HEAD").is_file():
+            _make(own)
+        # A fetch that was killed leaves its locks; ours says that no other fetch is running.
+        for stale in own.rglob("*.lock"):
+            stale.unlink(missing_ok=True)
+        request.progress(f"fetching {spec}", None)
+        git = ["git", "-C", str(own)]
+        give = []
+        if spec.rest.lower().startswith(_LOCAL):  # "the server" is a program of this machine
+            place = Path("/" + spec.rest[len(_LOCAL) :].lstrip("/")).resolve()
+            give = ["--upload-pack", _upload_pack(place)]
+        want = ["--", spec.rest, f"+{spec.ref}:{kept}"]
+        try:
+            trees.run([*git, *_FETCH, *give, *want], env=_SAFE, called=[*git, *_FETCH, *want])
+        except ToolError as problem:
+            listing = trees.run([*git, "ls-remote", "--refs", *give, "--", spec.rest], env=_SAFE)
+            refs = b"\n".join(line.partition(b"\t")[2] for line in listing.splitlines())
+            if f"/{spec.ref}" in refs.decode("utf-8", "replace"):
+                raise
+            raise _no_ref(spec, refs) from problem
+        verify = [*git, *_VERIFY]
         commit = _hash(trees.run([*verify, f"{kept}^{{commit}}"], env=CLEAN))
         digest = _hash(trees.run([*verify, f"{commit}^{{tree}}"], env=CLEAN))
 
@@ -154,52 +174,15 @@ def _remote(request: Request) -> Tree:
     return request.once(record_of(spec, request.cache), f"git-{own.stem}", make)
 
 
-def _fetch(request: Request, own: Path, kept: str) -> None:
-    """Bring the commit of ``spec.ref`` into ``own`` as the reference ``kept``."""
-    spec = request.spec
-    if not (own / "HEAD").is_file():
-        _make(own)
-    # A fetch that was killed leaves its locks; ours says that no other fetch is running.
-    for stale in own.rglob("*.lock"):
-        stale.unlink(missing_ok=True)
-    request.progress(f"fetching {spec}", None)
-    git = ["git", "-C", str(own)]
-    give = []
-    if spec.rest.lower().startswith(_LOCAL):  # "the server" is a program of this machine
-        place = Path("/" + spec.rest[len(_LOCAL) :].lstrip("/")).resolve()
-        give = ["--upload-pack", _upload_pack(place)]
-    want = ["--", spec.rest, f"+{spec.ref}:{kept}"]
-    try:
-        trees.run([*git, *_SHALLOW, *give, *want], env=_SAFE, called=[*git, *_SHALLOW, *want])
-        return
-    except ToolError:
-        pass
-    # Not every server hands out a bare commit, and REF~2 is not a name that a server knows.
-    everything = ["+refs/heads/*:refs/theirs/heads/*", "+refs/tags/*:refs/theirs/tags/*"]
-    request.progress(
-        f"fetching all of {spec.rest}: the server does not give {spec.ref} alone", None
-    )
-    unshallow = ["--unshallow"] if (own / "shallow").is_file() else []
-    want = [*unshallow, "--", spec.rest, *everything]
-    trees.run([*git, *_WHOLE, *give, *want], env=_SAFE, called=[*git, *_WHOLE, *want])
-    for name in (f"refs/theirs/heads/{spec.ref}", f"refs/theirs/tags/{spec.ref}", spec.ref or ""):
-        verify = [*git, "rev-parse", "--verify", "--quiet", "--end-of-options"]
-        commit = trees.run([*verify, f"{name}^{{commit}}"], env=_SAFE, allowed=(0, 1, 128))
-        if commit:
-            trees.run([*git, "update-ref", kept, commit.decode().strip()], env=_SAFE)
-            return
-    raise UsageError(_no_ref(spec, trees.run([*git, *_NAMES, "refs/theirs"], env=_SAFE)))
-
-
-def _no_ref(spec: SourceSpec, listing: bytes) -> str:
+def _no_ref(spec: SourceSpec, listing: bytes) -> UsageError:
     """listing: branches and tags of the repository, as git prints them in full."""
-    names = [it.split("/", 2)[-1] for it in listing.decode("utf-8", "replace").split()]
-    names = [it.removeprefix("heads/").removeprefix("tags/") for it in names if it != "HEAD"]
-    near = meant(spec.ref or "HEAD", names, ". Did you mean {}?") or "."
-    some = ", ".join(sorted(names)[-_SHOWN_REFS:]) or "none"
-    return (
-        f"source {spec}: the repository has no branch, tag or commit {spec.ref!r}{near} "
-        f"Branches and tags there: {some}{' and others' if len(names) > _SHOWN_REFS else ''}"
+    refs = re.findall(r"^refs/(?:heads|tags)/(.+)$", listing.decode("utf-8", "replace"), re.M)
+    near = meant(spec.ref or "HEAD", refs, ". Did you mean {}?") or "."
+    some = ", ".join(sorted(refs)[-_SHOWN_REFS:]) or "none"
+    alone = "; a server gives branches, tags and whole commit numbers" if is_url(spec.rest) else ""
+    return UsageError(
+        f"source {spec}: the repository has no branch, tag or commit {spec.ref!r}{alone}{near} "
+        f"Branches and tags there: {some}{' and others' if len(refs) > _SHOWN_REFS else ''}"
     )
 
 
@@ -214,21 +197,14 @@ def _unpacked(request: Request, own: Path, tree: str, scratch: Path) -> Path:
     listing = trees.run([*git, "ls-tree", "-r", "-l", "-z", tree], env=CLEAN)
     sizes = (entry.split(b"\t")[0].split()[3] for entry in listing.split(b"\0") if entry)
     # A little rounded up, for blocks.
-    whole.require_space(scratch, sum(int(size) + 2048 for size in sizes if size.isdigit()))
+    whole.require_space(request.cache, sum(int(it) + 2048 for it in sizes if it.isdigit()))
     into = scratch / "unpacked"
     into.mkdir()
     # Of the tree, not of the commit, whose hash and message export-subst would write into files.
     argv = [*git, "archive", "--format=tar", tree]
     with started(dying_with_us(argv), env=trees.environment(CLEAN)) as sender:
-        archive.feed(
-            sender.stdout,
-            into,
-            request.progress,
-            ToolError,
-            packed_by=None,
-            size_bytes=0,
-            name=str(request.spec),
-        )
+        name = str(request.spec)
+        archive.feed(sender.stdout, into, request.progress, ToolError, None, 0, name)
         if status := sender.process.wait():
             trees.raise_failure(argv, status, sender.complaint())
     return into
@@ -302,22 +278,23 @@ def _parts(folder: Path) -> tuple[Path, ...]:
     """Every folder that git reads for the repository at or above ``folder``."""
     for place in (folder, *folder.parents):
         git = place / ".git"
+        home = place
         if git.exists():
             home = git
             if not git.is_dir():  # a work tree of another repository, or a submodule
-                home = place / _first_line(git).removeprefix("gitdir:").strip()
+                home = place / next(iter(_lines(git)), "").removeprefix("gitdir:").strip()
                 if not (home / "HEAD").is_file():
                     raise UsageError(f"{place} is not a git repository: {git} leads to none")
                 home = home.resolve()
-            return tuple(dict.fromkeys((place, home, *_shared(home))))
-        if _is_store(place):
-            return tuple(dict.fromkeys((place, *_shared(place))))
+        elif not _is_store(place):
+            continue
+        return tuple(dict.fromkeys((place, home, *_shared(home))))
     raise UsageError(f"{folder} is not a git repository (nor any of the parent directories)")
 
 
 def _shared(home: Path) -> Iterator[Path]:
     """The repository that a work tree belongs to, and the stores that objects are borrowed from."""
-    common = home / _first_line(home / "commondir")
+    common = home / next(iter(_lines(home / "commondir")), "")
     if common != home and _is_store(common):
         yield common.resolve()
     waiting, seen = [common / "objects"], set[Path]()
@@ -333,10 +310,6 @@ def _shared(home: Path) -> Iterator[Path]:
 
 def _is_store(place: Path) -> bool:
     return (place / "HEAD").is_file() and (place / "objects").is_dir()
-
-
-def _first_line(file: Path) -> str:
-    return next(iter(_lines(file)), "")
 
 
 def _lines(file: Path) -> list[str]:

@@ -2,9 +2,8 @@
 """Trees of kernel source in the cache: pristine, and each whole or absent, however many processes
 want it or are killed.
 
-``trees/KEY/{tree/,manifest,tree.json}`` are finished trees, ``trees/.partial-KEY-*`` are being
-made, ``locks/KEY`` is held while something is made, ``sources/KIND/*.json`` remember which
-tree a source became. A manifest has a hash, a mode and a path for every file, sorted by path.
+``trees/KEY/{tree/,manifest,tree.json}`` are finished trees, ``trees/kdyno-tree-*`` unfinished ones,
+``locks/KEY`` is held during a fetch, ``sources/KIND/*.json`` record the tree of each source.
 """
 
 # Paths are strings here: with 96,000 of them, Path objects would take most of the time.
@@ -13,16 +12,14 @@ tree a source became. A manifest has a hash, a mode and a path for every file, s
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -33,7 +30,6 @@ from kdyno.command import capture, dying_with_us, shown
 from kdyno.errors import ToolError, UsageError
 from kdyno.reading.checked import values_in
 from kdyno.sandbox import plain_status
-from kdyno.whole import PARTIAL
 
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and the fraction done (0..1), or None where nobody knows."""
@@ -87,7 +83,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Request:
-    """A source that is wanted in the cache. ``refresh``: what was fetched before is not enough."""
+    """A source that is wanted in the cache. ``refresh``: an earlier fetch does not count."""
 
     spec: SourceSpec
     cache: Path
@@ -96,7 +92,7 @@ class Request:
 
     @property
     def home(self) -> Path:
-        """What is remembered of sources of this kind."""
+        """Records of sources of this kind."""
         return self.cache / "sources" / self.spec.kind
 
     @contextmanager
@@ -110,11 +106,17 @@ class Request:
         with whole.locked(self.cache / "locks" / key, waiting):
             yield
 
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder beside the finished trees; gone afterwards, or swept by the next fetch."""
+        with whole.scratch("tree", self.cache / "trees") as folder:
+            yield folder
+
     def once(
         self, record: Path, lock: str, make: Callable[[], tuple[Tree, dict[str, Any]]]
     ) -> Tree:
-        """The tree that ``record`` remembers; else what ``make`` makes of the source, with what is
-        to be remembered of it."""
+        """The tree that ``record`` names; else the result of ``make``, which is recorded with the
+        further facts that ``make`` returns."""
         if not self.refresh and (tree := recorded(self.cache, record)) is not None:
             return tree
         with self.locked(lock):
@@ -134,16 +136,14 @@ class Request:
     ) -> Tree:
         """The tree ``key``; when absent, made by ``fill``, which unpacks into the folder it is
         given and returns where the source begins. ``check`` may refuse the manifest's lines."""
-        cache, source = self.cache, str(self.spec)
+        source = str(self.spec)
         with self.locked(key):
-            tree = find(cache, key)
-            sweep(cache, key)
-            if tree is not None:
+            if (tree := find(self.cache, key)) is not None:
                 return tree
-            home = cache / "trees" / key
+            home = self.cache / "trees" / key
             if home.exists():  # without tree.json or tree/: somebody deleted parts by hand
                 shutil.rmtree(home)
-            with partial(cache, key) as scratch:
+            with self.scratch() as scratch:
                 filled = fill(scratch)
                 version = kernel_version(filled, source)
                 self.progress(f"hashing {source}", None)
@@ -158,7 +158,7 @@ class Request:
                 facts = {"digest": digest, "description": description, "version": version}
                 write_json(ready / "tree.json", {"schema": 1, "source": source, **facts})
                 whole.into_place(ready, home)
-            tree = find(cache, key)
+            tree = find(self.cache, key)
             assert tree is not None
             return tree
 
@@ -173,7 +173,7 @@ def find(cache: Path, key: str) -> Tree | None:
 
 
 def recorded(cache: Path, record: Path) -> Tree | None:
-    """The tree that ``record`` remembers, if it is still there."""
+    """The tree that ``record`` names, if it is still there."""
     data = read_json(record)
     return find(cache, data["tree"]) if data and isinstance(data.get("tree"), str) else None
 
@@ -191,35 +191,6 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
     """The file is whole or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     whole.write(path, json.dumps(data, indent=1).encode())
-
-
-@contextmanager
-def partial(cache: Path, key: str) -> Iterator[Path]:
-    """A folder to make something in, beside the finished trees; gone afterwards."""
-    trees = cache / "trees"
-    trees.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{PARTIAL}{key}-{whole.here()}.", dir=trees))
-    try:
-        folder.chmod(0o755)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def sweep(cache: Path, own_key: str) -> None:
-    """Remove what killed processes left half made. Call with the lock ``own_key`` held."""
-    for folder in (cache / "trees").glob(f"{PARTIAL}*"):
-        key, _, owner = folder.name[len(PARTIAL) :].rpartition("-")
-        with suppress(OSError):
-            machine = owner.partition(".")[0] if "." in owner else whole.here()
-            if not whole.is_left(folder, machine):
-                continue
-        if key == own_key:
-            shutil.rmtree(folder, ignore_errors=True)
-            continue
-        with suppress(OSError), (cache / "locks" / key).open("a+b") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def kernel_version(root: Path, source: str) -> str:
@@ -306,21 +277,37 @@ def settle(root: Path, source: str) -> list[str]:
     def lines(batch: Files) -> list[tuple[str, str]]:
         pairs = []
         for path, status in batch:
-            full = f"{base}/{path}"
-            _refuse_oddities(path, status.st_mode, full, source)
-            mode = short_mode(status.st_mode)
-            if mode != "link" and stat.S_IMODE(status.st_mode) != int(mode, 8):
+            full, mode = f"{base}/{path}", short_mode(status.st_mode)
+            refuse_odd(path, status.st_mode, source)
+            if mode == "link":
+                target = os.readlink(full)
+                landed = os.path.normpath(os.path.join(os.path.dirname(path), target))
+                # A patch or a build that follows such a link would write outside its own tree.
+                if os.path.isabs(target) or landed == ".." or landed.startswith("../"):
+                    raise UsageError(
+                        f"source {source}: the link {path!r} leads out of the tree, to "
+                        f"{target!r}. Remove it, or replace it by the file itself"
+                    )
+            elif stat.S_IMODE(status.st_mode) != int(mode, 8):
                 os.chmod(full, int(mode, 8))
             digest = content_hash(full, status.st_mode, status.st_size)
             os.utime(full, (CANONICAL_MTIME_S,) * 2, follow_symlinks=False)
             pairs.append((path, f"{digest} {mode} {path}"))
         return pairs
 
-    found = [pair for part in many(lines, files) for pair in part]
+    pairs = [pair for part in many(lines, files) for pair in part]
     for folder, _folders, _files in os.walk(base, topdown=False):
         os.chmod(folder, 0o755)
         os.utime(folder, (CANONICAL_MTIME_S,) * 2)
-    return [line for _path, line in sorted(found)]
+    return [line for _path, line in sorted(pairs)]
+
+
+def refuse_odd(path: str, mode: int, source: str) -> None:
+    """UsageError for what is neither file nor link, and for a name with a line end."""
+    if "\n" in path:
+        raise UsageError(f"source {source}: a file name with a line end: {path!r}")
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise UsageError(f"source {source}: {path!r} is neither file, folder nor link")
 
 
 def refuse_large(files: Files, source: str) -> None:
@@ -328,35 +315,18 @@ def refuse_large(files: Files, source: str) -> None:
 
     A file may have a length of terabytes and take no room on the disk.
     """
-    total_bytes = 0
     for path, status in files:
-        total_bytes += status.st_size
         if status.st_size > MOST_FILE_BYTES:
             raise UsageError(
                 f"source {source}: {path!r} has {status.st_size / 1e6:,.0f} MB; a file of kernel "
                 f"source has {MOST_FILE_BYTES / 1e6:.0f} MB at most"
             )
+    total_bytes = sum(status.st_size for _path, status in files)
     if total_bytes > MOST_BYTES:
         raise UsageError(
             f"source {source}: its files have {total_bytes / 1e9:,.1f} GB together; kernel source "
             f"has {MOST_BYTES / 1e9:.0f} GB at most"
         )
-
-
-def _refuse_oddities(path: str, mode: int, full: str, source: str) -> None:
-    if "\n" in path:
-        raise UsageError(f"source {source}: a file name with a line end: {path!r}")
-    if stat.S_ISLNK(mode):
-        target = os.readlink(full)
-        landed = os.path.normpath(os.path.join(os.path.dirname(path), target))
-        # A patch or a build that follows such a link would write outside its own tree.
-        if os.path.isabs(target) or landed == ".." or landed.startswith("../"):
-            raise UsageError(
-                f"source {source}: the link {path!r} leads out of the tree, to {target!r}. "
-                "Remove it, or replace it by the file itself"
-            )
-    elif not stat.S_ISREG(mode):
-        raise UsageError(f"source {source}: {path!r} is neither file, folder nor link")
 
 
 def digest_of(lines: Iterable[str]) -> str:
@@ -378,10 +348,7 @@ def read_manifest(tree: Path) -> dict[str, str]:
     return content
 
 
-_FULL = (
-    *("no space left on device", "disk quota exceeded", "file too large", "file size limit"),
-    "terminated by signal 25",
-)
+_FULL = ("no space left on device", "disk quota exceeded", "file too large", "file size limit")
 _SIGXFSZ = 25
 _SHOWN_LINES = 15
 _GITS_PLACES = frozenset(
@@ -411,7 +378,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def refuse_full(status: int, stderr: str) -> None:
     """OSError(ENOSPC) when a program failed because the disk is full."""
-    full = any(word in stderr.lower() for word in _FULL)
+    full = any(word in stderr.lower() for word in (*_FULL, f"terminated by signal {_SIGXFSZ}"))
     if full or plain_status(status) == -_SIGXFSZ:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
