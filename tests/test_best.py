@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from kdyno.errors import UsageError
-from kdyno.experiment.layer import Vocabulary
 from kdyno.experiment.loader import parse, variant
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import Variant, Vocabulary
 from kdyno.kernels import cpu
 from kdyno.kernels.cpu import Cpu
 from kdyno.kernels.routines.checking import check

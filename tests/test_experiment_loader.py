@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from test_experiment_messages import DATA, VOCABULARY
 
 from kdyno.errors import UsageError
-from kdyno.experiment.loader import TABLES, load, parse, variant
-from kdyno.experiment.model import ConfigFragment, Experiment, Machine, Measure, SuiteUse
+from kdyno.experiment.loader import load, parse, variant
+from kdyno.experiment.model import TABLES, ConfigFragment, Experiment, Machine, Measure, SuiteUse
 from kdyno.reading.mistakes import Positions
 
 

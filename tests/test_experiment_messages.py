@@ -12,8 +12,8 @@ import pytest
 from held import held
 
 from kdyno.errors import UsageError
-from kdyno.experiment.layer import Vocabulary
 from kdyno.experiment.loader import load, parse
+from kdyno.experiment.model import Vocabulary
 
 DATA = Path(__file__).parent / "data" / "experiments"
 VOCABULARY = Vocabulary(

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from kdyno.errors import UsageError
-from kdyno.experiment.layer import Vocabulary
 from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import Variant, Vocabulary
 
 WORDS = Vocabulary(
     suites={"unixbench": ("pipe",)},

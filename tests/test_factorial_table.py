@@ -15,9 +15,8 @@ import pytest
 from test_experiment_messages import DATA
 
 from kdyno.errors import UsageError
-from kdyno.experiment.layer import Vocabulary
 from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Experiment
+from kdyno.experiment.model import Experiment, Vocabulary
 from kdyno.judge.judging import family_of
 from kdyno.judge.pairs import Question
 from kdyno.report import tables

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kdyno.cli.main import command
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.layer import BEST
+from kdyno.experiment.model import BEST
 from kdyno.kernels import cpu
 from kdyno.kernels.routines import checking
 from kdyno.kernels.routines.routine import best, parse_routine

@@ -12,9 +12,8 @@ import pytest
 from test_qemu import request, words
 
 from kdyno.errors import UsageError
-from kdyno.experiment.layer import Vocabulary
 from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Experiment, Variant
+from kdyno.experiment.model import Experiment, Variant, Vocabulary
 from kdyno.kernels import scheduler
 from kdyno.kernels.config import Wish
 from kdyno.kernels.image import Image

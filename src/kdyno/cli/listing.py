@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from kdyno.errors import UsageError
-from kdyno.experiment.layer import BEST, OWN_SCHEDULER
+from kdyno.experiment.model import BEST, OWN_SCHEDULER
 from kdyno.kernels import cpu
 from kdyno.kernels.routines.routine import FUNCTIONS, best, list_routines
 from kdyno.kernels.scheduler import list_schedulers

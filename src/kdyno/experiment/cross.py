@@ -2,9 +2,9 @@
 """The cross: variants from [kernel], [variant.NAME] and factors of kernels; cells of cases from
 factors of cases.
 
-A variant has two levels. What it and the factor levels of its cell say stands above what [kernel]
-says: config, patches, cmdline and sysctl add (a value for the same option or sysctl replaces), the
-other keys replace. Within one level nothing may contradict anything.
+A variant has two levels. Its own keys and those of the factor levels of its cell stand above
+[kernel]: config, patches, cmdline and sysctl add (a value for the same option or sysctl replaces),
+the other keys replace. Within one level nothing may contradict anything.
 
 A factor of cases sets something in a case's arguments, or its levels are cases. Its cells are cases
 of one boot, side by side, so they cost no kernel and no boot of their own.
@@ -14,35 +14,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from os.path import commonprefix
-from typing import Annotated, Any
-
-from pydantic import PlainValidator
+from pathlib import Path
+from typing import Any, TypeVar
 
 from kdyno.errors import UsageError
-from kdyno.experiment.layer import (
+from kdyno.experiment.model import (
     BEST,
+    NAME,
     OWN_MEMCPY,
     OWN_SCHEDULER,
-    Layer,
-    Vocabulary,
-    contradiction,
-    option_of,
-)
-from kdyno.experiment.model import (
-    NAME,
     PROGRAMS,
     ConfigFragment,
+    Layer,
+    Level,
     Pairs,
+    Place,
     SuiteUse,
-    Text,
     Variant,
+    Vocabulary,
+    exists,
+    names_in,
 )
-from kdyno.reading.checked import Closed, keys_of, wrong
-from kdyno.reading.mistakes import Mistakes, quoted, spelled, stands_where
+from kdyno.reading.checked import keys_of
+from kdyno.reading.mistakes import KeyPath, Mistakes, nearest, quoted, spelled
 
 MOST_VARIANTS = 10_000
 VARIANT = "variant"
@@ -53,8 +51,97 @@ REPLACING = (
     *("source", "arch", "cflags", "compiler", "memcpy", "routines", "scheduler"),
     *("cpus", "programs"),
 )
-_SETTING = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_SETTING_RULE = "a setting is 1 to 40 of a-z, 0-9 and _, and begins with a letter"
+_LINE = re.compile(r'CONFIG_(\w+)=(y|m|n|-?\d+|0[xX][0-9a-fA-F]+|"(?:\\.|[^"\\])*")', re.ASCII)
+_UNSET = re.compile(r"# CONFIG_(\w+) is not set", re.ASCII)
+_LINE_RULE = 'a line is CONFIG_X=y, =m, =n, =NUMBER, ="TEXT", or "# CONFIG_X is not set"'
+_LARGEST_CONFIG_BYTES = 1 << 20
+L = TypeVar("L", bound=Layer)
+
+
+def placed(layer: L, path: KeyPath, place: Place, machine: str, mistakes: Mistakes) -> L:
+    """The layer that stands at ``path`` of the file, with the fragments that its ``config`` names:
+    looked up beside the experiment, and then in those of kdyno. Beside NAME.config may lie
+    NAME.MACHINE.config, with what kernels for that kind of machine need besides."""
+    fragments: list[ConfigFragment] = []
+    for index, entry in enumerate(layer.config):
+        at = (*path, "config", index)
+        line = normal_line(entry)
+        if line is not None:
+            named = [ConfigFragment(spelled(at), (line,))]
+        elif "=" in entry or entry.startswith("#") or entry.upper().startswith("CONFIG_"):
+            what = f"{quoted(entry)} is not a configuration line: {_LINE_RULE}"
+            mistakes.add(at, what, found=entry)
+            continue
+        else:
+            named = _from_files(at, entry, place, machine, mistakes)
+        for fragment in named:
+            if problem := _contradiction(fragments, fragment):
+                mistakes.add(at, problem, found=entry)
+            fragments.append(fragment)
+    return replace(layer, path=path, fragments=tuple(fragments))
+
+
+def normal_line(line: str) -> str | None:
+    """The line as a .config has it; None when it is not a configuration line."""
+    if match := _LINE.fullmatch(line):
+        return line if match[2] != "n" else f"# CONFIG_{match[1]} is not set"
+    return line if _UNSET.fullmatch(line) else None
+
+
+def option_of(line: str) -> str:
+    """``CONFIG_X`` of a normal line."""
+    return line.split(" ", 2)[1] if line.startswith("#") else line.partition("=")[0]
+
+
+def _contradiction(before: Sequence[ConfigFragment], last: ConfigFragment) -> str | None:
+    """How the last fragment contradicts an earlier one, or None."""
+    earlier = {option_of(line): (line, part.origin) for part in before for line in part.lines}
+    for line in last.lines:
+        other, origin = earlier.get(option_of(line), (line, ""))
+        if other != line:
+            return f"{line!r} (from {last.origin}) contradicts {other!r} (from {origin})"
+    return None
+
+
+def _from_files(
+    at: KeyPath, entry: str, place: Place, machine: str, mistakes: Mistakes
+) -> list[ConfigFragment]:
+    folders = [place.folder, *place.vocabulary.fragment_dirs]
+    candidates = [folder / name for folder in folders for name in (f"{entry}.config", entry)]
+    file = next((candidate for candidate in candidates if exists(candidate)), None)
+    if file is None:
+        stems = (Path(name).stem for folder in folders for name in names_in(folder, "*.config"))
+        names = sorted({stem for stem in stems if "." not in stem})
+        hint = nearest(entry.removesuffix(".config"), names)
+        meant = f". Did you mean {quoted(hint)}?" if hint else "."
+        what = f"{quoted(entry)} is neither a fragment nor a file beside the experiment{meant}"
+        what += f" Fragments: {', '.join(names) or 'none'}; or write CONFIG_X=y"
+        mistakes.add(at, what, found=entry)
+        return []
+    besides = file.with_name(f"{file.stem}.{machine}.config")
+    fragments = []
+    for path in (file, besides) if file.suffix == ".config" and exists(besides) else (file,):
+        try:
+            if path.stat().st_size > _LARGEST_CONFIG_BYTES:
+                mistakes.add(at, f"{path.name} is larger than 1 MB, so it is not a fragment")
+                continue
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            mistakes.add(at, f"{path.name} cannot be read: {problem}", found=entry)
+            continue
+        lines: dict[str, tuple[str, int]] = {}
+        for number, raw in enumerate(text.splitlines(), start=1):
+            stripped = raw.strip()
+            if (line := normal_line(stripped)) is not None:
+                earlier, before = lines.setdefault(option_of(line), (line, number))
+                if earlier != line:
+                    what = f"line {before} has {earlier!r}, line {number} {line!r}"
+                    mistakes.add(at, f"{path.name} contradicts itself: {what}", found=path.name)
+            elif stripped and not stripped.startswith("#"):
+                what = f"{quoted(stripped)} is not a configuration line: {_LINE_RULE}"
+                mistakes.add(at, f"{path.name}, line {number}: {what}", found=path.name)
+        fragments.append(ConfigFragment(path.name, tuple(line for line, _number in lines.values())))
+    return fragments
 
 
 def variants(
@@ -112,13 +199,13 @@ def _combined(
         if (value := getattr(layer, key, None)) is not None
     ]
     chosen: dict[str, Any] = dict(given)
-    if "source" not in chosen and not any(mistakes.has((*it.path, "source")) for it in layers):
+    if "source" not in chosen:
         mistakes.add(
             kernel.path,
             "source is missing: which kernel? For example "
             'source = "debian:linux-source-6.12" in [kernel]',
         )
-    cflags, file_cflags = chosen.get("cflags", ("", ()))
+    cflags = dict(chosen.get("cflags", ()))
     memcpy, scheduler = chosen.get("memcpy"), chosen.get("scheduler")
     fragments = [fragment for layer in own for fragment in layer.fragments]
     # What the variant says of an option goes before what [kernel] says of it.
@@ -133,11 +220,11 @@ def _combined(
         arch=chosen.get("arch", default_arch),
         config=(*(fragment for fragment in below if fragment.lines), *fragments),
         patches=tuple(dict.fromkeys(patch for layer in layers for patch in layer.patches)),
-        cflags=cflags,
-        file_cflags=file_cflags,
+        cflags=cflags.pop("*", ""),
+        file_cflags=tuple(sorted(cflags.items())),
         compiler=chosen.get("compiler", "gcc"),
         cmdline=" ".join(layer.cmdline.strip() for layer in layers if layer.cmdline.strip()),
-        sysctl=tuple(sorted({k: v for layer in layers for k, v in layer.sysctl}.items())),
+        sysctl=tuple(sorted({k: v for layer in layers for k, v in layer.sysctl.items()}.items())),
         memcpy=None if memcpy == OWN_MEMCPY else memcpy,
         routines=tuple(pair for pair in chosen.get("routines", ()) if pair[1] != OWN_MEMCPY),
         scheduler=None if scheduler == OWN_SCHEDULER else scheduler,
@@ -153,11 +240,11 @@ def _refuse_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
     sysctls: dict[str, tuple[str, Layer]] = {}
     first: dict[str, Layer] = {}
     for layer in layers:
-        for fragment in layer.fragments:  # inside one layer it is told where the layer is read
-            if problem := contradiction([*before, fragment]):
+        for fragment in layer.fragments:  # those inside one layer: see placed
+            if problem := _contradiction(before, fragment):
                 mistakes.add((*layer.path, "config"), problem)
         before += layer.fragments
-        for key, value in layer.sysctl:
+        for key, value in layer.sysctl.items():
             other, owner = sysctls.setdefault(key, (value, layer))
             if other != value:
                 what = f"{key} = {value} contradicts {key} = {other} in {spelled(owner.path)}"
@@ -220,29 +307,7 @@ def with_best(variant: Variant, vocabulary: Vocabulary, mistakes: Mistakes) -> V
     return replace(variant, memcpy=memcpy, routines=routines, best=best)
 
 
-def _settings(value: object) -> Pairs:
-    if not isinstance(value, dict):
-        raise ValueError(stands_where(value, "a table of tables"))
-    for name, given in value.items():
-        if not _SETTING.fullmatch(name):
-            raise wrong((name,), f"{quoted(name)} is not a setting: {_SETTING_RULE}")
-        if isinstance(given, bool) or not isinstance(given, int | float | str):
-            raise wrong((name,), stands_where(given, "a number or text"))
-        if not str(given).isprintable() or not str(given):
-            raise wrong((name,), f"{quoted(given)} is empty or contains a control character")
-    return tuple((name, str(given)) for name, given in value.items())
-
-
-@dataclass(frozen=True)
-class CaseLevel(Closed):
-    """One level of a factor of cases: what fills ``{name}`` in arguments, or the case that this
-    level is: ``{ set = { jobs = 4 } }`` or ``{ case = "fscopy-256" }``."""
-
-    set: Annotated[Pairs, PlainValidator(_settings)] = ()
-    case: Text = ""
-
-
-CaseFactors = Mapping[str, Mapping[str, CaseLevel]]
+CaseFactors = Mapping[str, Mapping[str, Level]]
 """Factor → level → what it does, in the file's order."""
 
 
@@ -266,7 +331,7 @@ def cells(
             mine = tuple(
                 factor
                 for factor, levels in factors.items()
-                if any(it.case == case or names & dict(it.set).keys() for it in levels.values())
+                if any(it.case == case or names & it.set.keys() for it in levels.values())
             )
             groups.setdefault(mine, []).append(case)
             touched.update(mine)
@@ -276,7 +341,7 @@ def cells(
             cells += _cells_of(replace(use, cases=tuple(grouped)), {it: factors[it] for it in mine})
     for factor, levels in factors.items():
         if factor not in touched:
-            wanted = sorted({name for level in levels.values() for name, _value in level.set})
+            wanted = sorted({name for level in levels.values() for name in level.set})
             what = f"has a setting {' or '.join(wanted)}" if wanted else "is one of its levels"
             what = f"no case of this experiment {what}, so the factor changes nothing"
             mistakes.add(("factor", factor), what, allowed=sorted(settings) if wanted else ())
@@ -304,7 +369,7 @@ def _cells_of(use: SuiteUse, factors: CaseFactors) -> list[SuiteUse]:
                 replace(
                     use,
                     cases=cases,
-                    settings=tuple(pair for _name, level in cell for pair in level.set),
+                    settings=tuple(pair for _name, level in cell for pair in level.set.items()),
                     levels=tuple(zip(factors, (name for name, _level in cell), strict=True)),
                     family=commonprefix(named) + "*" if picked else "",  # noqa: RUF071
                 )

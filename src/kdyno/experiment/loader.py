@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""An experiment file in, a checked ``Experiment`` out, or every mistake in it at once: the messages
-name line, key, what was found, what is allowed and the nearest right word.
+"""An experiment file in, a checked ``Experiment`` out. Mistakes are listed together, each with
+line, key, what was found, what is allowed and the nearest right word: first those of single
+values, and when there are none, those of how the values fit each other.
 
-A file with [matrix] is one experiment over many commits, a pattern of experiments: wherever it says
-``{ref}`` the one for a commit has that commit; apart from that, and from [matrix] itself, it is the
-same file, line by line.
+A file with [matrix] is one experiment over many commits, a pattern of experiments: the one for a
+commit has that commit in place of ``{ref}`` and no [matrix], and the same line numbers.
 """
 
 from __future__ import annotations
@@ -12,42 +12,26 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, NoReturn
-
-from pydantic import BeforeValidator, Field, PlainValidator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
 
 from kdyno.errors import UsageError
 from kdyno.experiment import cross
-from kdyno.experiment.cross import VARIANT, CaseLevel, with_best
-from kdyno.experiment.layer import (
-    NO_SCHEDULER,
-    RUN_SUITE,
-    Layer,
+from kdyno.experiment.cross import VARIANT, placed, with_best
+from kdyno.experiment.model import (
+    Experiment,
+    File,
     Level,
+    Matrix,
     Place,
-    VariantLayer,
+    SuiteUse,
+    Variant,
     Vocabulary,
     called,
-    placed,
+    home_of,
+    names_in,
 )
-from kdyno.experiment.model import (
-    NAME,
-    NAME_RULE,
-    Experiment,
-    Flag,
-    Layout,
-    Machine,
-    Measure,
-    Name,
-    Question,
-    SuiteUse,
-    Text,
-    Variant,
-)
-from kdyno.reading.checked import Closed, keys_of
 from kdyno.reading.checked import read as read_as
 from kdyno.reading.mistakes import (
     KeyPath,
@@ -59,6 +43,12 @@ from kdyno.reading.mistakes import (
     spelled,
 )
 
+NO_SCHEDULER: Mapping[str, str] = {
+    "um": "a kernel for User Mode Linux has no compiler for such programs",
+    "um32": "a kernel for User Mode Linux has no compiler for such programs",
+    "i386": "a 32-bit kernel does not call such programs",
+}
+"""Architecture → why its kernels take no scheduler that is a program."""
 _LARGEST_BYTES = 1 << 20
 _SYNTAX_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
 _SYNTAX_END = re.compile(r"\s*\(at end of document\)$")
@@ -78,100 +68,8 @@ _HINTS = {
     "Invalid statement": "A line is KEY = VALUE or [TABLE]",
 }
 REF = "{ref}"
-_COMMITS = 'is "FROM..TO" or a list of commits'
-_COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
 _HEADER = re.compile(r"\s*\[")
 _MATRIX = re.compile(r"\s*\[\s*matrix\s*\]\s*(#.*)?")
-
-
-def _levels(value: object) -> object:
-    """``jobs = [1, 4]`` as the levels that it is short for; anything else as it is.
-
-    The values of a factor called ``cpus`` are CPUs of the machine, of any other a setting.
-    """
-    if not isinstance(value, dict):
-        return value
-    return {
-        factor: {
-            str(it): {"cpus": it} if factor == "cpus" else {"set": {factor: it}} for it in levels
-        }
-        if isinstance(levels, list)
-        else levels
-        for factor, levels in value.items()
-    }
-
-
-def _listed(value: object) -> object:
-    if not isinstance(value, list):
-        raise ValueError("suites are written [[suite]], in double brackets")
-    return value
-
-
-@dataclass(frozen=True)
-class File(Closed):
-    """The whole file. Factors are read one by one: they are of kernels or of cases."""
-
-    name: Name = ""
-    question: Question = ""
-    baseline: Text = ""
-    skip_unsupported: Annotated[Flag, Field(alias="skip-unsupported")] = False
-    kernel: Layer = field(default_factory=Layer)
-    variant: dict[Name, VariantLayer] = field(default_factory=dict)
-    factor: Annotated[dict[Name, Any], BeforeValidator(_levels)] = field(default_factory=dict)
-    machine: Machine = field(default_factory=Machine)
-    suite: Annotated[tuple[SuiteUse, ...], BeforeValidator(_listed)] = ()
-    measure: Measure = field(default_factory=Measure)
-    layout: Layout | None = None
-    matrix: Any = None
-
-
-def _commits(value: object) -> tuple[str, ...] | str:
-    refs = value.split("..", 1) if isinstance(value, str) and ".." in value else value
-    if not isinstance(refs, list) or not refs or not all(isinstance(ref, str) for ref in refs):
-        raise ValueError(_COMMITS)
-    for ref in refs:
-        if not _COMMIT.fullmatch(ref) or ".." in ref:
-            raise ValueError(f"{ref!r} names no commit")
-    if len(set(refs)) < len(refs):
-        raise ValueError("a commit stands there twice")
-    return value if isinstance(value, str) else tuple(refs)
-
-
-@dataclass(frozen=True)
-class Matrix(Closed):
-    """Which commits: as listed, or "FROM..TO", those after the one up to the other."""
-
-    refs: Annotated[tuple[str, ...] | str, PlainValidator(_commits)] = ()
-
-    @property
-    def span(self) -> tuple[str, str] | None:
-        if not isinstance(self.refs, str):
-            return None
-        first, _dots, last = self.refs.partition("..")
-        return first, last
-
-
-TABLES: Mapping[str, tuple[str, ...]] = {
-    name: keys_of(table)
-    for name, table in {
-        "": File,
-        "layout": Layout,
-        "matrix": Matrix,
-        "kernel": Layer,
-        "machine": Machine,
-        "variant": VariantLayer,
-        "factor": Level,
-        "suite": SuiteUse,
-        "measure": Measure,
-    }.items()
-}
-"""Table → keys. ``variant`` stands for each [variant.NAME], ``factor`` for each level."""
-
-
-def home_of(key: str) -> str:
-    """The table that has ``key``, as it is written in the file; empty when none has."""
-    names = {"": "the top of the file", "suite": "[[suite]]"}
-    return next((names.get(it, f"[{it}]") for it, keys in TABLES.items() if key in keys), "")
 
 
 def load(path: Path, vocabulary: Vocabulary, ref: str | None = None) -> Experiment:
@@ -197,12 +95,11 @@ def read(path: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(_LARGEST_BYTES + 1)
     except IsADirectoryError as problem:
-        inside = sorted(entry.name for entry in path.glob("*.toml"))[:8]
+        inside = sorted(names_in(path, "*.toml"))[:8]
         hint = f" It holds {', '.join(inside)}" if inside else ""
         raise UsageError(f"{path} is a folder, not an experiment file.{hint}") from problem
     except FileNotFoundError as problem:
-        there = [entry.name for entry in _siblings(path)]
-        near = nearest(path.name, there)
+        near = nearest(path.name, names_in(path.absolute().parent, "*.toml"))
         meant = f" Did you mean {path.with_name(near)}?" if near else ""
         if not near and not path.suffix:
             meant = (
@@ -226,13 +123,6 @@ def read(path: Path) -> str:
         ) from problem
 
 
-def _siblings(path: Path) -> list[Path]:
-    try:
-        return list(path.absolute().parent.glob("*.toml"))
-    except OSError:
-        return []
-
-
 def parse(
     text: str,
     origin: str,
@@ -241,29 +131,40 @@ def parse(
     words: Callable[[KeyPath], str] | None = None,
 ) -> Experiment:
     """The experiment in ``text``. ``origin`` names it in messages, ``folder`` is where relative
-    paths begin. UsageError lists every mistake. words: what messages call a key of a text that
+    paths begin. UsageError lists the mistakes. words: what messages call a key of a text that
     nobody wrote as a file."""
 
-    def none_yet() -> Mistakes:
+    def no_mistakes() -> Mistakes:
         return Mistakes(origin, Positions("" if words else text), words)
 
-    data = _toml(text, origin)
-    mistakes = none_yet()
-    file = read_as(File, data, mistakes, (), Place(folder, vocabulary, ""), home_of)
-    if "name" not in data:
-        mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
-    measure = _measure(file, data, mistakes)
-    place = Place(folder, vocabulary, file.machine.kind)
-    crossed, of_cases = _variants(file, place, mistakes)
-    variants = tuple(with_best(variant, vocabulary, mistakes) for variant in crossed)
-    suites = cross.cells(_suites(file, data, vocabulary, mistakes), of_cases, vocabulary, mistakes)
+    mistakes = no_mistakes()
+    place = Place(folder, vocabulary)
+    file = read_as(File, _toml(text, origin), mistakes, (), place, home_of)
+    variants, of_cases = _variants(file, place, mistakes)
+    _check_suites(file.suite, vocabulary, mistakes)
     boots = vocabulary.machines.get(file.machine.kind, ())
-    baseline = file.baseline
+    measure = replace(file.measure, layouts=file.layout.draws if file.layout else 0)
     # A factor that lacks a level lacks variants, too: that is one mistake.
-    if all(isinstance(levels, dict) and len(levels) > 1 for levels in file.factor.values()):
+    baseline = ""
+    if all(len(levels) > 1 for levels in file.factor.values()):
         alone = measure.calibrate or bool(measure.layouts) or not boots
-        baseline = _baseline(file, data, variants, alone, mistakes)
-    _check_archs(variants, file.machine.kind, vocabulary, mistakes)
+        baseline = _baseline(file, [variant.name for variant in variants], alone, mistakes)
+    pairs = [f"{' and '.join(its)} with {kind}" for kind, its in vocabulary.machines.items() if its]
+    for variant in variants:
+        if boots and variant.arch not in boots:
+            mistakes.add(
+                ("machine", "kind"),
+                f"a kernel of arch {quoted(variant.arch)} (variant {variant.name}) does not boot "
+                f"on the machine {quoted(file.machine.kind)}: {'; '.join(pairs)}",
+            )
+        if variant.scheduler and variant.arch in NO_SCHEDULER:
+            mistakes.add(
+                ("variant", variant.name),
+                f"scheduler = {quoted(called(variant.scheduler))} and arch = "
+                f"{quoted(variant.arch)}: {NO_SCHEDULER[variant.arch]}. "
+                'Allowed: arch = "x86_64" on [machine] kind = "qemu"',
+            )
+    suites = cross.cells(file.suite, of_cases, vocabulary, mistakes)
     mistakes.raise_any()
     return Experiment(
         name=file.name,
@@ -275,7 +176,7 @@ def parse(
         measure=measure,
         skip_unsupported=file.skip_unsupported,
         text=text,
-        mistakes=none_yet,
+        mistakes=no_mistakes,
     )
 
 
@@ -284,13 +185,10 @@ def variant(
 ) -> Variant:
     """One kernel of its own, from ``keys`` as [kernel] has them; otherwise as ``parse``."""
     mistakes = Mistakes(origin, Positions(""))
-    place = Place(folder, vocabulary, Machine.kind)
-    layer = read_as(Layer, dict(keys), mistakes, ("kernel",), place, home_of)
-    kernel = placed(layer, ("kernel",), place, mistakes)
-    alone = {name: Layer(path=("variant", name))}
-    arch = vocabulary.machines[place.machine][0]
-    (only,) = cross.variants(kernel, alone, {}, arch, mistakes)
-    only = with_best(only, vocabulary, mistakes)
+    place = Place(folder, vocabulary)
+    data = {"name": "one", "kernel": dict(keys), "variant": {name: {}}}
+    file = read_as(File, data, mistakes, (), place, home_of)
+    ((only,), _) = _variants(file, place, mistakes)
     mistakes.raise_any()
     return only
 
@@ -329,79 +227,59 @@ def _refuse_syntax(text: str, origin: str, problem: str) -> NoReturn:
     refuse(origin, [(line, f"this is not TOML: {problem}" + (f". {hint}" if hint else ""))])
 
 
-def _measure(file: File, data: Mapping[str, Any], mistakes: Mistakes) -> Measure:
-    measure = replace(file.measure, layouts=file.layout.draws if file.layout else 0)
-    most = measure.max_boots
-    given = data.get("measure")
-    if not isinstance(given, dict) or "min_boots" not in given:
-        return replace(measure, min_boots=min(measure.min_boots, most))
-    if measure.min_boots > most:
-        what = f"min_boots is {measure.min_boots}, more than max_boots, which is {most}"
-        mistakes.add(("measure", "min_boots"), what)
-    return measure
-
-
 def _variants(
     file: File, place: Place, mistakes: Mistakes
 ) -> tuple[tuple[Variant, ...], cross.CaseFactors]:
     """The cross of all factors of kernels, and the factors of cases."""
-    kernel = placed(file.kernel, ("kernel",), place, mistakes)
+    machine = file.machine.kind
+    kernel = placed(file.kernel, ("kernel",), place, machine, mistakes)
     explicit = {
-        name: placed(layer, ("variant", name), place, mistakes)
+        name: placed(layer, ("variant", name), place, machine, mistakes)
         for name, layer in file.variant.items()
     }
     factors: dict[str, dict[str, Level]] = {}
-    of_cases: dict[str, dict[str, CaseLevel]] = {}
+    of_cases: dict[str, dict[str, Level]] = {}
     for factor, levels in file.factor.items():
         path = ("factor", factor)
-        tables = levels if isinstance(levels, dict) else {}
-        if len(tables) < 2 and tables is levels:
-            mistakes.add(path, f"a factor needs two levels or more, this has {len(tables)}")
+        if len(levels) < 2:
+            mistakes.add(path, f"a factor needs two levels or more, this has {len(levels)}")
         if factor == VARIANT and len(explicit) > 1:
             mistakes.add(path, f"{quoted(VARIANT)} is what the [variant.NAME]s are: rename it")
-        if any(isinstance(it, dict) and {"set", "case"} & set(it) for it in tables.values()):
-            for level, table in tables.items():
-                if isinstance(table, dict) and ("set" in table) == ("case" in table):
+        if any(layer.set or layer.case for layer in levels.values()):
+            of_cases[factor] = levels
+            for level, layer in levels.items():
+                kernels = replace(layer, set={}, case="") != Level()
+                if kernels or bool(layer.set) == bool(layer.case):
                     what = "a level of this factor needs one of set = { NAME = VALUE } and case = "
                     what += "NAME, as the factor's other levels have; kernels and cases cannot be "
                     mistakes.add((*path, level), f"{what}mixed in one factor")
-            cases = read_as(dict[Name, CaseLevel], tables, mistakes, path, place, home_of)
-            of_cases[factor] = cases
         else:
-            layers = read_as(dict[Name, Level], levels, mistakes, path, place, home_of)
             factors[factor] = {
-                level: placed(layer, (*path, level), place, mistakes)
-                for level, layer in layers.items()
+                level: placed(layer, (*path, level), place, machine, mistakes)
+                for level, layer in levels.items()
             }
-    boots = place.vocabulary.machines.get(place.machine)
-    if boots == ():
-        return cross.running(place.machine, kernel, explicit, factors, mistakes), of_cases
-    arch = (boots or place.vocabulary.archs)[0]
-    return cross.variants(kernel, explicit, factors, arch, mistakes), of_cases
+    boots = place.vocabulary.machines[machine]
+    if boots:
+        crossed = cross.variants(kernel, explicit, factors, boots[0], mistakes)
+    else:
+        crossed = cross.running(machine, kernel, explicit, factors, mistakes)
+    return tuple(with_best(it, place.vocabulary, mistakes) for it in crossed), of_cases
 
 
-def _baseline(
-    file: File,
-    data: Mapping[str, Any],
-    variants: tuple[Variant, ...],
-    alone: bool,
-    mistakes: Mistakes,
-) -> str:
+def _baseline(file: File, names: list[str], alone: bool, mistakes: Mistakes) -> str:
     """The baseline's name, or of the only variant, if one may stand ``alone``."""
-    names = [variant.name for variant in variants]
     if not names:
-        if not data.get("variant") and not data.get("factor"):
+        if not file.variant and not file.factor:
             what = "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
             mistakes.add((), what)
-    elif len(names) == 1 and not alone and len(data.get("variant") or ()) < 2:
+        return ""
+    if len(names) == 1 and not alone and len(file.variant) < 2:
         mistakes.add(
             ("variant",),
             f"one variant, {quoted(names[0])}, has nothing to be compared with. Add another, or "
             "set calibrate = true in [measure] to measure the noise floor",
         )
-    if not names or mistakes.has(("baseline",)):
-        return ""
-    if "baseline" not in data:
+    if file.baseline is None:
         if len(names) > 1:
             what = "baseline is missing: which variant are the others compared with?"
             mistakes.add((), what, allowed=names)
@@ -412,128 +290,23 @@ def _baseline(
     return file.baseline
 
 
-def _check_archs(
-    variants: tuple[Variant, ...], machine: str, vocabulary: Vocabulary, mistakes: Mistakes
-) -> None:
-    boots = vocabulary.machines.get(machine)
-    pairs = "; ".join(
-        f"{' and '.join(archs)} with {kind}" for kind, archs in vocabulary.machines.items() if archs
-    )
-    for variant in variants:
-        if boots and variant.arch not in boots:
-            mistakes.add(
-                ("machine", "kind"),
-                f"a kernel of arch {quoted(variant.arch)} (variant {variant.name}) does not boot "
-                f"on the machine {quoted(machine)}: {pairs}",
-            )
-        if variant.scheduler and variant.arch in NO_SCHEDULER:
-            mistakes.add(
-                ("variant", variant.name),
-                f"scheduler = {quoted(called(variant.scheduler))} and arch = "
-                f"{quoted(variant.arch)}: {NO_SCHEDULER[variant.arch]}. "
-                'Allowed: arch = "x86_64" on [machine] kind = "qemu"',
-            )
-
-
-def _suites(
-    file: File, data: Mapping[str, Any], vocabulary: Vocabulary, mistakes: Mistakes
-) -> tuple[SuiteUse, ...]:
-    """All [[suite]] entries with their cases; one case of a suite in two of them is a mistake."""
-    known = tuple(dict.fromkeys((*vocabulary.suites, RUN_SUITE)))
-    if data.get("suite", []) == []:
+def _check_suites(uses: tuple[SuiteUse, ...], vocabulary: Vocabulary, mistakes: Mistakes) -> None:
+    """One case of a suite in two [[suite]] entries is a mistake."""
+    if not uses:
         what = "no [[suite]]: nothing would be measured"
         mistakes.add(("suite",), what, allowed=sorted(vocabulary.suites))
-    uses = []
     taken: dict[tuple[str, str], KeyPath] = {}
-    for index, use in enumerate(file.suite):
-        path: KeyPath = ("suite", index)
-        table = data["suite"][index]
-        if not isinstance(table, dict):
-            continue
-        if "seconds" in table and "operations" in table:
-            what = "operations and seconds exclude each other: leave one out"
-            mistakes.add((*path, "operations"), what)
-        if "name" not in table:
-            mistakes.add(path, "name is missing: which suite?", allowed=known)
-        elif use.name in known:
-            if use.name == RUN_SUITE:
-                cases = _run_cases(use, table, path, mistakes)
-            else:
-                cases = _suite_cases(use, table, path, vocabulary.suites[use.name], mistakes)
-            for case in cases:
-                other = taken.setdefault((use.name, case), path)
-                if other != path:
-                    what = f"the case {case} of {use.name} is in {spelled(other)} already"
-                    mistakes.add((*path, "cases"), what)
-            uses.append(replace(use, cases=cases))
-        elif not mistakes.has((*path, "name")):
-            what = f"{quoted(use.name)} is not known"
-            mistakes.add((*path, "name"), what, allowed=known, near=use.name)
-    return tuple(uses)
-
-
-def _suite_cases(
-    use: SuiteUse,
-    table: Mapping[str, Any],
-    path: KeyPath,
-    known: tuple[str, ...],
-    mistakes: Mistakes,
-) -> tuple[str, ...]:
-    """The cases meant, in the order given; what a pattern matches in the suite's order."""
-    for key in ("figure", "unit", "better", "command"):
-        if key in table:
-            has = f"; the suite {quoted(use.name)} has cases" if key == "command" else ""
-            mistakes.add((*path, key), f'{key} belongs to the suite "{RUN_SUITE}"{has}')
-    at = (*path, "cases")
-    if "cases" not in table:
-        return known
-    if table["cases"] == []:
-        mistakes.add(at, "no case: leave the key out for all of them", allowed=known)
-    chosen: dict[str, bool] = {}
-    for index, text in enumerate(use.cases):
-        is_pattern = any(letter in text for letter in "*?[")
-        matched = [case for case in known if fnmatchcase(case, text)] if is_pattern else [text]
-        if text and (not matched or not set(matched) <= set(known)):
-            what = "matches no case" if is_pattern else "is not a case"
-            what = f"{quoted(text)} {what} of {use.name}"
-            mistakes.add((*at, index), what, allowed=known, near=text, found=text)
-        elif not is_pattern and chosen.get(text):
-            mistakes.add((*at, index), f"{quoted(text)} is listed twice", found=text)
-        elif text:
-            chosen.update({case: chosen.get(case, False) or not is_pattern for case in matched})
-    return tuple(chosen)
-
-
-def _run_cases(
-    use: SuiteUse, table: Mapping[str, Any], path: KeyPath, mistakes: Mistakes
-) -> tuple[str, ...]:
-    """The one name under which the figures of the user's command appear."""
-    if "command" not in table:
-        what = f'the suite "{RUN_SUITE}" needs command, for example command = "sort words.txt"'
-        mistakes.add(path, what)
-        return ()
-    for key in ("unit", "better"):
-        if "figure" in table and key not in table:
-            mistakes.add(path, f"figure needs {key} beside it")
-        if key in table and "figure" not in table:
-            mistakes.add((*path, key), f"{key} goes with figure; a time is in s, lower")
-    if "cases" not in table:
-        program = PurePosixPath(use.command[0]).name if use.command else ""
-        return (program if NAME.fullmatch(program) else "command",)
-    names = [(index, name) for index, name in enumerate(use.cases) if name]
-    if isinstance(table["cases"], list) and len(names) != 1:
-        what = f'the suite "{RUN_SUITE}" times one command: cases holds one name for it'
-        mistakes.add((*path, "cases"), what)
-    for index, name in names:
-        if not NAME.fullmatch(name):
-            what = f"{quoted(name)} is not a name: {NAME_RULE}"
-            mistakes.add((*path, "cases", index), what, found=name)
-    return tuple(name for _index, name in names[:1])
+    for index, use in enumerate(uses):
+        for case in use.cases:
+            other = taken.setdefault((use.name, case), ("suite", index))
+            if other != ("suite", index):
+                what = f"the case {case} of {use.name} is in {spelled(other)} already"
+                mistakes.add(("suite", index, "cases"), what)
 
 
 def read_matrix(text: str, origin: str) -> Matrix | None:
     """None for an experiment without [matrix], and for what is no TOML: ``parse`` says what is
-    wrong with that. UsageError lists every mistake."""
+    wrong with that. UsageError lists the mistakes."""
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError, OverflowError):
@@ -541,13 +314,11 @@ def read_matrix(text: str, origin: str) -> Matrix | None:
     if "matrix" not in data:
         return None
     mistakes = Mistakes(origin, Positions(text))
-    matrix = read_as(Matrix, data["matrix"], mistakes, ("matrix",), None, home_of)
-    if not matrix.refs and not mistakes.has(("matrix", "refs")):
-        mistakes.add(("matrix", "refs"), _COMMITS)
     kernel = data.get("kernel")
     if not isinstance(kernel, dict) or REF not in str(kernel.get("source")):
         what = f'[matrix] needs a source with {REF}, such as "git:DIR#{REF}"'
         mistakes.add(("kernel", "source"), what)
+    matrix = read_as(Matrix, data["matrix"], mistakes, ("matrix",), home=home_of)
     mistakes.raise_any()
     return matrix
 

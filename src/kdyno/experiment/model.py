@@ -1,32 +1,59 @@
 # SPDX-License-Identifier: MIT
-"""An experiment as values: the tables of its file, as pydantic checks them, and what becomes of
-them. See docs/experiment-file.md."""
+"""An experiment as values: the tables of its file as pydantic checks them, and what they become.
+What a table's keys mean is in docs/experiment-file.md; words that other rooms own are given by a
+``Vocabulary``."""
 
 from __future__ import annotations
 
 import math
+import os.path
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    StrictBool,
+    TypeAdapter,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
-from kdyno.reading.checked import INSIDE, Closed, wrong
-from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, quoted, stands_where
+from kdyno.errors import UsageError
+from kdyno.reading.checked import INSIDE, Closed, keys_of, wrong
+from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, nearest, quoted, stands_where
 
 ACCELS = ("auto", "kvm", "tcg", "icount")
 METRICS = ("time", "instructions")
 INTERLEAVES = ("auto", "turns", "boots")
 PROFILES = ("none", "perf", "gprof", "count")
 PROGRAMS = {"32-bit": 32, "64-bit": 64}
-"""What ``programs`` of a variant may say."""
+"""Word sizes that ``programs`` of a variant may name."""
 NATIVE_COPIES: Mapping[str, tuple[str, ...]] = {"erms": ("fsrm",), "plain": ("fsrm", "erms")}
-"""``memcpy`` of a native kernel that is to see less of its CPU → the features that its
-alternatives are not to see. It is the same image, with other words on its command line."""
+"""``memcpy`` of a native kernel that is to see less of its CPU → the features hidden from its
+alternatives. It is the same image with other words on its command line."""
+DEFAULT_KIND = "uml"
+"""The machine of an experiment that names none."""
+RUN_SUITE = "run"
+"""The suite that times a command line of the user's; always there."""
+OWN_MEMCPY = "stock"
+"""``memcpy = "stock"``: the kernel's own routine, to undo what [kernel] requests."""
+BEST = "best"
+"""``memcpy = "best"``: what is best on the CPU at hand."""
+OWN_SCHEDULER = "fair"
+"""``scheduler = "fair"``: the kernel's own, to undo what [kernel] requests."""
+SUFFIX = ".bpf.c"
+"""Of a scheduler's file."""
 FEWEST_LINKS, MOST_LINKS = 6, 100
 """Of each kernel. An interval is over them, and below six there is none."""
 MOST_BOOTS = 100_000
@@ -37,54 +64,126 @@ _MEMORY = re.compile(r"(\d{1,12})([KMGT])(?:i?B)?", re.IGNORECASE)
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*%")
 _SHIFTS = {"K": 10, "M": 20, "G": 30, "T": 40}
 _SMALLEST_MEMORY_BYTES = 32 << 20
+_LARGEST_PATCH_BYTES = 16 << 20
+# These strings pass through make and a shell on their way to the compiler.
+_FLAGS = re.compile(r"(-[A-Za-z0-9_=,.+:/@%~ -]*)?")
+_FLAGS_RULE = "flags begin with - and hold letters, digits, spaces and _ = , . + : / @ % ~ - only"
+_COMPILER = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9._+/-]{0,200}")
+_C_FILE = re.compile(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*\.c")
+_SYSCTL = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_:-]+)+")
+_SETTING = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_SETTING_RULE = "a setting is 1 to 40 of a-z, 0-9 and _, and begins with a letter"
+_GIT_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/:]+@[^/:]+:.|-|.*::")
+_COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
+_SCHEDULER = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 
-def text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(stands_where(value, 'text in quotes, "…",'))
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
-        raise ValueError(f"{quoted(value)} contains a control character or a line end")
-    return value
+def _no_best(function: str, _arch: str) -> tuple[str, str]:
+    raise UsageError(f"no table says which {function} is best")
 
 
-def word(value: object, allowed: Collection[str]) -> str:
+@dataclass(frozen=True)
+class Vocabulary:
+    """What exists in this installation of kdyno."""
+
+    suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Suite → its cases, in the suite's order."""
+    settings: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Suite → case → the ``{name}``s that its arguments leave to a factor."""
+    routines: tuple[str, ...] = ()
+    """Names of memory routines for ``memcpy``."""
+    function_routines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Function other than memcpy → names of its routines."""
+    schedulers: tuple[str, ...] = ()
+    """Names of schedulers beside the kernel's own."""
+    runs_here: Callable[[str], bool] = lambda _routine: True
+    """Whether this machine's CPU can run a routine; ``memset-avx2`` is avx2 of memset."""
+    best: Callable[[str, str], tuple[str, str]] = _no_best
+    """(function, architecture) → the routine that is best on this machine's CPU, and why;
+    UsageError where there is none."""
+    fragment_dirs: tuple[Path, ...] = ()
+    """Where ``NAME.config`` is looked up after the experiment's own folder."""
+    patch_dirs: tuple[Path, ...] = ()
+    """Where a patch is looked up after the experiment's own folder."""
+    machines: Mapping[str, tuple[str, ...]] = field(
+        default_factory=lambda: {DEFAULT_KIND: ("um", "um32")}
+    )
+    """Kind of machine → architectures that it boots, its default first. None: it boots nothing,
+    and its one variant is the kernel that runs."""
+    source_kinds: tuple[str, ...] = ("debian", "path", "tar", "git", "kernel.org")
+    check_source: Callable[[str], object] = lambda _source: None
+    """Called with each source, paths resolved; raises UsageError for one that cannot be."""
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """Of all machines."""
+        return tuple(dict.fromkeys(arch for archs in self.machines.values() for arch in archs))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an experiment is read: its keys' meaning depends on it. The context of validators."""
+
+    folder: Path
+    """Where relative paths begin."""
+    vocabulary: Vocabulary
+
+    @staticmethod
+    def of(info: ValidationInfo) -> Place:
+        assert isinstance(info.context, Place)
+        return info.context
+
+    def path(self, name: str) -> Path:
+        """A path from the folder, written one way: without ``.`` and leading ``..``."""
+        path = Path(name)
+        with suppress(RuntimeError):  # ~somebody who does not exist
+            path = path.expanduser()
+        return path if path.is_absolute() else Path(os.path.normpath(self.folder / path))
+
+
+def exists(path: Path, folder: bool = False) -> bool:
+    """Whether it is a file, or a folder; False too for what no path can be."""
+    try:
+        return path.is_dir() if folder else path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def names_in(folder: Path, *patterns: str) -> list[str]:
+    try:
+        return [file.name for pattern in patterns for file in folder.glob(pattern)]
+    except OSError:
+        return []
+
+
+def _line(text: str) -> str:
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+        raise ValueError(f"{quoted(text)} contains a control character or a line end")
+    return text
+
+
+def _entry(text: str) -> str:
+    if not text.strip():
+        raise ValueError("an empty text")
+    return text.strip()
+
+
+def word(value: str, allowed: Collection[str]) -> str:
     """A text that is one of ``allowed``."""
-    if text(value) not in allowed:
-        raise wrong((), f"{quoted(value)} is not known", str(value), allowed)
-    return str(value)
-
-
-def texts(value: object, at: KeyPath = ()) -> tuple[str, ...]:
-    """An array of texts; empty where an entry was wrong."""
-    if not isinstance(value, list):
-        raise ValueError(stands_where(value, 'an array of texts, ["…", "…"],'))
-    for index, entry in enumerate(value):
-        if isinstance(entry, str) and not entry.strip():
-            raise wrong((*at, index), "an empty text")
-        try:
-            text("" if entry is None else entry)
-        except ValueError as problem:
-            raise wrong((*at, index), str(problem), found=entry) from None
-    return tuple("" if entry is None else entry.strip() for entry in value)
-
-
-def _name(value: object) -> str:
-    if not NAME.fullmatch(text(value)):
-        raise ValueError(f"{quoted(value)} is not a name: {NAME_RULE}")
-    return str(value)
-
-
-def _question(value: object) -> str:
-    """One written over several lines is one line on screen."""
-    if not isinstance(value, str):
-        return text(value)
-    return "".join(letter for letter in " ".join(value.split()) if letter.isprintable())
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(stands_where(value, "true or false"))
+    if value not in allowed:
+        raise wrong((), f"{quoted(value)} is not known", value, allowed)
     return value
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError(f"{quoted(text)} is not a name: {NAME_RULE}")
+    return text
+
+
+def _question(text: str) -> str:
+    """One written over several lines is one line on screen."""
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 
 def _integer(value: object, low: int, high: int) -> int:
@@ -105,7 +204,7 @@ def _number(value: object, high: float, unit: str) -> float:
     return float(value)
 
 
-def _share(value: object, low: float, high: float) -> float:
+def _share(value: object, low: float = 0.0, high: float = 0.25) -> float:
     """``"0.5%"`` or ``0.005``; more than ``low`` and at most ``high``."""
     if isinstance(value, str) and (match := _PERCENT.fullmatch(value.strip())):
         share = float(match[1]) / 100
@@ -134,41 +233,6 @@ def _bytes(value: object) -> int:
     return size_bytes
 
 
-def _command(value: object) -> tuple[str, ...]:
-    if isinstance(value, list):
-        words = tuple(entry for entry in texts(value) if entry)
-    else:
-        try:
-            words = tuple(shlex.split(text(value)))
-        except ValueError as problem:
-            is_text = isinstance(value, str) and value.isprintable()
-            raise ValueError(f"{quoted(value)}: {problem}" if is_text else str(problem)) from None
-    if not words and value != [None]:
-        raise ValueError("the command is empty")
-    return words
-
-
-def _figure(value: object) -> str:
-    pattern = text(value)
-    try:
-        groups = re.compile(pattern).groups
-    except re.error as problem:
-        raise ValueError(f"{quoted(pattern)} is not a regular expression: {problem}") from None
-    if groups != 1:
-        what = f"{quoted(pattern)} has {groups} groups"
-        raise ValueError(f"{what}: the figure is what one group (…) matches")
-    return pattern
-
-
-def _machine_kind(value: object, info: ValidationInfo) -> str:
-    place: Any = info.context
-    return word(value, tuple(place.vocabulary.machines))
-
-
-def _of(allowed: Collection[str]) -> PlainValidator:
-    return PlainValidator(partial(word, allowed=allowed))
-
-
 def whole(low: int, high: int) -> PlainValidator:
     return PlainValidator(partial(_integer, low=low, high=high))
 
@@ -177,23 +241,313 @@ def _up_to(high: float, unit: str) -> PlainValidator:
     return PlainValidator(partial(_number, high=high, unit=unit))
 
 
-Text = Annotated[str, PlainValidator(text)]
-Texts = Annotated[tuple[str, ...], PlainValidator(texts)]
-Name = Annotated[str, PlainValidator(_name)]
-Question = Annotated[str, PlainValidator(_question)]
-Flag = Annotated[bool, PlainValidator(_flag)]
-Share = Annotated[float, PlainValidator(partial(_share, low=0.0, high=0.25))]
+def _of(allowed: Collection[str]) -> AfterValidator:
+    return AfterValidator(partial(word, allowed=allowed))
+
+
+Text = Annotated[str, AfterValidator(_line)]
+Entry = Annotated[Text, AfterValidator(_entry)]
+Texts = tuple[Entry, ...]
+Name = Annotated[Text, AfterValidator(_name)]
+Share = Annotated[float, PlainValidator(_share)]
 Pairs = tuple[tuple[str, str], ...]
+_ENTRY: TypeAdapter[str] = TypeAdapter(Entry)
+_TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Texts)
+
+
+def _arch(text: str, info: ValidationInfo) -> str:
+    return word(text, Place.of(info).vocabulary.archs)
+
+
+def _source(text: str, info: ValidationInfo) -> str:
+    """The source, paths resolved."""
+    place = Place.of(info)
+    source = text.strip()
+    kind, colon, rest = source.partition(":")
+    if not colon or kind not in place.vocabulary.source_kinds or not rest:
+        problem = "has nothing after the colon" if colon and not rest else "is not a source"
+        forms = [f"{name}:…" for name in place.vocabulary.source_kinds]
+        raise wrong((), f"{quoted(source)} {problem}", f"{kind}:…", forms)
+    if kind in ("path", "tar"):
+        path = place.path(rest)
+        wanted = "folder" if kind == "path" else "file"
+        if not exists(path, wanted == "folder"):
+            raise ValueError(f"{quoted(source)}: there is no {wanted} {path}")
+        source = f"{kind}:{path}"
+    elif kind == "git" and not _GIT_URL.match(rest):
+        repository, mark, ref = rest.rpartition("#") if "#" in rest else (rest, "", "")
+        source = f"git:{place.path(repository)}{mark}{ref}"
+    try:
+        place.vocabulary.check_source(source)
+    except UsageError as problem:
+        raise ValueError(str(problem)) from None
+    return source
+
+
+def _patch(value: object, info: ValidationInfo) -> Path:
+    place, name = Place.of(info), _ENTRY.validate_python(value)
+    folders = place.vocabulary.patch_dirs
+    candidates = (place.path(name), *(folder / name for folder in folders))
+    file = next((path for path in candidates if exists(path)), None)
+    if file is None:
+        own = sorted(names_in(place.folder, "*.patch", "*.diff"))
+        shipped = [it for folder in folders for it in names_in(folder, "*.patch", "*.diff")]
+        what = f"there is no patch {quoted(name)} in {place.folder}"
+        if not own:
+            what += ", and no other *.patch or *.diff"
+        # All end alike, so that less is like a person's own name of a file.
+        if hint := nearest(name, [*own, *shipped], 0.8):
+            what += f". Did you mean {quoted(hint)}?"
+        raise wrong((), what, allowed=own)
+    try:
+        if file.stat().st_size > _LARGEST_PATCH_BYTES:
+            raise ValueError(f"{quoted(name)} is larger than 16 MB, so it is not a patch")
+        content = file.read_bytes()
+    except OSError as problem:
+        raise ValueError(f"{quoted(name)} cannot be read: {problem.strerror}") from None
+    if b"\n@@ " not in content and b"\nGIT binary patch" not in content:
+        what = "it has no hunk (a line beginning with @@). Use diff -u or git"
+        raise ValueError(f"{quoted(name)} is not a patch: {what}")
+    return file
+
+
+def _once(patches: tuple[Path, ...]) -> tuple[Path, ...]:
+    for index, patch in enumerate(patches):
+        if patch in patches[:index]:
+            raise wrong((index,), f"{quoted(patch.name)} is listed twice", found=patch.name)
+    return patches
+
+
+def _cflags(value: object) -> dict[str, str]:
+    """File, or "*" for all others → flags. ``"-O3"`` is short for ``{ "*" = "-O3" }``."""
+    if isinstance(value, str):
+        return {"*": _flags(value)}
+    if not isinstance(value, dict):
+        wanted = 'text like "-O3" or a table like { "lib/sort.c" = "-O3", "*" = "-O2" }'
+        raise ValueError(stands_where(value, wanted))
+    return _FLAGS_OF_FILES.validate_python(value)
+
+
+def _flags(text: str) -> str:
+    if not _FLAGS.fullmatch(text.strip()):
+        raise ValueError(f"{quoted(text.strip())} is not accepted: {_FLAGS_RULE}")
+    return text.strip()
+
+
+def _c_file(name: str) -> str:
+    if name != "*" and (not _C_FILE.fullmatch(name) or ".." in name.split("/")):
+        what = f'{quoted(name)} is not a .c file of a kernel tree, like "lib/sort.c", and not'
+        raise ValueError(f'{what} "*"')
+    return name
+
+
+_FLAGS_OF_FILES = TypeAdapter(
+    dict[Annotated[str, AfterValidator(_c_file)], Annotated[str, AfterValidator(_flags)]]
+)
+
+
+def _compiler(text: str) -> str:
+    if not _COMPILER.fullmatch(text.strip()):
+        allowed = 'one program, like "gcc-12" or a path; flags go into cflags'
+        raise ValueError(f"{quoted(text.strip())} is not a compiler. Allowed: {allowed}")
+    return text.strip()
+
+
+def _flat(value: object, depth: int = 8) -> object:
+    """``vm.swappiness = 10`` without quotes is a table in a table in TOML: take it as meant."""
+    if not isinstance(value, dict):
+        return value
+    flat: dict[str, object] = {}
+    for name, inner in value.items():
+        below = _flat(inner, depth - 1) if depth else inner
+        if isinstance(below, dict) and below:
+            flat |= {f"{name}.{rest}": number for rest, number in below.items()}
+        else:
+            flat[name] = below
+    return flat
+
+
+def _sysctl_name(name: str) -> str:
+    if not _SYSCTL.fullmatch(name):
+        raise ValueError(f"{quoted(name)} is not a sysctl, like vm.swappiness")
+    return name.replace("/", ".")
+
+
+def _sysctl_value(value: object) -> str:
+    if isinstance(value, str) and value and value.isprintable():
+        return value
+    if isinstance(value, int) and abs(value) < 1 << 64:
+        return str(int(value))
+    raise ValueError(stands_where(value, "an integer of 64 bits or one line of text"))
+
+
+def is_routine_file(name: str) -> bool:
+    """Whether ``name`` means a file of the person's own and no routine of the project."""
+    return "/" in name or name.endswith(".S")
+
+
+def _memcpy(value: object, info: ValidationInfo) -> str | None:
+    place = Place.of(info)
+    return _routine(value, (), (*place.vocabulary.routines, *NATIVE_COPIES), place)
+
+
+def _routines(value: object, info: ValidationInfo) -> Pairs:
+    """(function, routine) pairs, sorted."""
+    place = Place.of(info)
+    if not isinstance(value, dict):
+        wanted = 'a table like { memset = "avx512", copy_page = "mine.S" }'
+        raise ValueError(stands_where(value, wanted))
+    functions = place.vocabulary.function_routines
+    chosen = {}
+    for function, given in value.items():
+        if function not in functions:
+            raise wrong((function,), "unknown key", function, functions)
+        chosen[function] = _routine(given, (function,), functions[function], place)
+    return tuple(sorted((function, name) for function, name in chosen.items() if name))
+
+
+def _routine(value: object, at: KeyPath, routines: Iterable[str], place: Place) -> str | None:
+    """A routine's name or file; of several the first that this machine's CPU can run."""
+    allowed = tuple(dict.fromkeys((OWN_MEMCPY, BEST, *routines)))
+    names = value if isinstance(value, list) else [value]
+    stems = {}
+    for index, name in enumerate(names):
+        path = (*at, index) if isinstance(value, list) else at
+        if not isinstance(name, str):
+            raise wrong(path, stands_where(name, "text"), found=name)
+        if is_routine_file(name):
+            file = place.path(name)
+            if not name.endswith(".S") or not exists(file):
+                why = "no file" if name.endswith(".S") else "a routine's file is named FILE.S"
+                raise wrong(path, f"{quoted(name)}: {why} {file}", found=name)
+            stems[str(file)] = str(file)
+        elif name in allowed:
+            stems[name] = "-".join((*map(str, at), name))
+        else:
+            raise wrong(path, f"{quoted(name)} is not known", name, allowed, name)
+    own = (OWN_MEMCPY, BEST, *NATIVE_COPIES)
+    for name, stem in stems.items() if len(stems) > 1 else ():
+        if name in own or place.vocabulary.runs_here(stem):
+            return name
+    # None of them runs here: whoever builds refuses or skips the first, with the reason.
+    return next(iter(stems), None)
+
+
+def is_scheduler_file(name: str) -> bool:
+    """Whether ``name`` means a file of the person's own and no scheduler of the project."""
+    return "/" in name or name.endswith(SUFFIX)
+
+
+def called(scheduler: str) -> str:
+    """What a scheduler calls itself, from its name or its file's path."""
+    return Path(scheduler).name.removesuffix(SUFFIX)
+
+
+def _scheduler(name: str, info: ValidationInfo) -> str:
+    """One of the project's by its name, or a file as an absolute path; relative ones begin at the
+    experiment's folder."""
+    place = Place.of(info)
+    if not is_scheduler_file(name):
+        return word(name, dict.fromkeys((OWN_SCHEDULER, *place.vocabulary.schedulers)))
+    file = place.path(name)
+    if not name.endswith(SUFFIX):
+        raise ValueError(f"{quoted(name)}: a scheduler's file is named NAME{SUFFIX}")
+    if not _SCHEDULER.fullmatch(called(name)):
+        rule = "its name is what the kernel calls it: letters, digits and _"
+        raise ValueError(f"{quoted(name)}: {rule}")
+    if not exists(file):
+        raise ValueError(f"{quoted(name)}: no file {file}")
+    return str(file)
+
+
+@dataclass(frozen=True)
+class ConfigFragment:
+    """Lines of a kernel configuration and where they come from, for messages."""
+
+    origin: str
+    """A fragment's file name, or the key of the experiment file that holds the line."""
+    lines: tuple[str, ...]
+    """Only ``CONFIG_X=value`` and ``# CONFIG_X is not set`` lines; comments removed."""
+
+
+@dataclass(frozen=True)
+class Layer(Closed):
+    """[kernel]. None or empty where the layer does not have the key."""
+
+    source: Annotated[Text, AfterValidator(_source)] | None = None
+    arch: Annotated[Text, AfterValidator(_arch)] | None = None
+    config: Texts = ()
+    patches: Annotated[
+        tuple[Annotated[Path, PlainValidator(_patch)], ...], AfterValidator(_once)
+    ] = ()
+    cflags: Annotated[dict[str, str] | None, PlainValidator(_cflags)] = None
+    compiler: Annotated[Text, AfterValidator(_compiler)] | None = None
+    cmdline: Text = ""
+    sysctl: Annotated[
+        dict[
+            Annotated[str, AfterValidator(_sysctl_name)],
+            Annotated[str, PlainValidator(_sysctl_value)],
+        ],
+        BeforeValidator(_flat),
+    ] = field(default_factory=dict)
+    memcpy: Annotated[str | None, PlainValidator(_memcpy)] = None
+    routines: Annotated[Pairs | None, PlainValidator(_routines)] = None
+    scheduler: Annotated[Text, AfterValidator(_scheduler)] | None = None
+    path: Annotated[KeyPath, INSIDE] = ()
+    """Where the layer stands in the file."""
+    fragments: Annotated[tuple[ConfigFragment, ...], INSIDE] = ()
+    """What ``config`` names."""
+
+
+@dataclass(frozen=True)
+class VariantLayer(Layer):
+    """[variant.NAME]."""
+
+    cpus: Annotated[int | None, whole(1, 1024)] = None
+    programs: Annotated[Text, _of(PROGRAMS)] | None = None
+
+
+def _setting(name: str) -> str:
+    if not _SETTING.fullmatch(name):
+        raise ValueError(f"{quoted(name)} is not a setting: {_SETTING_RULE}")
+    return name
+
+
+def _setting_value(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(stands_where(value, "a number or text"))
+    if not str(value).isprintable() or not str(value):
+        raise ValueError(f"{quoted(value)} is empty or contains a control character")
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Level(VariantLayer):
+    """[factor.NAME.LEVEL]: a layer of kernels; or of cases what fills ``{name}`` in arguments, or
+    the case that this level is: ``{ set = { jobs = 4 } }`` or ``{ case = "fscopy-256" }``."""
+
+    set: dict[
+        Annotated[str, AfterValidator(_setting)], Annotated[str, PlainValidator(_setting_value)]
+    ] = field(default_factory=dict)
+    case: Text = ""
+
+    @property
+    def of_cases(self) -> bool:
+        return bool(self.set or self.case)
+
+
+def _kind(text: str, info: ValidationInfo) -> str:
+    return word(text, tuple(Place.of(info).vocabulary.machines))
 
 
 @dataclass(frozen=True)
 class Machine(Closed):
-    kind: Annotated[str, PlainValidator(_machine_kind)] = "uml"
+    kind: Annotated[Text, AfterValidator(_kind)] = DEFAULT_KIND
     cpus: Annotated[int, whole(1, 1024)] = 1
     memory_bytes: Annotated[int, Field(alias="memory"), PlainValidator(_bytes)] = 1 << 30
     timeout_s: Annotated[float | None, Field(alias="timeout"), _up_to(7 * 86_400, "seconds")] = None
     """Wall-clock limit per boot; None derives it from the cases' own limits."""
-    accel: Annotated[str, _of(ACCELS)] = "auto"
+    accel: Annotated[Text, _of(ACCELS)] = "auto"
     """How a machine that emulates runs its guests."""
 
     @property
@@ -211,27 +565,61 @@ class Measure(Closed):
     max_minutes: Annotated[float | None, _up_to(60 * 24 * 365, "minutes")] = None
     equivalent: Share = 0.01
     confidence: Annotated[float, PlainValidator(partial(_share, low=0.5, high=0.9999))] = 0.95
-    profile: Annotated[str, _of(PROFILES)] = "none"
+    profile: Annotated[Text, _of(PROFILES)] = "none"
     seed: Annotated[int | None, whole(0, (1 << 63) - 1)] = None
-    calibrate: Flag = False
-    interleave: Annotated[str, _of(INTERLEAVES)] = "auto"
+    calibrate: StrictBool = False
+    interleave: Annotated[Text, _of(INTERLEAVES)] = "auto"
     """How the variants of a block alternate."""
-    metric: Annotated[str, _of(METRICS)] = "time"
+    metric: Annotated[Text, _of(METRICS)] = "time"
     """What is compared."""
     exact_boots: Annotated[int, whole(1, 100)] = 3
     """Boots of each kernel after which counts that agree are exact."""
-    insist: Flag = False
+    insist: StrictBool = False
     """Measure by the metric also what it does not decide; the verdict says so."""
-    apart: Flag = False
+    apart: StrictBool = False
     """Instructions of programs and of the kernel are counted apart as well."""
     layouts: Annotated[int, INSIDE] = 0
     """Links of each kernel, its functions in random orders; 0: one, the linker's own."""
+
+
+def _measure(data: Any, handler: ValidatorFunctionWrapHandler) -> Measure:
+    """With a default of min_boots that gives way to max_boots."""
+    measure: Measure = handler(data)
+    most = measure.max_boots
+    if "min_boots" in data and measure.min_boots > most:
+        what = f"min_boots is {measure.min_boots}, more than max_boots, which is {most}"
+        raise wrong("min_boots", what)
+    return replace(measure, min_boots=min(measure.min_boots, most))
 
 
 @dataclass(frozen=True)
 class Layout(Closed):
     draws: Annotated[int, whole(FEWEST_LINKS, MOST_LINKS)] = 8
     """Becomes Measure.layouts."""
+
+
+def _command(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        try:
+            words = tuple(shlex.split(_line(value)))
+        except ValueError as problem:
+            raise ValueError(f"{quoted(value)}: {problem}") from None
+    else:
+        words = _TEXTS.validate_python(value)
+    if not words:
+        raise ValueError("the command is empty")
+    return words
+
+
+def _figure(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as problem:
+        raise ValueError(f"{quoted(pattern)} is not a regular expression: {problem}") from None
+    if groups != 1:
+        what = f"{quoted(pattern)} has {groups} groups"
+        raise ValueError(f"{what}: the figure is what one group (…) matches")
+    return pattern
 
 
 @dataclass(frozen=True)
@@ -245,10 +633,10 @@ class SuiteUse(Closed):
     """Fixed work instead of fixed time, for profiles."""
     command: Annotated[tuple[str, ...], PlainValidator(_command)] = ()
     """Only for the suite ``run``: the command line to time."""
-    figure: Annotated[str | None, PlainValidator(_figure)] = None
+    figure: Annotated[Text, AfterValidator(_figure)] | None = None
     """Only for the suite ``run``: regular expression for the figure in what the command prints."""
     unit: Text = ""
-    better: Annotated[str, _of(("higher", "lower"))] = ""
+    better: Annotated[Text, _of(("higher", "lower"))] = ""
     quick: Annotated[bool, INSIDE] = False
     """The cases' own settings for a first impression hold."""
     settings: Annotated[Pairs, INSIDE] = ()
@@ -265,14 +653,161 @@ class SuiteUse(Closed):
         return f"{case}@{'+'.join(level for _factor, level in self.levels)}"
 
 
-@dataclass(frozen=True)
-class ConfigFragment:
-    """Lines of a kernel configuration and where they come from, for messages."""
+def _use(data: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> SuiteUse:
+    """A [[suite]] whose keys fit each other, with the names of its cases."""
+    use: SuiteUse = handler(data)
+    suites = Place.of(info).vocabulary.suites
+    known = tuple(dict.fromkeys((*suites, RUN_SUITE)))
+    if "name" not in data:
+        raise wrong((), "name is missing: which suite?", allowed=known)
+    if use.name not in known:
+        raise wrong("name", f"{quoted(use.name)} is not known", use.name, known)
+    if "seconds" in data and "operations" in data:
+        raise wrong("operations", "operations and seconds exclude each other: leave one out")
+    cases = _run_cases(use, data) if use.name == RUN_SUITE else _cases(use, data, suites[use.name])
+    return replace(use, cases=cases)
 
-    origin: str
-    """A fragment's file name, or the key of the experiment file that holds the line."""
-    lines: tuple[str, ...]
-    """Only ``CONFIG_X=value`` and ``# CONFIG_X is not set`` lines; comments removed."""
+
+def _cases(use: SuiteUse, data: Mapping[str, Any], known: tuple[str, ...]) -> tuple[str, ...]:
+    """The cases meant, in the order given; what a pattern matches in the suite's order."""
+    for key in ("figure", "unit", "better", "command"):
+        if key in data:
+            has = f"; the suite {quoted(use.name)} has cases" if key == "command" else ""
+            raise wrong(key, f'{key} belongs to the suite "{RUN_SUITE}"{has}')
+    if "cases" not in data:
+        return known
+    if not use.cases:
+        raise wrong("cases", "no case: leave the key out for all of them", allowed=known)
+    chosen: dict[str, bool] = {}
+    for index, text in enumerate(use.cases):
+        is_pattern = any(letter in text for letter in "*?[")
+        matched = [case for case in known if fnmatchcase(case, text)] if is_pattern else [text]
+        if not matched or not set(matched) <= set(known):
+            what = "matches no case" if is_pattern else "is not a case"
+            what = f"{quoted(text)} {what} of {use.name}"
+            raise wrong(("cases", index), what, text, known, text)
+        if not is_pattern and chosen.get(text):
+            raise wrong(("cases", index), f"{quoted(text)} is listed twice", found=text)
+        chosen.update({case: chosen.get(case, False) or not is_pattern for case in matched})
+    return tuple(chosen)
+
+
+def _run_cases(use: SuiteUse, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """The one name under which the figures of the user's command appear."""
+    if "command" not in data:
+        what = f'the suite "{RUN_SUITE}" needs command, for example command = "sort words.txt"'
+        raise wrong((), what)
+    for key in ("unit", "better"):
+        if "figure" in data and key not in data:
+            raise wrong((), f"figure needs {key} beside it")
+        if key in data and "figure" not in data:
+            raise wrong(key, f"{key} goes with figure; a time is in s, lower")
+    if "cases" not in data:
+        program = PurePosixPath(use.command[0]).name
+        return (program if NAME.fullmatch(program) else "command",)
+    if len(use.cases) != 1:
+        what = f'the suite "{RUN_SUITE}" times one command: cases holds one name for it'
+        raise wrong("cases", what)
+    if not NAME.fullmatch(use.cases[0]):
+        raise wrong(("cases", 0), f"{quoted(use.cases[0])} is not a name: {NAME_RULE}")
+    return use.cases
+
+
+def _levels(value: object) -> object:
+    """``jobs = [1, 4]`` as the levels that it is short for; anything else as it is.
+
+    The values of a factor called ``cpus`` are CPUs of the machine, of any other a setting.
+    """
+    if not isinstance(value, dict):
+        return value
+    return {
+        factor: {
+            str(level): {"cpus": level} if factor == "cpus" else {"set": {factor: level}}
+            for level in levels
+        }
+        if isinstance(levels, list)
+        else levels
+        for factor, levels in value.items()
+    }
+
+
+def _listed(value: object) -> object:
+    if not isinstance(value, list):
+        raise ValueError("suites are written [[suite]], in double brackets")
+    return value
+
+
+@dataclass(frozen=True)
+class File(Closed):
+    """The whole file."""
+
+    name: Name
+    question: Annotated[str, AfterValidator(_question)] = ""
+    baseline: Text | None = None
+    skip_unsupported: Annotated[StrictBool, Field(alias="skip-unsupported")] = False
+    kernel: Layer = field(default_factory=Layer)
+    variant: dict[Name, VariantLayer] = field(default_factory=dict)
+    factor: Annotated[dict[Name, dict[Name, Level]], BeforeValidator(_levels)] = field(
+        default_factory=dict
+    )
+    machine: Machine = field(default_factory=Machine)
+    suite: Annotated[
+        tuple[Annotated[SuiteUse, WrapValidator(_use)], ...], BeforeValidator(_listed)
+    ] = ()
+    measure: Annotated[Measure, WrapValidator(_measure)] = field(default_factory=Measure)
+    layout: Layout | None = None
+    matrix: Any = None
+
+
+def _commits(value: object) -> tuple[str, ...] | str:
+    refs = value.split("..", 1) if isinstance(value, str) and ".." in value else value
+    if not isinstance(refs, list) or not refs or not all(isinstance(ref, str) for ref in refs):
+        raise ValueError('is "FROM..TO" or a list of commits')
+    for ref in refs:
+        if not _COMMIT.fullmatch(ref) or ".." in ref:
+            raise ValueError(f"{ref!r} names no commit")
+    if len(set(refs)) < len(refs):
+        raise ValueError("a commit stands there twice")
+    return value if isinstance(value, str) else tuple(refs)
+
+
+@dataclass(frozen=True)
+class Matrix(Closed):
+    """Which commits: as listed, or "FROM..TO", those after the one up to the other."""
+
+    refs: Annotated[tuple[str, ...] | str, PlainValidator(_commits)]
+
+    @property
+    def span(self) -> tuple[str, str] | None:
+        if not isinstance(self.refs, str):
+            return None
+        first, _dots, last = self.refs.partition("..")
+        return first, last
+
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    name: keys_of(table)
+    for name, table in {
+        "": File,
+        "layout": Layout,
+        "matrix": Matrix,
+        "kernel": Layer,
+        "machine": Machine,
+        "variant": VariantLayer,
+        "factor": Level,
+        "suite": SuiteUse,
+        "measure": Measure,
+    }.items()
+}
+"""Table → keys. ``variant`` stands for each [variant.NAME], ``factor`` for each level."""
+
+
+def home_of(key: str) -> str:
+    """The table that has ``key``, as it is written in the file; empty when none has."""
+    names = {"": "the top of the file", "suite": "[[suite]]"}
+    return next(
+        (names.get(table, f"[{table}]") for table, keys in TABLES.items() if key in keys), ""
+    )
 
 
 @dataclass(frozen=True)
@@ -297,7 +832,7 @@ class Variant:
     routines: Pairs = ()
     """(function, routine) pairs for memmove, memset, copy_page and clear_page, sorted."""
     best: Pairs = ()
-    """(function, why it is this routine) pairs of those that were requested as the best."""
+    """(function, why it is this routine) pairs of the routines requested as the best."""
     scheduler: str | None = None
     """Name of a scheduler that is loaded as a program, or the path of a person's own file.
 
@@ -317,7 +852,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What came of the whole file."""
+    """What the whole file means."""
 
     name: str
     question: str

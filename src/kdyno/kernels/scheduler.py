@@ -18,8 +18,7 @@ from pathlib import Path
 from kdyno import sandbox, whole
 from kdyno.command import capture
 from kdyno.errors import BuildError, UsageError
-from kdyno.experiment.layer import SUFFIX, called, is_scheduler_file
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import SUFFIX, Variant, called, is_scheduler_file
 from kdyno.kernels import leavings
 from kdyno.kernels.compiler import for_tree, identify
 from kdyno.kernels.config import Wish

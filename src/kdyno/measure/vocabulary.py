@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kdyno.experiment.layer import Vocabulary
+from kdyno.experiment.model import Vocabulary
 from kdyno.kernels import cpu
 from kdyno.kernels.routines.routine import FUNCTIONS, find_by_stem, list_routines
 from kdyno.kernels.scheduler import list_schedulers

@@ -122,15 +122,7 @@ def wrong(
 def check(model: type[T], data: object, origin: str, text: str = "", way: str = "") -> T:
     """``data`` as ``model``. UsageError with every mistake; ``text``: the TOML that it was read
     from, for line numbers; ``way``: how to get a file that is right."""
-    try:
-        value: T = _adapter(model).validate_python(data)
-        return value
-    except ValidationError as problem:
-        mistakes = Mistakes(origin, Positions(text))
-        for error in problem.errors(include_url=False)[:_MOST]:
-            _note(error, model, mistakes, (), lambda _key: "")
-        mistakes.raise_any(way)
-        raise AssertionError("an error without a mistake") from problem
+    return read(model, data, Mistakes(origin, Positions(text)), way=way)
 
 
 def check_json(model: type[T], given: bytes, origin: str, kind: str, way: str) -> T:
@@ -145,6 +137,9 @@ def check_json(model: type[T], given: bytes, origin: str, kind: str, way: str) -
     return check(model, data, origin, way=way)
 
 
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
 def read(
     model: type[T],
     data: object,
@@ -152,54 +147,20 @@ def read(
     path: KeyPath = (),
     context: object = None,
     home: Callable[[str], str] = lambda _key: "",
+    way: str = "",
 ) -> T:
-    """``data``, which stands at ``path`` of the file, as ``model``.
+    """``data``, which stands at ``path`` of the file, as ``model``; else what ``mistakes`` raises.
 
-    Every mistake is noted, and what is wrong is taken out, so that the rest can be checked: a
-    validator raises the first mistake that it meets. Instead of a wrong entry of an array there is
-    None. home: where an unknown key belongs, for the message.
+    home: where an unknown key belongs, for the message.
     """
-    adapter = _adapter(model)
-    whole = {"": data}
-    noted = 0
-    while noted < _MOST:
-        try:
-            value: T = adapter.validate_python(whole[""], context=context)
-            return value
-        except ValidationError as problem:
-            places = {
-                _note(error, model, mistakes, path, home): error["type"] == "dataclass_type"
-                for error in problem.errors(include_url=False)[:_MOST]
-            }
-            noted += len(places)
-            above = {place[:length] for place in places for length in range(len(place))}
-            for place, wants_table in places.items():
-                # A table is taken out, for its name, when all that is in it was looked at.
-                if place not in above:
-                    instead = {} if wants_table else _GONE
-                    whole = _without(whole, ("", *place), instead)
-            whole.setdefault("", {})
-    mistakes.raise_any()
-    raise AssertionError("an error without a mistake")
-
-
-_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
-_GONE = object()
-
-
-def _without(data: Any, path: KeyPath, instead: object) -> Any:
-    """A copy without what stands at ``path``, or without what is nearest above it."""
-    head, rest = path[0], path[1:]
-    is_there = head in data if isinstance(data, dict) else isinstance(data, list)
-    if not is_there:
-        return _GONE
-    inner = _without(data[head], rest, instead) if rest else instead
-    copy = data.copy()
-    if isinstance(copy, dict) and inner is _GONE:
-        del copy[head]
-    else:
-        copy[head] = None if inner is _GONE else inner
-    return copy
+    try:
+        value: T = _adapter(model).validate_python(data, context=context)
+        return value
+    except ValidationError as problem:
+        for error in problem.errors(include_url=False)[:_MOST]:
+            _note(error, model, mistakes, path, home)
+        mistakes.raise_any(way)
+        raise AssertionError("an error without a mistake") from problem
 
 
 def _note(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kdyno.errors import BuildError, KdynoError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.loader import Matrix
+from kdyno.experiment.model import Matrix
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources import git
 from kdyno.report import figures, gate

@@ -24,8 +24,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from kdyno.errors import UsageError
-from kdyno.experiment.layer import BEST, is_routine_file
-from kdyno.experiment.model import NATIVE_COPIES
+from kdyno.experiment.model import BEST, NATIVE_COPIES, is_routine_file
 from kdyno.kernels.cpu import Cpu, this_cpu
 from kdyno.paths import data_root
 from kdyno.reading.checked import FromFile, check, wrong

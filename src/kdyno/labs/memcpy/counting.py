@@ -21,8 +21,7 @@ from pathlib import Path
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.layer import RUN_SUITE
-from kdyno.experiment.model import NAME, Experiment, SuiteUse
+from kdyno.experiment.model import NAME, RUN_SUITE, Experiment, SuiteUse
 from kdyno.kernels.image import Image
 from kdyno.labs.memcpy.copies import Copy, Distribution, Site, distribution
 from kdyno.labs.profile.symbols import Symbols

@@ -20,7 +20,7 @@ import numpy as np
 
 from kdyno import whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.layer import BEST
+from kdyno.experiment.model import BEST
 from kdyno.kernels import cpu as cpus
 from kdyno.kernels.routines.checking import (
     Contender,

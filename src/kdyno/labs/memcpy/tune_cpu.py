@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kdyno import whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.layer import BEST
+from kdyno.experiment.model import BEST
 from kdyno.kernels import cpu as cpus
 from kdyno.kernels.cpu import Cpu
 from kdyno.kernels.routines.checking import routine_contender

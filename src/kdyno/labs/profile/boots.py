@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.layer import normal_line, option_of
+from kdyno.experiment.cross import normal_line, option_of
 from kdyno.experiment.model import ConfigFragment, Experiment
 from kdyno.labs.profile import counts, gmon, perf
 from kdyno.labs.profile.record import (
