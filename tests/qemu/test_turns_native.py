@@ -12,7 +12,6 @@ from real_kernels import built_kernels
 from kdyno.experiment.model import SuiteUse
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, bench_of
-from kdyno.measure.turns import Effort
 from kdyno.paths import cache_root
 from kdyno.verbs.options import load
 
@@ -39,7 +38,7 @@ def bench() -> Bench:
 
 
 def test_guests_take_turns_and_those_that_are_frozen_stand_still(bench: Bench) -> None:
-    effort = Effort({("unixbench", "pipe"): 0.05, ("run", "loop"): 0.2})
+    effort = {("unixbench", "pipe"): 0.05, ("run", "loop"): 0.2}
     found = turns.measure(bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=effort)
     boots = [record for record, _ in found]
     for boot in boots:

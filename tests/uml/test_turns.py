@@ -17,14 +17,13 @@ from kdyno.machines.process import ProcessSession, _kernel_groups
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, bench_of
 from kdyno.measure.builder import Built
-from kdyno.measure.turns import Effort
 from kdyno.paths import cache_root
 from kdyno.store.boot import BootRecord
 from kdyno.verbs.options import load
 
 pytestmark = pytest.mark.uml
 NAMES = ("stock", "slow-umask")
-SHORT = Effort({("unixbench", case): 0.08 for case in ("syscall", "pipe", "fscopy-4096")})
+SHORT = {("unixbench", case): 0.08 for case in ("syscall", "pipe", "fscopy-4096")}
 LOOP = "i=0; while [ $i -lt 3000 ]; do cat /proc/version >/dev/null; i=$((i+1)); done"
 
 

@@ -12,23 +12,22 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
 
 from pydantic import Field
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment.model import Experiment
-from kdyno.fleet.engine import LATE_S, PYTHON, Commands, Job, Settings
+from kdyno.fleet.engine import LATE_S, PYTHON, Engine, Job, Settings
 from kdyno.fleet.union import Shard, Union
-from kdyno.judge.judging import raw_effects
+from kdyno.judge.judging import look
 from kdyno.judge.pairs import Question
-from kdyno.measure.loop import Key, Status
+from kdyno.measure.loop import Key, Status, left_s
 from kdyno.reading.checked import FromTool
 from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
@@ -128,17 +127,6 @@ def label_of(run: Path) -> str:
     return f"kdyno-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
-class AnEngine(Protocol):
-    """What is used of ``engine.Engine``."""
-
-    def submit(
-        self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
-    ) -> list[Job]: ...
-    def look(self, jobs: Iterable[Job]) -> None: ...
-    def cancel(self, jobs: Iterable[Job]) -> None: ...
-    def cancel_label(self) -> None: ...
-
-
 class Image(reading.Record):
     """Of `kdyno build`: what it plans has ``digest`` and ``built``, what it built ``seconds``."""
 
@@ -162,7 +150,7 @@ class Building:
     the same image get one job. ``words``: of `kdyno build`; ``folder``: for the jobs' answers.
     """
 
-    engine: AnEngine
+    engine: Engine
     words: Sequence[str]
     baseline: str
     folder: Path
@@ -178,73 +166,76 @@ class Building:
         missing = {name: it.digest for name, it in plan.images.items() if not it.built}
         first = {digest: name for name, digest in reversed(missing.items())}
         if self.baseline in missing:
-            failed |= self._build([self.baseline])
             first.pop(missing[self.baseline])
-        failed |= self._build(sorted(first.values()))
+            failed |= self._build([self.baseline])
+            first[missing[self.baseline]] = self.baseline
+        failed |= self._build(sorted({*first.values()} - {self.baseline}))
         # Who shares an image shares why there is none.
-        for name, digest in missing.items():
-            if (why := failed.get(first.get(digest, ""))) is not None:
-                failed[name] = why
+        failed |= {
+            name: failed[first[digest]]
+            for name, digest in missing.items()
+            if first[digest] in failed
+        }
         return [name for name in plan.images if name not in failed], failed
 
     def _build(self, names: Sequence[str]) -> dict[str, str]:
         """Variant → why it was not built."""
         failed = {}
-        answers = self._answers({name: ["--variant", name] for name in names})
-        for name in names:
-            if (why := answers[name].failed.get(name)) is not None:
+        for name, answer in self._answers({name: ["--variant", name] for name in names}).items():
+            if (why := answer.failed.get(name)) is not None:
                 failed[name] = why
                 self.notify(why)
-            elif (image := answers[name].images.get(name)) is not None:
+            elif (image := answer.images.get(name)) is not None:
                 self.notify(f"{name}: built in {image.seconds:.0f} s")
             else:
                 raise ToolError(f"{self._file(name)}: damaged: nothing is said of {name}")
         return failed
 
     def _answers(self, options: dict[str, list[str]]) -> dict[str, Images]:
-        """Name → what `kdyno build` says with these options, by a job each; a lost one is given
-        out again."""
+        """Name → the answer of `kdyno build` with these options, by a job each; a lost one is
+        submitted again."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in options:
             self._file(name).unlink(missing_ok=True)
         answers: dict[str, Images] = {}
         for attempt in range(1, _BUILD_TRIES + 1):
-            open_ = [name for name in options if name not in answers]
-            if not open_:
+            left = [name for name in options if name not in answers]
+            if not left:
                 break
             command = [*PYTHON, "kdyno", "build", *self.words]
-            work = [[[*command, *options[name], "--json", str(self._file(name))]] for name in open_]
-            jobs = dict(zip(open_, self.engine.submit(work), strict=True))
-            named = ", ".join(f"{name} by job {job.name}" for name, job in jobs.items())
-            self.notify(f"kernels: {named}")
-            self._wait(jobs)
+            work = [[[*command, *options[name], "--json", str(self._file(name))]] for name in left]
+            jobs = dict(zip(left, self.engine.submit(work), strict=True))
+            self.notify("kernels: " + ", ".join(f"{it} by job {jobs[it].name}" for it in left))
+            answers |= self._wait(jobs)
             for name, job in jobs.items():
-                if (answer := self._answer(name)) is not None:
-                    answers[name] = answer
-                    continue
-                why = job.failure() or f"{self._file(name)} is not seen here"
-                # A node that answers would answer the same again.
-                if attempt == _BUILD_TRIES or job.node:
-                    raise ToolError(f"the kernels were not built: {why}")
-                self.notify(why)
-        return answers
+                if name not in answers:
+                    why = job.failure() or f"{self._file(name)} is not seen here"
+                    # A node that answers would answer the same again.
+                    if attempt == _BUILD_TRIES or job.node:
+                        raise ToolError(f"the kernels were not built: {why}")
+                    self.notify(why)
+        return {name: answers[name] for name in options}
 
-    def _wait(self, jobs: dict[str, Job]) -> None:
-        """Until all are over, and what those that went well have answered is seen here."""
-        over_s: dict[str, float] = {}
+    def _wait(self, jobs: dict[str, Job]) -> dict[str, Images]:
+        """Their answers, when all are over and what those that went well wrote can be read here."""
+        answers: dict[str, Images] = {}
+        waiting, over_s = dict(jobs), dict[str, float]()
         try:
-            while True:
-                self.engine.look(list(jobs.values()))
+            while waiting:
+                self.engine.look(waiting.values())
                 now_s = self.clock()
-                for name, job in jobs.items():
-                    late = job.done and job.well and self._answer(name) is None
-                    if job.done and not (late and now_s - over_s.setdefault(name, now_s) < LATE_S):
-                        over_s[name] = -math.inf
-                if all(over_s.get(name) == -math.inf for name in jobs):
-                    return
-                self.sleep(_LOOK_EVERY_S)
+                for name, job in [(name, job) for name, job in waiting.items() if job.done]:
+                    since_s = over_s.setdefault(name, now_s)
+                    if (answer := self._answer(name)) is not None:
+                        answers[name] = answer
+                    elif job.well and now_s - since_s < LATE_S:
+                        continue
+                    del waiting[name]
+                if waiting:
+                    self.sleep(_LOOK_EVERY_S)
         finally:
             self.engine.cancel([job for job in jobs.values() if not job.done])
+        return answers
 
     def _file(self, name: str) -> Path:
         return self.folder / f"{sha256(name.encode()).hexdigest()[:16]}.json"
@@ -282,7 +273,7 @@ class Controller:
     record: Record
     words: Sequence[str]
     """The experiment's file and the options, as `kdyno run` takes them."""
-    engine: AnEngine
+    engine: Engine
     notify: Callable[[str], None]
     show: Callable[[Status], None] = lambda _status: None
     clock: Callable[[], float] = time.monotonic
@@ -326,25 +317,21 @@ class Controller:
     def _submit(self, sizes: Sequence[int]) -> list[Part]:
         """A job for each number of groups. An engine that has taken jobs may be away for a
         while."""
-        first, refused_s = self.record.next, None
+        first, refused_s = self.record.next, math.inf
         work = [[self._command(number, groups)] for number, groups in enumerate(sizes, first)]
         cpus = self.record.settings.slots()[: len(sizes)]
-        while True:
+        jobs: list[Job] = []
+        while not jobs:
             try:
                 jobs = self.engine.submit(work, None, cpus)
-                break
             except ToolError as problem:
-                now_s = self.clock()
-                if refused_s is None:
-                    if first == 0:
-                        raise
-                    self.notify(f"{problem}; trying again")
-                    refused_s = now_s
-                if now_s - refused_s > _PATIENCE_S:
+                if first == 0 or self.clock() - refused_s > _PATIENCE_S:
                     raise
+                if refused_s == math.inf:
+                    self.notify(f"{problem}; trying again")
+                    refused_s = self.clock()
                 self.sleep(_LOOK_EVERY_S)
-        if self._began_s is None:
-            self._began_s = self.clock()
+        self._began_s = self.clock() if self._began_s is None else self._began_s
         self._save(next=first + len(sizes))
         return [
             Part(job, self.union.shard(number, self.place.shard(number)), groups)
@@ -428,7 +415,13 @@ class Controller:
             return "every other variant failed"
         if blocks >= self._looked + max(stopping.LOOK_EVERY, self._looked // _MORE):
             self._looked = blocks
-            self._judge_so_far(blocks)
+            # Blocks come several at once: the look is that of the last one that was due.
+            least = stopping.minimum_blocks(measure.min_boots)
+            due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
+            question, failed = Question.of(manifest), tuple(manifest.failed)
+            self._effects, self._progress = look(
+                self.union.samples(), question, failed, due, measure.precision, measure.min_boots
+            )
         if self._progress is not None and self._progress.enough:
             return "precision reached"
         if blocks >= measure.max_boots:
@@ -438,24 +431,6 @@ class Controller:
             return f"max_minutes = {limit:g} reached"
         return ""
 
-    def _judge_so_far(self, blocks: int) -> None:
-        measure = self.experiment.measure
-        question = Question.of(self.union.manifest)
-        failed = tuple(self.union.manifest.failed)
-        samples = self.union.samples()
-        self._effects = raw_effects(samples, question, failed)
-        open_ = [effect for effect in self._effects.values() if not effect.exact]
-        if self._effects and not open_:
-            self._progress = stopping.settled(blocks)
-            return
-        # Blocks come several at once: the look is that of the last one that was due.
-        least = stopping.minimum_blocks(measure.min_boots)
-        due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
-        then = raw_effects(samples, question, failed, stopping.before(due)).values()
-        self._progress = stopping.enough(
-            open_, due, measure.precision, measure.min_boots, [it for it in then if not it.exact]
-        )
-
     def _spent_s(self) -> float:
         """Seconds of measuring, those of earlier controllers included."""
         own_s = self.clock() - self._began_s if self._began_s is not None else 0.0
@@ -463,15 +438,8 @@ class Controller:
 
     def _status(self, parts: Sequence[Part]) -> Status:
         measure, blocks = self.experiment.measure, len(self.union.blocks)
-        left_s = limit_s = None if measure.max_minutes is None else 60 * measure.max_minutes
         spent_s = self._spent_s()
-        if blocks:
-            target = measure.max_boots
-            if self._progress is not None and self._progress.predicted_blocks is not None:
-                target = min(target, max(blocks + 1, self._progress.predicted_blocks))
-            left_s = (target - blocks) * spent_s / blocks
-            if limit_s is not None:
-                left_s = max(0.0, min(left_s, limit_s - spent_s))
+        block_s = spent_s / blocks if blocks else 0.0
         jobs = [it.job for it in parts if not it.closed]
         waiting = sum(it.state == "PENDING" for it in jobs)
         working = len(jobs) - waiting
@@ -484,6 +452,6 @@ class Controller:
             effects=self._effects,
             progress=self._progress,
             elapsed_s=spent_s,
-            left_s=left_s,
+            left_s=left_s(measure, self._progress, blocks, block_s, spent_s),
             failures=tuple(self.failures),
         )

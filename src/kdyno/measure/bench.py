@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 
 from kdyno import whole
@@ -101,12 +102,11 @@ class Bench:
 
     @property
     def runnable(self) -> tuple[CaseJob, ...]:
-        """The jobs of the cases that can run on this machine."""
         return tuple(job for _, job in self.runnable_cases)
 
     @property
     def infos(self) -> tuple[CaseInfo, ...]:
-        """What the manifest says of the cases."""
+        """The cases in the manifest."""
         return tuple(info(case, job) for case, job in zip(self.cases, self.jobs, strict=True))
 
     def caveats(self) -> tuple[Flag, ...]:
@@ -114,18 +114,12 @@ class Bench:
         ticks = ticks_of(self.images) if self.experiment.measure.metric == "instructions" else ()
         return (*self.machine.caveats(), *flags_of(self.experiment, self.cases), *ticks)
 
-    def without(self, done: Collection[tuple[str, str]]) -> Bench:
+    def without(self, settled: Collection[tuple[str, str]]) -> Bench:
         """The same less the cases that need no more boots, by (suite, case)."""
-        kept = [it for it, case in enumerate(self.cases) if (case.suite, case.name) not in done]
-        lacking = self.equipment.lacking
-        return replace(
-            self,
-            cases=tuple(self.cases[it] for it in kept),
-            jobs=tuple(self.jobs[it] for it in kept),
-            equipment=replace(
-                self.equipment, lacking=tuple(lacking[it] for it in kept) if lacking else ()
-            ),
-        )
+        kept = [(case.suite, case.name) not in settled for case in self.cases]
+        equipment = replace(self.equipment, lacking=tuple(compress(self.equipment.lacking, kept)))
+        cases, jobs = tuple(compress(self.cases, kept)), tuple(compress(self.jobs, kept))
+        return replace(self, cases=cases, jobs=jobs, equipment=equipment)
 
 
 def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
@@ -195,23 +189,19 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
 
 def refuse_undecided(experiment: Experiment, cases: Sequence[Case]) -> None:
     """UsageError with every reason, unless the experiment insists."""
-    if experiment.measure.insist:
-        return
-    if reasons := _undecided(experiment, cases):
-        metric = experiment.measure.metric
+    if not experiment.measure.insist and (reasons := _undecided(experiment, cases)):
         raise UsageError(
-            f'[measure] metric = "{metric}" does not decide {"; nor ".join(reasons)}. '
-            'metric = "time" does; --case and cases = [...] leave cases out; '
-            "[measure] insist = true counts all the same, and the verdict says so"
+            f'[measure] metric = "{experiment.measure.metric}" does not decide '
+            f'{"; nor ".join(reasons)}. metric = "time" does; --case and cases = [...] leave cases '
+            "out; [measure] insist = true counts all the same, and the verdict says so"
         )
 
 
 def flags_of(experiment: Experiment, cases: Sequence[Case]) -> tuple[Flag, ...]:
     """For the verdict, where somebody insists."""
-    return tuple(
-        Flag(kind="not-decided", text=f"counted as was asked for, and decides nothing: {reason}")
-        for reason in _undecided(experiment, cases)
-    )
+    text = "counted as was asked for, and decides nothing: "
+    reasons = _undecided(experiment, cases)
+    return tuple(Flag(kind="not-decided", text=text + reason) for reason in reasons)
 
 
 def _undecided(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
@@ -232,8 +222,8 @@ def _undecided(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
     reasons = []
     for why, own in names.items():
         more = len(own) - _MOST_NAMED
-        shown = ", ".join(own[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-        reasons.append(f"{shown}: {why}")
+        first = ", ".join(own[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        reasons.append(f"{first}: {why}")
     return reasons
 
 
@@ -320,32 +310,30 @@ def equip(
     shared = [(programs, "programs")] if programs.is_dir() else []
     if tree is not None and any(case.tree for case in cases):
         shared.append((tree, "tree"))
-    chosen = [case for case, why in zip(cases, lacking, strict=True) if not why]
-    first = next((case for case in chosen if case.prepare), None)
+    runnable = [case for case, why in zip(cases, lacking, strict=True) if not why]
+    first = next((case for case in runnable if case.prepare), None)
     if first is not None and places is not None:
         shared.append((_prepared(first, tuple(shared), places, cache, told), "prepared"))
-    disk_bytes = max((case.disk_bytes for case in chosen), default=0)
+    disk_bytes = max((case.disk_bytes for case in runnable), default=0)
     return Equipment(lacking, tuple(shared), disk_bytes, cache / "disks")
 
 
 def _lacking(cases: Sequence[Case], programs: Path, tree: Path | None) -> tuple[str, ...]:
     """For each case why it cannot run on this machine; empty where it can. ToolError when not one
     can."""
-
-    def why(case: Case) -> str:
-        missing = [need for need in case.needs if not _exists(need, programs)]
-        if missing:
+    reasons = []
+    for case in cases:
+        why = ""
+        if missing := [need for need in case.needs if not _exists(need, programs)]:
             how = f": apt-get install {case.install}" if case.install else ""
             names = ", ".join(it.removeprefix(_PROGRAMS).replace("|", " or ") for it in missing)
-            return f"{names} {'is' if len(missing) == 1 else 'are'} not installed{how}"
-        if case.tree and tree is None:
-            return 'it compiles a kernel source: give [kernel] source = "debian:linux-source-7.3"'
-        return ""
-
-    reasons = tuple(map(why, cases))
+            why = f"{names} {'is' if len(missing) == 1 else 'are'} not installed{how}"
+        elif case.tree and tree is None:
+            why = 'it compiles a kernel source: give [kernel] source = "debian:linux-source-7.3"'
+        reasons.append(why)
     if cases and all(reasons):
         raise ToolError(f"no case can run here: {'; '.join(dict.fromkeys(reasons))}")
-    return reasons
+    return tuple(reasons)
 
 
 def _exists(need: str, programs: Path) -> bool:

@@ -9,8 +9,10 @@ is the work of all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from kdyno.command import shown
@@ -18,7 +20,7 @@ from kdyno.errors import ToolError
 from kdyno.judge.flags import disturbances
 from kdyno.machines.machine import Alive, Listener, Outcome, Plan, run_to_end
 from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
-from kdyno.store.boot import BootFlag, BootJob, BootRecord, Sample
+from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import Manifest
 from kdyno.suites import figure, record
 from kdyno.suites.catalogue import Case
@@ -28,7 +30,6 @@ from kdyno.suites.score import score_of
 
 OUTPUT_KEPT = 4096
 """Characters of a program's output that are stored with each sample: the last ones."""
-_LOOSE = ("stdout", "stderr")
 _SLOWEST = 20.0
 """A variant, or a kernel that counts its own calls, may take so many times as long."""
 
@@ -53,31 +54,27 @@ def samples_of(
     """A score, or why there is none, for every case that was begun or cannot run here.
 
     ``lacking``: for each case why it was left out of the job; empty where it was not.
-    ``rounds``: what cases that took turns did in them, by their place in the job.
+    ``rounds``: of cases that took turns, by their place in the job.
     """
     samples = []
     number = 0
-    for at, case in enumerate(cases):
-        if lacking and lacking[at]:
-            samples.append(_without(case, "skip", lacking[at]))
+    for case, missing in zip(cases, lacking or [""] * len(cases), strict=True):
+        none = partial(Sample, suite=case.suite, case=case.name)
+        if missing:
+            samples.append(none(status="skip", text=missing))
             continue
-        result = transcript.result(number)
-        own = (rounds or {}).get(number)
+        result, own = transcript.result(number), (rounds or {}).get(number)
         number += 1
         if isinstance(result, record.Sample):
             samples.append(_sample(case, result, result.reps))
+        elif isinstance(result, record.Done) and own is not None and own.turns:
+            update = {"interleave": own.way, "cpu_ns": own.cpu_ns if any(own.cpu_ns) else ()}
+            samples.append(_sample(case, result, own.turns).model_copy(update=update))
         elif isinstance(result, record.Done):
-            if own is None or not own.turns:
-                samples.append(_without(case, "error", "not one of its turns was answered"))
-            else:
-                cpu_ns = own.cpu_ns if any(own.cpu_ns) else ()
-                more = {"interleave": own.way, "cpu_ns": cpu_ns}
-                samples.append(_sample(case, result, own.turns).model_copy(update=more))
+            samples.append(none(status="error", text="not one of its turns was answered"))
         elif result is not None:  # a case that was never begun has none; the boot says why
-            status: Literal["skip", "error"] = "error"
-            if isinstance(result, record.Skip):
-                status = "skip"
-            samples.append(_without(case, status, result.reason))
+            skipped = isinstance(result, record.Skip)
+            samples.append(none(status="skip" if skipped else "error", text=result.reason))
     return tuple(samples)
 
 
@@ -86,7 +83,10 @@ def _sample(
 ) -> Sample:
     extra: dict[str, float | bool | str | None] = {}
     for name, text in result.extra.items():
-        extra[name] = text[-OUTPUT_KEPT:] if name in _LOOSE else _number_or_text(text)
+        extra[name] = text[-OUTPUT_KEPT:]
+        if name not in ("stdout", "stderr") and text[:1].isdigit():
+            with suppress(ValueError):
+                extra[name] = float(text)
     output = result.extra.get("stdout", "")
     try:
         if case.figure is None or isinstance(result, record.Done):
@@ -97,7 +97,7 @@ def _sample(
             score = reading.value
             extra.update(reading.also)
     except figure.NoFigure as problem:
-        return _without(case, "error", str(problem))
+        return Sample(suite=case.suite, case=case.name, status="error", text=str(problem))
     return Sample(
         suite=case.suite,
         case=case.name,
@@ -107,17 +107,6 @@ def _sample(
         sys_ns=result.sys_ns,
         extra=extra,
     )
-
-
-def _number_or_text(text: str) -> float | str:
-    try:
-        return float(text) if text[:1].isdigit() else text
-    except ValueError:
-        return text
-
-
-def _without(case: Case, status: Literal["skip", "error"], why: str) -> Sample:
-    return Sample(suite=case.suite, case=case.name, status=status, text=why)
 
 
 def load_flags(samples: Sequence[Sample]) -> tuple[BootFlag, ...]:
@@ -164,26 +153,27 @@ def measure(
         for plan in plans:
             alive.add(machine.open(plan))
         alive.until_ended()
-    records = []
-    for at, (plan, outcome) in enumerate(zip(plans, alive.outcomes, strict=True)):
-        host = outcome.host
-        samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking)
-        disturbed = () if bench.undisturbed else disturbances(host)
-        flags = (*host.flags, *disturbed, *load_flags(samples))
-        boot = BootRecord(
-            job=job_of(bench, plan, outcome, first_index + at, block, started),
-            host=host.model_copy(update={"flags": flags}),
-            samples=samples,
-        )
-        records.append((boot, console_of(outcome)))
-    return records
+    return [
+        record_of(bench, plan, outcome, outcome.host, first_index + at, block, started)
+        for at, (plan, outcome) in enumerate(zip(plans, alive.outcomes, strict=True))
+    ]
 
 
-def job_of(
-    bench: Bench, plan: Plan, outcome: Outcome, index: int, block: int, started: str
-) -> BootJob:
-    """What this boot was to do, for its folder."""
-    return BootJob(
+def record_of(
+    bench: Bench,
+    plan: Plan,
+    outcome: Outcome,
+    host: BootHost,
+    index: int,
+    block: int,
+    started: str,
+    rounds: Mapping[int, Rounds] | None = None,
+) -> tuple[BootRecord, bytes]:
+    """For the store: a boot, and what it printed below the command that repeats it by hand."""
+    samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking, rounds)
+    disturbed = () if bench.undisturbed else disturbances(host)
+    flags = (*host.flags, *disturbed, *load_flags(samples))
+    job = BootJob(
         index=index,
         block=block,
         variant=plan.variant,
@@ -193,11 +183,8 @@ def job_of(
         started_at=started,
         layout=plan.layout + 1 if bench.experiment.measure.layouts else 0,
     )
-
-
-def console_of(outcome: Outcome) -> bytes:
-    """What the boot printed, below the command that it can be repeated with by hand."""
-    return f"$ {shown(outcome.command)}\n".encode() + outcome.console
+    boot = BootRecord(job=job, host=host.model_copy(update={"flags": flags}), samples=samples)
+    return boot, f"$ {shown(outcome.command)}\n".encode() + outcome.console
 
 
 def now() -> str:
@@ -220,10 +207,7 @@ def calibrated(
     Cases that already have a number keep it. Cases that cannot run are left out, said aloud;
     ToolError when none is left or the boot fails.
     """
-    jobs = tuple(
-        job if job.operations is not None else replace(job, seconds=seconds)
-        for job in bench.runnable
-    )
+    jobs = tuple(it if it.operations else replace(it, seconds=seconds) for it in bench.runnable)
     name = bench.experiment.baseline
     outcome = boot(bench, plan_of(bench, name, jobs))
     if outcome.host.status != "ok":
@@ -263,15 +247,11 @@ def fixed_jobs(bench: Bench, operations: Mapping[str, int], seconds: float) -> t
 def with_fixed_work(
     bench: Bench, manifest: Manifest, told: Callable[[str], None]
 ) -> tuple[Bench, Manifest]:
-    """Both with the work of each case, where instructions are counted.
-
-    By one boot of the baseline, or as an earlier part of the run had it.
-    """
+    """Both with the work of each case, where instructions are counted: using one boot of the
+    baseline, or as an earlier part of the run had it."""
     if not bench.counts:
         return bench, manifest
-    operations = {
-        f"{case.suite}/{case.case}": case.operations for case in manifest.cases if case.operations
-    }
+    operations = {f"{it.suite}/{it.case}": it.operations for it in manifest.cases if it.operations}
     bench = with_counted_work(bench, operations, told)
     return bench, manifest.model_copy(update={"cases": bench.infos})
 

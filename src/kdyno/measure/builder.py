@@ -109,8 +109,7 @@ def check(
         except UsageError as problem:
             mistakes.add(_place(variant, problem.key or "patches", mistakes), str(problem))
             continue
-        _check_flags(variant, recipes.get(variant.name), mistakes)
-        _check_sysctls(variant, recipes.get(variant.name), mistakes)
+        _check_words(variant, recipes.get(variant.name), mistakes)
     notes = _check_options(experiment, recipes, cache, mistakes, report)
     if new:
         notes += _check_twins(experiment, mistakes)
@@ -130,7 +129,8 @@ def _place(variant: Variant, key: str, mistakes: Mistakes) -> KeyPath:
     return next(((*it, key) for it in tables if has((*it, key))), own)
 
 
-def _check_flags(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) -> None:
+def _check_words(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) -> None:
+    """Flags that the compiler refuses, sysctls that the source does not have."""
     compiler = recipe.compiler if recipe else identify(variant.compiler)
     bits = recipe.arch.word_bits if recipe else 64
     for file, flags in (("*", variant.cflags), *variant.file_cflags):
@@ -138,13 +138,12 @@ def _check_flags(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) ->
             path = _place(variant, "cflags", mistakes)
             inner = (*path, file) if mistakes.positions.has((*path, file)) else path
             mistakes.add(inner, f"{compiler.name} does not take {flags}: {why}", found=flags)
-
-
-def _check_sysctls(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) -> None:
-    for name, _value in variant.sysctl if recipe else ():
-        assert recipe is not None
+    if recipe is None:
+        return
+    for name, _value in variant.sysctl:
         tree, last = recipe.tree.path, name.rpartition(".")[2].encode()
-        patched = any(b'"%b"' % last in (it or b"") for it in recipe.changes.files.values())
+        files = recipe.changes.files.values()
+        patched = any(b'"%b"' % last in (content or b"") for content in files)
         if not patched and not has_sysctl(tree, name):
             near = nearest_sysctl(tree, name)
             hint = f"; nearest: {near}" if near else ""
@@ -164,39 +163,36 @@ def _check_options(
 ) -> list[str]:
     """What Kconfig makes of every variant; notes on those whose options come to the same."""
     variants = {variant.name: variant for variant in experiment.variants}
-    # As everywhere else that a stranger's files are read: a person who has no sandbox said so.
     lost: dict[str, list[tuple[Wish, str]]] = {}
     declared: dict[str, Mapping[str, Option]] = {}
     for name, recipe in recipes.items():
         if final_config(cache, recipe) is None:
             if (key := recipe.kconfig_digest) not in declared:
                 declared[key] = options(recipe.tree.path, recipe.changes, recipe.arch)
-            why_never = [(it, never(it, declared[key], recipe.arch)) for it in recipe.wishes]
-            if found := [(wish, why) for wish, why in why_never if why]:
-                lost[name] = found
+            whys = [(wish, never(wish, declared[key], recipe.arch)) for wish in recipe.wishes]
+            if refused := [(wish, why) for wish, why in whys if why]:
+                lost[name] = refused
     # What the Kconfig files say takes no time; Kconfig itself is asked about the others.
     others = {} if lost else recipes
     for name, problem in configure_all(others, cache, report).items():
         if isinstance(problem, LostOptions):
             lost[name] = problem.lost
         # Another kernel that does not even configure fails when it is built, alone.
-    for name, wishes in lost.items():
-        for wish, why in wishes:
-            path = _place(variants[name], "config", mistakes)
-            entry = f"{wish.line} (from {wish.origin})"
-            if own := re.fullmatch(r".*\.config\[(\d+)\]", wish.origin):
-                path, entry = (*path, int(own[1]) - 1), wish.line
-            mistakes.add(path, f"{entry}: {why}", found=wish.option)
+    for name, wish, why in ((name, *item) for name, items in lost.items() for item in items):
+        path = _place(variants[name], "config", mistakes)
+        entry = f"{wish.line} (from {wish.origin})"
+        if own := re.fullmatch(r".*\.config\[(\d+)\]", wish.origin):
+            path, entry = (*path, int(own[1]) - 1), wish.line
+        mistakes.add(path, f"{entry}: {why}", found=wish.option)
     notes: list[str] = []
     alike: dict[tuple[object, ...], str] = {}
     for name, recipe in recipes.items():
         config = final_config(cache, recipe)
-        if config is None or mistakes.any:
-            continue
-        same = replace(variants[name], name="", levels=(), config=(), best=())
-        first = alike.setdefault((config, recipe.changes.digest(), same), name)
-        if first != name and variants[first].config != variants[name].config:
-            notes.append(f"{name} is the same kernel as {first}: its options change nothing")
+        if config is not None and not mistakes.any:
+            same = replace(variants[name], name="", levels=(), config=(), best=())
+            first = alike.setdefault((config, recipe.changes.digest(), same), name)
+            if first != name and variants[first].config != variants[name].config:
+                notes.append(f"{name} is the same kernel as {first}: its options change nothing")
     return notes
 
 
@@ -207,16 +203,16 @@ def _check_twins(experiment: Experiment, mistakes: Mistakes) -> list[str]:
     firsts: dict[Variant, Variant] = {}
     for variant in experiment.variants:
         first = firsts.setdefault(replace(variant, name="", levels=(), best=()), variant)
+        text = f"{variant.name} is the same kernel as {first.name}"
         if first is variant:
             continue
         if variant.all_routines:
             routines = ", ".join(f"{k} = {v}" for k, v in variant.all_routines.items())
-            notes.append(f"{variant.name} is the same kernel as {first.name} here: {routines}")
+            notes.append(f"{text} here: {routines}")
             continue
         mistakes.add(
             ("variant", variant.name) if not variant.levels else ("factor", variant.levels[-1][0]),
-            f"{variant.name} is the same kernel as {first.name}: nothing differs. For the noise "
-            "floor set calibrate = true in [measure]",
+            f"{text}: nothing differs. For the noise floor set calibrate = true in [measure]",
         )
     return notes
 
@@ -251,27 +247,13 @@ def build_all(
     schedulers = {variant.name: variant.scheduler for variant in experiment.variants}
     failed: dict[str, str] = dict(recipes.skipped)
 
-    def attempt(step: Callable[[str], None]) -> None:
-        for name in sorted(recipes.of, key=lambda name: name != experiment.baseline):
-            if name in failed:
-                continue
-            try:
-                step(name)
-            except BuildError as problem:
-                if name == experiment.baseline:
-                    raise
-                failed[name] = str(problem)
-                told(str(problem))
-
-    def settle(name: str) -> None:
-        configure(recipes.of[name], cache, name=name, report=report)
-
     def make(name: str) -> None:
         links = experiment.measure.layouts
         if name == experiment.baseline and experiment.measure.calibrate:
             links *= 2  # its copy is the same code, linked otherwise
-        images[name] = build(
-            recipes.of[name],
+        recipe = recipes.of[name]
+        image = build(
+            recipe,
             cache,
             name=name,
             jobs=jobs,
@@ -279,12 +261,24 @@ def build_all(
             links=links,
         )
         if source := schedulers.get(name):
-            image, tree = images.pop(name), recipes.of[name].tree
-            program = scheduler.build(source, tree, image.kernel, image.digest, cache)
-            images[name] = replace(image, scheduler=program)
+            tree, kernel = recipe.tree, image.kernel
+            program = scheduler.build(source, tree, kernel, image.digest, cache)
+            image = replace(image, scheduler=program)
+        images[name] = image
 
-    attempt(settle)
-    attempt(make)
+    def settle(name: str) -> None:
+        configure(recipes.of[name], cache, name=name, report=report)
+
+    for step in (settle, make):
+        for name in sorted(recipes.of, key=lambda name: name != experiment.baseline):
+            try:
+                if name not in failed:
+                    step(name)
+            except BuildError as problem:
+                if name == experiment.baseline:
+                    raise
+                failed[name] = str(problem)
+                told(str(problem))
     return Built(images, failed)
 
 

@@ -20,18 +20,9 @@ from kdyno.sandbox import is_seen, named
 
 STOCK = "stock"
 DEFAULT_SOURCE = "debian:linux-source-7.3"
-# Key of a shorthand → key of the experiment file.
-_KEYS = {
-    "memcpy": "memcpy",
-    "config": "config",
-    "patch": "patches",
-    "cflags": "cflags",
-    "compiler": "compiler",
-    "cmdline": "cmdline",
-    "sysctl": "sysctl",
-    "cpus": "cpus",
-    "source": "source",
-}
+_SAME = ("memcpy", "config", "cflags", "compiler", "cmdline", "sysctl", "cpus", "source")
+_KEYS = {"patch": "patches", **{key: key for key in _SAME}}
+"""Key of a shorthand → key of the experiment file."""
 _HIDDEN = ("/tmp", "/run", "/dev", "/proc", "/sys")
 _PATH = ENVIRONMENT["PATH"]
 _LISTS = ("config", "patch")
@@ -172,7 +163,13 @@ def _variant(shorthand: str, folder: Path) -> tuple[str, list[str]]:
             raise UsageError(f"-k {shorthand}: {key} is there twice")
         values.setdefault(key, []).append(value)
     lines = [f"{_KEYS[key]} = {_value(key, own, folder)}" for key, own in values.items()]
-    name = "+".join(_plain(key, value) for key, own in values.items() for value in own)
+    names = []
+    for key, value in ((key, value) for key, own in values.items() for value in own):
+        short = _NOT_NAME.sub("-", Path(value).name if key == "patch" else value).strip("-.")
+        # The key is in the name where the value alone says too little.
+        own = key in ("memcpy", "config", "patch", "compiler")
+        names.append(short if own else f"{key}-{short}")
+    name = "+".join(names)
     if name.endswith(COPY_SUFFIX):
         name += "_"
     return name[:80], lines
@@ -181,9 +178,8 @@ def _variant(shorthand: str, folder: Path) -> tuple[str, list[str]]:
 def _value(key: str, values: list[str], folder: Path) -> str:
     if key == "patch" or (key == "config" and any("/" in value for value in values)):
         # The run is resumed from wherever the person is then.
-        paths = [str(folder / value) if (folder / value).exists() else value for value in values]
-        return _list(paths)
-    if key == "config":
+        values = [str(folder / value) if (folder / value).exists() else value for value in values]
+    if key in _LISTS:
         return _list(values)
     if key == "cpus":
         if not values[0].isdigit():
@@ -193,12 +189,6 @@ def _value(key: str, values: list[str], folder: Path) -> str:
         pairs = [value.partition("=") for value in values]
         return "{ " + ", ".join(f"{_text(k)} = {_text(v)}" for k, _, v in pairs) + " }"
     return _text(values[0])
-
-
-def _plain(key: str, value: str) -> str:
-    """A part of the variant's name; the key is in it where the value alone says too little."""
-    short = _NOT_NAME.sub("-", Path(value).name if key == "patch" else value).strip("-.")
-    return short if key in ("memcpy", "config", "patch", "compiler") else f"{key}-{short}"
 
 
 def _text(value: str) -> str:

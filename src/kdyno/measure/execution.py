@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""An experiment, executed: checked, built, measured, judged; and a run, taken up again.
+"""An experiment, executed: checked, built, measured, judged; and a run, resumed.
 
-The set-up of a run stands here once: ``checked`` sources, ``built_of`` them, a bench of these, and
-a ``session`` in which the machine is ours. Profiles are made in the same steps.
+The set-up of a run stands here once: ``check`` its sources, ``built_of`` them, a bench, and a
+``session`` in which the machine is ours. Profiles are made in the same steps.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from kdyno.suites.job import cases_of
 
 @dataclass(frozen=True)
 class Listener:
-    """Who is told what goes on; every call returns quickly and none draws beside a guest."""
+    """Callbacks for progress; each returns quickly and none draws beside a guest."""
 
     fetching: Callable[[str, float | None], None] = lambda _text, _part: None
     building: Callable[[BuildProgress], None] = lambda _value: None
@@ -79,40 +79,75 @@ class Options:
 
 def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
     """Run ``experiment`` from its sources to its verdict."""
+    notify = options.listener.told
     sandbox.require()
     place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
     if short := too_short(experiment):
-        options.listener.told(short)
-    if not KINDS[experiment.machine.kind].builds:
-        return _start(_unbuilt(experiment, suites, options), {}, Recipes({}, {}), options)
-    recipes = check(
-        experiment,
-        options.cache,
-        options.listener.fetching,
-        refresh=options.refresh,
-        new=True,
-        report=options.listener.building,
-    )
-    for note in recipes.notes:
-        options.listener.told(note)
-    for variant in experiment.variants:
-        for function, why in variant.best if variant.name in recipes.of else ():
-            name = variant.all_routines[function]
-            options.listener.told(f"{variant.name}: {function} is {name} ({why})")
-    if not experiment.measure.calibrate and len(recipes.of) < 2:
-        raise UsageError(
-            "nothing to compare: every variant but the baseline was skipped "
-            f"({'; '.join(f'{name}: {why}' for name, why in recipes.skipped.items())})"
+        notify(short)
+    recipes, built = Recipes({}, {}), Built({})
+    if KINDS[experiment.machine.kind].builds:
+        recipes = check(
+            experiment,
+            options.cache,
+            options.listener.fetching,
+            refresh=options.refresh,
+            new=True,
+            report=options.listener.building,
         )
-    check_cases(experiment, suites, options.cache, recipes)
-    built = built_of(experiment, recipes, options)
-    bench = _bench(experiment, suites, built, recipes, options)
-    return _start(bench, built.failed, recipes, options)
+        for note in recipes.notes:
+            notify(note)
+        for variant in experiment.variants:
+            for function, why in variant.best if variant.name in recipes.of else ():
+                notify(f"{variant.name}: {function} is {variant.all_routines[function]} ({why})")
+        if not experiment.measure.calibrate and len(recipes.of) < 2:
+            raise UsageError(
+                "nothing to compare: every variant but the baseline was skipped "
+                f"({'; '.join(f'{name}: {why}' for name, why in recipes.skipped.items())})"
+            )
+        check_cases(experiment, suites, options.cache, recipes)
+        built = built_of(experiment, recipes, options)
+    bench = _bench(experiment, suites, recipes, built, options)
+    manifest = manifest_of(
+        experiment,
+        options.overrides,
+        images=bench.digests,
+        failed=built.failed,
+        cases=bench.infos,
+    ).model_copy(update=interleaved(bench, notify))
+    # The machine first: a run that is refused, or given up while it waits, leaves no folder.
+    with (
+        session(bench, f"the run of {experiment.name}", options),
+        create_run(options.runs, experiment.text, manifest) as writer,
+    ):
+        with suppress(ToolError):  # else --resume and `kdyno profile` ask
+            Note(writer.run).write()
+        options.listener.started(writer.run.path)
+        variants = {variant.name: variant for variant in experiment.variants}
+        for name in bench.variants:
+            record = bench.machine.described(name)
+            if name in bench.images:
+                source = name if name in recipes.of else experiment.baseline
+                again = f"kdyno build {experiment.path or 'experiment.toml'} --variant {source}"
+                record = {"build_again": again, **routines_of(variants[source]), **record}
+            writer.save_image(name, record)
+        return _measure(bench, manifest, writer, Past(), options)
+
+
+def _bench(
+    experiment: Experiment, suites: Catalogue, recipes: Recipes, built: Built, options: Options
+) -> Bench:
+    """The tree that cases compile is the baseline's, or fetched where no kernel is built."""
+    if KINDS[experiment.machine.kind].builds:
+        tree = tree_of(experiment, recipes)
+    else:
+        tree = tree_for_cases(experiment, suites, options.cache, options.listener.fetching)
+    notify = options.listener.told
+    return bench_of(experiment, suites, built.images, tree, options.cache, notify)
 
 
 def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Built:
-    """The images of these recipes, from the cache or built now; the listener hears of it."""
+    """The images of these recipes, from the cache or built now, shown to the listener."""
     return build_all(
         experiment,
         recipes,
@@ -139,39 +174,14 @@ def session(bench: Bench, what: str, options: Options) -> Iterator[None]:
             os.sched_setaffinity(0, everything)
 
 
-def _start(
-    bench: Bench, failed: Mapping[str, str], recipes: Recipes, options: Options
-) -> tuple[Run, Verdict]:
-    """A new run, from its folder to its verdict."""
-    experiment = bench.experiment
-    manifest = manifest_of(
-        experiment,
-        options.overrides,
-        images=bench.digests,
-        failed=failed,
-        cases=bench.infos,
-    )
-    manifest = manifest.model_copy(update=interleaved(bench, options.listener.told))
-    # The machine first: a run that is refused, or given up while it waits, leaves no folder.
-    with (
-        session(bench, f"the run of {experiment.name}", options),
-        create_run(options.runs, experiment.text, manifest) as writer,
-    ):
-        with suppress(ToolError):  # else --resume and `kdyno profile` ask
-            Note(writer.run).write()
-        options.listener.started(writer.run.path)
-        _save_images(writer, recipes, bench)
-        return _measure(bench, manifest, writer, Past(), options)
-
-
-def interleaved(bench: Bench, told: Callable[[str], None]) -> dict[str, object]:
-    """How the run's variants will alternate, for its manifest; people hear why not by turns."""
+def interleaved(bench: Bench, notify: Callable[[str], None]) -> dict[str, object]:
+    """How the run's variants will alternate, for its manifest; ``notify`` explains exceptions."""
     choice = choose(bench, bench.experiment.measure.interleave)
     whole = whole_cases(bench) if choice.way == "turns" else {}
     if choice.why:
-        told(f"one whole boot after the other, not by turns: {choice.why}")
+        notify(f"one whole boot after the other, not by turns: {choice.why}")
     for name, why in whole.items():
-        told(f"{name} is measured whole, not by turns: {why}")
+        notify(f"{name} is measured whole, not by turns: {why}")
     return {"interleave": choice.way, "why_boots": choice.why, "whole": whole}
 
 
@@ -181,22 +191,22 @@ def resume(
     """Go on with an interrupted run; ``experiment`` is its own, as stored."""
     sandbox.require()
     manifest = open_run(path).manifest()
-    if not KINDS[experiment.machine.kind].builds:
-        bench = _unbuilt(experiment, suites, options)
-        if manifest.images != bench.digests:
-            raise UsageError(
-                f"{path}: another kernel, or another command line, was running when the run "
-                "began; start a new run and compare the two: `kdyno compare RUN RUN`"
-            )
-    else:
+    recipes, built = Recipes({}, {}), Built({})
+    if builds := KINDS[experiment.machine.kind].builds:
         recipes = check(experiment, options.cache, options.listener.fetching)
-        _refuse_changed(path, changed(experiment, recipes, manifest.images))
+        if (name := changed(experiment, recipes, manifest.images)) is not None:
+            raise _changed(path, name)
         measured = {name: it for name, it in recipes.of.items() if name in manifest.images}
         built = built_of(experiment, Recipes(measured, recipes.skipped), options)
-        bench = _bench(experiment, suites, built, recipes, options)
-        before = manifest.images
-        other = (name for name, now in bench.digests.items() if before.get(name, now) != now)
-        _refuse_changed(path, next(other, None))
+    bench = _bench(experiment, suites, recipes, built, options)
+    if not builds and manifest.images != bench.digests:
+        raise UsageError(
+            f"{path}: another kernel, or another command line, was running when the run "
+            "began; start a new run and compare the two: `kdyno compare RUN RUN`"
+        )
+    for name, digest in bench.digests.items():
+        if manifest.images.get(name, digest) != digest:
+            raise _changed(path, name)
     with session(bench, f"the run {path.name}", options), write_run(path) as writer:
         past = Past(taken=writer.run.taken_indices())
         for boot in writer.run.boots():
@@ -204,48 +214,23 @@ def resume(
                 past.add(boot)
         # One boot outside the sandbox is enough for the whole run to be called so.
         sandboxed = sandbox.require() and manifest.host.get("sandbox") is not False
-        again = {**asked_of(experiment), "state": "running", "stopped": ""}
-        again["host"] = {**manifest.host, "sandbox": sandboxed}
-        again["machine"] = again["machine"].model_copy(
-            update={"caveats": manifest.machine.caveats, "emulator": manifest.machine.emulator}
+        update = {**asked_of(experiment), "state": "running", "stopped": ""}
+        update["host"] = {**manifest.host, "sandbox": sandboxed}
+        probed = manifest.machine
+        update["machine"] = update["machine"].model_copy(
+            update={"caveats": probed.caveats, "emulator": probed.emulator}
         )
-        manifest = manifest.model_copy(update=again)
+        manifest = manifest.model_copy(update=update)
         writer.save_manifest(manifest)
         options.listener.started(path)
         return _measure(bench, manifest, writer, past, options)
 
 
-def _refuse_changed(path: Path, name: str | None) -> None:
-    if name is not None:
-        raise UsageError(
-            f"{path}: variant {name!r} is not what it was when the run began (its source, "
-            "patches, configuration, compiler or scheduler changed); start a new run"
-        )
-
-
-def _bench(
-    experiment: Experiment, suites: Catalogue, built: Built, recipes: Recipes, options: Options
-) -> Bench:
-    tree, told = tree_of(experiment, recipes), options.listener.told
-    return bench_of(experiment, suites, built.images, tree, options.cache, told)
-
-
-def _unbuilt(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
-    """For a machine that boots nothing."""
-    tree = tree_for_cases(experiment, suites, options.cache, options.listener.fetching)
-    told = options.listener.told
-    return bench_of(experiment, suites, {}, tree, options.cache, told)
-
-
-def _save_images(writer: RunWriter, recipes: Recipes, bench: Bench) -> None:
-    variants = {variant.name: variant for variant in bench.experiment.variants}
-    for name in bench.variants:
-        described = bench.machine.described(name)
-        if name in bench.images:
-            source = name if name in recipes.of else bench.experiment.baseline
-            again = f"kdyno build {bench.experiment.path or 'experiment.toml'} --variant {source}"
-            described = {"build_again": again, **routines_of(variants[source]), **described}
-        writer.save_image(name, described)
+def _changed(path: Path, name: str) -> UsageError:
+    return UsageError(
+        f"{path}: variant {name!r} is not what it was when the run began (its source, patches, "
+        "configuration, compiler or scheduler changed); start a new run"
+    )
 
 
 def routines_of(variant: Variant) -> dict[str, object]:
@@ -264,21 +249,22 @@ def _measure(
     bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
     question = Question.of(manifest)
     loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
+
+    def end(state: str, stopped: str) -> None:
+        update = {"state": state, "stopped": stopped}
+        writer.save_manifest(loop.manifest.model_copy(update=update))
+
     try:
         stopped = loop.run()
     except BaseException as problem:
-        with suppress(ToolError):  # the first problem is the one to hear of
-            _end(writer, loop.manifest, "interrupted", interruption(problem))
+        with suppress(ToolError):  # the first problem is the one to report
+            end("interrupted", interruption(problem))
         raise
     verdict = worded(verdict_of(writer.run, question, stopped), loop.manifest)
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)
-    _end(writer, loop.manifest, "failed" if stopped.endswith("failed") else "finished", stopped)
+    end("failed" if stopped.endswith("failed") else "finished", stopped)
     return writer.run, verdict
-
-
-def _end(writer: RunWriter, manifest: Manifest, state: str, stopped: str) -> None:
-    writer.save_manifest(manifest.model_copy(update={"state": state, "stopped": stopped}))
 
 
 # What a manifest says, so that a run can be judged without its experiment.

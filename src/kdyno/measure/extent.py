@@ -7,7 +7,7 @@ import dataclasses
 import math
 import shutil
 import statistics
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,49 +134,43 @@ def cost(experiment: Experiment, recipes: Recipes, cache: Path) -> Cost:
         return Cost(0, 0, 0.0, 0, 0, free_bytes, recipes.absent)
     wanted = {recipe.digest: recipe for recipe in recipes.of.values()}
     missing = [recipe for recipe in wanted.values() if find(cache, recipe) is None]
-    unseen = extent(experiment).kernels if recipes.absent else len(wanted)
-    earlier = list(_earlier(cache, {recipe.arch.name for recipe in wanted.values()}))
-    whole = [seconds for seconds, partly, _bytes in earlier if not partly]
-    part = [seconds for seconds, partly, _bytes in earlier if partly]
+    unseen = extent(experiment).kernels - len(wanted) if recipes.absent else 0
+    archs = {recipe.arch.name for recipe in wanted.values()}
+    # Seconds and bytes of each image of these that was built here.
+    whole, part, sizes = list[float](), list[float](), list[int]()
+    for record in (cache / "images").glob("*/build.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            data = values_in(record)
+            if data["inputs"]["arch"] in archs or not archs:
+                size_bytes = sum(file.stat().st_size for file in record.parent.iterdir())
+                (part if data["from_trunk"] else whole).append(float(data["seconds"]))
+                sizes.append(size_bytes)
     whole_s = statistics.median(whole) if whole else BUILD_S
     part_s = statistics.median(part) if part else whole_s
-    # One that differs in flags or compiler shares no object with those before it.
+
+    def alike(recipe: Recipe) -> tuple[str, ...]:
+        """One that differs in flags or compiler shares no object with those before it."""
+        return recipe.arch.name, recipe.compiler.version, recipe.cflags, recipe.tree.digest
+
     started = set()
     for recipe in wanted.values():
         start = image.choose(cache, recipe)
         if start.objects is not None and start.same_flags:
-            started.add(_alike(recipe))
-    build_s = 0.0
+            started.add(alike(recipe))
+    build_s = unseen * whole_s
     for recipe in missing:
-        build_s += part_s if _alike(recipe) in started else whole_s
-        started.add(_alike(recipe))
-    build_s += (unseen - len(wanted)) * whole_s
-    image_bytes = statistics.median([it[2] for it in earlier]) if earlier else IMAGE_BYTES
-    building = len(missing) + unseen - len(wanted)
-    disk_bytes = building * image_bytes + (LEAST_FREE_BYTES if building else 0)
+        build_s += part_s if alike(recipe) in started else whole_s
+        started.add(alike(recipe))
+    building = len(missing) + unseen
+    disk_bytes = building * (statistics.median(sizes) if sizes else IMAGE_BYTES)
+    disk_bytes += LEAST_FREE_BYTES if building else 0
     disk_bytes += len(recipes.absent) * (KERNEL_TREE_BYTES + FETCH_BYTES)
     return Cost(
-        kernels=unseen,
+        kernels=len(wanted) + unseen,
         cached=len(wanted) - len(missing),
         build_s=build_s,
-        builds=len(earlier),
+        builds=len(sizes),
         disk_bytes=int(disk_bytes),
         free_bytes=free_bytes,
         fetch=recipes.absent,
     )
-
-
-def _alike(recipe: Recipe) -> tuple[str, ...]:
-    return recipe.arch.name, recipe.compiler.version, recipe.cflags, recipe.tree.digest
-
-
-def _earlier(cache: Path, archs: set[str]) -> Iterator[tuple[float, bool, int]]:
-    """(seconds, whether it began with another's objects, bytes) of each image of these."""
-    for record in (cache / "images").glob("*/build.json"):
-        try:
-            data = values_in(record)
-            if data["inputs"]["arch"] in archs or not archs:
-                size_bytes = sum(file.stat().st_size for file in record.parent.iterdir())
-                yield float(data["seconds"]), bool(data["from_trunk"]), size_bytes
-        except (OSError, ValueError, KeyError, TypeError):
-            continue

@@ -7,6 +7,7 @@ alternate by whole boots or by turns.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections import Counter
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kdyno.errors import UsageError
+from kdyno.experiment.model import Measure
 from kdyno.judge.judging import look
 from kdyno.judge.pairs import Pair, Question, rounds
 from kdyno.measure import boot as booting
@@ -66,10 +68,27 @@ class Choice:
 
 
 def choose(bench: Bench, interleave: str) -> Choice:
-    """For the experiment's ``interleave``. UsageError where it is turns and they cannot be had."""
+    """For the experiment's ``interleave``. UsageError where it is turns and they are impossible."""
     if interleave == "boots" or (bench.undisturbed and interleave == "auto"):
         return Choice("boots")
-    if not (why := _why_no_turns(bench)):
+    need = bench.machine.footprint()
+    together = need.each_bytes * len(bench.variants)
+    reasons = [why_whole(case) for case in bench.cases]
+    if bench.machine.can.turns:
+        why = bench.machine.can.turns
+    elif len(bench.variants) < 2:
+        why = "there is one variant, and nobody to take turns with"
+    elif all(reasons):
+        why = f"no case can take turns: {'; '.join(dict.fromkeys(reasons))}"
+    elif together > need.available_bytes:
+        why = (
+            f"{len(bench.variants)} guests that are alive together may need "
+            f"{together / 2**30:.1f} GiB, and {need.available_bytes / 2**30:.1f} GiB are free. "
+            f"A smaller [machine] memory (it is {bench.experiment.machine.memory_bytes >> 20}M for "
+            'each), or fewer variants at a time by --variant; interleave = "boots" needs one guest '
+            "at a time"
+        )
+    else:
         return Choice("turns")
     if interleave == "turns":
         raise UsageError(f'[measure] interleave = "turns": {why}')
@@ -81,26 +100,6 @@ def whole_cases(bench: Bench) -> dict[str, str]:
     return {f"{case.suite}/{case.name}": why for case in bench.cases if (why := why_whole(case))}
 
 
-def _why_no_turns(bench: Bench) -> str:
-    if bench.machine.can.turns:
-        return bench.machine.can.turns
-    if len(bench.variants) < 2:
-        return "there is one variant, and nobody to take turns with"
-    if all(reasons := [why_whole(case) for case in bench.cases]):
-        return f"no case can take turns: {'; '.join(dict.fromkeys(reasons))}"
-    need = bench.machine.footprint()
-    together = need.each_bytes * len(bench.variants)
-    if together > need.available_bytes:
-        return (
-            f"{len(bench.variants)} guests that are alive together may need "
-            f"{together / 2**30:.1f} GiB, and {need.available_bytes / 2**30:.1f} GiB are free. "
-            f"A smaller [machine] memory (it is {bench.experiment.machine.memory_bytes >> 20}M for "
-            'each), or fewer variants at a time by --variant; interleave = "boots" needs one guest '
-            "at a time"
-        )
-    return ""
-
-
 def effort(bench: Bench, question: Question, data: Samples, group_s: float) -> Effort:
     """Seconds of each case in the next group, from what was seen so far.
 
@@ -109,22 +108,21 @@ def effort(bench: Bench, question: Question, data: Samples, group_s: float) -> E
     """
     members = max(2, len(bench.variants))
     own_s = group_s / max(1, len(question.cases))
-    most = {(job.suite, job.case): job.seconds or CASE_S for job in bench.jobs}
+    limits = {(job.suite, job.case): job.seconds or CASE_S for job in bench.jobs}
     seconds: dict[tuple[str, str], float] = {}
     for case in question.cases:
         key = case.suite, case.case
-        most_s = most.get(key, CASE_S)
-        seconds[key] = min(CASE_S, most_s)
+        most_s = limits.get(key, CASE_S)
         turn_s = data.turn_s.get((*key, question.baseline), TURN_S)
         best = []
         for variant in question.compared:
             groups = spread([logs for _, logs in rounds(data, case, question.baseline, variant)])
             if groups is not None:
                 best.append(best_rounds(groups, own_s, members * turn_s))
-        if best:
-            least = LEAST if turn_s <= LONGEST_S else LEAST_LONG
-            seconds[key] = min(most_s, max(least, statistics.median(best)) * turn_s)
-    return Effort(seconds)
+        least = LEAST if turn_s <= LONGEST_S else LEAST_LONG
+        wish_s = max(least, statistics.median(best)) * turn_s if best else CASE_S
+        seconds[key] = min(most_s, wish_s)
+    return seconds
 
 
 @dataclass(frozen=True)
@@ -140,6 +138,25 @@ class Status:
     elapsed_s: float
     left_s: float | None
     failures: tuple[str, ...]
+
+
+def left_s(
+    measure: Measure,
+    progress: stopping.Progress | None,
+    block: int,
+    block_s: float,
+    spent_s: float,
+) -> float | None:
+    """Seconds left: by the present spread, and never beyond the budgets; None: not known yet."""
+    limit_s = None if measure.max_minutes is None else measure.max_minutes * 60
+    if block_s == 0:
+        return limit_s
+    target = measure.max_boots
+    if progress is not None and progress.predicted_blocks is not None:
+        target = min(target, max(block + 1, progress.predicted_blocks))
+    return max(
+        0.0, min((target - block) * block_s, math.inf if limit_s is None else limit_s - spent_s)
+    )
 
 
 @dataclass
@@ -181,15 +198,12 @@ class Loop:
     _at_once: int = 1
     """Guests that run at the same time, each with a boot of its own."""
 
-    @property
-    def boots(self) -> list[BootRecord]:
-        return self.past.boots
-
     def run(self) -> str:
         """Measure to the end; why it stopped, for the verdict."""
         self._at_once = booting.at_once(self.bench)
         block = self._unfinished_block()
-        self._judge_so_far(block)
+        if block:
+            self._judge_so_far(block)
         while not (why := self._why_stop(block)):
             self._block(block)
             block += 1
@@ -198,7 +212,7 @@ class Loop:
 
     def _unfinished_block(self) -> int:
         """The first block that has not booted every variant that was planned for it."""
-        done = {(boot.block, boot.variant) for boot in self.boots}
+        done = {(boot.block, boot.variant) for boot in self.past.boots}
         for block, order in enumerate(self.manifest.blocks):
             missing = [(block, name) not in done for name in order if self._alive(name)]
             # Guests that took turns are compared with each other: of a group that was cut off
@@ -208,50 +222,51 @@ class Loop:
         return len(self.manifest.blocks)
 
     def _block(self, block: int) -> None:
-        if block == len(self.manifest.blocks):
-            order = block_order(self.manifest.seed, block, self._names())
-            self._save(blocks=(*self.manifest.blocks, order))
-        if self.manifest.interleave == "turns":
-            self._group(block)
+        measure, manifest = self.bench.experiment.measure, self.manifest
+        if block == len(manifest.blocks):
+            order = block_order(manifest.seed, block, self._names())
+            self._save(blocks=(*manifest.blocks, order))
+        # Where counts are compared the first block is as the kernel makes it, so that a run of an
+        # experiment always begins with the same ones. Links rotate from one that the seed chooses:
+        # the shards of a run do not all begin with the same.
+        perturbed = block > 0 if self.bench.counts else manifest.machine.scattered
+        draw = draw_of(manifest.seed, block) if perturbed else 0
+        layout = (manifest.seed + block) % measure.layouts if measure.layouts else 0
+        names = [name for name in self.manifest.blocks[block] if self._alive(name)]
+        if manifest.interleave == "turns":
+            spent_s = sum(boot.host.inside_s or 0.0 for boot in self.past.boots)
+            blocks = max(1, len({boot.block for boot in self.past.boots}))
+            beside_s = (self._spent_s() - spent_s) / blocks if self.past.boots else _GROUP_S
+            boots = turns.measure(
+                self.bench,
+                names,
+                f"{manifest.seed}:{block}",
+                effort=effort(self.bench, self.question, self.past.gathered.samples(), beside_s),
+                show=lambda case: self.show(self._status(block, "", case)),
+                first_index=self.past.next_index(),
+                block=block,
+                draw=draw,
+                layout=layout,
+            )
+            self._keep(boots)
             return
-        done = {boot.variant for boot in self.boots if boot.block == block}
-        left = [name for name in self.manifest.blocks[block] if name not in done]
-        width = self._at_once
+        complete = {boot.variant for boot in self.past.boots if boot.block == block}
+        left = [name for name in self.manifest.blocks[block] if name not in complete]
         bench = self.bench.without(self._done()) if self.bench.counts else self.bench
-        for at in range(0, len(left), width):
-            names = [name for name in left[at : at + width] if self._alive(name)]
-            if names:
+        for at in range(0, len(left), self._at_once):
+            if names := [it for it in left[at : at + self._at_once] if self._alive(it)]:
                 self.show(self._status(block, " and ".join(names), ""))
-                self._keep(booting.measure(bench, names, **self._place(block)))
-
-    def _group(self, block: int) -> None:
-        order = [name for name in self.manifest.blocks[block] if self._alive(name)]
-        spent_s = sum(boot.host.inside_s or 0.0 for boot in self.boots)
-        blocks = max(1, len({boot.block for boot in self.boots}))
-        beside_s = (self._spent_s() - spent_s) / blocks if self.boots else _GROUP_S
-        boots = turns.measure(
-            self.bench,
-            order,
-            f"{self.manifest.seed}:{block}",
-            effort=effort(self.bench, self.question, self.samples(), beside_s),
-            show=lambda case: self.show(self._status(block, "", case)),
-            **self._place(block),
-        )
-        self._keep(boots)
-
-    def _place(self, block: int) -> dict[str, int]:
-        """Which boots of the run come next."""
-        return {
-            "first_index": self.past.next_index(),
-            "block": block,
-            "draw": self._draw(block),
-            "layout": self._layout(block),
-        }
+                index = self.past.next_index()
+                self._keep(
+                    booting.measure(
+                        bench, names, first_index=index, block=block, draw=draw, layout=layout
+                    )
+                )
 
     def _done(self) -> set[tuple[str, str]]:
         """(suite, case) that need no more boots: exact, or as precise as wanted, for every variant
         alive."""
-        data, precision = self.samples(), self.bench.experiment.measure.precision
+        data, precision = self.past.gathered.samples(), self.bench.experiment.measure.precision
         names = [it for it in self.question.names if it != self.question.baseline]
         done = set()
         for case in self.question.cases:
@@ -275,21 +290,6 @@ class Loop:
         measure = self.bench.experiment.measure
         return max(measure.min_boots, measure.layouts)
 
-    def _draw(self, block: int) -> int:
-        """What perturbs a block, by ``draw_of``; 0: nothing does.
-
-        Where counts are compared the first block is as the kernel makes it, so that a run of one
-        experiment always begins with the same ones.
-        """
-        drawn = block > 0 if self.bench.counts else self.manifest.machine.scattered
-        return draw_of(self.manifest.seed, block) if drawn else 0
-
-    def _layout(self, block: int) -> int:
-        """Which link of each kernel a block boots. They go round, from one that the seed says, so
-        that the shards of a run do not all begin with the same."""
-        links = self.bench.experiment.measure.layouts
-        return (self.manifest.seed + block) % links if links else 0
-
     def _keep(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
         self.writer.add_boots(boots)
         for record, _ in boots:
@@ -301,7 +301,7 @@ class Loop:
 
     def _give_up(self, name: str) -> None:
         """After three failures in a row the variant is failed; the rest goes on."""
-        last = [boot for boot in self.boots if boot.variant == name][-FAILURES_IN_A_ROW:]
+        last = [boot for boot in self.past.boots if boot.variant == name][-FAILURES_IN_A_ROW:]
         if len(last) < FAILURES_IN_A_ROW or any(boot.ok for boot in last):
             return
         reasons = Counter(boot.host.reason for boot in last)
@@ -332,58 +332,36 @@ class Loop:
         return ""
 
     def _judge_so_far(self, block: int) -> None:
-        if block == 0:
-            return
+        data, failed = self.past.gathered.samples(), tuple(self.manifest.failed)
+        precision = self.bench.experiment.measure.precision
         self._effects, self._progress = look(
-            self.samples(),
-            self.question,
-            tuple(self.manifest.failed),
-            block,
-            self.bench.experiment.measure.precision,
-            self._least_blocks,
+            data, self.question, failed, block, precision, self._least_blocks
         )
 
-    def samples(self) -> Samples:
-        """What was measured so far."""
-        return self.past.gathered.samples()
-
     def _status(self, block: int, variant: str, case: str) -> Status:
+        measure = self.bench.experiment.measure
         return Status(
             block=block,
-            boots=len(self.boots),
+            boots=len(self.past.boots),
             variant=variant,
             case=case,
             effects=self._effects,
             progress=self._progress,
             elapsed_s=self._spent_s(),
-            left_s=self._left_s(block),
+            left_s=left_s(measure, self._progress, block, self._block_s(), self._spent_s()),
             failures=tuple(self.failures),
         )
 
-    def _left_s(self, block: int) -> float | None:
-        """Seconds left: by the present spread, and never beyond the budgets."""
-        measure = self.bench.experiment.measure
-        block_s = self._block_s()
-        if block_s == 0:
-            return None if measure.max_minutes is None else measure.max_minutes * 60
-        target = measure.max_boots
-        if self._progress is not None and self._progress.predicted_blocks is not None:
-            target = min(target, max(block + 1, self._progress.predicted_blocks))
-        left_s = (target - block) * block_s
-        if measure.max_minutes is not None:
-            left_s = min(left_s, measure.max_minutes * 60 - self._spent_s())
-        return max(0.0, left_s)
-
     def _spent_s(self) -> float:
         """Seconds of measuring so far, those before an interruption included."""
-        alone_s = sum(boot.host.wall_s or 0.0 for boot in self.boots if not boot.host.group_s)
+        alone_s = sum(boot.host.wall_s or 0.0 for boot in self.past.boots if not boot.host.group_s)
         alone_s /= min(self._at_once, len(self.bench.variants))
-        groups = {boot.block: boot.host.group_s for boot in self.boots if boot.host.group_s}
+        groups = {boot.block: boot.host.group_s for boot in self.past.boots if boot.host.group_s}
         return alone_s + sum(groups.values())
 
     def _block_s(self) -> float:
         """Mean seconds of a block so far."""
-        blocks = len({boot.block for boot in self.boots})
+        blocks = len({boot.block for boot in self.past.boots})
         return self._spent_s() / blocks if blocks else 0.0
 
     def _alive(self, name: str) -> bool:

@@ -20,10 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
-from kdyno.judge.flags import disturbances
 from kdyno.machines.machine import Alive, Clock, Machine, Outcome, Plan, Session
 from kdyno.measure.bench import Bench, plan_of
-from kdyno.measure.boot import Rounds, console_of, job_of, load_flags, now, samples_of
+from kdyno.measure.boot import Rounds, now, record_of
 from kdyno.store.boot import BootRecord
 from kdyno.suites import record
 from kdyno.suites.catalogue import Case
@@ -135,14 +134,12 @@ class Member:
         before_ns = self.session.cpu_ns()
         # The guest takes an unmeasured lead-in too. There is none: measured, it made turns longer
         # and groups differ more (docs/how-it-measures.md).
-        if not self.session.ask(f"turn 0 {operations}", limit_s):
-            answer = self.hear(*_ANSWERS)
-            if answer is not None:
-                self._records.appendleft(answer)
+        answered = self.session.ask(f"turn 0 {operations}", limit_s)
+        if not answered and (answer := self.hear(*_ANSWERS)) is not None:
+            self._records.appendleft(answer)
         self.cpu_ns = max(0, self.session.cpu_ns() - before_ns)
 
     def took(self) -> int | None:
-        """Nanoseconds of the turn that it took."""
         answer = self.hear(*_ANSWERS)
         return answer.ns if isinstance(answer, record.Turn) else None
 
@@ -184,15 +181,11 @@ def turns(present: Sequence[Member], size: Size) -> dict[str, int]:
     What they answered is looked at when all had theirs. A guest finds its caches full of what ran
     before it, and looking at an answer takes ten times longer there than it would elsewhere.
     """
-    took = {}
     for member in present:
         member.take_turn(size.operations, size.limit_s)
+    took = {member.name: ns for member in present if (ns := member.took()) is not None}
     for member in present:
-        ns = member.took()
-        if ns is None:
-            member.ready = False
-        else:
-            took[member.name] = ns
+        member.ready = member.ready and member.name in took
     return took
 
 
@@ -395,13 +388,8 @@ def _take_rounds(
 
 # A group.
 
-
-@dataclass(frozen=True)
-class Effort:
-    """How much a group does of each case."""
-
-    seconds: Mapping[tuple[str, str], float]
-    """(suite, case) → seconds of timed turns of each guest."""
+Effort = Mapping[tuple[str, str], float]
+"""(suite, case) → seconds of timed turns of each guest in a group."""
 
 
 def together(
@@ -473,7 +461,7 @@ def measure(
                 alive = begin_case(members, index, job, own, whole=bool(why_whole(case)))
                 ready = [member for member in alive if member.ready]
                 if (size := calibrated(ready, job)) is not None:
-                    seconds = effort.seconds.get((case.suite, case.name), job.seconds or 0.5)
+                    seconds = effort.get((case.suite, case.name), job.seconds or 0.5)
                     _take_rounds(ready, index, own, seconds, size)
                 for member in alive:
                     member.end(job.timeout_s)
@@ -482,8 +470,7 @@ def measure(
     began_s, own_s = clock.now_s(), time.process_time()
     plans = [plan_of(bench, name, turns=True, draw=draw, layout=layout) for name in order]
     members, outcomes = together(bench.machine, plans, work)
-    wall_s = clock.now_s() - began_s
-    own_s = time.process_time() - own_s
+    wall_s, own_s = clock.now_s() - began_s, time.process_time() - own_s
     return records_of(bench, members, outcomes, first_index, block, wall_s, own_s)
 
 
@@ -499,22 +486,18 @@ def records_of(
     """For the store. kdyno_s: CPU seconds of kdyno itself while the group was alive."""
     # What ran on the guests' CPUs beside one guest were mostly the others of its group, and kdyno,
     # which sits there between turns.
-    group_s = kdyno_s + sum((it.host.user_s or 0.0) + (it.host.sys_s or 0.0) for it in outcomes)
+    own_s = [(it.host.user_s or 0.0) + (it.host.sys_s or 0.0) for it in outcomes]
     records = []
     for at, (member, outcome) in enumerate(zip(members, outcomes, strict=True)):
-        host = outcome.host
-        own_s = (host.user_s or 0.0) + (host.sys_s or 0.0)
-        after = dict(host.after)
+        after = dict(outcome.host.after)
         others_s = after.get("guest_cpus_others_s")
         if isinstance(others_s, int | float):
-            after["guest_cpus_others_s"] = round(max(0.0, others_s - (group_s - own_s)), 3)
-        samples = samples_of(
-            bench.cases, outcome.transcript, bench.equipment.lacking, member.rounds
+            others_s -= kdyno_s + sum(own_s) - own_s[at]
+            after["guest_cpus_others_s"] = round(max(0.0, others_s), 3)
+        update = {"after": after, "group_s": wall_s, "inside_s": member.ran_s}
+        host = outcome.host.model_copy(update={**update, "boot_overhead_s": None})
+        index, started = first_index + at, member.started
+        records.append(
+            record_of(bench, member.plan, outcome, host, index, block, started, member.rounds)
         )
-        more = {"after": after, "group_s": wall_s, "inside_s": member.ran_s}
-        host = host.model_copy(update={**more, "boot_overhead_s": None})
-        flags = (*host.flags, *disturbances(host), *load_flags(samples))
-        host = host.model_copy(update={"flags": flags})
-        job = job_of(bench, member.plan, outcome, first_index + at, block, member.started)
-        records.append((BootRecord(job=job, host=host, samples=samples), console_of(outcome)))
     return records

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kdyno.experiment.model import Vocabulary
 from kdyno.kernels import cpu
-from kdyno.kernels.routines.routine import FUNCTIONS, find_by_stem, list_routines
+from kdyno.kernels.routines.routine import FUNCTIONS, best, find_by_stem, list_routines
 from kdyno.kernels.scheduler import list_schedulers
 from kdyno.kernels.source import KINDS as SOURCES
 from kdyno.kernels.source import parse
@@ -17,16 +17,14 @@ from kdyno.suites.catalogue import Suite
 from kdyno.suites.job import open_settings
 
 
-def _best(function: str, arch: str) -> tuple[str, str]:
-    from kdyno.kernels.routines.routine import best
-
-    chosen = best(function, arch)
-    return chosen.routine, chosen.why
-
-
 def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
     """What this installation knows."""
     kernel = data_root() / "kernel"
+
+    def best_routine(function: str, arch: str) -> tuple[str, str]:
+        chosen = best(function, arch)
+        return chosen.routine, chosen.why
+
     return Vocabulary(
         suites={name: tuple(case.name for case in suite.cases) for name, suite in suites.items()},
         settings={
@@ -41,7 +39,7 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
         },
         schedulers=tuple(list_schedulers()),
         runs_here=lambda name: not cpu.missing(find_by_stem(name).requires),
-        best=_best,
+        best=best_routine,
         fragment_dirs=(kernel / "config",),
         patch_dirs=(kernel / "patches",),
         machines={kind.name: kind.archs for kind in KINDS.values()},
