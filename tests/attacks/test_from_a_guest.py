@@ -14,19 +14,12 @@ from pathlib import Path
 import attacker
 import pytest
 from attacker import assert_honest, assert_rights, said
+from real_guests import Image, Outcome, booted, case, command, output_of
 from real_kernels import EVERYTHING, built_kernels
-
-from kdyno.kernels.image import Image
-from kdyno.machines.cpus import place
-from kdyno.machines.program import guest_program
-from kdyno.machines.uml import Outcome, UmlBoot, boot
-from kdyno.paths import cache_root
-from kdyno.suites.job import CaseJob, Job
-from kdyno.suites.record import Sample
 
 pytestmark = pytest.mark.uml
 
-HONEST = CaseJob("test", "pipe", "pipe", (), 0.05)
+HONEST = case("pipe")
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +41,9 @@ def attacked(
     image: Image, folder: Path, *words: str, cmdline: str = "", disk_bytes: int = 0
 ) -> Outcome:
     """A boot with the attacker as its first case and an honest case behind it."""
-    command = ("--", "/run/kdyno/attack/from-a-guest", *words)
-    return boot(
-        UmlBoot(
-            kernel=image.kernel,
-            program=guest_program(cache_root(), image.word_bits),
-            job=Job((CaseJob("test", "attack", "run", command, None, 1), HONEST)),
-            placement=place(1),
-            memory_bytes=256 << 20,
-            cmdline=cmdline,
-            shared=((folder, "attack"),),
-            disk_bytes=disk_bytes,
-        )
-    )
+    attack = command("/run/kdyno/attack/from-a-guest", *words)
+    shared = ((folder, "attack"),)
+    return booted(image, attack, HONEST, cmdline=cmdline, shared=shared, disk_bytes=disk_bytes)
 
 
 def test_no_way_leads_to_the_first_process_a_device_or_a_mount(stock: Image, attack: Path) -> None:
@@ -84,15 +67,10 @@ def test_a_case_has_the_rights_of_files_and_processes_and_no_others(
     assert_rights(said(attacked(stock, attack)))
 
 
-def test_what_the_kernel_starts_by_itself_has_no_rights(stock: Image, attack: Path) -> None:
+def test_what_the_kernel_starts_by_itself_has_no_rights(stock: Image) -> None:
     sets = "/proc/sys/kernel/usermodehelper"
-    case = CaseJob("test", "sets", "run", ("cat", f"{sets}/bset", f"{sets}/inheritable"), None, 1)
-    program = guest_program(cache_root(), stock.word_bits)
-    job = Job((case,))
-    outcome = boot(UmlBoot(kernel=stock.kernel, program=program, job=job, placement=place(1)))
-    result = outcome.transcript.result(0)
-    assert isinstance(result, Sample), outcome.host
-    assert result.extra["stdout"].split() == ["0"] * 4
+    files = command("cat", f"{sets}/bset", f"{sets}/inheritable")
+    assert output_of(booted(stock, files)).split() == ["0"] * 4
 
 
 def test_no_record_can_be_forged(stock: Image, attack: Path) -> None:
@@ -127,34 +105,18 @@ def test_namespaces_and_cores_give_no_rights_back(attack: Path) -> None:
     assert found["core_pattern"].split() == ["CapEff:", "0" * 16]
 
 
-def test_a_case_still_does_what_programs_of_root_do(stock: Image, attack: Path) -> None:
+def test_a_case_still_does_what_programs_of_root_do(stock: Image) -> None:
     script = (
         "set -e; cd /tmp; touch file; chown 65534:65534 file; chmod 4755 file; ulimit -n 100000; "
         "nice -n -5 true; setpriv --reuid=65534 --regid=65534 --clear-groups id -u; "
         "echo 1 > /proc/sys/vm/drop_caches; stat -c %a:%u file"
     )
-    case = CaseJob("test", "root", "run", ("sh", "-c", script), None, 1)
-    program = guest_program(cache_root(), stock.word_bits)
-    job = Job((case,))
-    outcome = boot(UmlBoot(kernel=stock.kernel, program=program, job=job, placement=place(1)))
-    result = outcome.transcript.result(0)
-    assert isinstance(result, Sample), (result, outcome.host)
-    assert result.extra["stdout"].split() == ["65534", "4755:65534"]
+    outcome = booted(stock, command("sh", "-c", script))
+    assert output_of(outcome).split() == ["65534", "4755:65534"]
 
 
 def test_no_console_of_the_machine_is_in_reach(stock: Image) -> None:
     """User Mode Linux can be stopped, configured and read through its management console, a socket
     in its folder, which hostfs would show; the filter of sockets leaves none to be made."""
     script = "find / -xdev '(' -type s -o -name 'mconsole*' ')' 2>/dev/null; true"
-    words = ("--", "sh", "-c", script)
-    outcome = boot(
-        UmlBoot(
-            kernel=stock.kernel,
-            program=guest_program(cache_root(), stock.word_bits),
-            job=Job((CaseJob("test", "find", "run", words, None, 1),)),
-            placement=place(1),
-        )
-    )
-    result = outcome.transcript.result(0)
-    assert isinstance(result, Sample), (result, outcome.host)
-    assert result.extra["stdout"] == ""
+    assert output_of(booted(stock, command("sh", "-c", script))) == ""

@@ -12,15 +12,12 @@ from pathlib import Path
 import pytest
 from arms import Arm, both
 from descendants import adopt, descendants
+from real_guests import Image, booted, case
 from real_kernels import built_kernels
 
-from kdyno.kernels.image import Image
-from kdyno.machines.cpus import place
 from kdyno.machines.program import guest_program
-from kdyno.machines.uml import UmlBoot, boot
 from kdyno.paths import cache_root
 from kdyno.sandbox import GUEST, HOST
-from kdyno.suites.job import CaseJob, Job
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
 LIMIT_S = 120
@@ -151,16 +148,8 @@ def test_a_kernel_that_stands_still_is_ended_and_leaves_nothing(stock: Image) ->
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
 
-    case = CaseJob("test", "pipe", "pipe", (), 1.0, None, 1.0)
-    request = UmlBoot(
-        kernel=stock.kernel,
-        program=guest_program(cache_root(), 64),
-        job=Job((case,)),
-        placement=place(1),
-        memory_bytes=128 << 20,
-        limit_s=5,
-    )
-    outcome = boot(request, begun)
+    long = case("pipe", seconds=1.0, timeout_s=1.0)
+    outcome = booted(stock, long, memory_bytes=128 << 20, limit_s=5, listener=begun)
     assert stopped and outcome.host.status == "failed"
     assert "killed" in outcome.host.text
     assert descendants(b"kdyno.job=") == []

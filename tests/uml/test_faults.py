@@ -9,51 +9,31 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import real_guests
 from conftest import uml_processes
+from real_guests import Image, Outcome, case, command, folder_for_all, output_of, sample_of
 
-from kdyno.kernels.image import Image
-from kdyno.machines.cpus import place
 from kdyno.machines.program import guest_program
-from kdyno.machines.uml import Outcome, UmlBoot, boot
 from kdyno.paths import cache_root
-from kdyno.suites.job import CaseJob, Job
-from kdyno.suites.record import CaseError, Sample
+from kdyno.suites.job import CaseJob
+from kdyno.suites.record import CaseError
 
 pytestmark = pytest.mark.uml
 
 
-def case(bench: str, *args: str, seconds: float = 0.05, timeout_s: float = 20.0) -> CaseJob:
-    return CaseJob("test", bench, bench, args, seconds, None, timeout_s)
-
-
-def booted(
-    image: Image,
-    *cases: CaseJob,
-    memory: int = 128 << 20,
-    cmdline: str = "",
-    limit_s: float | None = None,
-    sandboxed: bool = True,
-    mode: str = "seccomp",
-    sysctl: tuple[tuple[str, str], ...] = (),
-    cpus: int = 1,
-) -> Outcome:
-    outcome = boot(
-        UmlBoot(
-            kernel=image.kernel,
-            program=guest_program(cache_root(), image.word_bits),
-            job=Job(cases, sysctl),
-            placement=place(cpus),
-            memory_bytes=memory,
-            cmdline=cmdline,
-            mode=mode,
-            sandboxed=sandboxed,
-            limit_s=limit_s,
-        )
-    )
+def booted(image: Image, *cases: CaseJob, memory: int = 128 << 20, **more: Any) -> Outcome:
+    outcome = real_guests.booted(image, *cases, memory_bytes=memory, **more)
     assert uml_processes() == []
     return outcome
+
+
+def reason_of(outcome: Outcome) -> str:
+    """Of a failed boot."""
+    assert outcome.host.status == "failed", outcome.host
+    return outcome.host.reason
 
 
 def error_of(outcome: Outcome, number: int) -> str:
@@ -79,9 +59,7 @@ def test_a_case_is_measured_in_both_modes_with_and_without_sandbox(
 ) -> None:
     outcome = booted(stock, case("pipe"), mode=mode, sandboxed=sandboxed)
     assert outcome.host.status == "ok", outcome.host
-    result = outcome.transcript.result(0)
-    assert isinstance(result, Sample)
-    assert len(result.reps) >= 5
+    assert len(sample_of(outcome).reps) >= 5
     # The host's accounting of the whole process tree must see what the guest burnt.
     assert outcome.host.user_s is not None and outcome.host.sys_s is not None
     assert outcome.host.user_s + outcome.host.sys_s > 0
@@ -89,33 +67,30 @@ def test_a_case_is_measured_in_both_modes_with_and_without_sandbox(
 
 def test_a_panic_is_a_failed_boot_with_the_kernels_own_words(stock: Image) -> None:
     outcome = booted(stock, case("pipe"), case("fault-panic"), memory=64 << 20)
-    assert outcome.host.status == "failed"
-    assert outcome.host.reason in ("panic", "oom"), outcome.host
-    assert "Kernel panic" in outcome.host.text or "Kernel panic" in outcome.host.console_tail
-    assert isinstance(outcome.transcript.result(0), Sample)
+    assert reason_of(outcome) in ("panic", "oom"), outcome.host
+    assert "Kernel panic" in outcome.host.text + outcome.host.console_tail
+    sample_of(outcome)
 
 
-def test_a_kernel_that_finds_no_init_is_told_so(stock: Image) -> None:
-    outcome = booted(stock, cmdline="init=/nowhere/init", limit_s=30)
-    assert outcome.host.status == "failed"
-    assert outcome.host.reason == "init-died", outcome.host
-
-
-def test_an_init_that_dies_at_once_is_told_so(stock: Image) -> None:
-    outcome = booted(stock, cmdline="init=/bin/true", limit_s=30)
-    assert (outcome.host.status, outcome.host.reason) == ("failed", "init-died"), outcome.host
-
-
-def test_an_init_that_loops_is_a_hang(stock: Image) -> None:
-    outcome = booted(stock, cmdline="init=/usr/bin/yes", limit_s=3)
-    # `yes` floods its console first; either way kdyno ends it and says which.
-    assert outcome.host.status == "failed"
-    assert outcome.host.reason in ("flood", "hang"), outcome.host
+@pytest.mark.parametrize(
+    ("init", "limit_s", "reasons"),
+    [
+        ("/nowhere/init", 30, ("init-died",)),
+        ("/bin/true", 30, ("init-died",)),
+        # It floods its console first; either way kdyno ends it and says which.
+        ("/usr/bin/yes", 3, ("flood", "hang")),
+    ],
+)
+def test_an_init_that_is_missing_dies_or_loops_is_reported(
+    stock: Image, init: str, limit_s: float, reasons: tuple[str, ...]
+) -> None:
+    outcome = booted(stock, cmdline=f"init={init}", limit_s=limit_s)
+    assert reason_of(outcome) in reasons, outcome.host
 
 
 def test_a_guest_that_stays_silent_is_killed_at_the_limit(stock: Image) -> None:
     outcome = booted(stock, case("idle", seconds=60, timeout_s=300), limit_s=2)
-    assert (outcome.host.status, outcome.host.reason) == ("failed", "timeout"), outcome.host
+    assert reason_of(outcome) == "timeout", outcome.host
 
 
 def test_a_case_that_hangs_crashes_or_eats_memory_costs_only_itself(stock: Image) -> None:
@@ -132,12 +107,12 @@ def test_a_case_that_hangs_crashes_or_eats_memory_costs_only_itself(stock: Image
     assert "signal 11" in error_of(outcome, 1).lower() or "segm" in error_of(outcome, 1).lower()
     error_of(outcome, 2)
     error_of(outcome, 3)
-    assert isinstance(outcome.transcript.result(4), Sample)
+    sample_of(outcome, 4)
 
 
 def test_a_guest_that_prints_100_mb_is_ended_and_little_of_it_kept(stock: Image) -> None:
     outcome = booted(stock, CaseJob("test", "flood", "fault-flood", (), None, 100, 20.0))
-    assert (outcome.host.status, outcome.host.reason) == ("failed", "flood"), outcome.host
+    assert reason_of(outcome) == "flood", outcome.host
     assert len(outcome.console) < 3 << 20
 
 
@@ -145,42 +120,50 @@ def test_a_guest_that_fills_its_folder_fills_nothing_of_the_hosts(stock: Image) 
     before = shutil.disk_usage("/tmp").free
     outcome = booted(stock, case("fault-fill", timeout_s=60), case("pipe"), memory=512 << 20)
     assert outcome.host.status == "ok", outcome.host
-    assert isinstance(outcome.transcript.result(1), Sample)
+    sample_of(outcome, 1)
     assert before - shutil.disk_usage("/tmp").free < 64 << 20
 
 
-def test_a_guest_writes_nowhere_on_the_host(stock: Image, tmp_path: Path) -> None:
+def test_a_guest_writes_nowhere_on_the_host(stock: Image) -> None:
+    folders = ("/usr", "/etc", "/var/tmp", "/home", "/root", "/opt", "/srv", "/run")
     script = (
-        "for d in /usr /etc /var/tmp /home /root /opt /srv /run; do "
-        "mount -o remount,rw / 2>/dev/null; echo x > $d/kdyno-was-here 2>/dev/null && echo $d; "
-        "done; true"
+        f"for d in {' '.join(folders)}; do mount -o remount,rw / 2>/dev/null; "
+        "echo x > $d/kdyno-was-here 2>/dev/null && echo $d; done; true"
     )
-    outcome = booted(stock, case("run", "--", "/bin/sh", "-c", script, timeout_s=60))
-    result = outcome.transcript.result(0)
-    assert isinstance(result, Sample), outcome.host
-    for folder in ("/usr", "/etc", "/var/tmp", "/home", "/root", "/opt", "/srv", "/run"):
+    sample_of(booted(stock, command("/bin/sh", "-c", script)))
+    for folder in folders:
         with suppress(PermissionError):  # nobody may look there, nor write
             assert not Path(folder, "kdyno-was-here").exists()
 
 
 def test_a_sysctl_is_applied_and_a_wrong_one_refused(stock: Image) -> None:
-    show = case("run", "--", "/bin/cat", "/proc/sys/vm/swappiness")
-    outcome = booted(stock, show, sysctl=(("vm.swappiness", "17"),))
-    result = outcome.transcript.result(0)
-    assert isinstance(result, Sample), outcome.host
-    assert result.extra["stdout"].strip() == "17"
+    show = command("/bin/cat", "/proc/sys/vm/swappiness")
+    assert output_of(booted(stock, show, sysctl=(("vm.swappiness", "17"),))).strip() == "17"
     wrong = booted(stock, show, sysctl=(("vm.no_such_thing", "1"),))
-    assert (wrong.host.status, wrong.host.reason) == ("failed", "job-refused"), wrong.host
-    assert "no_such_thing" in wrong.host.text
+    assert reason_of(wrong) == "job-refused" and "no_such_thing" in wrong.host.text
+
+
+def free_pages(image: Image, **more: Any) -> tuple[int, int]:
+    """(pages that were scattered, free ones that lie between two that are taken)."""
+    outcome = booted(image, command("cat", "/proc/buddyinfo"), memory=512 << 20, **more)
+    hello = outcome.transcript.hello
+    assert hello is not None
+    alone = sum(int(line.split()[4]) for line in output_of(outcome).splitlines())
+    return hello.scattered, alone
+
+
+def test_pages_lie_apart_where_they_are_scattered(stock: Image) -> None:
+    assert free_pages(stock) == (0, pytest.approx(0, abs=300))
+    # 32 MiB: an eighth of the free pages have both neighbours taken, and more only one.
+    scattered, alone = free_pages(stock, scatter=7)
+    assert scattered == 8192 and alone > 1500
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_boots_in_the_sandbox(stock: Image, tmp_path: Path) -> None:
     kernel = shutil.copy(stock.kernel, tmp_path / "linux")
     program = shutil.copy(guest_program(cache_root(), 64), tmp_path / "guest")
-    for folder in [tmp_path, *tmp_path.parents]:
-        if folder.is_relative_to("/tmp") and folder != Path("/tmp"):
-            folder.chmod(folder.stat().st_mode | 0o555)
+    folder_for_all(tmp_path)
     code = (
         "import sys; sys.path.insert(0, sys.argv[3])\n"
         "from pathlib import Path\n"

@@ -9,22 +9,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from real_guests import Image, booted, case, sample_of
 from real_kernels import EXPERIMENT
 
-from kdyno.kernels.image import Image
 from kdyno.kernels.layout import FLAG
-from kdyno.machines.cpus import place
-from kdyno.machines.program import guest_program
-from kdyno.machines.uml import UmlBoot, boot
 from kdyno.measure.builder import build_all, check
 from kdyno.paths import cache_root
-from kdyno.suites.job import CaseJob, Job
-from kdyno.suites.record import Sample
 from kdyno.verbs.options import load
 
 pytestmark = pytest.mark.uml
-
-PIPE = CaseJob("unixbench", "pipe", "pipe", seconds=0.05)
 
 
 @pytest.fixture(scope="module", name="kernel")
@@ -62,14 +55,4 @@ def test_every_link_boots_and_has_the_same_code_at_other_places(kernel: Image) -
         before = {one[1]: other[1] for one, other in pairwise(found[0])}
         assert sum(after[name] == before.get(name) for name in after) < 0.5 * len(after)
     for image in images:
-        outcome = boot(
-            UmlBoot(
-                kernel=image.kernel,
-                program=guest_program(cache_root(), image.word_bits),
-                job=Job((PIPE,)),
-                placement=place(1),
-                memory_bytes=256 << 20,
-            )
-        )
-        assert outcome.host.status == "ok", outcome.host
-        assert isinstance(outcome.transcript.result(0), Sample)
+        sample_of(booted(image, case("pipe")))

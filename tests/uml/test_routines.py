@@ -8,18 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from real_guests import Image, booted, case, sample_of
 from real_kernels import EVERYTHING
 
-from kdyno.kernels.image import Image
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.labs.memcpy.kunit import kernel_tests
-from kdyno.machines.cpus import first, place
-from kdyno.machines.program import guest_program
-from kdyno.machines.uml import UmlBoot, boot
 from kdyno.measure.builder import build_all, check
 from kdyno.paths import cache_root
-from kdyno.suites.job import CaseJob, Job
-from kdyno.suites.record import Sample
 from kdyno.verbs.options import load
 
 pytestmark = pytest.mark.uml
@@ -53,24 +48,11 @@ def test_a_kernel_with_all_of_it_does_its_work(image: Image) -> None:
         "cd /tmp; cat /bin/sh /bin/ls > a; for n in 1 7 63 64 65 100 511 513 4095 4097 9999; do "
         "dd if=a of=b bs=$n skip=1 2>/dev/null; tail -c +$((n + 1)) a | cmp - b || exit 1; done"
     )
-    words = (
-        ("pipe",),
-        ("execl",),
-        ("spawn",),
-        ("run", "/bin/sh", "-c", script),
-    )
-    jobs = tuple(CaseJob("test", word, word, tuple(rest), 0.05) for word, *rest in words)
-    outcome = boot(
-        UmlBoot(
-            kernel=image.kernel,
-            program=guest_program(cache_root(), 64),
-            job=Job(jobs),
-            placement=first(place(1)),
-        )
-    )
+    words = (("pipe",), ("execl",), ("spawn",), ("run", "/bin/sh", "-c", script))
+    outcome = booted(image, *(case(*it) for it in words), memory_bytes=1 << 30)
     assert outcome.host.status == "ok", outcome.host
-    for number in range(len(jobs)):
-        assert isinstance(outcome.transcript.result(number), Sample), words[number]
+    for number in range(len(words)):
+        sample_of(outcome, number)
 
 
 def test_vector_registers_stay_what_a_process_made_them(image: Image, tmp_path: Path) -> None:
@@ -81,18 +63,11 @@ def test_vector_registers_stay_what_a_process_made_them(image: Image, tmp_path: 
     # The host's kernel keeps them. Where cores go is not changed there.
     at_home = {**os.environ, "NO_CORE": "1"}
     subprocess.run([program], env=at_home, check=True, stdout=subprocess.DEVNULL)
-    job = CaseJob("test", "registers", "run", ("/run/kdyno/programs/registers",), 0.05)
-    asked = UmlBoot(
-        kernel=image.kernel,
-        program=guest_program(cache_root(), 64),
-        job=Job((job,)),
-        placement=first(place(1)),
-        shared=((tmp_path, "programs"),),
-    )
-    outcome = boot(asked)
+    registers = case("run", "/run/kdyno/programs/registers")
+    shared = ((tmp_path, "programs"),)
+    outcome = booted(image, registers, shared=shared, memory_bytes=1 << 30)
     assert outcome.host.status == "ok", outcome.host
-    found = outcome.transcript.result(0)
-    assert isinstance(found, Sample), found
+    sample_of(outcome)
 
 
 def test_the_kernels_own_tests_pass(image: Image) -> None:
