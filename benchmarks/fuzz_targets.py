@@ -31,15 +31,7 @@ from unittest import mock
 
 from benchmarks.fleet import _manifest, shard_of
 from benchmarks.fuzz_oracles import Case, Finding, Place, packed, play_verb, unpacked
-from benchmarks.mutations import (
-    MARK,
-    TEXTS,
-    VALUES,
-    mutated,
-    mutated_json,
-    mutated_text,
-    places_of,
-)
+from benchmarks.mutations import MARK, TEXTS, VALUES, mutated, mutated_json, mutated_text, places_of
 from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment import loader
 from kdyno.fleet.engine import Commands, Job, Settings

@@ -90,11 +90,7 @@ def measured(
     manifest = manifest_of(made, interleave)
     with create_run(runs, "", manifest) as writer:
         loop = Loop(
-            made,
-            Question.of(manifest),
-            writer,
-            manifest,
-            (show if show is not None else []).append,
+            made, Question.of(manifest), writer, manifest, (show if show is not None else []).append
         )
         why = loop.run()
         return writer.run, why

@@ -103,8 +103,7 @@ def test_a_clock_that_counts_needs_neither_turns_nor_a_quiet_machine() -> None:
     timed = made(lengths(0), metric="time")
     experiment = timed.experiment
     slow = replace(
-        timed,
-        experiment=replace(experiment, machine=replace(experiment.machine, accel="icount")),
+        timed, experiment=replace(experiment, machine=replace(experiment.machine, accel="icount"))
     )
     assert choose(timed, "auto").way == "turns" and choose(slow, "auto") == Choice("boots")
     assert (timed.undisturbed, slow.undisturbed, slow.counts) == (False, True, False)

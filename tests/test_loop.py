@@ -255,9 +255,7 @@ def test_a_block_that_would_end_beyond_the_minutes_is_not_begun(tmp_path: Path, 
     assert 8 < spent_s <= 12
 
 
-def test_the_last_blocks_without_which_nothing_has_an_interval_are_finished(
-    tmp_path: Path,
-) -> None:
+def test_the_last_blocks_without_which_nothing_has_an_interval_are_finished(tmp_path: Path) -> None:
     def blocks_in(minutes: float) -> tuple[int, float]:
         made = bench(steady({"stock": 1.0, "mine": 1.1}), max_boots=1000, max_minutes=minutes)
         boots = boots_of(measured(made, tmp_path / f"{minutes}", "boots")[0])

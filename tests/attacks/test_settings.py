@@ -31,10 +31,7 @@ from kdyno.suites.catalogue import load
 pytestmark = pytest.mark.needs("sandbox", "gcc")
 inside_or_not = pytest.mark.parametrize(
     "sandboxed",
-    [
-        pytest.param(True, id="inside"),
-        pytest.param(False, id="plainly", marks=pytest.mark.slow),
-    ],
+    [pytest.param(True, id="inside"), pytest.param(False, id="plainly", marks=pytest.mark.slow)],
 )
 
 

@@ -383,11 +383,7 @@ class QemuBoot(Boot):
         return Command((*self.beside, *argv), (initrd, *passed), dict(ENVIRONMENT), pauser)
 
     def qemu_words(
-        self,
-        places: Places,
-        console: int,
-        plugin: tuple[int, ...] = (),
-        monitor: int | None = None,
+        self, places: Places, console: int, plugin: tuple[int, ...] = (), monitor: int | None = None
     ) -> list[str]:
         """QEMU's own command line: a machine with as little in it as there can be.
 
@@ -531,11 +527,7 @@ class Qemu(Built):
         return run_to_end(session, self.clock)
 
     def open(
-        self,
-        plan: Plan,
-        listener: Listener = lambda _case: None,
-        *,
-        limit_s: float | None = None,
+        self, plan: Plan, listener: Listener = lambda _case: None, *, limit_s: float | None = None
     ) -> ProcessSession:
         setup = self._setup
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]

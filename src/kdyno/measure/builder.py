@@ -252,14 +252,7 @@ def build_all(
         if name == experiment.baseline and experiment.measure.calibrate:
             links *= 2  # its copy is the same code, linked otherwise
         recipe = recipes.of[name]
-        image = build(
-            recipe,
-            cache,
-            name=name,
-            jobs=jobs,
-            report=report,
-            links=links,
-        )
+        image = build(recipe, cache, name=name, jobs=jobs, report=report, links=links)
         if source := schedulers.get(name):
             tree, kernel = recipe.tree, image.kernel
             program = scheduler.build(source, tree, kernel, image.digest, cache)

@@ -109,11 +109,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         built = built_of(experiment, recipes, options)
     bench = _bench(experiment, suites, recipes, built, options)
     manifest = manifest_of(
-        experiment,
-        options.overrides,
-        images=bench.digests,
-        failed=built.failed,
-        cases=bench.infos,
+        experiment, options.overrides, images=bench.digests, failed=built.failed, cases=bench.infos
     ).model_copy(update=interleaved(bench, notify))
     # The machine first: a run that is refused, or given up while it waits, leaves no folder.
     with (

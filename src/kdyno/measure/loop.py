@@ -141,11 +141,7 @@ class Status:
 
 
 def left_s(
-    measure: Measure,
-    progress: stopping.Progress | None,
-    block: int,
-    block_s: float,
-    spent_s: float,
+    measure: Measure, progress: stopping.Progress | None, block: int, block_s: float, spent_s: float
 ) -> float | None:
     """Seconds left: by the present spread, and never beyond the budgets; None: not known yet."""
     limit_s = None if measure.max_minutes is None else measure.max_minutes * 60
