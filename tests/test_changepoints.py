@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Changes of level: found where they were put, and nowhere else."""
+"""Changes of level and drift: found where they were put, and nowhere else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdyno.stats import changepoints
-from kdyno.stats.changepoints import LEAST_POINTS, LEAST_RUN, segments, spread
+from kdyno.stats.changepoints import LEAST_POINTS, LEAST_RUN, drift, segments, spread
 
 needs_ruptures = pytest.mark.skipif(
     not changepoints.available(), reason="no ruptures for this Python: pip install ruptures"
@@ -37,6 +37,17 @@ def test_a_step_is_found_where_it_is(at: int, ratio: float) -> None:
 def test_steps_up_and_down_again() -> None:
     scores = np.exp(noise(40)) * np.repeat([1.0, 1.1, 1.0, 0.8], 10)
     assert [it.start for it in segments(scores)] == [0, 10, 20, 30]
+
+
+def test_drift_sees_a_trend_and_not_noise() -> None:
+    still, moving = (drift(np.exp(noise(40, 3, 0.01) - a * np.arange(40))) for a in (0, 0.002))
+    assert still is not None and moving is not None
+    assert moving.drifting and not still.drifting
+    assert moving.change == pytest.approx(np.exp(-0.002 * 39) - 1, abs=0.01)
+    level, rising = drift(np.exp([1.0, -1.0] * 5)), drift(np.exp(np.arange(10.0)))
+    assert level is not None and (level.change, level.drifting) == (0.0, False)
+    assert rising is not None and rising.drifting
+    assert drift([100.0] * 20) is None and drift([100.0, np.nan, 101.0]) is None
 
 
 def test_equal_scores_have_one_level() -> None:

@@ -87,9 +87,7 @@ def test_planted_effects_come_back() -> None:
         assert rows[Contrast("interaction", 0, 1, 1, jobs)][1].word == "faster"
     _, main = rows[Contrast("main", 0, 1)]
     assert main.effect.ratio == pytest.approx(0.53 ** (2 / 3), rel=0.01)
-
-
-def test_drift_of_the_blocks_cancels() -> None:
+    # Drift of the blocks cancels.
     _, main = judged(logs(spread=1e-9))[Contrast("main", 0, 1)]
     assert main.effect.ratio == pytest.approx(0.53 ** (2 / 3), rel=1e-6)
 
@@ -110,20 +108,14 @@ def test_a_missing_cell_is_named_and_is_no_effect() -> None:
     assert (row.strata, row.lost) == (1, 1)
 
 
-def test_a_cell_with_few_blocks_does_not_take_the_others_blocks_away() -> None:
+def test_missing_blocks() -> None:
     cells = logs()
+    cells[1, 1][5] = np.nan  # a failed boot costs its block only
+    assert {each.effect.n for _, each in judged(cells).values()} == {15, 16}
+    # A cell with few blocks does not take the others' blocks away.
     cells[1, 1] = np.where(np.arange(16) < 3, cells[1, 1], np.nan)
     assert cross(cells).missing == {(1, 1): 3}
     assert judged(cells)[Contrast("main", 0, 1)][1].effect.n == 16
-
-
-def test_a_failed_boot_costs_its_block_only() -> None:
-    cells = logs()
-    cells[1, 1][5] = np.nan
-    assert {each.effect.n for _, each in judged(cells).values()} == {15, 16}
-
-
-def test_nothing_at_all_and_too_few_blocks() -> None:
     assert judged({}) == {}
     few = [each for _, each in judged(logs(blocks=4)).values()]
     assert {(each.word, each.lo) for each in few} == {("inconclusive", None)}

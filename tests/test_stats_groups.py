@@ -19,11 +19,8 @@ def test_the_location_is_the_median_of_all_pairwise_means() -> None:
     # Walsh averages: 0, 1/2, 1, 5, 11/2, 10 and their median.
     assert location([0.0, 1.0, 10.0]) == 3.0
     assert locations([[1.0, 2.0], [3.0, 5.0]]).tolist() == [1.5, 4.0]
-
-
-def test_a_quarter_of_wild_rounds_hardly_moves_it() -> None:
-    rng = np.random.default_rng(1)
-    rounds = 0.02 + 0.001 * rng.standard_normal(40)
+    # A quarter of wild rounds hardly moves it.
+    rounds = 0.02 + 0.001 * np.random.default_rng(1).standard_normal(40)
     rounds[:10] += 0.5
     assert location(rounds) == pytest.approx(0.02, abs=0.002)
 
@@ -38,6 +35,11 @@ def test_the_two_levels_are_told_apart() -> None:
     assert found.of_value == pytest.approx(math.hypot(0.004, 0.02 * 1.023 / 50**0.5), rel=0.15)
     assert found.rounds == 50
     assert spread(groups[:3]) is None
+    # Where tails are heavy: by 1.047 × MAD² ÷ rounds it was 0.0036.
+    rng = np.random.default_rng(8)
+    groups = [0.003 * rng.standard_normal() + 0.02 * rng.standard_t(2, 60) for _ in range(400)]
+    heavy = spread(groups)
+    assert heavy is not None and heavy.between == pytest.approx(0.003, rel=0.12)
 
 
 def test_the_best_number_of_rounds_is_that_of_kalibera_and_jones() -> None:
@@ -76,15 +78,6 @@ def test_false_alarms_and_coverage_hold_on_made_up_machines(noise: object) -> No
     # 300 experiments: three standard errors beyond 5 % and below 95 %.
     assert made.moved.any(axis=1).mean() <= 0.088
     assert made.covered.mean() >= 0.935
-
-
-def test_the_spread_between_groups_is_the_true_one_where_tails_are_heavy() -> None:
-    rng = np.random.default_rng(8)
-    groups = [0.003 * rng.standard_normal() + 0.02 * rng.standard_t(2, 60) for _ in range(400)]
-    found = spread(groups)
-    assert found is not None
-    # By 1.047 × MAD² ÷ rounds it was 0.0036.
-    assert found.between == pytest.approx(0.003, rel=0.12)
 
 
 def test_a_group_counts_by_its_own_error_and_not_by_an_accident_of_it() -> None:

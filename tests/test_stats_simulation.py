@@ -3,29 +3,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
+from benchmarks import statistics as command
 from benchmarks.simulation import rules, simulate, synthetic
-
-COMMAND = Path(__file__).resolve().parent.parent / "benchmarks" / "statistics.py"
-
-
-@pytest.fixture(scope="module")
-def command() -> ModuleType:
-    # By path: the folder's name is not a package, and "statistics" is one of Python's modules.
-    spec = importlib.util.spec_from_file_location("statistics_command", COMMAND)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def lag1(series: np.ndarray) -> float:
@@ -33,7 +17,7 @@ def lag1(series: np.ndarray) -> float:
     return float((centred[1:] * centred[:-1]).sum() / (centred**2).sum())
 
 
-def test_recording_is_what_the_page_says_of_it(command: ModuleType) -> None:
+def test_recording_is_what_the_page_says_of_it() -> None:
     logs = command.recorded_logs()
     assert {case: len(values) for case, values in logs.items()} == dict.fromkeys(
         ("pipe", "context1", "syscall", "spawn", "fscopy1024", "dhry2reg"), 30
@@ -84,11 +68,14 @@ def test_blocks_cancel_a_slow_drift() -> None:
 
 def test_other_rules_by_hand() -> None:
     first = np.array([100.0, 101.0, 102.0])
-    assert [int(rule.decide(first, first + 1.5)) for rule in rules.RULES] == [1, 1, 0, 0, 0, 0]
-    assert [int(rule.decide(first, first + 2.5)) for rule in rules.RULES] == [1, 1, 1, 0, 1, 1]
-    assert [int(rule.decide(first, first - 4.0)) for rule in rules.RULES] == [-1] * 6
-    assert [int(rule.decide(first, first + 0.5)) for rule in rules.RULES] == [1, 0, 0, 0, 0, 0]
-    assert [int(rule.decide(first, first)) for rule in rules.RULES] == [0] * 6
+    for shift, words in (
+        (1.5, [1, 1, 0, 0, 0, 0]),
+        (2.5, [1, 1, 1, 0, 1, 1]),
+        (-4.0, [-1] * 6),
+        (0.5, [1, 0, 0, 0, 0, 0]),
+        (0.0, [0] * 6),
+    ):
+        assert [int(rule.decide(first, first + shift)) for rule in rules.RULES] == words
 
 
 def test_t_rules_against_scipy() -> None:
@@ -108,7 +95,7 @@ def test_repetitions_within_a_boot_are_no_replicates() -> None:
 
 
 @pytest.mark.slow
-def test_promise(command: ModuleType) -> None:
+def test_promise() -> None:
     """The whole rule, stopping included, on every source; 1,000 A/A experiments a row."""
     experiments = 1000
     kinds = [(name, 1, 0.01) for name in command.sources() if name != "two boot states"]
@@ -134,7 +121,7 @@ def test_promise(command: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_rows_can_be_made_again(command: ModuleType) -> None:
+def test_rows_can_be_made_again() -> None:
     draw = synthetic.normal()
     one = command.kdyno_row("normal", draw, 1, 0.02, 300, 7)
     assert one == command.kdyno_row("normal", draw, 1, 0.02, 300, 7)

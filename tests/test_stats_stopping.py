@@ -19,9 +19,35 @@ def effect(half_width: float, n: int, ratio: float = 1.0) -> PairedEffect:
     return PairedEffect(n, ratio, lo, hi)
 
 
-def test_minimum_is_what_any_effect_needs() -> None:
+@pytest.mark.parametrize(
+    ("widths", "pairs", "blocks", "done"),
+    [
+        ((0.004, 0.0049), 10, 10, True),
+        ((0.004, 0.0051), 10, 10, False),
+        ((0.001,), 6, 6, False),  # before the minimum
+        ((0.001,), 9, 9, False),
+        ((0.001,), 11, 11, False),  # between two looks
+        ((0.001,), 9, 12, False),  # pairs were lost to failed boots
+        ((0.001,), 10, 12, True),
+    ],
+)
+def test_stops_at_a_look_when_every_width_is_small(
+    widths: tuple[float, ...], pairs: int, blocks: int, done: bool
+) -> None:
+    for ratio in (0.5, 1.0, 1.003, 2.0):  # whether an effect is there does not matter
+        progress = enough([effect(width, pairs, ratio) for width in widths], blocks, 0.005)
+        assert progress.enough is done
+        assert progress.widest == pytest.approx(math.expm1(max(widths)))
+
+
+def test_minimum_and_looks() -> None:
     assert [minimum_blocks(asked) for asked in (1, 6, 20)] == [6, 6, 20]
     assert minimum_blocks() == 10
+    assert [n for n in range(15) if is_look(n, 9)] == [9, 11, 13]
+    predicted = [enough([effect(0.001, n)], n, 0.005).predicted_blocks for n in (6, 11)]
+    assert predicted == [10, 12]
+    with pytest.raises(ValueError, match="precision"):
+        enough([], 1, 0.0)
 
 
 def test_a_width_must_have_been_small_with_four_fifths_of_the_blocks() -> None:
@@ -30,30 +56,6 @@ def test_a_width_must_have_been_small_with_four_fifths_of_the_blocks() -> None:
     assert enough(now, 10, 0.005, earlier=[effect(0.0049, 8)]).enough
     assert not enough(now, 10, 0.005, earlier=[effect(0.006, 8)]).enough
     assert not enough(now, 10, 0.005, earlier=[effect_of_differences(np.zeros(3))]).enough
-
-
-def test_looks() -> None:
-    assert [n for n in range(15) if is_look(n, 9)] == [9, 11, 13]
-
-
-def test_stops_when_every_width_is_small() -> None:
-    assert enough([effect(0.004, 10), effect(0.0049, 10)], 10, 0.005).enough
-    progress = enough([effect(0.004, 10), effect(0.0051, 10)], 10, 0.005)
-    assert not progress.enough
-    assert progress.widest == pytest.approx(math.expm1(0.0051))
-
-
-def test_never_before_the_minimum_or_between_looks() -> None:
-    assert not enough([effect(0.001, 6)], 6, 0.005).enough
-    assert not enough([effect(0.001, 9)], 9, 0.005).enough
-    assert enough([effect(0.001, 6)], 6, 0.005).predicted_blocks == 10
-    assert not enough([effect(0.001, 11)], 11, 0.005).enough
-    assert enough([effect(0.001, 11)], 11, 0.005).predicted_blocks == 12
-
-
-def test_pairs_lost_to_failed_boots_count_as_missing() -> None:
-    assert not enough([effect(0.001, 9)], 12, 0.005).enough
-    assert enough([effect(0.001, 10)], 12, 0.005).enough
 
 
 def test_an_effect_without_interval_keeps_the_run_going() -> None:
@@ -68,17 +70,6 @@ def test_prediction_follows_the_root_law() -> None:
     assert progress.predicted_blocks == 50
     with_losses = enough([effect(2 * math.log1p(0.005), 10)], 20, 0.005)
     assert with_losses.predicted_blocks == 100
-
-
-def test_whether_an_effect_is_there_does_not_matter() -> None:
-    for ratio in (0.5, 1.0, 1.003, 2.0):
-        assert enough([effect(0.004, 10, ratio)], 10, 0.005).enough
-        assert not enough([effect(0.006, 10, ratio)], 10, 0.005).enough
-
-
-def test_precision_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="precision"):
-        enough([], 1, 0.0)
 
 
 @pytest.mark.slow

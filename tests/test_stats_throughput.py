@@ -9,18 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_machine import FakeMachine, Rule
-from fake_run import PIPE, bench, measured
+from fake_run import PIPE, bench, manifest_of, measured
 
 from benchmarks.simulation.rare import COSTS, shares
 from benchmarks.turn_noise import NOISES
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Question
+from kdyno.judge.pairs import Pair, Question
 from kdyno.report import effects, junit, markdown, terminal
 from kdyno.report.groups import groups
 from kdyno.report.sentence import worded
-from kdyno.stats.stopping import enough
-from kdyno.stats.verdict import Claim, judge, judge_sums, log_mean_speed, slow_share
-from kdyno.store.boot import Sample
+from kdyno.stats.effect import Floats, effect_of_differences
+from kdyno.stats.stopping import both, enough
+from kdyno.stats.verdict import Better, Claim, judge, judge_sums, log_mean_speed, slow_share
+from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.samples import Gathering
 from kdyno.store.verdict import Verdict
 
@@ -29,62 +30,45 @@ def scatter(middle: float, sd: float, seed: int, n: int = 24) -> np.ndarray:
     return middle + sd * np.random.default_rng(seed).standard_normal(n)
 
 
-def test_the_sum_is_that_of_times() -> None:
+def test_the_sum_is_that_of_times_and_a_share_of_turns_is_slow() -> None:
     # Three turns of 1 and one of 2: 4 in 5, whatever the unit is.
     assert log_mean_speed(np.log([1.0, 1.0, 1.0, 0.5])) == pytest.approx(math.log(0.8))
     assert log_mean_speed([-1e4, -1e4]) == -1e4
-
-
-def test_the_share_of_slow_turns() -> None:
     logs = scatter(0.0, 0.01, 1, 40)
-    assert slow_share(logs) == 0.0
+    assert slow_share(logs) == slow_share(np.zeros(8)) == 0.0
     logs[[3, 20]] -= 0.7
     assert slow_share(logs) == 0.05
-    assert slow_share(np.zeros(8)) == 0.0
 
 
-def test_where_the_sum_is_slower_so_is_the_word() -> None:
-    typical = scatter(0.0, 0.002, 1)
-    claims = [Claim(typical, "higher"), Claim(scatter(0.0, 0.002, 2), "higher")]
-    before = judge(claims)
-    assert [it.word for it in before] == ["equivalent", "equivalent"]
-    sums = [typical - np.tile([0.0, 0.04, 0.06, 0.1], 6), claims[1].log_ratios + 1e-4]
-    ((judged, summed), (other, its_sum)), _ = judge_sums(claims, before, sums)
-    assert summed is not None and its_sum is not None
-    assert (judged.word, judged.equivalent_too, summed.tail, summed.decides) == (
-        "slower", False, True, True,
-    )  # fmt: skip
-    assert summed.judgement.effect.ratio == pytest.approx(0.95, abs=0.005)
-    assert summed.judgement.hi is not None and summed.judgement.hi < 1
-    assert (other, its_sum.tail, its_sum.decides) == (before[1], False, False)
+TYPICAL, SMALL = scatter(0.0, 0.002, 1), scatter(-0.0044, 0.003, 1)
 
 
-def test_equivalent_needs_both_intervals() -> None:
-    typical = scatter(0.0, 0.002, 1)
-    claims = [Claim(typical, "lower")]
-    wide = typical + scatter(0.0, 0.06, 3)
-    ((judged, summed),), _ = judge_sums(claims, judge(claims), [wide])
-    assert summed is not None and summed.decides and not summed.tail
-    assert judged.word == "inconclusive"
-    assert judged.predicted_blocks is not None and judged.predicted_blocks > 24
-
-
-def test_a_small_difference_of_typical_turns_is_not_too_small_where_the_sum_may_be_large() -> None:
-    """Seen with a real kernel: −12.7 % by summed times, and −0.44 % ≈ was said."""
-    claims = [Claim(scatter(-0.0044, 0.003, 1), "higher")]
-    assert judge(claims)[0].equivalent_too
-    rare = claims[0].log_ratios - 0.12 - np.abs(scatter(0.0, 0.03, 4))
-    ((judged, summed),), _ = judge_sums(claims, judge(claims), [rare])
-    assert summed is not None and summed.tail
-    assert (judged.word, judged.equivalent_too) == ("slower", False)
-
-
-def test_a_typical_gain_that_the_sum_takes_back_is_no_gain() -> None:
-    claims = [Claim(scatter(0.03, 0.002, 1), "higher")]
-    sums = [claims[0].log_ratios - 0.03]
-    ((judged, summed),), _ = judge_sums(claims, judge(claims), sums)
-    assert summed is not None and summed.tail
-    assert judged.word == "inconclusive"
+@pytest.mark.parametrize(
+    ("typical", "better", "apart", "before", "word", "tail"),
+    [
+        (TYPICAL, "higher", -np.tile([0.0, 0.04, 0.06, 0.1], 6), "equivalent", "slower", True),
+        (TYPICAL, "higher", 1e-4, "equivalent", "equivalent", False),
+        # `equivalent` needs both intervals.
+        (TYPICAL, "lower", scatter(0.0, 0.06, 3), "equivalent", "inconclusive", False),
+        # Seen with a real kernel: −12.7 % by summed times, and −0.44 % ≈ was said.
+        (SMALL, "higher", -0.12 - np.abs(scatter(0.0, 0.03, 4)), "slower", "slower", True),
+        # A typical gain that the sum takes back is no gain.
+        (scatter(0.03, 0.002, 1), "higher", -0.03, "faster", "inconclusive", True),
+    ],
+)
+def test_where_sum_and_typical_turn_disagree(
+    typical: Floats, better: Better, apart: Floats | float, before: str, word: str, tail: bool
+) -> None:
+    claims = [Claim(typical, better)]
+    first = judge(claims)
+    assert first[0].word == before
+    ((judged, summed),), _ = judge_sums(claims, first, [typical + apart])
+    assert summed is not None and (judged.word, summed.tail) == (word, tail)
+    assert summed.decides == (word != "equivalent") and not judged.equivalent_too
+    if word == "inconclusive" and not tail:
+        assert judged.predicted_blocks is not None and judged.predicted_blocks > 24
+    if word == "equivalent":
+        assert judged == first[0]
 
 
 def test_blocks_without_a_sum_and_counts_are_left_alone() -> None:
@@ -124,13 +108,15 @@ def every_twentieth(variant: str, _case: str, _now_s: float) -> float:
     return 1e-5 if every_twentieth.turns % 20 == 0 else 5e-6  # type: ignore[attr-defined]
 
 
-def judged(rule: Rule, runs: Path, busy: bool = False) -> Verdict:
-    made = bench(rule, variants=("stock", "mine"), max_boots=24)
+def judged(
+    rule: Rule, runs: Path, busy: bool = False, boots: int = 24, way: str = "turns"
+) -> Verdict:
+    made = bench(rule, variants=("stock", "mine"), max_boots=boots)
     assert isinstance(made.machine, FakeMachine)
     if busy:
         # A turn that is twice as long is interrupted by others; what it takes is CPU time.
         made.machine.waits = lambda now_s: 0.01 if int(now_s * 997) % 3 == 0 else 0.0
-    run, _ = measured(made, runs)
+    run, _ = measured(made, runs, way)
     return worded(verdict_of(run, Question.of(run.manifest()), ""))
 
 
@@ -139,6 +125,8 @@ def test_slow_turns_are_in_the_sum_where_others_interrupt_them(tmp_path: Path) -
     assert effect.throughput is not None and effect.throughput.ratio is not None
     assert effect.throughput.ratio < 0.98 and effect.throughput.decides
     assert effect.verdict in ("slower", "inconclusive")
+    whole = judged(every_twentieth, tmp_path, boots=8, way="boots")
+    assert whole.effects[0].throughput is not None
 
 
 def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> None:
@@ -162,29 +150,8 @@ def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> Non
     assert Verdict.from_json(verdict.to_json()) == verdict
 
 
-def test_equal_kernels_have_a_sum_and_no_flag(tmp_path: Path) -> None:
-    verdict = judged(lambda _variant, _case, _now_s: 5e-6, tmp_path)
-    (effect,) = verdict.effects
-    assert effect.throughput is not None
-    assert effect.throughput.ratio == pytest.approx(1.0, abs=1e-6)
-    assert not effect.throughput.tail and effect.verdict == "equivalent"
-    assert not [it for it in verdict.flags if it.kind == "tail"]
-
-
-def test_repetitions_of_a_whole_boot_have_a_sum_too(tmp_path: Path) -> None:
-    made = bench(every_twentieth, variants=("stock", "mine"), max_boots=8)
-    run, _ = measured(made, tmp_path, "boots")
-    verdict = verdict_of(run, Question.of(run.manifest()), "")
-    assert verdict.effects[0].throughput is not None
-
-
-def test_the_median_rate_or_time_is_told_from_what_a_program_printed() -> None:
-    from fake_run import manifest_of
-
-    from kdyno.judge.pairs import Pair
-
-    made = bench(lambda *_: 5e-6, variants=("stock", "mine"))
-    question = Question.of(manifest_of(made))
+def test_the_median_rate_or_time_is_told_apart_from_what_a_program_printed() -> None:
+    question = Question.of(manifest_of(bench(lambda *_: 5e-6, variants=("stock", "mine"))))
     (case,) = question.cases
     # Rates of 1, 1 and 1/2 per ns: together 3 in 4 ns.
     reps = ((1000.0, 1000.0), (1000.0, 1000.0), (1000.0, 2000.0))
@@ -192,27 +159,26 @@ def test_the_median_rate_or_time_is_told_from_what_a_program_printed() -> None:
         gathering = Gathering()
         for variant, own in (("stock", ((1000.0, 1000.0),) * 3), ("mine", reps)):
             sample = Sample(suite=case.suite, case=case.case, score=score, reps=own)
-            gathering.add(boot_of(variant, sample))
-        found = Pair(gathering.samples(), question, case, "mine").log_sums
-        assert found == pytest.approx(sums, nan_ok=True)
-
-
-def boot_of(variant: str, sample: Sample) -> object:
-    from kdyno.store.boot import BootHost, BootJob, BootRecord
-
-    job = BootJob(index=0, block=0, variant=variant)
-    return BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,))
+            job = BootJob(index=0, block=0, variant=variant)
+            gathering.add(BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,)))
+        sums_of = Pair(gathering.samples(), question, case, "mine").log_sums
+        assert sums_of == pytest.approx(sums, nan_ok=True)
 
 
 def test_a_run_ends_when_sums_are_as_narrow_as_what_matters() -> None:
-    from kdyno.stats.effect import effect_of_differences
-    from kdyno.stats.stopping import both
-
-    narrow = [effect_of_differences(scatter(0.0, 0.002, 1, 24))]
-    wide = [effect_of_differences(scatter(0.0, 0.06, 2, 24))]
+    narrow, wide = ([effect_of_differences(scatter(0.0, sd, 1))] for sd in (0.002, 0.06))
     typical = enough(narrow, 24, 0.005)
     assert typical.enough
     together = both(typical, enough(wide, 24, 0.01))
     assert not together.enough and (together.predicted_blocks or 0) > 24
     assert both(typical, enough(narrow, 24, 0.01)) == typical
     assert both(typical, enough([], 24, 0.01)).predicted_blocks is None
+
+
+def test_equal_kernels_have_a_sum_and_no_flag(tmp_path: Path) -> None:
+    verdict = judged(lambda _variant, _case, _now_s: 5e-6, tmp_path)
+    (effect,) = verdict.effects
+    assert effect.throughput is not None
+    assert effect.throughput.ratio == pytest.approx(1.0, abs=1e-6)
+    assert not effect.throughput.tail and effect.verdict == "equivalent"
+    assert not [it for it in verdict.flags if it.kind == "tail"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Words, corrected intervals, predictions, the noise floor, controls and drift."""
+"""Words, corrected intervals, predictions, the noise floor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kdyno.stats.changepoints import drift
 from kdyno.stats.effect import log_differences, paired_effect
 from kdyno.stats.verdict import Claim, judge, noise_floor, predict_blocks, word_of
 
@@ -64,9 +63,24 @@ def test_the_four_words_of_a_run() -> None:
     assert [each.predicted_blocks is None for each in judged] == [True, True, True, False]
 
 
-def test_a_real_but_tiny_effect_is_both() -> None:
-    (judged,) = judge([one(1.004)])
-    assert (judged.word, judged.equivalent_too) == ("faster", True)
+def test_at_the_edges() -> None:
+    (tiny,) = judge([one(1.004)])
+    assert (tiny.word, tiny.equivalent_too) == ("faster", True)
+    assert judge([of_scores([100] * 10, [100] * 10, "higher")])[0].word == "equivalent"
+    few, other = judge([of_scores([100] * 5, [120] * 5, "higher"), one(1.05)])
+    assert (few.word, few.lo, few.predicted_blocks) == ("inconclusive", None, 6)
+    assert other == judge([one(1.05)])[0]  # five blocks are not in the family
+    assert judge([]) == []
+    assert judge([of_scores([], [], "higher")])[0].word == "inconclusive"
+    with pytest.raises(ValueError, match="alpha"):
+        judge([], alpha=5)
+    with pytest.raises(ValueError, match="equivalent"):
+        judge([], equivalent=-1)
+    # Six blocks have an interval, however many effects there are.
+    rng = np.random.default_rng(4)
+    run = [Claim(rng.normal(0, 0.01, 6), "higher") for _ in range(59)]
+    judged = judge([*run, Claim(rng.normal(-0.4, 0.01, 6), "higher")])
+    assert all(each.lo is not None for each in judged) and judged[-1].word == "slower"
 
 
 def test_steps_give_the_last_effects_more_room() -> None:
@@ -97,15 +111,6 @@ def test_fifty_effects_in_eleven_blocks_are_decided() -> None:
     assert sum(it.word == "inconclusive" for it in judged.values()) < 25
 
 
-def test_six_blocks_have_an_interval_however_many_effects() -> None:
-    rng = np.random.default_rng(4)
-    run = [Claim(rng.normal(0, 0.01, 6), "higher") for _ in range(59)]
-    judged = judge([*run, Claim(rng.normal(-0.4, 0.01, 6), "higher")])
-    assert all(it.lo is not None for it in judged)
-    assert judged[-1].word == "slower"
-    assert judge([Claim(np.full(5, -0.4), "higher")])[0].lo is None
-
-
 @pytest.mark.slow
 def test_false_words_of_many_effects_at_the_margin() -> None:
     """With all of fifty effects at 1 % a false ≈ or `equivalent` came out in 71 % of the runs."""
@@ -130,28 +135,6 @@ def test_many_siblings_take_the_verdict_from_a_weak_effect() -> None:
     assert alone.word == "faster"
     assert among.word == "inconclusive"
     assert among.effect == alone.effect
-
-
-def test_too_few_blocks_are_inconclusive_and_not_in_the_family() -> None:
-    few = of_scores([100] * 5, [120] * 5, "higher")
-    judged = judge([few, one(1.05)])
-    assert (judged[0].word, judged[0].lo) == ("inconclusive", None)
-    assert judged[0].predicted_blocks == 6
-    assert judged[1] == judge([one(1.05)])[0]
-
-
-def test_no_effects_and_bad_limits() -> None:
-    assert judge([]) == []
-    assert judge([of_scores([], [], "higher")])[0].word == "inconclusive"
-    with pytest.raises(ValueError, match="alpha"):
-        judge([], alpha=5)
-    with pytest.raises(ValueError, match="equivalent"):
-        judge([], equivalent=-1)
-
-
-def test_all_equal_scores_are_equivalent() -> None:
-    (judged,) = judge([of_scores([100] * 10, [100] * 10, "higher")])
-    assert judged.word == "equivalent"
 
 
 def test_prediction_by_hand() -> None:
@@ -189,25 +172,6 @@ def test_noise_floor() -> None:
         assert judged.word == "faster"
 
 
-def test_drift_sees_a_trend_and_not_noise() -> None:
-    rng = np.random.default_rng(3)
-    noise = rng.normal(0, 0.01, 40)
-    still = drift(1e5 * np.exp(noise))
-    moving = drift(1e5 * np.exp(noise - 0.002 * np.arange(40)))
-    assert still is not None and moving is not None
-    assert not still.drifting
-    assert moving.drifting
-    assert moving.change == pytest.approx(np.exp(-0.002 * 39) - 1, abs=0.01)
-
-
-def test_drift_by_hand() -> None:
-    seen = drift(np.exp([1.0, -1.0] * 5))
-    assert seen is not None and (seen.change, seen.drifting) == (0.0, False)
-    assert drift(np.exp(np.arange(10.0))).drifting  # type: ignore[union-attr]
-    assert drift([100.0] * 20) is None
-    assert drift([100.0, np.nan, 101.0]) is None
-
-
 effects = st.lists(
     st.tuples(
         st.lists(st.floats(0.9, 1.1), min_size=8, max_size=14), st.sampled_from(["higher", "lower"])
@@ -230,18 +194,13 @@ def test_corrected_intervals_hold_the_raw_ones(family: list[tuple[list[float], s
 
 @pytest.mark.slow
 @given(effects)
-def test_direction_only_swaps_faster_and_slower(family: list[tuple[list[float], str]]) -> None:
+def test_another_direction_and_swapped_arms_swap_the_words(
+    family: list[tuple[list[float], str]],
+) -> None:
     swap = {"faster": "slower", "slower": "faster"}
     high = judge([of_scores([1.0] * len(v), v, "higher") for v, _ in family])
     low = judge([of_scores([1.0] * len(v), v, "lower") for v, _ in family])
-    assert [swap.get(each.word, each.word) for each in high] == [each.word for each in low]
-    assert [each.predicted_blocks for each in high] == [each.predicted_blocks for each in low]
-
-
-@pytest.mark.slow
-@given(effects)
-def test_swapping_the_arms_swaps_the_words(family: list[tuple[list[float], str]]) -> None:
-    swap = {"faster": "slower", "slower": "faster"}
-    there = judge([of_scores([1.0] * len(v), v, "higher") for v, _ in family])
     back = judge([of_scores(v, [1.0] * len(v), "higher") for v, _ in family])
-    assert [swap.get(each.word, each.word) for each in there] == [each.word for each in back]
+    words = [swap.get(each.word, each.word) for each in high]
+    assert words == [each.word for each in low] == [each.word for each in back]
+    assert [each.predicted_blocks for each in high] == [each.predicted_blocks for each in low]
