@@ -10,7 +10,6 @@ copies, in its worst case. Nothing else should run on the machine meanwhile.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed import Figure, finish
+from benchmarks.speed import Figure, finish, options
 from kdyno.paths import data_root
 
 EXPERIMENTS = data_root() / "experiments"
@@ -71,16 +70,7 @@ def _slower(effect: Any, ratio: float) -> float:
     return 1 / ratio if effect["better"] == "higher" else ratio
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--boots", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--minutes", type=float, default=4.0)
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    found = [*in_the_kernel(asked.boots, asked.seconds), slowdown(asked.minutes)]
-    return finish(found, asked.json)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    given = options(__doc__, boots=8, seconds=4.0, minutes=4.0)
+    rows = [*in_the_kernel(given.boots, given.seconds), slowdown(given.minutes)]
+    sys.exit(finish(rows, given.json))

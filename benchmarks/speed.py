@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from kdyno.experiment.model import Experiment
@@ -69,9 +70,24 @@ def finish(figures: Sequence[Figure], file: Path | None) -> int:
     for figure in figures:
         print(figure.line())
     if file is not None:
-        values = [{**asdict(it), "met": it.met} for it in figures]
+        values = [{**asdict(figure), "met": figure.met} for figure in figures]
         file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     return 0 if all(figure.met for figure in figures) else 1
+
+
+def options(doc: str | None, **defaults: Any) -> argparse.Namespace:
+    """The command line: an option for each default, a flag where that is False, and --json."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in defaults.items():
+        option = f"--{name.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(option, action="store_true")
+        else:
+            parser.add_argument(option, type=type(default), default=default)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser.parse_args()
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -119,30 +135,8 @@ def boot_overhead(image: Image, pairs: int = 25) -> Figure:
             bare(), ours()
         for _ in range(pairs):
             ratios.append(timed(ours) / timed(bare))
-    return Figure(
-        "empty boot: kdyno ÷ bare linux process",
-        statistics.median(ratios),
-        "×",
-        most=1.25,
-        how=f"median of {pairs} pairs",
-    )
-
-
-class Former(Sandbox):
-    """The sandbox of a boot in 0.1.0: all of the host to be read, and root inside was root."""
-
-    def argv(self, command: list[str], *, dropping: bool | None = None) -> list[str]:
-        line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session"]
-        line += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
-        line += ["--size", str(256 << 20), "--tmpfs", "/tmp"]
-        for outside, inside in self.read_only:
-            # Its /proc was there already, and shows more than this one file.
-            line += ["--ro-bind", str(outside), inside] if inside != "/proc/cpuinfo" else []
-        for descriptor, inside in self.files:
-            line += ["--file", str(descriptor), inside]
-        line += ["--size", str(self.memory_bytes), "--tmpfs", "/dev/shm"]
-        line += ["--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", "/dev/shm"]
-        return [*line, "--chdir", self.chdir, "--as-pid-1", "--", *command]
+    name, how = "empty boot: kdyno ÷ bare linux process", f"median of {pairs} pairs"
+    return Figure(name, statistics.median(ratios), "×", most=1.25, how=how)
 
 
 class Unfiltered(Sandbox):
@@ -152,33 +146,6 @@ class Unfiltered(Sandbox):
         line = super().argv(command, dropping=dropping)[4:]
         place = line.index("--seccomp")
         return line[:place] + line[place + 2 :]
-
-
-def sandbox_cost(
-    image: Image, name: str, other: type[Sandbox], most: float, job: Job, pairs: int
-) -> Figure:
-    """A boot in the sandbox against the same in another one, in turns."""
-    program = guest_program(cache_root(), 64)
-    request = UmlBoot(kernel=image.kernel, program=program, job=job, placement=place(1))
-
-    def ours(kind: type[Sandbox]) -> float:
-        with mock.patch("kdyno.machines.uml.Sandbox", kind):
-            return timed(once)
-
-    def once() -> None:
-        done = boot(request)
-        assert done.host.status == "ok", done.host
-
-    for _ in range(3):
-        ours(Sandbox), ours(other)
-    ratios = []
-    for number in range(pairs):
-        order = (Sandbox, other) if number % 2 else (other, Sandbox)
-        took = {kind: ours(kind) for kind in order}
-        ratios.append(took[Sandbox] / took[other])
-    low, middle, high = statistics.quantiles(ratios)
-    how = f"median of {pairs} pairs, quartiles {low:.3f} and {high:.3f}"
-    return Figure(name, middle, "×", most=most, how=how)
 
 
 CALLS = Job(
@@ -191,16 +158,30 @@ CALLS = Job(
 
 
 def sandbox_costs(image: Image, pairs: int = 60) -> list[Figure]:
-    return [
-        sandbox_cost(image, "empty boot: sandbox ÷ that of 0.1.0", Former, 1.05, Job(), pairs),
-        sandbox_cost(
-            image, "empty boot: with the filter ÷ without", Unfiltered, 1.02, Job(), pairs
-        ),
-        sandbox_cost(
-            *(image, "boot of many system calls: with the filter ÷ without", Unfiltered),
-            *(1.02, CALLS, pairs),
-        ),
-    ]
+    """A boot in the sandbox against the same without its filter of sockets, in turns."""
+    figures = []
+    for name, job in (("empty boot", Job()), ("boot of many system calls", CALLS)):
+        program = guest_program(cache_root(), 64)
+        request = UmlBoot(kernel=image.kernel, program=program, job=job, placement=place(1))
+
+        def once(kind: type[Sandbox], request: UmlBoot = request) -> float:
+            with mock.patch("kdyno.machines.uml.Sandbox", kind):
+                started_s = time.monotonic()
+                result = boot(request)
+            assert result.host.status == "ok", result.host
+            return time.monotonic() - started_s
+
+        for _ in range(3):
+            once(Sandbox), once(Unfiltered)
+        ratios = []
+        for number in range(pairs):
+            order = (Sandbox, Unfiltered) if number % 2 else (Unfiltered, Sandbox)
+            took = {kind: once(kind) for kind in order}
+            ratios.append(took[Sandbox] / took[Unfiltered])
+        low, middle, high = statistics.quantiles(ratios)
+        how = f"median of {pairs} pairs, quartiles {low:.3f} and {high:.3f}"
+        figures.append(Figure(f"{name}: with the filter ÷ without", middle, "×", 1.02, how=how))
+    return figures
 
 
 def builds(experiment: Experiment, recipes: Recipes) -> list[Figure]:
@@ -221,32 +202,20 @@ def builds(experiment: Experiment, recipes: Recipes) -> list[Figure]:
         clean = seconds[experiment.baseline]
         others = [seconds[name] for name in names[1:]]
         four = clean + sum(others[:3])
+        how = f"{statistics.median(others):.1f} s against {clean:.0f} s"
+        one = statistics.median(others) / clean
         figures += [
-            Figure(
-                "variant that changes one file ÷ clean build",
-                statistics.median(others) / clean,
-                "×",
-                most=0.05,
-                how=f"{statistics.median(others):.1f} s against {clean:.0f} s",
-            ),
-            Figure(
-                "four kernels that differ in memcpy ÷ one clean build", four / clean, "×", most=1.3
-            ),
+            Figure("variant that changes one file ÷ clean build", one, "×", most=0.05, how=how),
+            Figure("four kernels that differ in memcpy ÷ one clean build", four / clean, "×", 1.3),
         ]
         last = names[-1]
         kept = images[last].kernel.read_bytes()
         (images[last].folder / "build.json").unlink()
         again = timed(lambda: build(recipes.of[last], cache, name=last, from_scratch=True))
         same = images[last].kernel.read_bytes() == kept
-        figures.append(
-            Figure(
-                "incremental image is byte for byte the clean one",
-                float(same),
-                "",
-                least=1,
-                how=f"{last}; clean with a warm ccache: {again:.0f} s",
-            )
-        )
+        how = f"{last}; clean with a warm ccache: {again:.0f} s"
+        name = "incremental image is byte for byte the clean one"
+        figures.append(Figure(name, float(same), "", least=1, how=how))
     return figures
 
 
@@ -279,14 +248,9 @@ def inside_cases() -> list[Figure]:
         first = datetime.fromisoformat(boots[0].job.started_at)
         last = datetime.fromisoformat(boots[-1].job.started_at)
         wall = (last - first).total_seconds() + (boots[-1].host.wall_s or 0)
+    how, name = f"{len(boots)} boots", "share of a measuring run inside cases"
     return [
-        Figure(
-            "share of a measuring run inside cases",
-            inside / wall,
-            "",
-            least=0.85,
-            how=f"{len(boots)} boots",
-        ),
+        Figure(name, inside / wall, "", least=0.85, how=how),
         Figure("kdyno's own memory, peak", memory, "MB", most=200),
     ]
 
@@ -304,26 +268,21 @@ def sampled() -> Figure:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--skip-builds", action="store_true")
-    parser.add_argument("--sandbox", action="store_true", help="only what the sandbox costs")
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
+    given = options(__doc__, skip_builds=False, sandbox=False)
     experiment, _ = load(EXPERIMENT)
     recipes = check(experiment, cache_root(), lambda _text, _part: None)
-    experiment = replace(
-        experiment, variants=tuple(it for it in experiment.variants if it.name in recipes.of)
-    )
-    if asked.sandbox:
-        image = build(recipes.of[experiment.baseline], cache_root(), name=experiment.baseline)
-        return finish(sandbox_costs(image), asked.json)
-    figures = [help_time()]
-    if not asked.skip_builds:
+    variants = tuple(variant for variant in experiment.variants if variant.name in recipes.of)
+    experiment = replace(experiment, variants=variants)
+    figures = [] if given.sandbox else [help_time()]
+    if not given.skip_builds and not given.sandbox:
         figures += builds(experiment, recipes)
-    figures += [same_again()]
+    if not given.sandbox:
+        figures.append(same_again())
     image = build(recipes.of[experiment.baseline], cache_root(), name=experiment.baseline)
-    figures += [boot_overhead(image), *sandbox_costs(image), *inside_cases(), sampled()]
-    return finish(figures, asked.json)
+    figures += sandbox_costs(image)
+    if not given.sandbox:
+        figures += [boot_overhead(image), *inside_cases(), sampled()]
+    return finish(figures, given.json)
 
 
 if __name__ == "__main__":

@@ -9,31 +9,23 @@ thousand. Needs Debian's ``postgresql`` and about 4 GB of disk for some minutes.
 
 from __future__ import annotations
 
-import argparse
 import os
-import random
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.speed import Figure, finish, quiet, timed
+from benchmarks.invented import invented
+from benchmarks.speed import Figure, finish, options, quiet, timed
 from kdyno.report.site.history import history_page, series_of
 from kdyno.report.site.pages import listing
 from kdyno.report.site.shared import SharedSite
 from kdyno.report.site.summary import Summary, of_rows
-from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
-from kdyno.store.manifest import CaseInfo, MachineInfo, Manifest
-from kdyno.store.run import Run, create_run
-from kdyno.store.verdict import Effect, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = 20
 NAMES = ("stock", "mine")
-BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
-REPETITIONS = 8
 _COLUMNS = (
     "experiment, state, reason, question, answer, baseline, kind, emulator, cpu_model, host_arch, "
     "cpus, memory_bytes, guest_cpus, guest_memory_bytes, counts, judged, boots, damaged, outside, "
@@ -62,73 +54,6 @@ FROM parts, runs copy WHERE parts.run = %(run)s AND copy.id <> %(run)s;
 """
 
 
-def measured(runs: Path, boots: int) -> Run:
-    """A run of that many boots, as kdyno writes it."""
-    dice = random.Random(1)
-    cases = tuple(
-        CaseInfo(suite="unixbench", case=f"case-{number}", unit="loops/s", better="higher")
-        for number in range(CASES)
-    )
-    manifest = Manifest(
-        tool="0",
-        created=BEGIN.isoformat(),
-        experiment="nightly",
-        baseline="stock",
-        seed=1,
-        host={"cpu_model": "a CPU", "cpus": 2.0, "memory_bytes": 2.0**34},
-        images=dict(zip(NAMES, NAMES, strict=True)),
-        cases=cases,
-        machine=MachineInfo(),
-        blocks=(NAMES,) * (boots // 2),
-        state="finished",
-        stopped="max_boots",
-    )
-    effects = tuple(
-        Effect(
-            suite=it.suite,
-            case=it.case,
-            variant="mine",
-            unit=it.unit,
-            better="higher",
-            baseline_value=1000.0,
-            value=1030.0,
-            ratio=1.03,
-            ci=(1.02, 1.04),
-            blocks=boots // 2,
-            verdict="faster",
-        )
-        for it in cases
-    )
-    facts = {f"fact {number}": dice.random() for number in range(20)}
-    with create_run(runs, 'name = "nightly"\n', manifest) as writer:
-        for name in NAMES:
-            writer.save_image(name, {"version": "7.3.0"})
-        for index in range(boots):
-            samples = tuple(
-                Sample(
-                    suite=it.suite,
-                    case=it.case,
-                    score=1000.0 * dice.lognormvariate(0, 0.01),
-                    reps=tuple((1000.0, 1e8 * dice.random()) for _ in range(REPETITIONS)),
-                )
-                for it in cases
-            )
-            about = BootJob(index=index, block=index // 2, variant=NAMES[index % 2])
-            host = BootHost(status="ok", before=facts, after=facts)
-            boot = BootRecord(job=about, host=host, samples=samples)
-            writer.add_boot(boot, b"a console\n" * 50)
-        writer.save_verdict(
-            Verdict(
-                experiment="nightly",
-                answer="mine is faster.",
-                baseline="stock",
-                boots=dict.fromkeys(NAMES, boots // 2),
-                effects=effects,
-            )
-        )
-        return writer.run
-
-
 def page_seconds(shared: Shared) -> tuple[float, float]:
     """(the list's, the history's): from the question to the page's text."""
 
@@ -147,7 +72,7 @@ def figures(folder: Path, runs: int, boots: int) -> list[Figure]:
     import postgres
 
     os.environ["KDYNO_CACHE"] = str(folder / "cache")
-    run = measured(folder / "runs", boots)
+    run = invented(folder / "runs", "nightly", NAMES, boots, CASES, facts=20)
     with postgres.server() as server:
         address = server.database()
         base = address.partition("@/")[2].partition("?")[0]
@@ -188,16 +113,8 @@ def figures(folder: Path, runs: int, boots: int) -> list[Figure]:
     ]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--boots", type=int, default=5000)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    asked = parser.parse_args()
+if __name__ == "__main__":
+    given = options(__doc__, runs=1000, boots=5000)
     os.fsync = lambda _descriptor: None  # the run is thrown away
     with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
-        return finish(figures(Path(folder), asked.runs, asked.boots), asked.json)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        sys.exit(finish(figures(Path(folder), given.runs, given.boots), given.json))

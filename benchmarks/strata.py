@@ -9,16 +9,14 @@ that do differ are told. About a minute.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.speed import Figure, finish
+from benchmarks.speed import Figure, finish, options
 from kdyno.stats.effect import Floats, effect_of_differences
 from kdyno.stats.groups import heterogeneity
 
@@ -85,59 +83,38 @@ def cochran(strata: list[Floats]) -> float:
 def figures(experiments: int, seed: int) -> list[Figure]:
     """Limits of 5 % have two standard errors of the simulation on top."""
     dice = np.random.default_rng(seed)
-    error = 100 * np.sqrt(0.05 * 0.95 / (len(MACHINES) * experiments))
-    found = []
+    most = 5 + 200 * np.sqrt(0.05 * 0.95 / (len(MACHINES) * experiments))
+    rows = []
+
+    def of_machines(values: list[float]) -> str:
+        pairs = zip(MACHINES, values, strict=True)
+        return ", ".join(f"{count}: {100 * value:.1f}" for count, value in pairs)
+
     for name, law in LAWS.items():
-        rows = {count: simulated(law, count, experiments, 0.0, dice) for count in MACHINES}
-        each = [f"{count}: {{}}" for count in MACHINES]
-
-        def told(values: list[float], each: list[str] = each) -> str:
-            return ", ".join(
-                it.format(f"{100 * v:.1f}") for it, v in zip(each, values, strict=True)
-            )
-
-        alarms = [it.false_alarms for it in rows.values()]
-        covered = [it.covered for it in rows.values()]
-        differs = [it.differs for it in rows.values()]
-        by_q = [it.differs_by_q for it in rows.values()]
-        mean = 100 * float(np.mean(alarms))
-        found += [
-            Figure(f"false alarms, {name}", mean, "%", most=5 + 2 * error, how=told(alarms)),
-            Figure(f"coverage, {name}", 100 * min(covered), "%", least=93, how=told(covered)),
-            Figure(
-                f"differs-by-machine, none does, {name}",
-                100 * float(np.mean(differs)),
-                "%",
-                most=5 + 2 * error,
-                how=f"{told(differs)}; Cochran's Q: {told(by_q)}",
-            ),
+        shares = [simulated(law, count, experiments, 0.0, dice) for count in MACHINES]
+        alarms, covered, differs, by_q = (
+            [getattr(each, field) for each in shares]
+            for field in ("false_alarms", "covered", "differs", "differs_by_q")
+        )
+        how = f"{of_machines(differs)}; Cochran's Q: {of_machines(by_q)}"
+        none = f"differs-by-machine, none does, {name}"
+        mean, least = 100 * float(np.mean(alarms)), 100 * min(covered)
+        rows += [
+            Figure(f"false alarms, {name}", mean, "%", most, how=of_machines(alarms)),
+            Figure(f"coverage, {name}", least, "%", least=93, how=of_machines(covered)),
+            Figure(none, 100 * float(np.mean(differs)), "%", most, how=how),
         ]
-    rows = {count: simulated(LAWS["normal"], count, experiments, APART, dice) for count in MACHINES}
-    power = ", ".join(f"{count}: {100 * it.differs:.0f}" for count, it in rows.items())
-    cover = [it.covered for it in rows.values()]
-    found += [
-        Figure(
-            "differs-by-machine, 1 % apart, told", 100 * rows[8].differs, "%", least=80, how=power
-        ),
-        Figure(
-            "coverage of the machines' mean, 1 % apart",
-            100 * min(cover),
-            "%",
-            least=93,
-            how=", ".join(f"{100 * it:.1f}" for it in cover),
-        ),
+    shares = [simulated(LAWS["normal"], count, experiments, APART, dice) for count in MACHINES]
+    power, covered = [each.differs for each in shares], [each.covered for each in shares]
+    at_eight, least = 100 * power[MACHINES.index(8)], 100 * min(covered)
+    name, how = "coverage of the machines' mean, 1 % apart", of_machines(covered)
+    return [
+        *rows,
+        Figure("differs-by-machine, 1 % apart", at_eight, "%", least=80, how=of_machines(power)),
+        Figure(name, least, "%", least=93, how=how),
     ]
-    return found
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--experiments", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=14)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    asked = parser.parse_args()
-    return finish(figures(asked.experiments, asked.seed), asked.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    given = options(__doc__, experiments=1000, seed=14)
+    sys.exit(finish(figures(given.experiments, given.seed), given.json))

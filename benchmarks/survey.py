@@ -9,14 +9,12 @@ comes second, with the source's files in memory as for the first.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.speed import EXPERIMENT, Figure, timed
+from benchmarks.speed import EXPERIMENT, Figure, finish, options, timed
 from kdyno.experiment.model import Variant
 from kdyno.kernels.build import build
 from kdyno.kernels.source import fetch, parse
@@ -40,22 +38,10 @@ def survey_cost(name: str = "avx2") -> Figure:
         plain_s = timed(lambda: build(recipe, plain, name=name, from_scratch=True))
         survey_s = timed(lambda: surveying.survey(base, (flags,), (recipe,), surveyed))
     how = f"{survey_s:.0f} s ÷ {plain_s:.0f} s"
-    return Figure(
-        f"vectorisation survey ÷ plain build ({name})", survey_s / plain_s, "×", MOST, how=how
-    )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--flags", default="avx2")
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    figure = survey_cost(asked.flags)
-    print(figure.line())
-    if asked.json is not None:
-        asked.json.write_text(json.dumps({**asdict(figure), "met": figure.met}, indent=1))
-    return 0 if figure.met else 1
+    title = f"vectorisation survey ÷ plain build ({name})"
+    return Figure(title, survey_s / plain_s, "×", MOST, how=how)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    given = options(__doc__, flags="avx2")
+    sys.exit(finish([survey_cost(given.flags)], given.json))

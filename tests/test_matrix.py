@@ -10,11 +10,9 @@ import pytest
 from command_line import Kdyno, kdyno  # noqa: F401  # fixture
 from site_runs import at_once, small
 
-from benchmarks import commits
 from kdyno.cli import run as run_verb
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.loader import at_ref, read_matrix
-from kdyno.kernels.source import Tree
 from kdyno.report.show.terminal import text
 from kdyno.store.run import list_runs
 from kdyno.verbs.matrix import CommitRun, short, table
@@ -187,29 +185,3 @@ def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.split("commit")[1].splitlines()[1].split() == [
         *("v7.2", values[0], "%", values[1], "%", run.name)
     ]
-
-
-@pytest.mark.needs("git")
-def test_the_benchmarks_repository_has_the_files_as_they_are(tmp_path: Path) -> None:
-    """Byte for byte: else no commit starts from the objects of the kernel that is there."""
-    top = tmp_path / "tree"
-    (top / "fs").mkdir(parents=True)
-    (top / commits.PIPE).write_text(f"int a;\n{commits.ANCHOR}int b;\n")
-    (top / "run").write_text("x")
-    (top / "run").chmod(0o755)
-    for name, to in (("folder", "fs"), ("long", "fs/.././fs/pipe.c"), ("nowhere", "../none")):
-        (top / name).symlink_to(to)
-    tree = Tree(top, "digest", "toy", "7.3.4", origin="")
-    commits.repository(tree, tmp_path / "linux")
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(tmp_path / "linux"), *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    modes = {line.split()[3]: line.split()[0] for line in git("ls-tree", "-r", "fast").splitlines()}
-    links = ("folder", "long", "nowhere")
-    assert modes == {commits.PIPE: "100644", "run": "100755", **dict.fromkeys(links, "120000")}
-    assert git("cat-file", "-p", "fast:long") == "fs/.././fs/pipe.c"
-    changed = [git("diff", "--numstat", "fast", ref).split() for ref in ("slow", "fast-again")]
-    assert changed == [["2", "0", commits.PIPE], ["1", "0", commits.PIPE]]
-    assert git("rev-list", "--count", "fast..fast-again") == "2\n"
