@@ -27,7 +27,7 @@ from kdyno.kernels.routines.routine import (
     rows,
 )
 from kdyno.labs.memcpy.results import read_bench
-from kdyno.labs.memcpy.tune_cpu import figures_of
+from kdyno.labs.memcpy.search import figures_of
 from kdyno.measure.execution import routines_of
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root

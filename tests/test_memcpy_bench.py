@@ -21,7 +21,7 @@ from test_docs_examples import examples
 
 from kdyno.errors import UsageError
 from kdyno.kernels.routines.checking import Contender
-from kdyno.labs.memcpy import curves, loads, results, tables, timing
+from kdyno.labs.memcpy import loads, results, section, tables, timing
 from kdyno.labs.memcpy.copies import Copy, distribution
 from kdyno.labs.memcpy.results import Bench, goals, parse_bench, read_bench, to_json
 from kdyno.report.show import terminal
@@ -38,7 +38,7 @@ GRID = (
 )
 
 
-def made(**changed: object) -> Bench:
+def bench_of(**changed: object) -> Bench:
     """Eight blocks; ``wide`` takes half the time of fsrm, orig twice as long as that."""
     base = {load.id: 1.0 + load.mean_bytes / 64 for load in GRID}
     factors = {"wide": 0.5, "narrow": 0.9, "fsrm": 1.0, "orig": 2.0, "glibc": 0.6, "nothing": 0.1}
@@ -77,7 +77,7 @@ def made(**changed: object) -> Bench:
 
 
 def test_shares_and_cycles_are_those_of_the_ceiling() -> None:
-    bench, load = made(), GRID[2]
+    bench, load = bench_of(), GRID[2]
     ns = 0.5 * (1 + 4096 / 64) * 1.0035
     assert results.ns(bench, "wide", load) == pytest.approx(ns)
     (row,) = [it for it in results.timings(bench, [load]) if it.contender == "wide"]
@@ -88,7 +88,7 @@ def test_shares_and_cycles_are_those_of_the_ceiling() -> None:
 
 
 def test_what_does_not_fit_is_held_against_the_next_level() -> None:
-    bench = made(
+    bench = bench_of(
         ceilings={
             level: {"bytes_per_ns": most, "how": ""}
             for level, most in (("L1", 256.0), ("L2", 64.0))
@@ -102,7 +102,7 @@ def test_what_does_not_fit_is_held_against_the_next_level() -> None:
 
 
 def test_the_rival_is_the_faster_one_and_ratios_are_paired() -> None:
-    bench = made()
+    bench = bench_of()
     assert results.rival(bench, GRID[0]) == "fsrm"
     effect = results.against(bench, "wide", "fsrm", GRID[0])
     # The drift within blocks is common to both, so it cancels.
@@ -113,32 +113,32 @@ def test_the_rival_is_the_faster_one_and_ratios_are_paired() -> None:
 
 
 def test_recorded_copies_are_one_band() -> None:
-    (only,) = results.bands(made(), "L1", "distribution", "recorded")
+    (only,) = results.bands(bench_of(), "L1", "distribution", "recorded")
     assert (only.least, only.most, only.name) == (8, 4096, "wide")
 
 
 def test_the_bound_never_wins_and_equal_ones_are_named() -> None:
-    bench = made()
-    bench = made(ns={**bench.ns, "narrow": bench.ns["wide"]})
+    bench = bench_of()
+    bench = bench_of(ns={**bench.ns, "narrow": bench.ns["wide"]})
     winner = results.best(bench, GRID[:3], 1, 4096)
     assert winner is not None and winner.name == "wide" and winner.others == ("narrow",)
 
 
 def test_the_mildest_worst_case() -> None:
-    bench = made()
+    bench = bench_of()
     slow = {**bench.ns["wide"], GRID[1].id: [30.0 + block for block in range(8)]}
-    found = results.steadiest(made(ns={**bench.ns, "wide": slow}), GRID[:3])
+    found = results.steadiest(bench_of(ns={**bench.ns, "wide": slow}), GRID[:3])
     assert found is not None and found.name == "narrow"
     assert found.ratio.ratio == pytest.approx(0.9)
 
 
 def test_goals_compare_with_the_right_ones() -> None:
-    worst, share, glibc, rival = goals(made(), "wide")
+    worst, share, glibc, rival = goals(bench_of(), "wide")
     assert worst.value == pytest.approx(0.5) and worst.met
     assert share.value == pytest.approx(16.0 / (0.5 * 65 * 1.0035)) and not share.met
     assert glibc.value == pytest.approx(1.2) and glibc.met
     assert rival.value == pytest.approx(2.0) and "fsrm" in rival.name and rival.met
-    assert not goals(made(), "orig")[0].met
+    assert not goals(bench_of(), "orig")[0].met
 
 
 @pytest.mark.parametrize("line", [it for it in examples("lab memcpy bench") if "--from" in it])
@@ -146,7 +146,7 @@ def test_the_documented_example(
     line: str, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("bench.json").write_text(json.dumps(to_json(made())))
+    Path("bench.json").write_text(json.dumps(to_json(bench_of())))
     said = kdyno(*shlex.split(line, comments=True)[1:])
     assert said.status == 0, said.err
     rows = list(csv.DictReader(io.StringIO(said.out)))
@@ -154,7 +154,7 @@ def test_the_documented_example(
 
 
 def test_a_bench_survives_its_file() -> None:
-    bench = made()
+    bench = bench_of()
     again = parse_bench(json.dumps(to_json(bench)).encode(), "x")
     assert again.loads == bench.loads and again.failed == bench.failed
     assert again.ns["wide"][GRID[0].id][0] == pytest.approx(1.0)
@@ -167,7 +167,7 @@ def test_a_run_keeps_a_bench_and_shows_it(
 ) -> None:
     run = make(tmp_path / "runs", Shape(cases=(case(0),), variants={"mine": 1.1}), monkeypatch)
     source = tmp_path / "bench.json"
-    source.write_text(json.dumps(to_json(made())))
+    source.write_text(json.dumps(to_json(bench_of())))
     words = (
         "lab",
         "memcpy",
@@ -182,7 +182,7 @@ def test_a_run_keeps_a_bench_and_shows_it(
     said = kdyno(*words, run.path.name)
     assert said.status == 0 and run.path.name in said.err
     kept = read_bench(run.path / "memcpy" / "bench.json")
-    assert to_json(kept) == to_json(made())
+    assert to_json(kept) == to_json(bench_of())
     shown = kdyno("report", str(run.path), "-f", "html", "-o", "-")
     assert "Memory routines" in shown.out
 
@@ -211,7 +211,7 @@ def test_a_run_keeps_a_bench_and_shows_it(
     ],
 )
 def test_a_damaged_file_is_refused(change: object, message: str) -> None:
-    data = json.loads(json.dumps(to_json(made())))
+    data = json.loads(json.dumps(to_json(bench_of())))
     change(data)  # type: ignore[operator]
     with pytest.raises(UsageError, match=message):
         parse_bench(json.dumps(data).encode(), "bench.json")
@@ -228,7 +228,7 @@ def test_a_damaged_file_is_refused(change: object, message: str) -> None:
             | st.dictionaries(st.sampled_from(["ns", "loads", "blocks", "clock"]), inner)
         ),
         max_leaves=10,
-    ).map(lambda it: json.dumps({**to_json(made()), "loads": it, "ns": it}).encode())
+    ).map(lambda it: json.dumps({**to_json(bench_of()), "loads": it, "ns": it}).encode())
 )
 def test_garbage_is_refused_in_words(content: bytes) -> None:
     with pytest.raises(UsageError, match=r"^file: "):
@@ -352,7 +352,7 @@ def test_tasks_keep_rivals_together_and_pages_apart(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_table_the_csv_and_the_page_say_the_same() -> None:
-    bench = made()
+    bench = bench_of()
     text = terminal.text(tables.bench_parts(bench, Screen(100)), Screen(100))
     assert "wide is the fastest over all that was copied in L1" in text
     assert "failed: bad: died of SIGSEGV" in text
@@ -360,7 +360,7 @@ def test_the_table_the_csv_and_the_page_say_the_same() -> None:
     assert len(rows) == 6 * len(GRID) and len(rows[0]) == 16
     first = next(it for it in rows if it["contender"] == "wide")
     assert float(first["time_ratio"]) == pytest.approx(0.5) and first["rival"] == "fsrm"
-    html, svg = curves.page(bench), curves.picture(bench)
+    html, svg = section.page(bench), section.picture(bench)
     assert "&lt;b&gt;bytes" in html and "<b>bytes" not in html
     assert "http://" not in html.replace("http://www.w3.org", "") and 'role="img"' in html
     assert svg.startswith("<svg") and "Fastest: 17 – 64 bytes: wide" in svg

@@ -19,7 +19,7 @@ from kdyno.kernels import cpu
 from kdyno.kernels.routines import checking
 from kdyno.kernels.routines.routine import best, parse_routine
 from kdyno.labs.memcpy import loads, timing
-from kdyno.labs.memcpy.timer import Line, Task, figure, parse, time_all
+from kdyno.labs.memcpy.timing import Line, Task, figure, parse, time_all
 from kdyno.machines.cpus import place
 
 needs_compiler = pytest.mark.needs("gcc")
@@ -167,19 +167,21 @@ def test_the_kernels_loop_comes_from_a_tree(tmp_path: Path) -> None:
 @needs_compiler
 def test_a_routine_that_fails_its_check_is_never_timed(tmp_path: Path) -> None:
     own = str(routine(tmp_path, "wrong", "movq %rdi, %rax\nRET"))
-    field = timing.gather([own], None, tmp_path, lambda them: {it.name: "bytes" for it in them})
+    field = timing.gather(
+        [own], None, tmp_path, check=lambda them, _: {it.name: "bytes" for it in them}
+    )
     assert "wrong" not in {it.name for it in field.contenders}
     assert field.left_out["wrong"] == "bytes" and "--tree" in field.left_out["orig"]
     with pytest.raises(ToolError, match="no routine is left to time: wrong: bytes"):
         field.require_some()
     with pytest.raises(UsageError, match="no such routine"):
-        timing.gather(["no-such"], None, tmp_path, lambda _them: {})
+        timing.gather(["no-such"], None, tmp_path, check=lambda *_: {})
 
 
 @needs_compiler
 def test_best_is_timed_by_the_name_of_what_it_is_here(tmp_path: Path) -> None:
     chosen = best("memcpy", "um").routine
-    field = timing.gather([BEST, chosen], None, tmp_path, lambda _: {})
+    field = timing.gather([BEST, chosen], None, tmp_path, check=lambda *_: {})
     assert [it.name for it in field.contenders].count(chosen) == 1
 
 
@@ -187,7 +189,9 @@ def test_best_is_timed_by_the_name_of_what_it_is_here(tmp_path: Path) -> None:
 def test_rep_movsb_is_there_once(tmp_path: Path) -> None:
     if cpu.missing(("erms",)):
         pytest.skip("this CPU has no erms")
-    names = [it.name for it in timing.gather(["fsrm"], None, tmp_path, lambda _: {}).contenders]
+    names = [
+        it.name for it in timing.gather(["fsrm"], None, tmp_path, check=lambda *_: {}).contenders
+    ]
     assert "rep-movsb" not in names and "fsrm" in names
 
 

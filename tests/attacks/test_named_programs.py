@@ -30,7 +30,7 @@ from kdyno.kernels.routines.checking import (
     timing_program,
 )
 from kdyno.kernels.routines.routine import find_routine, flatten, kernel_source
-from kdyno.labs.memcpy.timer import Line, Task, time_all
+from kdyno.labs.memcpy.timing import Line, Task, time_all
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.labs.vectorize.compilers import code_of
 from kdyno.labs.vectorize.survey import FlagSet

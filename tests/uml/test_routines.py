@@ -14,6 +14,7 @@ from real_kernels import EVERYTHING
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.labs.memcpy.kunit import kernel_tests
 from kdyno.measure.builder import build_all, check
+from kdyno.measure.execution import Options
 from kdyno.paths import cache_root
 from kdyno.verbs.options import load
 
@@ -77,8 +78,7 @@ def test_the_kernels_own_tests_pass(image: Image) -> None:
     report = kernel_tests(
         find_routine("overlap-sse"),
         variant.source,
-        cache_root(),
-        lambda _text, _part: None,
+        Options(cache_root(), Path()),
         config=("CONFIG_NAMESPACES=y", "CONFIG_USER_NS=y"),
         patches=("fused-user-copy.patch", "lazy-registers.patch"),
     )

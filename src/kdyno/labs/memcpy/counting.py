@@ -266,3 +266,23 @@ def distribution_of(counted: Counted, source: str, site: Callable[[int], str]) -
         volume[sites[address]] += number * copy.size
     rows = (Site(site=name, calls=calls[name], bytes=volume[name]) for name in calls)
     return distribution(cells, source, rows)
+
+
+def notes(counting: Counting, *, traced: bool) -> list[str]:
+    """What is not in the counts; the last one, of a trace, says how much of the copies it has."""
+    counted = counting.counted
+    lines = [f"did not run: {why}" for why in counting.failed]
+    if counted.lost:
+        share = 100 * counted.lost / (counted.total + counted.lost)
+        lines.append(f"{counted.lost} copies ({share:.2g} %) found the table full: not in here")
+    if counted.oversize:
+        lines.append(f"{counted.oversize} copies of 32 MiB or more, or from outside: not in here")
+    lines.append(
+        "Counted are calls of memcpy; copies that the compiler wrote out, memmove and memset are "
+        "not in here."
+    )
+    if traced:
+        kept, total = len(counted.order), counted.total
+        cut = f"the trace is cut: the first {kept} copies of {total}"
+        lines.append(cut if kept < total else f"the trace is whole: {kept} copies")
+    return lines

@@ -9,20 +9,18 @@ repeated or contradicts itself is a problem, never a pass.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment, Machine
-from kdyno.kernels.build import Report, silent
 from kdyno.kernels.routines.routine import Routine, list_routines
-from kdyno.kernels.source import Progress
 from kdyno.labs.memcpy.counting import ready
 from kdyno.measure.bench import plan_of
 from kdyno.measure.boot import boot
-from kdyno.measure.execution import Listener, Options
+from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 
 SUITES = ("memcpy", "string", "usercopy")
@@ -39,12 +37,9 @@ _MOST_PROBLEMS = 20
 def kernel_tests(
     routine: Routine | None,
     source: str,
-    cache: Path,
-    progress: Progress,
-    report: Report = silent,
-    *,
-    config: tuple[str, ...] = (),
-    patches: tuple[str, ...] = (),
+    options: Options,
+    config: Sequence[str] = (),
+    patches: Sequence[str] = (),
 ) -> KunitReport:
     """The report of the memcpy, string and usercopy tests of a kernel that has ``routine``.
 
@@ -65,7 +60,6 @@ def kernel_tests(
         keys |= {"memcpy": name} if memcpy else {"routines": {routine.function: name}}
     variant = loader.variant(_VARIANT, keys, "kdyno lab memcpy check", Path.cwd(), vocabulary({}))
     experiment = Experiment("kunit", "", _VARIANT, (variant,), (), machine=_MACHINE)
-    options = Options(cache, Path(), listener=Listener(progress, report))
     bench = ready(experiment, {}, options)
     # Results of tests are logged as information, which "quiet" hides.
     outcome = boot(bench, replace(plan_of(bench, _VARIANT), cmdline="loglevel=7"))

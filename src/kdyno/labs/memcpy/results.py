@@ -343,6 +343,10 @@ class Goal:
     least: float | None = None
 
     @property
+    def target(self) -> str:
+        return f"≤ {self.most:g}" if self.most is not None else f"≥ {self.least:g}"
+
+    @property
     def met(self) -> bool:
         return (self.most is None or self.value <= self.most) and (
             self.least is None or self.value >= self.least

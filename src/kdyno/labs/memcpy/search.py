@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Choosing a routine: measured replay, ever longer for ever fewer shapes, part by part.
+"""Choosing routines: for recorded copies, and for a CPU; what a faster memcpy gives in the kernel.
 
 Successive halving (Karnin, Koren & Somekh, ICML 2013): all shapes are timed for a short while, the
 faster half again for as long, and so on, so that most of the time goes to those that are hard to
@@ -14,28 +14,54 @@ and far behind at one size is not what a kernel wants.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels import cpu
+from kdyno.experiment.model import BEST
+from kdyno.kernels import cpu as cpus
+from kdyno.kernels.cpu import Cpu
 from kdyno.kernels.routines.checking import Contender, check, routine_contender
-from kdyno.kernels.routines.routine import label, parse_routine
-from kdyno.labs.memcpy.loads import MOST, Load, Material, fixed, judged, ranged
-from kdyno.labs.memcpy.results import Bench
+from kdyno.kernels.routines.routine import (
+    BENCHES,
+    FILE,
+    FUNCTIONS,
+    PAGES,
+    Figures,
+    label,
+    list_routines,
+    parse_routine,
+)
+from kdyno.labs.memcpy import results
+from kdyno.labs.memcpy.loads import (
+    LEVELS,
+    MOST,
+    Load,
+    Material,
+    Plan,
+    fixed,
+    judged,
+    ranged,
+    sizes,
+    with_copies,
+)
+from kdyno.labs.memcpy.results import Bench, parse_bench, to_json
 from kdyno.labs.memcpy.shape import AVX512, LARGE, STORES, TAILS, WIDTHS, Shape, generate
 from kdyno.labs.memcpy.shape import parse_shape as parsed
-from kdyno.labs.memcpy.timing import measure
+from kdyno.labs.memcpy.timing import failing, gather, measure
+from kdyno.labs.profile.record import Profile
 from kdyno.stats.effect import PairedEffect, paired_effect
 
-Trial = Callable[[Sequence[str], float, int], Mapping[str, Sequence[float]]]
-"""(names, seconds, seed) → score by block, of those that could be timed; less is better."""
+Trial = Callable[[Sequence[Load], Sequence[str], float, int], Mapping[str, Sequence[float]]]
+"""(loads, names, seconds, seed) → score by block, of those that could be timed; less is better."""
 
 FINALISTS = 4
 WORST = 1.05
@@ -66,8 +92,7 @@ class Stage:
         alignments = ("aligned",) if self.name == "short" else ("aligned", "both")
         loads = [fixed("L1", size, at) for at in alignments for size in self.sizes]
         loads += [ranged("L1", *each) for each in self.ranges]
-        far = [fixed(level, size, "aligned") for level, size in _FAR]
-        return loads + far if self.name == "long" else loads
+        return loads + (_far_loads() if self.name == "long" else [])
 
 
 SHORT = Stage(
@@ -94,9 +119,8 @@ LONG = Stage(
 STAGES = (SHORT, MIDDLE, LONG)
 
 
-def final_loads() -> list[Load]:
-    """Those of the four figures, and where the longest blocks can differ."""
-    return [*judged().loads, *(fixed(level, size, "aligned") for level, size in _FAR)]
+def _far_loads() -> list[Load]:
+    return [fixed(level, size, "aligned") for level, size in _FAR]
 
 
 @dataclass(frozen=True)
@@ -111,12 +135,6 @@ class Space:
         for kind in self.registers:
             if kind not in WIDTHS:
                 raise UsageError(f"--registers {kind}: there are {', '.join(WIDTHS)}")
-
-    def adds(self, stage: Stage, kept: Sequence[Shape]) -> list[Shape]:
-        """The shapes of a stage, made of those kept so far, which take part again."""
-        if stage is SHORT:
-            return self.shortest()
-        return self.middles(kept) if stage is MIDDLE else self.longest(kept)
 
     def shortest(self) -> list[Shape]:
         """Every way of copying the shortest blocks, beside a plain loop of each width."""
@@ -165,7 +183,7 @@ def possible(parameters: Iterable[Mapping[str, Any]]) -> list[Shape]:
             shape = Shape(**each)
         except UsageError:
             continue
-        if not cpu.missing(shape.requires):
+        if not cpus.missing(shape.requires):
             shapes.setdefault(shape.name, shape)
     return list(shapes.values())
 
@@ -191,7 +209,7 @@ class Choice:
 
 def choose(
     space: Space,
-    trial: Callable[[Sequence[Load]], Trial],
+    trial: Trial,
     beside: Sequence[str],
     *,
     seconds: float,
@@ -199,8 +217,7 @@ def choose(
     prepare: Callable[[Sequence[Shape]], Sequence[str]],
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Choice:
-    """The best shape. ``trial`` times with loads of a stage; ``beside``: names that the final times
-    with the finalists.
+    """The best shape. ``beside``: names that the final times with the finalists.
 
     The best of every stage is in the final: what a later one added may be worth nothing.
     prepare: makes routines of shapes and gives the names of those that copy right. Ties go to
@@ -211,25 +228,23 @@ def choose(
     kept: list[str] = []
     firsts: list[str] = []
     for number, stage in enumerate(STAGES):
-        new = {shape.name: shape for shape in space.adds(stage, [shapes[name] for name in kept])}
+        before = [shapes[name] for name in kept]
+        variations = (space.shortest(), space.middles(before), space.longest(before))[number]
+        new = {shape.name: shape for shape in variations}
         names = list(prepare([shape for name, shape in new.items() if name not in shapes]))
         shapes |= new
         if names or not kept:
             tell(f"{len(names)} {stage.what}")
-            halves = halving(
-                [*kept, *names],
-                trial(stage.loads),
-                stage.share * seconds,
-                seed + 1000 * number,
-                stage.name,
-            )
+            budget_s = stage.share * seconds
+            halves = halving(stage, [*kept, *names], trial, budget_s, seed + 1000 * number)
             rounds += halves
             kept = list(halves[-1].kept)
             firsts.append(kept[0])
     kept = list(dict.fromkeys((*kept[:FINALISTS], *firsts)))
     tell(f"the final: {', '.join(kept)}")
     rest_s = seconds * (1.0 - sum(stage.share for stage in STAGES))
-    final = trial(final_loads())([*kept, *beside], rest_s, seed + 1000 * len(STAGES))
+    loads = [*judged().loads, *_far_loads()]
+    final = trial(loads, [*kept, *beside], rest_s, seed + 1000 * len(STAGES))
     timed = [name for name in kept if final.get(name)]
     if not timed:
         raise ToolError("no shape could be timed to the end")
@@ -245,49 +260,32 @@ def choose(
         best=min(equal, key=list(shapes).index),
         finalists={name: tuple(final[name]) for name in (*ordered, *rest)},
         rounds=tuple(rounds),
-        tried=len({name for round_ in rounds for name in round_.scores}),
+        tried=len({name for each in rounds for name in each.scores}),
     )
 
 
 def halving(
-    names: Sequence[str], trial: Trial, seconds: float, seed: int, stage: str, keep: int = FINALISTS
+    stage: Stage,
+    names: Sequence[str],
+    trial: Trial,
+    seconds: float,
+    seed: int,
+    keep: int = FINALISTS,
 ) -> list[Round]:
     """Rounds, each of the same time, until the ``keep`` best are left, the best first."""
     left = list(dict.fromkeys(names))
     rounds: list[Round] = []
     count = max(1, math.ceil(math.log2(max(1, len(left)) / keep)))
     for number in range(count):
-        scores = trial(left, seconds / count, seed + number) if left else {}
+        scores = trial(stage.loads, left, seconds / count, seed + number) if left else {}
         medians = {name: median(scores[name]) for name in left if scores.get(name)}
         ordered = sorted(medians, key=lambda name: medians[name])
         last = number == count - 1
         left = ordered[: keep if last else max(keep, (len(ordered) + 1) // 2)]
-        rounds.append(Round(stage, medians, tuple(left)))
+        rounds.append(Round(stage.name, medians, tuple(left)))
     if not left:
-        raise ToolError(f"no shape of stage {stage!r} could be timed")
+        raise ToolError(f"no shape of stage {stage.name!r} could be timed")
     return rounds
-
-
-class Clock:
-    """Turns what is being done into lines with the time left."""
-
-    def __init__(self, tell: Callable[[str, float | None], None], seconds: float) -> None:
-        self._tell, self._seconds = tell, seconds
-        self._stage, self._spent_s, self._last_s = "", 0.0, 0.0
-
-    def stage(self, text: str) -> None:
-        self._stage = text
-
-    def checking(self, name: str, number: int, whole: int) -> None:
-        self._tell(f"checking {number} of {whole}: {name}", None)
-
-    def timing(self, elapsed_s: float) -> None:
-        # A trial's clock starts at nought again.
-        if elapsed_s < self._last_s:
-            self._spent_s += self._last_s
-        self._last_s = elapsed_s
-        left_s = max(0.0, self._seconds - self._spent_s - elapsed_s)
-        self._tell(f"timing {self._stage}", left_s)
 
 
 class Refused(ToolError):
@@ -296,23 +294,35 @@ class Refused(ToolError):
 
 @dataclass
 class Workshop:
-    """Routines made of shapes, in ``folder``, the contenders that they become, and their times."""
+    """Routines made of shapes, in ``folder``, the contenders that they become, and their times
+    with the copies of ``material``."""
 
     folder: Path
     cache_root: Path
     core: int
-    clock: Clock
+    material: Material
+    seconds: float
+    """Budget of timing, for the time that is left."""
+    step: Callable[[str, float | None], None]
+    """Is shown what is being done, and the seconds left."""
+    rivals: tuple[str, ...] = ()
+    """With rivals, a CPU's score with the loads of a stage; else ns per call of recorded copies."""
     contenders: dict[str, Contender] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    stage: str = ""
+    timed_s: float = 0.0
+
+    def name_stage(self, text: str) -> None:
+        self.stage = text
 
     def prepare(self, shapes: Sequence[Shape]) -> list[str]:
         """Names of the shapes that copy right, by the check with few sizes: enough to time by. The
         others are in ``refused`` with the reason."""
         names = []
         for number, shape in enumerate(shapes, 1):
-            self.clock.checking(shape.name, number, len(shapes))
+            self.step(f"checking {number} of {len(shapes)}: {shape.name}", None)
             try:
-                contender = self.made(f"{shape.name}.S", generate(shape), mode="thin")
+                contender = self.contender(f"{shape.name}.S", generate(shape), mode="thin")
             except (UsageError, Refused) as problem:
                 self.refused[shape.name] = str(problem)
             else:
@@ -320,7 +330,7 @@ class Workshop:
                 names.append(shape.name)
         return names
 
-    def made(self, file: str, text: str, mode: str = "full") -> Contender:
+    def contender(self, file: str, text: str, mode: str = "full") -> Contender:
         """The contender of a routine's text. Refused where it fails its check."""
         path = self.folder / file
         path.write_text(text, encoding="utf-8")
@@ -331,50 +341,68 @@ class Workshop:
         return routine_contender(routine, self.cache_root)
 
     def bench(self, contenders: Sequence[Contender], material: Material, seed: int) -> Bench:
-        return measure(
+        def left_s(elapsed_s: float) -> float:
+            return max(0.0, self.seconds - self.timed_s - elapsed_s)
+
+        bench = measure(
             contenders,
             material,
             cache_root=self.cache_root,
             cpu=self.core,
             seed=seed,
-            tell=lambda progress: self.clock.timing(progress.elapsed_s),
+            tell=lambda now: self.step(f"timing {self.stage}", left_s(now.elapsed_s)),
         )
+        self.timed_s += bench.seconds
+        return bench
 
     def trial(
+        self, loads: Sequence[Load], names: Sequence[str], seconds: float, seed: int
+    ) -> dict[str, Sequence[float]]:
+        """A Trial. What cannot be timed goes to ``refused``; ToolError where nothing can."""
+        plan = replace(self.material.plan, seconds=seconds, fewest_blocks=3, most_blocks=200)
+        if self.rivals:
+            plan = replace(plan, loads=(*loads, *plan.loads))
+        racing = [self.contenders[name] for name in dict.fromkeys((*names, *self.rivals))]
+        try:
+            bench = self.bench(racing, replace(self.material, plan=plan), seed)
+        except ToolError as problem:
+            raise ToolError(f"nothing of {', '.join(names)} could be timed: {problem}") from None
+        self.refused.update(bench.failed)
+        timed = [name for name in names if name in bench.ns]
+        if self.rivals:
+            return {name: rivals_score(bench, name) for name in timed}
+        (load,) = bench.loads
+        return {name: bench.ns[name][load.id] for name in timed}
+
+    def tuned(
         self,
-        material: Material,
-        score: Callable[[Bench, str], Sequence[float]],
-        rivals: Sequence[str] = (),
-    ) -> Callable[[Sequence[Load]], Trial]:
-        """Trials with the copies of ``material``; with rivals also with the loads of a stage."""
+        space: Space,
+        beside: Sequence[Contender],
+        *,
+        name: str | None,
+        seconds: float,
+        seed: int,
+        left_out: Mapping[str, str],
+    ) -> Tuned:
+        """Choose a memcpy and write its routine. Whoever calls holds the measuring lock.
 
-        def with_loads(loads: Sequence[Load]) -> Trial:
-            plan = material.plan
-            if rivals:
-                plan = replace(plan, loads=(*loads, *plan.loads))
-
-            def trial(
-                names: Sequence[str], seconds: float, seed: int
-            ) -> dict[str, Sequence[float]]:
-                timed = replace(plan, seconds=seconds, fewest_blocks=3, most_blocks=200)
-                racing = [self.contenders[name] for name in dict.fromkeys((*names, *rivals))]
-                try:
-                    bench = self.bench(racing, replace(material, plan=timed), seed)
-                except ToolError as problem:
-                    text = f"nothing of {', '.join(names)} could be timed: {problem}"
-                    raise ToolError(text) from None
-                self.refused.update(bench.failed)
-                return {name: score(bench, name) for name in names if name in bench.ns}
-
-            return trial
-
-        return with_loads
-
-
-def replay_score(bench: Bench, name: str) -> Sequence[float]:
-    """ns per call by block, of the one load that is replayed."""
-    (load,) = bench.loads
-    return bench.ns[name][load.id]
+        name: the routine's; by default its shape's. UsageError for a name that no routine can have.
+        """
+        self.contenders |= {each.name: each for each in beside}
+        choice = choose(
+            space,
+            self.trial,
+            [each.name for each in beside if not self.rivals or each.rank == "routine"],
+            seconds=seconds,
+            seed=seed,
+            prepare=self.prepare,
+            tell=self.name_stage,
+        )
+        shape = parsed(choice.best)
+        name = name or shape.name
+        if not label(name).isidentifier():
+            raise UsageError(f"-o {name}.S: letters, digits and dashes make a routine's name")
+        return Tuned(name, shape, generate(shape, name), choice, self.refused, left_out)
 
 
 def rivals_score(bench: Bench, name: str) -> Sequence[float]:
@@ -416,33 +444,277 @@ class Tuned:
         }
 
 
-def tuned(
-    workshop: Workshop,
-    space: Space,
-    trial: Callable[[Sequence[Load]], Trial],
-    beside: Sequence[str],
-    *,
-    name: str | None,
-    seconds: float,
-    seed: int,
-    left_out: Mapping[str, str],
-) -> Tuned:
-    """Choose a memcpy and write its routine. Whoever calls holds the measuring lock.
+# The row of a CPU in best.toml: a memcpy made part by part, checked in full, then timed beside all
+# shipped routines for the four figures. memmove and memset are the fastest of their shipped
+# routines and of one made like the winner; the page functions the fastest of those shipped.
 
-    name: the routine's; by default its shape's. UsageError for a name that no routine can have.
+_SEARCH, _FIGURES = 0.55, 0.3
+"""Of the budget; the rest is the other functions'."""
+_BLOCKS = 12
+"""Of a bench that is kept."""
+_PAGE_BYTES = 4096
+_MOST_SEEN = 8
+_ROW = re.compile(r"^(?=\[\[row\]\]$)", re.MULTILINE)
+_HEAD = "# SPDX-License-Identifier: GPL-2.0-only\n"
+
+
+@dataclass(frozen=True)
+class CpuTuned:
+    """What was chosen for this CPU."""
+
+    memcpy: Tuned
+    texts: Mapping[str, str]
+    """File → text of the routines that were made."""
+    benches: Mapping[str, Bench]
+    """Function → what was timed of it; memcpy's has the figures."""
+    routines: Mapping[str, str]
+    """Function → routine."""
+
+    @property
+    def goals(self) -> list[results.Goal]:
+        return results.goals(self.benches["memcpy"], self.memcpy.name)
+
+
+def tune_cpu(workshop: Workshop, name: str, tree: Path, seed: int) -> CpuTuned:
+    """Choose this CPU's routines. Whoever calls holds the measuring lock.
+
+    name: of the memcpy that is made. ToolError when it fails its full check, or without a rival.
     """
-    choice = choose(
-        space,
-        trial,
+    cache_root, seconds = workshop.cache_root, workshop.seconds
+    field = gather((), tree, cache_root)
+    # What an earlier tuning made of the same name is made again.
+    beside = [each for each in field.contenders if each.name != name]
+    workshop.rivals = tuple(each.name for each in beside if each.rank == "rival")
+    memcpy = workshop.tuned(
+        Space(),
         beside,
-        seconds=seconds,
+        name=name,
+        seconds=_SEARCH * seconds,
         seed=seed,
-        prepare=workshop.prepare,
-        tell=workshop.clock.stage,
+        left_out=field.left_out,
     )
-    shape = parsed(choice.best)
-    name = name or shape.name
-    if not label(name).isidentifier():
-        raise UsageError(f"-o {name}.S: letters, digits and dashes make a routine's name")
-    text = generate(shape, name)
-    return Tuned(name, shape, text, choice, workshop.refused, left_out)
+    texts = {f"{name}.S": memcpy.text}
+    workshop.name_stage("the four figures")
+    plan = replace(judged(_FIGURES * seconds), most_blocks=_BLOCKS)
+    racing = [workshop.contender(f"{name}.S", memcpy.text), *beside]
+    material = with_copies(plan, workshop.material.copies)
+    benches = {"memcpy": workshop.bench(racing, material, seed + 1)}
+    routines = {"memcpy": name}
+    spent_s = (1 - _SEARCH - _FIGURES) * seconds / (len(FUNCTIONS) - 1)
+    for function in FUNCTIONS:
+        if function == "memcpy":
+            continue
+        workshop.name_stage(function)
+        shipped = [each for each in list_routines(function=function) if each.name != name]
+        shipped = [each for each in shipped if not cpus.missing(each.requires)]
+        wrong = failing(shipped, cache_root)
+        racing = [routine_contender(r, cache_root) for r in shipped if r.name not in wrong]
+        file = f"{function}-{name}.S"
+        if (like := shape_like(memcpy.shape, function)) is not None:
+            texts[file] = generate(like, name)
+            racing.append(workshop.contender(file, texts[file]))
+        loads = tuple(loads_of(function))
+        plan = Plan(f"tune {function}", loads, spent_s, 3, 30_000, 6, _BLOCKS)
+        bench = benches[function] = workshop.bench(racing, Material(plan), seed + 1)
+        best = results.best(bench, loads, loads[0].least, loads[-1].most)
+        if best is None:
+            raise ToolError(f"{bench.plan}: no routine could be timed")
+        routines[function] = best.name
+        if best.name != name:
+            texts.pop(file, None)
+    return CpuTuned(memcpy, texts, benches, routines)
+
+
+def loads_of(function: str) -> list[Load]:
+    """What another function than memcpy is timed with."""
+    if function in PAGES:
+        return [fixed(level, _PAGE_BYTES, "aligned") for level in LEVELS]
+    loads = [fixed("L1", size, at) for at in ("aligned", "target") for size in sizes(around=False)]
+    ranges = ((1, 16), (1, 64), (1, 256), (64, 512), (256, 4096))
+    return loads + [ranged("L1", *each) for each in ranges]
+
+
+def shape_like(shape: Shape, function: str) -> Shape | None:
+    """The shape of memcpy for memmove or memset, with ends that overlap; None where none can be."""
+    registers = "avx512vl" if shape.small_bytes and shape.tail == "mask" else shape.registers
+    short, upto = ("mask", 64) if shape.tail == "mask" else (shape.short, shape.short_to)
+    loop = WIDTHS[registers] * (4 if registers != "general" else 2)
+    if function in PAGES:
+        return None
+    try:
+        return Shape(function, registers, loop, "overlap", short=short, short_to=upto)
+    except UsageError:
+        return None
+
+
+def row_name(cpu: Cpu) -> str:
+    """``amd-25-17``: vendor, family and model in one word."""
+    vendor = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}.get(cpu.vendor, "cpu")
+    return f"{vendor}-{cpu.family}-{cpu.number}"
+
+
+def routine_name(row: str) -> str:
+    return f"{BEST}-{row}"
+
+
+def figures_of(bench: Bench, routine: str) -> Figures:
+    """The four figures of one routine, rounded as a table shows them."""
+    goals = {goal.key: goal for goal in results.goals(bench, routine)}
+    values = {key: round(goal.value, 3) for key, goal in goals.items()}
+    at = goals["worst"].how.rpartition(" at ")[2]
+    return Figures.model_validate({"routine": routine, "worst_at": at, **values})
+
+
+def row_text(row: str, cpu: Cpu, routines: Mapping[str, str], bench: Bench) -> str:
+    """The row as best.toml has it, with the four figures of the steadiest routines."""
+    lines = [
+        "[[row]]",
+        f'name = "{row}"',
+        f"cpu = {json.dumps(cpu.model or row)}",
+        'state = "measured"',
+        f'why = "`kdyno lab memcpy tune --cpu`, {bench.created[:10]}, {bench.blocks} blocks"',
+        f"vendor = {json.dumps(cpu.vendor)}",
+        f"family = {cpu.family}",
+        f"models = [[{cpu.number}, {cpu.number}]]",
+        *(f'{function} = "{name}"' for function, name in routines.items()),
+        f'bench = "{row}"',
+    ]
+    figures = [figures_of(bench, name) for name in bench.ranked("routine")]
+    for each in sorted(figures, key=lambda each: each.worst)[:_MOST_SEEN]:
+        lines.append("[[row.seen]]")
+        for key in ("routine", "worst", "worst_at", "ceiling", "glibc", "rivals"):
+            lines.append(f"{key} = {json.dumps(getattr(each, key))}")
+    return "\n".join(lines) + "\n"
+
+
+def with_row(table: str, row: str, text: str) -> str:
+    """The table with this row: in the place of the one of its name, else at the end."""
+    head, *blocks = _ROW.split(table)
+    named = re.compile(rf'^name = "{re.escape(row)}"$', re.MULTILINE)
+    kept = [text if named.search(block) else block for block in blocks]
+    if text not in kept:
+        kept.append(text)
+    return "\n".join(part.strip("\n") + "\n" for part in (head, *kept) if part.strip())
+
+
+def files_of(tuned: CpuTuned, row: str, cpu: Cpu, folder: Path) -> dict[Path, str]:
+    """Path → text of all that is written for a CPU into a folder like kernel/memcpy: the routine,
+    its benches, and the row in best.toml."""
+    benches = {function: kept(bench) for function, bench in tuned.benches.items()}
+    bench = parse_bench(benches["memcpy"].encode(), "memcpy.json")
+    table = folder / FILE
+    before = table.read_text("utf-8") if table.is_file() else _HEAD
+    files = {folder / file: content for file, content in tuned.texts.items()}
+    files[table] = with_row(before, row, row_text(row, cpu, tuned.routines, bench))
+    for function, content in benches.items():
+        files[folder / BENCHES / row / f"{function}.json"] = content
+    return files
+
+
+def kept(bench: Bench) -> str:
+    """A bench as the project keeps it: one line a contender, times to four digits."""
+    value = to_json(bench)
+    times = {
+        name: {load: [float(f"{ns:.4g}") for ns in row] for load, row in rows.items()}
+        for name, rows in value.pop("ns").items()
+    }
+    head = json.dumps(value, separators=(",", ":"))[:-1]
+    lines = [
+        f"{json.dumps(name)}:{json.dumps(of, separators=(',', ':'))}" for name, of in times.items()
+    ]
+    return f'{head},\n"ns":{{\n' + ",\n".join(lines) + "\n}}\n"
+
+
+# What a faster routine should give in the kernel, and the experiment that verifies it.
+
+KERNEL_NAMES = ("memcpy_orig", "memcpy", "__memcpy")
+"""What memcpy is called in a kernel's symbol table."""
+SUITE, VARIANT = "unixbench", "tuned"
+CASES = ("fscopy-256", "fscopy-1024", "fscopy-4096", "pipe", "dhry2reg")
+
+
+@dataclass(frozen=True)
+class Share:
+    """Part of the time that copying takes, 0 to 1, and of which time."""
+
+    value: float
+    of: str
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Time after ÷ time before, below 1 is faster; ``ends`` from the interval of the ratio."""
+
+    ratio: float
+    ends: tuple[float, float] | None
+    share: Share
+
+    @property
+    def bound(self) -> float:
+        """The same for a memcpy that costs nothing."""
+        return 1.0 - self.share.value
+
+
+def predict(share: Share | None, ratio: PairedEffect | None) -> Prediction | None:
+    """What a faster routine should give in the kernel, by Amdahl: time after ÷ time before = 1 −
+    share × (1 − ratio), with ratio = time of the new routine ÷ time of the old one on the same
+    copies. It holds as far as the replay resembles the kernel: caches as warm, copies as they were
+    recorded. None where the share or the ratio is not known."""
+    if share is None or ratio is None or ratio.ratio is None:
+        return None
+
+    def after(value: float) -> float:
+        return 1.0 - share.value * (1.0 - value)
+
+    ends = None
+    if ratio.lo is not None and ratio.hi is not None:
+        ends = after(ratio.lo), after(ratio.hi)
+    return Prediction(after(ratio.ratio), ends, share)
+
+
+def share_of(profile: Profile, origin: str) -> Share:
+    """Mean over boots of memcpy's seconds ÷ all seconds that the profile knows. UsageError where
+    it has no function of that name."""
+    shares = []
+    for boot in profile.boots:
+        own = sum(
+            row.seconds
+            for row in boot.functions
+            if row.where == "kernel" and row.function in KERNEL_NAMES
+        )
+        if boot.sampled_s > 0:
+            shares.append(own / boot.sampled_s)
+    value = fmean(shares) if shares else 0.0
+    if not 0 < value < 1:
+        raise UsageError(
+            f"{origin}: no time in {', '.join(KERNEL_NAMES)} was seen in it; give --share, or the "
+            "profile of a kernel with its own memcpy"
+        )
+    return Share(
+        value, "the kernel's own time" if profile.method == "gprof" else "all sampled time"
+    )
+
+
+def verifying(routine: Path, source: str, cases: Sequence[str] = ()) -> str:
+    """A whole experiment file, to lie beside ``routine`` (FILE.S): it against the stock kernel.
+
+    cases: ``CASE`` or ``SUITE/CASE``; UsageError for an empty part.
+    """
+    suites: dict[str, list[str]] = {}
+    for each in cases or CASES:
+        suite, slash, case = each.rpartition("/")
+        if not case or (slash and not suite):
+            raise UsageError(f"--case {each!r}: give CASE of {SUITE}, or SUITE/CASE")
+        suites.setdefault(suite or SUITE, []).append(case)
+    blocks = "".join(
+        f"[[suite]]\nname = {json.dumps(suite)}\ncases = {json.dumps(names)}\nseconds = 0.25\n\n"
+        for suite, names in suites.items()
+    )
+    template = Path(__file__).with_name("verify.toml").read_text("utf-8")
+    return template.format(
+        name=json.dumps("verify-" + routine.stem[:40]),
+        source=json.dumps(source),
+        variant=VARIANT,
+        routine=json.dumps(routine.name),
+        suites=blocks,
+    )

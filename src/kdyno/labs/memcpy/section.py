@@ -1,14 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""Curves of the memory routines, where a bench lies in the run's folder."""
+"""A bench of memory routines as curves: a picture, a page of its own, a section of a run's report.
+
+Curves are ns per call by size, both axes logarithmic, above the ceiling's line. Only as many
+routines are drawn as colours can be told apart; the table beside has them all.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from kdyno import __version__
 from kdyno.errors import KdynoError
-from kdyno.labs.memcpy import curves, tables
-from kdyno.labs.memcpy.results import stored_bench
-from kdyno.report import plain
+from kdyno.labs.memcpy import results, tables
+from kdyno.labs.memcpy.loads import Load
+from kdyno.labs.memcpy.results import Bench, Curve
+from kdyno.report import figures, plain
+from kdyno.report import page as pages
+from kdyno.report.charts import vega
 from kdyno.report.evidence import Evidence
-from kdyno.report.show.html import Html, join, tag
+from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.html import Html, headed_table, join, name, tag
 
 ORDER = 70
 ID = "routines"
@@ -16,13 +32,229 @@ TITLE = "Memory routines"
 SLOW = True
 TIP = "Time per call by size, both axes logarithmic; the ceiling is what the machine can store."
 
+COLOURS = ("variant", "slower", "faster", "failed", "inconclusive")
+_KNOWN = {
+    "orig": ("ink", (6, 3)),
+    "fsrm": ("baseline", (6, 3)),
+    "rep-movsb": ("baseline", (6, 3)),
+    "glibc": ("muted", (2, 2)),
+    "nothing": ("muted", (1, 3)),
+}
+"""Rivals, the C library and the bound: colour and dashes."""
+_CEILING = "ceiling"
+_FEWEST = 3
+"""A curve of fewer sizes is not a curve."""
+_TOOL = "kdyno lab memcpy bench"
+_WIDTHS_PX = {"wide": 1000, "narrow": 356}
+
 
 def section(evidence: Evidence) -> Html | None:
-    """None without a bench in the run's folder; a damaged one is said so."""
+    """None without a bench in the run's folder; of a damaged one what is wrong with it."""
     try:
-        bench = stored_bench(evidence.run) if evidence.run is not None else None
+        bench = results.stored_bench(evidence.run) if evidence.run is not None else None
     except KdynoError as problem:
         return tag("p", plain.sentence(str(problem)))
     if bench is None:
         return None
-    return join([tag("p", tables.answer(bench)), curves.drawings(bench)])
+    return join([tag("p", tables.answer(bench)), drawings(bench)])
+
+
+def drawable(bench: Bench) -> list[Curve]:
+    """Curves with enough sizes to draw."""
+    every = results.curves(bench)
+    return [key for key in every if len(results.curve(bench, *key)) >= _FEWEST]
+
+
+def chart(bench: Bench, key: Curve, width_px: int, title: str = "") -> vega.Spec:
+    """One curve's panel with its legend, about ``width_px`` wide."""
+    loads = results.curve(bench, *key)
+    near = [load for load in bench.loads if load.level == bench.loads[0].level]
+    fastest = results.speed(bench, bench.ranked("routine"), near)
+    fastest = [each for each in fastest if each not in _KNOWN][: len(COLOURS)]
+    styles: dict[str, tuple[str, tuple[int, ...]]] = {
+        plain.short(each): (colour, (1, 0)) for each, colour in zip(fastest, COLOURS, strict=False)
+    }
+    known = [each.name for each in bench.timed if each.name in _KNOWN]
+    styles |= {plain.short(each): _KNOWN[each] for each in known}
+    styles[_CEILING] = ("accent", (8, 2, 1, 2))
+    wide = width_px > 600
+    rows = [
+        {"name": plain.short(each), "bytes": load.mean_bytes, "ns": results.ns(bench, each, load)}
+        for each in (*fastest, *known)
+        for load in loads
+    ]
+    for load in loads:
+        least_ns = results.ceiling_ns(bench, load)
+        if least_ns is not None:
+            # What lies far below one call's cost would only stretch the axis.
+            ceiling = max(least_ns, 0.3)
+            rows.append({"name": _CEILING, "bytes": load.mean_bytes, "ns": ceiling})
+    low, high = loads[0].mean_bytes, loads[-1].mean_bytes
+    one_size = loads[0].least == loads[0].most
+    # The fastest of each band, the band's middle and its lower edge; random sizes overlap: there
+    # are no bands along the axis.
+    winners: list[dict[str, Any]] = []
+    for best in results.bands(bench, *key) if wide and one_size else ():
+        edge, end = max(low, best.least), min(high, best.most)
+        # A band of one point at the axis' end has no room for a word.
+        if end > 1.5 * edge:
+            text = vega.fitted(plain.short(best.name), 90)
+            winners.append({"name": text, "middle": math.sqrt(edge * end), "edge": edge})
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high) + 1e-9)
+    powers = [1 << power for power in range(first, last + 1)]
+    return vega.filled(
+        Path(__file__).with_name("curve.json"),
+        title=title,
+        width=width_px - (250 if wide else 70),
+        height=300 if wide else 240,
+        domain=[low, high],
+        x_title="bytes" if one_size else "mean bytes of the draws",
+        sizes=powers[:: max(1, math.ceil(len(powers) / (9 if wide else 5)))],
+        times=_decades(bench, loads),
+        rows=rows,
+        winners=winners,
+        edges=winners[1:],
+        names=list(styles),
+        colours=[f"var(--{colour})" for colour, _ in styles.values()],
+        dashes=[list(dash) for _, dash in styles.values()],
+        orient="right" if wide else "bottom",
+        columns=1 if wide else 3,
+    )
+
+
+def _decades(bench: Bench, loads: Sequence[Load]) -> list[float]:
+    """1, 2, 5, 10 … over all times of the panel; of many only 1, 10 …"""
+    times = [results.ns(bench, each.name, load) for each in bench.timed for load in loads]
+    low, high = min(*times, 0.3), max(times)
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    marks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+    inside = [mark for mark in marks if low <= mark <= high]
+    return inside if len(inside) <= 9 else [mark for mark in inside if f"{mark:e}"[0] == "1"]
+
+
+def text(bench: Bench, key: Curve) -> str:
+    """The curve's result in words, for those who cannot see it."""
+    loads = results.curve(bench, *key)
+    winners = "; ".join(
+        f"{tables.span(best.least, best.most)} bytes: {plain.name(best.name)}"
+        + (f", {tables.ratio(best.ratio)}" if best.ratio is not None else "")
+        for best in results.bands(bench, *key)
+    )
+    return (
+        f"Time per call by size, {tables.title(*key)}, "
+        f"{tables.span(loads[0].least, loads[-1].most)} bytes. Fastest: {winners}. "
+        "The table has every figure."
+    )
+
+
+def picture(bench: Bench, width_px: int = 900) -> str:
+    """All curves below each other as one SVG that stands alone."""
+    keys = drawable(bench) or results.curves(bench)[:1]
+    panels = [chart(bench, key, width_px, tables.title(*key)) for key in keys]
+    head = vega.heading(
+        "Memory routines" + (": the published comparison" * (bench.plan == "paper")),
+        f"{plain.sentence(bench.cpu)}, {bench.clock.core_ghz:.2f} GHz, {bench.blocks} blocks",
+    )
+    words = " ".join([tables.answer(bench), *(text(bench, key) for key in keys)])
+    return vega.alone(vega.stack(panels, head, spacing_px=28), words) + "\n"
+
+
+def drawings(bench: Bench) -> Html:
+    """Every curve for wide and for narrow windows, with the figures of each below it."""
+    shown = []
+    for key in drawable(bench):
+        sizes = pages.drawings(_WIDTHS_PX, partial(chart, bench, key), text(bench, key))
+        heading = tables.title(*key)
+        shown.append(tag("figure", tag("h3", heading[:1].upper() + heading[1:]), sizes))
+    note = f"The {len(COLOURS)} fastest routines are drawn; the table has all."
+    few = len(bench.ranked("routine")) > len(COLOURS)
+    return join([tag("p", note, class_="legend") if few else None, shown])
+
+
+def page(bench: Bench) -> str:
+    """The bench as one HTML file. Nothing in it asks for anything from anywhere."""
+    facts = [
+        f"{plain.sentence(bench.cpu)} at {bench.clock.core_ghz:.2f} GHz",
+        figures.count(bench.blocks, "block"),
+        f"timed {bench.created[:16].replace('T', ' ')} UTC in {bench.seconds:.0f} s",
+        f"seed {bench.seed}",
+    ]
+    remarks = [
+        tag("li", tag("b", word), " ", name(who), ": ", plain.sentence(why))
+        for word, of in (("failed", bench.failed), ("left out", bench.left_out))
+        for who, why in of.items()
+    ]
+    remarks += [tag("li", plain.sentence(remark)) for remark in bench.remarks]
+    ceilings = [
+        tag("li", f"{level}: {of.bytes_per_ns:.1f} bytes per ns: {plain.sentence(of.how)}")
+        for level, of in bench.ceilings.items()
+    ]
+    how = (
+        "Each block is a process of its own with every routine at a random place in memory; "
+        "routines follow each other in random order at every size. Intervals are signed-rank "
+        "intervals over blocks. Cycles are counted by a chain of additions that take one each: "
+        f"{bench.clock.core_ghz:.3f} GHz; the time-stamp counter ticks at "
+        f"{bench.clock.tsc_ghz:.3f} GHz."
+    )
+    return pages.alone(
+        tool=_TOOL,
+        title="Memory routines · kdyno",
+        heading="Which memory routine is the fastest?",
+        intro=[
+            tag("p", tables.answer(bench), class_="answer"),
+            tag("p", " · ".join(facts), class_="facts"),
+            tag("ul", remarks, class_="remarks") if remarks else None,
+        ],
+        sections={
+            "curves": ("Curves", drawings(bench)),
+            "best": ("Fastest by size", _best(bench)),
+            "figures": ("Every figure", _figures(bench)),
+            "how": (
+                "How it was timed",
+                join([tag("p", how), tag("h3", "Ceilings"), tag("ul", ceilings)]),
+            ),
+        },
+        foot=f"{_TOOL}, plan {plain.name(bench.plan)}; this page by kdyno {__version__}.",
+        skip=("curves", "To the curves"),
+    )
+
+
+def _best(bench: Bench) -> Html:
+    items = [best for key in results.curves(bench) for best in results.bands(bench, *key)]
+    columns = list(tables.BEST)
+    columns.insert(1, Column("copied", lambda best: tables.label(*best.curve)))
+    facets = {"level": lambda best: best.curve[0], "mode": lambda best: best.curve[1]}
+    tip = (
+        "The rival is the faster of the kernel’s own loop and rep movsb at each size; below 1 is "
+        "faster. In brackets the 95 % interval over blocks."
+    )
+    grid = Grid(columns, items, "Fastest by size", id="best-table", facets=facets)
+    return join([tag("p", tip, class_="tip"), headed_table(grid)])
+
+
+def _figures(bench: Bench) -> Html:
+    every = [tables.shown(results.curve(bench, *key)) for key in results.curves(bench)]
+    chosen = {load.id for loads in every for load in loads}
+    columns = [
+        Column("routine", attrgetter("contender"), "name"),
+        Column(
+            "bytes",
+            lambda row: Cell(tables.span(row.least_bytes, row.most_bytes), row.mean_bytes),
+            "number",
+        ),
+        Column("copied", lambda row: tables.label(row.level, row.mode, row.alignment)),
+        Column("ns per call", attrgetter("ns_per_call"), "number", figures.amount),
+        Column("bytes per cycle", attrgetter("bytes_per_cycle"), "number", figures.amount),
+        Column("of the ceiling", attrgetter("share_of_ceiling"), "number", tables.whole_percent),
+        Column("time ÷ rival’s", attrgetter("time_ratio"), "number", "×{:.3f}".format),
+        Column("95 % interval", lambda row: tables.ends(row.ci_low, row.ci_high), "number"),
+    ]
+    facets = {
+        "routine": lambda row: plain.short(row.contender),
+        "level": lambda row: row.level,
+        "mode": lambda row: row.mode,
+    }
+    items = results.timings(bench, [load for load in bench.loads if load.id in chosen])
+    grid = Grid(columns, items, "Every figure", id="figures-table", facets=facets)
+    note = "Of many fixed sizes the powers of two; kdyno lab memcpy bench --csv writes all."
+    return join([tag("p", note, class_="tip"), headed_table(grid)])

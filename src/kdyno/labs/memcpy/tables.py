@@ -10,26 +10,22 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any
 
 from rich.text import Text
 
 from kdyno.labs.memcpy import results
 from kdyno.labs.memcpy.copies import Distribution, aligned, by_size, size_quantile
 from kdyno.labs.memcpy.loads import RECORDED, Load
-from kdyno.labs.memcpy.results import Bench, Best, Goal
+from kdyno.labs.memcpy.results import Bench
+from kdyno.labs.memcpy.search import VARIANT, CpuTuned, Prediction, Tuned
 from kdyno.report import figures, plain
 from kdyno.report.charts import vega
 from kdyno.report.show import spreadsheet, terminal
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import Layout, Part, Screen
-
-if TYPE_CHECKING:
-    from kdyno.labs.memcpy.prediction import Prediction
-    from kdyno.labs.memcpy.search import Tuned
-    from kdyno.labs.memcpy.tune_cpu import CpuTuned
-    from kdyno.stats.effect import PairedEffect
-    from kdyno.store.verdict import Effect, Verdict
+from kdyno.stats.effect import PairedEffect
+from kdyno.store.verdict import Verdict
 
 _NAMES, _TIME = 18, 8
 """Columns of the terminal for a name, and for a figure of the table of times."""
@@ -130,15 +126,6 @@ def answer(bench: Bench) -> str:
     return " ".join(sentences)
 
 
-def winners(found: Sequence[Best]) -> str:
-    """The best by size in words, for those who cannot see a chart."""
-    return "; ".join(
-        f"{span(best.least, best.most)} bytes: {plain.name(best.name)}"
-        + (f", {ratio(best.ratio)}" if best.ratio is not None else "")
-        for best in found
-    )
-
-
 BEST = (
     Column("bytes", lambda best: Cell(span(best.least, best.most), best.least), "number"),
     Column("routine", lambda best: best.name, "name"),
@@ -146,11 +133,6 @@ BEST = (
     Column("not distinguishable from it", lambda best: few(best.others)),
 )
 """Of the best for each band of sizes."""
-
-
-def show_bench(bench: Bench, file: TextIO | None = None) -> None:
-    """Print to ``file`` (stdout): coloured on a terminal unless NO_COLOR, else plain text."""
-    terminal.show(lambda screen: bench_parts(bench, screen), file)
 
 
 def bench_parts(bench: Bench, screen: Screen) -> Iterator[Part]:
@@ -214,21 +196,15 @@ def figures_text(bench: Bench, name: str | None = None) -> str:
     """The goals of a best routine, one a line, each beside its target."""
     goals = results.goals(bench, name)
     none = "nothing to judge: no routine, or no rival, was timed in L1"
-    return terminal.text([Grid(_GOALS, goals) if goals else none])
-
-
-def _target(goal: Goal) -> str:
-    return f"≤ {goal.most:g}" if goal.most is not None else f"≥ {goal.least:g}"
-
-
-_GOALS = (
-    Column("goal", lambda goal: goal.name),
-    Column("measured", lambda goal: goal.value, "number", "{:.3f}".format),
-    Column("95 % interval", lambda goal: ends(*goal.ends or (None, None)), "number"),
-    Column("target", _target, "number"),
-    Column("", lambda goal: "met" if goal.met else "MISSED"),
-    Column("by", lambda goal: goal.how),
-)
+    columns = (
+        Column("goal", lambda goal: goal.name),
+        Column("measured", lambda goal: goal.value, "number", "{:.3f}".format),
+        Column("95 % interval", lambda goal: ends(*goal.ends or (None, None)), "number"),
+        Column("target", lambda goal: goal.target, "number"),
+        Column("", lambda goal: "met" if goal.met else "MISSED"),
+        Column("by", lambda goal: goal.how),
+    )
+    return terminal.text([Grid(columns, goals) if goals else none])
 
 
 def amount(number: float) -> str:
@@ -324,12 +300,6 @@ def sizes_chart(found: Distribution) -> str:
     return vega.alone(spec, f"{heading}. {words}.") + "\n"
 
 
-def finalists(tuned: Tuned, column: Column, *more: Column) -> Grid:
-    """The shapes of the final with their scores, the chosen one first."""
-    rows = list(tuned.choice.finalists.items())
-    return Grid([Column("", itemgetter(0), "name"), column, *more], rows)
-
-
 def tuning(
     tuned: Tuned, load: Load, prediction: Prediction | None, verdict: Verdict | None = None
 ) -> Iterator[Part]:
@@ -339,15 +309,13 @@ def tuning(
         f"{name} is the fastest of {tuned.choice.tried} shapes for these copies "
         f"({load.least} to {load.most} bytes, {load.mean_bytes:.0f} on average, {load.mode})."
     )
-    ratios = {**{name: ratio(effect) for name, effect in tuned.ratios.items()}, name: "chosen"}
-    yield from (
-        "",
-        finalists(
-            tuned,
-            Column("ns per call", lambda row: median(row[1]), "number", "{:.2f}".format),
-            Column(f"time of {name} ÷ its time", lambda row: ratios[row[0]]),
-        ),
+    ratios = {other: ratio(effect) for other, effect in tuned.ratios.items()} | {name: "chosen"}
+    columns = (
+        Column("", itemgetter(0), "name"),
+        Column("ns per call", lambda row: median(row[1]), "number", "{:.2f}".format),
+        Column(f"time of {name} ÷ its time", lambda row: ratios[row[0]]),
     )
+    yield from ("", Grid(columns, list(tuned.choice.finalists.items())))
     better = [other for other, effect in tuned.ratios.items() if (effect.lo or 0.0) > 1.0]
     if better:
         yield from ("", f"Not generated, yet faster here: {few(better)}.")
@@ -371,28 +339,36 @@ def tuning(
         )
     if verdict is not None:
         yield "Measured, time tuned ÷ time stock:"
-        yield Grid(_MEASURED, _effects(verdict))
+        columns = (
+            Column("case", lambda row: f"{row['suite']}/{row['case']}", "name"),
+            Column("change", itemgetter("time_ratio"), "number", _less),
+            Column("interval", lambda row: figures.interval(row["ci"]), "number"),
+        )
+        yield Grid(columns, measured_cases(verdict))
         if (mean := measured_ratio(verdict)) is not None:
             yield f"  geometric mean of these cases (no controls): {_less(mean)}"
 
 
 def cpu_tuning(tuned: CpuTuned) -> Iterator[Part]:
     """The finalists, the four figures, and the routine of each function."""
-    found = tuned.memcpy
+    memcpy = tuned.memcpy
     yield (
-        f"{found.shape.name} is the best memcpy of {found.choice.tried} shapes on this CPU: "
-        f"{found.name}."
+        f"{memcpy.shape.name} is the best memcpy of {memcpy.choice.tried} shapes on this CPU: "
+        f"{memcpy.name}."
     )
-    score = Column("score", lambda row: median(row[1]), "number", "{:.3f}".format)
-    yield from ("", finalists(found, score))
+    columns = (
+        Column("", itemgetter(0), "name"),
+        Column("score", lambda row: median(row[1]), "number", "{:.3f}".format),
+    )
+    yield from ("", Grid(columns, list(memcpy.choice.finalists.items())))
     yield (
         "The score is the time ÷ the faster of memcpy_orig and rep movsb over all loads, times by "
         "how much the worst of them exceeds 1.05; less is better."
     )
-    yield from ("", figures_text(tuned.benches["memcpy"], found.name).rstrip("\n"), "")
+    yield from ("", figures_text(tuned.benches["memcpy"], memcpy.name).rstrip("\n"), "")
     for function, routine in tuned.routines.items():
         yield f"{function:10} {routine}"
-    yield from _unused(found)
+    yield from _unused(memcpy)
 
 
 def _unused(tuned: Tuned) -> Iterator[str]:
@@ -405,39 +381,30 @@ def _unused(tuned: Tuned) -> Iterator[str]:
         yield f"refused: {count}; {plain.short(name)}: {plain.sentence(why)}"
 
 
+def measured_cases(verdict: Verdict, *, controls: bool = True) -> list[dict[str, Any]]:
+    """The cases of --verify: time tuned ÷ time stock, below 1 is faster, with its interval."""
+    rows = []
+    for effect in verdict.effects:
+        if effect.variant != VARIANT or effect.ratio is None or (effect.control and not controls):
+            continue
+        time, ci = effect.ratio, effect.ci
+        if effect.better == "higher":
+            time, ci = 1.0 / time, (1.0 / ci[1], 1.0 / ci[0]) if ci is not None else None
+        rows.append({"suite": effect.suite, "case": effect.case, "time_ratio": time, "ci": ci})
+    return rows
+
+
 def measured_ratio(verdict: Verdict) -> float | None:
     """Geometric mean over the cases of time tuned ÷ time stock; controls are left out."""
-    logs = [math.log(_times(effect)[0]) for effect in _effects(verdict) if not effect.control]
+    logs = [math.log(row["time_ratio"]) for row in measured_cases(verdict, controls=False)]
     return math.exp(fmean(logs)) if logs else None
-
-
-def _effects(verdict: Verdict) -> list[Effect]:
-    from kdyno.labs.memcpy.prediction import VARIANT
-
-    return [each for each in verdict.effects if each.variant == VARIANT and each.ratio is not None]
-
-
-def _times(effect: Effect) -> tuple[float, tuple[float, float] | None]:
-    """The effect as a ratio of times, below 1 is faster."""
-    assert effect.ratio is not None
-    if effect.better == "lower":
-        return effect.ratio, effect.ci
-    limits = (1.0 / effect.ci[1], 1.0 / effect.ci[0]) if effect.ci is not None else None
-    return 1.0 / effect.ratio, limits
 
 
 def _less(value: float) -> str:
     return figures.percent(value - 1.0)
 
 
-_MEASURED = (
-    Column("case", lambda effect: f"{effect.suite}/{effect.case}", "name"),
-    Column("change", lambda effect: _times(effect)[0], "number", _less),
-    Column("interval", lambda effect: figures.interval(_times(effect)[1]), "number"),
-)
-
-
-def _tuned_json(tuned: Tuned, kind: str) -> dict[str, Any]:
+def _tuned_json(tuned: Tuned, kind: str, score: str) -> dict[str, Any]:
     return {
         "schema": 1,
         "kind": kind,
@@ -445,29 +412,25 @@ def _tuned_json(tuned: Tuned, kind: str) -> dict[str, Any]:
         "tried": tuned.choice.tried,
         "refused": dict(tuned.refused),
         "left_out": dict(tuned.left_out),
+        score: {name: list(scores) for name, scores in tuned.choice.finalists.items()},
+        "rounds": [
+            {"stage": each.stage, score: dict(each.scores), "kept": list(each.kept)}
+            for each in tuned.choice.rounds
+        ],
     }
-
-
-def _rounds_json(tuned: Tuned, score: str) -> list[dict[str, Any]]:
-    return [
-        {"stage": round_.stage, score: dict(round_.scores), "kept": list(round_.kept)}
-        for round_ in tuned.choice.rounds
-    ]
 
 
 def tuning_json(
     tuned: Tuned, load: Load, prediction: Prediction | None, verdict: Verdict | None = None
 ) -> dict[str, Any]:
     """The tuning for programs."""
-    value = _tuned_json(tuned, "memcpy-tuning") | {
+    value = _tuned_json(tuned, "memcpy-tuning", "ns") | {
         "load": load.id,
         "mean_bytes": load.mean_bytes,
-        "ns": {name: list(ns) for name, ns in tuned.choice.finalists.items()},
         "time_ratios": {
             name: {"ratio": effect.ratio, "ci": [effect.lo, effect.hi]}
             for name, effect in tuned.ratios.items()
         },
-        "rounds": _rounds_json(tuned, "ns"),
         "predicted": None,
     }
     if prediction is not None:
@@ -479,23 +442,16 @@ def tuning_json(
             "bound": prediction.bound,
         }
     if verdict is not None:
-        cases = []
-        for effect in _effects(verdict):
-            time, limits = _times(effect)
-            row = {"suite": effect.suite, "case": effect.case, "time_ratio": time, "ci": limits}
-            cases.append(row)
+        cases = measured_cases(verdict)
         value["measured"] = {"time_ratio": measured_ratio(verdict), "cases": cases}
     return value
 
 
 def cpu_tuning_json(tuned: CpuTuned, row: str) -> dict[str, Any]:
     """The tuning of a CPU for programs."""
-    goals = {goal.key: goal for goal in tuned.goals}
-    return _tuned_json(tuned.memcpy, "memcpy-cpu-tuning") | {
+    return _tuned_json(tuned.memcpy, "memcpy-cpu-tuning", "scores") | {
         "row": row,
         "routines": dict(tuned.routines),
-        "scores": {name: list(of) for name, of in tuned.memcpy.choice.finalists.items()},
-        "figures": {key: goal.value for key, goal in goals.items()},
-        "met": {key: goal.met for key, goal in goals.items()},
-        "rounds": _rounds_json(tuned.memcpy, "scores"),
+        "figures": {goal.key: goal.value for goal in tuned.goals},
+        "met": {goal.key: goal.met for goal in tuned.goals},
     }

@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: MIT
 """The bench's loop: who is timed, then block after block every contender with every load.
 
-A block is one process with all routines at random places of its own (checking.py) and new pools of
-copies. Within a block the contenders follow each other closely, in random order, at every load, so
-what changes slowly meets all alike. Blocks are what intervals are made of.
+A block is one process of the timing program with all routines at random places of its own
+(checking.py) and new pools of copies. Within a block the contenders follow each other closely, in
+random order, at every load, so what changes slowly meets all alike. Blocks are what intervals are
+made of.
+
+What the program prints is read as if it came from a stranger: a routine under test may have
+written anywhere. Whoever faults or hangs is named, and the others go on.
 """
 
 from __future__ import annotations
 
+import math
+import os
+import re
+import select
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,18 +29,12 @@ from statistics import median
 import numpy as np
 
 from kdyno import whole
+from kdyno.command import Running, kill_session, started
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import BEST
 from kdyno.kernels import cpu as cpus
-from kdyno.kernels.routines.checking import (
-    Contender,
-    check,
-    kernels_own,
-    rack,
-    routine_contender,
-    standing,
-    timing_program,
-)
+from kdyno.kernels.routines import checking
+from kdyno.kernels.routines.checking import Contender
 from kdyno.kernels.routines.routine import PLACE, Routine, best, find_routine, list_routines
 from kdyno.labs.memcpy import results
 from kdyno.labs.memcpy.loads import (
@@ -46,7 +50,7 @@ from kdyno.labs.memcpy.loads import (
     draws,
     room_for,
 )
-from kdyno.labs.memcpy.timer import Line, Task, Timed, time_all
+from kdyno.sandbox import confined, plain_status
 
 STRING = "fsrm"
 """The routine that is nothing but rep movsb."""
@@ -55,16 +59,12 @@ STORE_BYTES = 4096
 READ_BYTES = 8
 """Recorded copies up to this size are values (get_user), which their caller reads at once. A store
 that cannot be forwarded to that load costs several ns more."""
-_NO_TREE = (
+NO_TREE = (
     "memcpy_orig is taken from a kernel source, and there is none in the cache: give --tree DIR, "
     "or build any kernel once, for example `kdyno build experiments/simd-memcpy.toml`"
 )
 _GUESSED = {"L1": (2.0, 40.0), "L2": (6.0, 20.0), "L3": (25.0, 8.0), "memory": (150.0, 4.0)}
 """ns that a call costs beside its bytes, and bytes per ns: only to choose how many calls."""
-
-Check = Callable[[Sequence[Routine]], dict[str, str]]
-"""Routines → name of each that does not copy right, and what it did."""
-Timer = Callable[[Path, Path, int, Sequence[Task], Callable[[], None]], Timed]
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,14 @@ class Field:
             raise ToolError(f"no routine is left to time: {why}")
 
 
-def checked(cache_root: Path) -> Check:
-    """The full check (checking.py); its results are kept."""
-
-    def wrong(routines: Sequence[Routine]) -> dict[str, str]:
-        results = {routine.name: check(routine, cache_root) for routine in routines}
-        return {
-            name: f"fails its check: {'; '.join(result.violations)}"
-            for name, result in results.items()
-            if not result.passed
-        }
-
-    return wrong
+def failing(routines: Sequence[Routine], cache_root: Path) -> dict[str, str]:
+    """Name of each routine that does not copy right, by the full check → what it did."""
+    checked = {routine.name: checking.check(routine, cache_root) for routine in routines}
+    return {
+        name: f"fails its check: {'; '.join(result.violations)}"
+        for name, result in checked.items()
+        if not result.passed
+    }
 
 
 def tree_at_hand(cache_root: Path) -> Path | None:
@@ -105,13 +101,13 @@ def gather(
     names: Sequence[str],
     tree: Path | None,
     cache_root: Path,
-    check: Check,
     only: Sequence[str] = (),
+    check: Callable[[Sequence[Routine], Path], dict[str, str]] = failing,
 ) -> Field:
     """The field for ``names`` (names or FILE.S; none: all of kernel/memcpy/) and the rivals.
 
-    tree: a kernel source for memcpy_orig. only: what a plan times, when no names are given.
-    UsageError for an unknown name, or a named routine that this CPU cannot run.
+    tree: a kernel source for memcpy_orig; None: one in the cache. only: what a plan times, when no
+    names are given. UsageError for an unknown name, or a named routine that this CPU cannot run.
     """
     left_out: dict[str, str] = {}
     routines: list[Routine] = []
@@ -127,27 +123,27 @@ def gather(
             raise UsageError(f"{routine.name}: this CPU has no {', '.join(lacking)}")
         else:
             left_out[routine.name] = f"this CPU has no {', '.join(lacking)}"
-    wrong = check(routines)
+    wrong = check(routines, cache_root)
     left_out |= wrong
-    own = [routine_contender(each, cache_root) for each in routines if each.name not in wrong]
+    right = [each for each in routines if each.name not in wrong]
+    own = [checking.routine_contender(each, cache_root) for each in right]
     # The same two instructions twice would only be compared with themselves.
     own = [replace(each, rank="rival") if each.name == STRING else each for each in own]
-    others = standing(cache_root)
+    others = checking.standing(cache_root)
     if any(each.name == STRING for each in own):
         others = [each for each in others if each.rank != "rival"]
-    if tree is not None:
-        others.append(kernels_own(tree, cache_root))
+    if (tree := tree or tree_at_hand(cache_root)) is not None:
+        others.append(checking.kernels_own(tree, cache_root))
     elif "orig" in only:
-        raise UsageError(_NO_TREE)
+        raise UsageError(NO_TREE)
     else:
-        left_out["orig"] = _NO_TREE
+        left_out["orig"] = NO_TREE
     if only:
         others = [each for each in others if each.name in only]
-    contenders = [*own, *others]
-    every = [each.name for each in contenders]
+    every = [each.name for each in (*own, *others)]
     if twice := {name for name in every if every.count(name) > 1}:
         raise UsageError(f"{', '.join(sorted(twice))}: two routines of one name; rename a file")
-    return Field(tuple(contenders), left_out)
+    return Field((*own, *others), left_out)
 
 
 @dataclass(frozen=True)
@@ -170,29 +166,38 @@ def measure(
     seed: int,
     left_out: dict[str, str] | None = None,
     tell: Callable[[Progress], None] = lambda _progress: None,
-    timer: Timer = time_all,
 ) -> results.Bench:
     """Time all contenders. Whoever calls holds the measuring lock.
 
     ToolError when not one contender could be timed.
     """
     plan, known = material.plan, caches()
-    program = timing_program(cache_root)
+    program = checking.timing_program(cache_root)
     ns: dict[str, dict[str, list[float]]] = {}
     ghz: dict[str, list[float]] = {}
     answers: dict[str, list[tuple[float, ...]]] = {}
     failed: dict[str, str] = {}
     began_s, created = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    block = 0
+    block = lines = count = 0
+
+    def step() -> None:
+        nonlocal lines
+        lines += 1
+        elapsed_s = time.monotonic() - began_s
+        block_s = elapsed_s / (block + lines / count)
+        whole_s = max(block_s * plan.fewest_blocks, min(plan.seconds, block_s * plan.most_blocks))
+        left_s = max(0.0, whole_s - elapsed_s) if elapsed_s > 0.5 else None
+        tell(Progress(block, min(1.0, elapsed_s / whole_s), elapsed_s, left_s))
+
     while True:
         racing = [contender for contender in contenders if contender.name not in failed]
         if not racing:
             raise ToolError("; ".join(f"{name}: {why}" for name, why in failed.items()))
-        steps = _Steps(tell, plan, block, len(racing) * len(plan.loads), began_s)
+        lines, count = 0, max(1, len(racing) * len(plan.loads))
         with whole.scratch("bench") as folder:
             tasks = tasks_of(racing, material, known, seed + block, folder)
-            placed = rack(racing, seed + block, folder, cache_root)
-            timed = timer(program, placed, cpu, tasks, steps)
+            placed = checking.rack(racing, seed + block, folder, cache_root)
+            timed = time_all(program, placed, cpu, tasks, step)
         failed |= timed.failed
         for text, numbers in timed.answers.items():
             answers.setdefault(text, []).append(numbers)
@@ -218,7 +223,14 @@ def measure(
             tsc_ghz=round(median(numbers[0] for numbers in answers["clock"]), 5),
             core_ghz=round(median(numbers[-1] for numbers in answers["clock"]), 5),
         ),
-        ceilings=_ceilings(answers, known),
+        ceilings={
+            # The best that was seen: a median over blocks, so that no single lucky one decides.
+            level: results.Ceiling(
+                bytes_per_ns=round(median(first for first, *_ in answers[text]), 4), how=how
+            )
+            for level, (text, how) in _ceilings(known).items()
+            if text in answers
+        },
         caches={"L1": known.l1, "L2": known.l2, "L3": known.l3},
         contenders=[
             results.Contender.model_validate(
@@ -239,38 +251,18 @@ def measure(
     )
 
 
-def _width_bytes() -> int:
-    """The widest register that this CPU can store."""
+def _ceilings(known: Caches) -> dict[str, tuple[str, str]]:
+    """Level → the program's line that measures how fast bytes can be stored or copied there, with
+    the widest register of this CPU; and what that is in words."""
     flags = cpus.flags()
-    return 64 if "avx512f" in flags else 32 if "avx2" in flags else 16
-
-
-def _copying(known: Caches, level: str) -> str:
-    """The line that measures how fast bytes can be copied at ``level``."""
-    return f"copies {_width_bytes()} {known.region(level)}"
-
-
-def _ceilings(
-    answers: dict[str, list[tuple[float, ...]]], known: Caches
-) -> dict[str, results.Ceiling]:
-    """The best that was seen: a median over blocks, so that no single lucky one decides."""
-    width = _width_bytes()
-    lines = {
-        "L1": (
-            f"stores {width} {STORE_BYTES}",
-            f"a loop of nothing but {width}-byte stores into {STORE_BYTES} bytes",
-        )
-    }
+    width = 64 if "avx512f" in flags else 32 if "avx2" in flags else 16
+    how = f"a loop of nothing but {width}-byte stores into {STORE_BYTES} bytes"
+    lines = {"L1": (f"stores {width} {STORE_BYTES}", how)}
     for level in LEVELS[1:]:
-        how = f"one copy of {known.region(level) >> 10} KiB: the best of three plain loops"
-        lines[level] = _copying(known, level), how
-    return {
-        level: results.Ceiling(
-            bytes_per_ns=round(median(first for first, *_ in answers[text]), 4), how=how
-        )
-        for level, (text, how) in lines.items()
-        if text in answers
-    }
+        region = known.region(level)
+        how = f"one copy of {region >> 10} KiB: the best of three plain loops"
+        lines[level] = f"copies {width} {region}", how
+    return lines
 
 
 def tasks_of(
@@ -280,16 +272,14 @@ def tasks_of(
     plan = material.plan
     dice = np.random.default_rng(seed)
     tasks = [Task(("clock",), ())]
+    ceilings = _ceilings(known)
     for level in LEVELS:
         loads = [load for load in plan.loads if load.level == level]
         if not loads:
             continue
         largest = max(load.most for load in loads)
         region = max(known.region(level), room_for(largest, 1 << 40, "L1"))
-        kind = _copying(known, level)
-        if level == "L1":
-            kind = f"stores {_width_bytes()} {STORE_BYTES}"
-        tasks.append(Task((f"region {region}", kind), ()))
+        tasks.append(Task((f"region {region}", ceilings[level][0]), ()))
         for at in dice.permutation(len(loads)):
             load = loads[at]
             setup: tuple[str, ...] = (f"region {region}",)
@@ -343,21 +333,174 @@ def _line(load: Load, contender: Contender, plan: Plan, start: int, region: int)
     return Line(id_, contender.name, text)
 
 
-class _Steps:
-    """Counts lines of a block and tells how far the bench is."""
+# The timing program at work: lines of work in, times out.
 
-    def __init__(
-        self, tell: Callable[[Progress], None], plan: Plan, block: int, count: int, began_s: float
-    ) -> None:
-        self._tell, self._plan, self._block, self._count = tell, plan, block, max(1, count)
-        self._began_s, self._done = began_s, 0
+STOPPED = 2
+"""Exit status of the program when its work makes no sense: no contender's fault."""
+HANG_S = 20.0
+"""No single line of work takes a tenth of that."""
+_WORDS = re.compile(r"[a-z]+( \S{1,64}){1,3}")
 
-    def __call__(self) -> None:
-        self._done += 1
-        elapsed_s = time.monotonic() - self._began_s
-        blocks = self._block + self._done / self._count
-        fewest_s = elapsed_s / blocks * self._plan.fewest_blocks
-        most_s = elapsed_s / blocks * self._plan.most_blocks
-        whole_s = max(fewest_s, min(self._plan.seconds, most_s))
-        left_s = max(0.0, whole_s - elapsed_s) if elapsed_s > 0.5 else None
-        self._tell(Progress(self._block, min(1.0, elapsed_s / whole_s), elapsed_s, left_s))
+
+@dataclass(frozen=True)
+class Line:
+    """One thing to time: ``text`` as native/timing.c reads it, with ``id`` in it."""
+
+    id: str
+    contender: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """Lines that share a region and a pool, which ``setup`` opens; answers to it are kept."""
+
+    setup: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Time:
+    """One line's score: ns per call, and the core's clock meanwhile."""
+
+    ns: float
+    ghz: float
+
+
+@dataclass
+class Timed:
+    """What one run of all tasks gave."""
+
+    times: dict[str, Time] = field(default_factory=dict)
+    answers: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Answer to each line of set-up, the line itself as key."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Contender → why; nothing of it was timed after that."""
+
+
+class Died(Exception):
+    """The program ended or fell silent while ``line`` was at work (None: between lines)."""
+
+    def __init__(self, line: Line | None, reason: str) -> None:
+        super().__init__(reason)
+        self.line, self.reason = line, reason
+
+
+def parse(text: str) -> tuple[str, tuple[str, ...]]:
+    """A line of the program's output as (word, rest). ValueError for anything else."""
+    if not _WORDS.fullmatch(text):
+        raise ValueError(f"unexpected output {text[:60]!r}")
+    word, *rest = text.split(" ")
+    return word, tuple(rest)
+
+
+def figure(text: str) -> float:
+    """A positive, finite number. ValueError for anything else."""
+    value = float(text)
+    if not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{text[:40]!r} is not a time")
+    return value
+
+
+def time_all(
+    program: Path,
+    rack: Path,
+    cpu: int,
+    tasks: Sequence[Task],
+    done: Callable[[], None] = lambda: None,
+    hang_s: float = HANG_S,
+) -> Timed:
+    """Run all tasks; a contender that kills or blocks the program fails and the rest goes on.
+
+    ToolError when the program dies with nothing of a contender at work.
+    """
+    outcome = Timed()
+    # The pools of copies lie beside the rack.
+    argv = confined([str(program), str(rack), str(cpu)], reads=[program, rack.parent])
+    while True:
+        waiting = []
+        for task in tasks:
+            lines = tuple(
+                line
+                for line in task.lines
+                if line.id not in outcome.times and line.contender not in outcome.failed
+            )
+            if lines or any(text not in outcome.answers for text in task.setup):
+                waiting.append(Task(task.setup, lines))
+        if not waiting:
+            return outcome
+        with started(argv, stdin=subprocess.PIPE) as timing:
+            try:
+                talk = _Talk(timing, hang_s)
+                for task in waiting:
+                    for text in task.setup:
+                        outcome.answers[text] = talk.ask(text)
+                    for line in task.lines:
+                        outcome.times[line.id] = talk.timed(line)
+                        done()
+                kill_session(timing.process)
+            except Died as end:
+                kill_session(timing.process)
+                complaint = timing.complaint()[:400].strip()
+                reason = f"{end.reason}: {complaint}" if complaint else end.reason
+                if end.line is None or plain_status(timing.process.returncode) == STOPPED:
+                    raise ToolError(f"the timing program failed: {reason}") from None
+                outcome.failed[end.line.contender] = f"{reason} ({end.line.text})"
+
+
+class _Talk:
+    """One question, one answer."""
+
+    def __init__(self, timing: Running, hang_s: float) -> None:
+        self._process, self._hang_s = timing.process, hang_s
+        self._into, self._out = timing.stdin.fileno(), timing.stdout.fileno()
+        self._rest = b""
+
+    def ask(self, text: str) -> tuple[float, ...]:
+        """The numbers of the answer to a line of set-up."""
+        try:
+            self._send(text, None)
+            _word, rest = parse(self._line(None))
+            return tuple(map(figure, rest))
+        except ValueError as problem:
+            raise Died(None, str(problem)) from None
+
+    def timed(self, line: Line) -> Time:
+        self._send(line.text, line)
+        try:
+            if parse(self._line(line)) != ("begin", (line.id,)):
+                raise ValueError("it does not begin")
+            word, rest = parse(self._line(line))
+            if word != "done" or len(rest) != 3 or rest[0] != line.id:
+                raise ValueError("it does not end")
+            return Time(figure(rest[1]), figure(rest[2]))
+        except ValueError as problem:
+            raise Died(line, f"spoiled the timing program: {problem}") from None
+
+    def _send(self, text: str, line: Line | None) -> None:
+        try:
+            os.write(self._into, text.encode() + b"\n")
+        except OSError:
+            raise Died(line, self._end()) from None
+
+    def _line(self, at_work: Line | None) -> str:
+        limit_s = time.monotonic() + self._hang_s
+        while b"\n" not in self._rest:
+            left_s = limit_s - time.monotonic()
+            if left_s <= 0 or not select.select([self._out], [], [], left_s)[0]:
+                raise Died(at_work, f"did not return within {self._hang_s:g} s")
+            more = os.read(self._out, 65536)
+            if not more or len(self._rest) > 65536:
+                raise Died(at_work, self._end())
+            self._rest += more
+        line, self._rest = self._rest.split(b"\n", 1)
+        return line.decode("ascii", "replace")
+
+    def _end(self) -> str:
+        try:
+            status = plain_status(self._process.wait(timeout=2))
+        except subprocess.TimeoutExpired:
+            return "closed its output"
+        if status < 0:
+            return f"died of {signal.Signals(-status).name}"
+        return f"ended with status {status}"

@@ -1,8 +1,737 @@
 # SPDX-License-Identifier: MIT
-"""kdyno lab memcpy …: the verbs of the memory-routine laboratory, one module each."""
+"""kdyno lab memcpy …: check, generate, bench, histogram and tune."""
 
 from __future__ import annotations
 
-from kdyno.labs.memcpy import bench, check, generate, histogram, tune
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any
 
-VERBS = tuple(verb for each in (bench, check, generate, histogram, tune) for verb in each.VERBS)
+import typer
+
+from kdyno import sandbox, whole
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides, apply
+from kdyno.kernels import cpu as cpus
+from kdyno.kernels.routines import checking
+from kdyno.kernels.routines.routine import (
+    FILE,
+    FUNCTIONS,
+    find_by_stem,
+    list_routines,
+    routines_folder,
+)
+from kdyno.labs.memcpy import copies as copying
+from kdyno.labs.memcpy import counting, loads, results, search, section, tables, timing
+from kdyno.labs.memcpy.kunit import kernel_tests
+from kdyno.labs.memcpy.shape import WIDTHS, describe, generate, parse_shape
+from kdyno.labs.profile.record import read_profile
+from kdyno.labs.profile.symbols import symbols_of
+from kdyno.machines.cpus import measuring, place
+from kdyno.measure.execution import Listener, Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import cache_root
+from kdyno.report.charts.vega import png
+from kdyno.report.progress import duration
+from kdyno.report.show import terminal
+from kdyno.report.terminal import show as show_verdict
+from kdyno.store.run import write_run
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Suite
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs.options import (
+    Jobs,
+    MaxMinutes,
+    NoSandbox,
+    NoWait,
+    Refresh,
+    Runs,
+    load,
+    percent,
+    runs_folder,
+    stored_run,
+    where,
+)
+from kdyno.verbs.output import Json, Line, check_writable, say, show, write, write_json
+from kdyno.verbs.verb import Verb
+from kdyno.verbs.watching import Building, executed, say_where
+
+Tree = Annotated[
+    Path | None,
+    typer.Option(
+        "--tree", metavar="DIR", help="Kernel source for memcpy_orig; default: one in the cache."
+    ),
+]
+BenchSeed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of orders, places and copies.")
+]
+Source = Annotated[
+    str,
+    typer.Option("--source", metavar="SOURCE", help="Kernel source, as in an experiment file."),
+]
+KERNEL = "debian:linux-source-7.3"
+
+
+def check(
+    routine: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ROUTINE",
+            help="Names, with FUNCTION- in front for other functions than memcpy, or FILE.S; "
+            "default: all.",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="About every third size and offset.")
+    ] = False,
+    kernel: Annotated[
+        bool,
+        typer.Option(
+            "--kernel",
+            help="Also boot a kernel with each routine and run its own KUnit tests there.",
+        ),
+    ] = False,
+    source: Source = KERNEL,
+    no_sandbox: NoSandbox = False,
+    json: Json = None,
+) -> int:
+    """Check that memory routines copy correctly. What lies beside the copy must stay, and
+    the CPU must be left as it was."""
+    check_writable(json)
+    sandbox.require()
+    routines = [find_by_stem(name) for name in routine or ()]
+    if not routines:
+        routines = [each for function in FUNCTIONS for each in list_routines(function=function)]
+    rows: list[dict[str, Any]] = []
+    for number, each in enumerate(routines, 1):
+        row: dict[str, Any] = {"routine": each.name, "function": each.function, "kernel": None}
+        rows.append(row)
+        if lacking := cpus.missing(each.requires):
+            row |= {"state": "skipped", "why": [f"this CPU lacks {', '.join(lacking)}"]}
+        else:
+            say(f"{number} of {len(routines)}: {each.function} {each.name}")
+            result = checking.check(each, cache_root(), mode="thin" if quick else "full")
+            state = "passed" if result.passed else "failed"
+            row |= {"state": state, "why": list(result.violations), "cases": result.cases}
+        if json != "-":
+            cases = f"{row['cases']:,} cases" if row.get("cases") else ""
+            show(f"{each.function:10} {each.name:28} {row['state']:8} {cases}".rstrip())
+            for line in row["why"]:
+                show(f"{'':12}{line}")
+    watch = Building()
+    listener = Listener(watch.fetching, watch.building)
+    for each, row in zip(routines, rows, strict=True):
+        if not kernel or row["state"] != "passed":
+            continue
+        try:
+            options = Options(cache_root(), Path(), listener=listener)
+            report = kernel_tests(each, source, options)
+        finally:
+            watch.end()
+        row["kernel"] = report.as_json()
+        if not report.passed:
+            row["state"] = "failed"
+            row["why"] += [f"in the kernel: {line}" for line in report.problems]
+        if json != "-":
+            show(f"{each.function:10} {each.name:28} kernel: {report.summary}")
+    if json is not None:
+        write_json({"schema": 1, "routines": rows}, json)
+    return 1 if any(row["state"] == "failed" for row in rows) else 0
+
+
+def generate_verb(
+    shape: Annotated[
+        str,
+        typer.Argument(
+            metavar="SHAPE",
+            help="[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-maskN|-bytesN][-small32]"
+            "[-aligned|-unaligned][-rep-BYTES|-nt-BYTES]; "
+            "functions memcpy, memmove, memset, copy_page, clear_page; registers general, sse, "
+            "avx2, avx512vl, avx512; tails overlap, string, mask (pages have none).",
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="FILE.S", help="Where to; - is stdout."),
+    ] = "-",
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Its name; else the file's, else the shape's."),
+    ] = None,
+    json: Json = None,
+) -> int:
+    """Write a memory routine from its parameters. `memcpy = "FILE.S"` puts it into a kernel."""
+    if json == "-" and output == "-":
+        raise UsageError("--json - and the routine would both go to stdout; give -o FILE.S")
+    check_writable(json)
+    check_writable(None if output == "-" else output, "-o")
+    parameters = parse_shape(shape)
+    if output != "-":
+        if not output.endswith(".S"):
+            raise UsageError(f"-o {output}: a routine's file ends in .S")
+        prefix = "" if parameters.function == "memcpy" else f"{parameters.function}-"
+        stem = Path(output).stem
+        if not stem.startswith(prefix):
+            raise UsageError(f"-o {output}: a {parameters.function} is called {prefix}NAME.S")
+        own = stem.removeprefix(prefix)
+        if name is not None and name != own:
+            raise UsageError(f"--name {name}: the file's name says {own}; they must be the same")
+        name = own
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
+        raise UsageError(f"{name!r} is not a name for a routine: letters, digits, - _ and . only")
+    write(generate(parameters, name), output)
+    if json is not None:
+        value = {
+            "shape": parameters.name,
+            "function": parameters.function,
+            "requires": list(parameters.requires),
+            "help": describe(parameters),
+            "file": output,
+        }
+        write_json(value, json)
+    return 0
+
+
+@contextmanager
+def alone(what: str, wait: bool) -> Iterator[tuple[int, Callable[[str, float | None], None]]]:
+    """The machine for this bench or tuning: the CPU to time on, and a line of progress, given what
+    is being done and the seconds left."""
+    line = Line()
+
+    def step(text: str, left_s: float | None) -> None:
+        line.show(text + (f", about {duration(left_s)} left" if left_s is not None else ""))
+
+    (core,) = place(1).guest
+    try:
+        with measuring(f"this {what}", wait=wait, tell=say):
+            yield core, step
+    finally:
+        line.end()
+
+
+def bench(
+    routine: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ROUTINE", help="Names or FILE.S; default: all."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first impression, in less than a minute.")
+    ] = False,
+    paper: Annotated[
+        bool,
+        typer.Option(
+            "--paper", help="The published comparison: 128 to 2048 bytes, 5,000,000 calls."
+        ),
+    ] = False,
+    calls: Annotated[
+        int | None,
+        typer.Option("--calls", metavar="N", min=1000, help="Calls of each size with --paper."),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", metavar="MINUTES", min=0.05, help="Minutes of timing."),
+    ] = None,
+    distribution: Annotated[
+        Path | None,
+        typer.Option("--distribution", metavar="FILE", help="Replay what a kernel copied (JSON)."),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Replay copies in their recorded order."),
+    ] = None,
+    tree: Tree = None,
+    seed: BenchSeed = 1,
+    earlier: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Time nothing: show an earlier --json."),
+    ] = None,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="The ratios that a good routine is judged by.")
+    ] = False,
+    csv: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="Every figure as CSV; - is stdout.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Curves: .html, .svg or .png."),
+    ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option("--into", metavar="RUN", help="Keep it in this run; its report shows it."),
+    ] = None,
+    runs: Runs = None,
+    no_wait: NoWait = False,
+    no_sandbox: NoSandbox = False,
+    json: Json = None,
+) -> int:
+    """Time memory routines. By size, alignment and cache level, with random and recorded copies."""
+    if json == csv == "-":
+        raise UsageError("--json - and --csv - both want stdout")
+    if quick and paper:
+        raise UsageError("--quick and --paper exclude each other")
+    if calls is not None and not paper:
+        raise UsageError("--calls goes with --paper")
+    suffix = Path(output).suffix if output is not None else ""
+    if suffix not in ("", ".html", ".svg", ".png") or (output and not suffix):
+        raise UsageError(f"-o {output}: its name must end in .html, .svg, .png")
+    for file, option in ((json, "--json"), (csv, "--csv"), (output, "-o")):
+        check_writable(file, option)
+    # What is not a run is refused before anything is timed.
+    run = stored_run(into, runs) if into is not None else None
+    if run is not None:
+        run.manifest()
+    if earlier is not None:
+        result = results.read_bench(earlier)
+    else:
+        sandbox.require()
+        plan = loads.paper(calls or loads.PAPER_CALLS) if paper else loads.full()
+        if quick or (figures and not paper):
+            plan = loads.quick() if quick else loads.judged()
+        if minutes is not None:
+            plan = replace(plan, seconds=60.0 * minutes, most_blocks=1000)
+        recorded = copying.read_distribution(distribution) if distribution is not None else None
+        if recorded is None and not plan.calls:
+            recorded = copying.shipped_distribution()
+        order = copying.read_trace(trace) if trace is not None else ()
+        material = loads.with_copies(plan, recorded, order)
+        result = _timed(routine or [], material, tree, seed, wait=not no_wait)
+    if run is not None:
+        with write_run(run.path) as writer:
+            content = dumps(results.to_json(result)).encode()
+            writer.save_file(results.FILE, content, results.FOLDER)
+        place = f"{run.path.name}{where(run.path.parent)}"
+        say(f"kept in {place}; `kdyno report` of that run shows it")
+    if json is not None:
+        write_json(results.to_json(result), json)
+    if csv is not None:
+        write(tables.bench_csv(result), csv)
+    if output is not None:
+        if suffix == ".html":
+            write(section.page(result), output)
+        else:
+            svg = section.picture(result)
+            write(svg if suffix == ".svg" else png(svg), output)
+        say(f"written: {output}")
+    if "-" not in (json, csv):
+        if figures:
+            show(tables.figures_text(result), end="")
+        else:
+            terminal.show(lambda screen: tables.bench_parts(result, screen))
+    return 0
+
+
+def _timed(
+    names: list[str], material: loads.Material, tree: Path | None, seed: int, wait: bool
+) -> results.Bench:
+    """Gather, check and time; progress on stderr."""
+    cache = cache_root()
+    with alone("bench", wait) as (core, step):
+        step("checking that the routines copy correctly", None)
+        field = timing.gather(names, tree, cache, material.plan.only)
+        field.require_some()
+
+        def tell(progress: timing.Progress) -> None:
+            part = f"block {progress.block + 1}, {100 * progress.part:.0f} %"
+            step(f"timing, {part}", progress.left_s)
+
+        return timing.measure(
+            field.contenders,
+            material,
+            cache_root=cache,
+            cpu=core,
+            seed=seed,
+            left_out=field.left_out,
+            tell=tell,
+        )
+
+
+def histogram(
+    workload: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="EXPERIMENT | -- COMMAND",
+            help="An experiment file (ends in .toml): its baseline and its cases; or any command.",
+        ),
+    ] = None,
+    case: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--case",
+            metavar="SUITE/CASE",
+            help="Count while this case runs; patterns allowed, may be repeated.",
+        ),
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", metavar="NAME", help="This variant instead of the baseline."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="SECONDS", min=0.05, help="Seconds for each case.")
+    ] = 0.5,
+    operations: Annotated[
+        int | None,
+        typer.Option(
+            "--operations", metavar="N", min=1, help="This many operations of each case instead."
+        ),
+    ] = None,
+    source: Source = KERNEL,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="The distribution: .json or .svg."),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="The first copies in their order; .gz packs."),
+    ] = None,
+    copies: Annotated[
+        int, typer.Option("--copies", min=1, metavar="N", help="How many copies go to --trace.")
+    ] = 100_000,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Call sites to show.")] = 20,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="List the calls within one function separately.")
+    ] = False,
+    jobs: Jobs = None,
+    refresh: Refresh = False,
+    no_sandbox: NoSandbox = False,
+    json: Json = None,
+) -> int:
+    """Count what a kernel copies with memcpy. Call sites, sizes and alignments of a workload."""
+    check_writable(json)
+    if output not in (None, "-") and Path(output).suffix not in (".json", ".svg"):
+        raise UsageError(f"-o {output}: its name must end in .json or .svg, or be -")
+    check_writable(output, "-o")
+    check_writable(None if trace is None else str(trace), "--trace")
+    if copies > counting.MOST_LISTED:
+        raise UsageError(f"--copies {copies}: at most {counting.MOST_LISTED} are kept")
+    experiment, suites, title = _workload(tuple(workload or ()), tuple(case or ()), source)
+    experiment = apply(Overrides(seconds=seconds), experiment)
+    if operations is not None:
+        uses = tuple(replace(use, operations=operations) for use in experiment.suites)
+        experiment = replace(experiment, suites=uses)
+    watch = Building()
+    listener = Listener(watch.fetching, watch.building, told=say)
+    options = Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
+    try:
+        kernel = counting.counting_experiment(experiment, variant)
+        ready = counting.ready(kernel, suites, options)
+    finally:
+        watch.end()
+    # The harness calibrates and warms up as well; fixed work takes as long as it takes.
+    estimate_s = 1.3 * sum(job.seconds for job in ready.runnable if job.seconds)
+    if estimate_s > 2:
+        say(f"counting for about {estimate_s:.0f} s")
+    counts = counting.count(
+        ready,
+        copies if trace is not None else 0,
+        lambda name, number, of: say(f"counting: {name} ({number} of {of})"),
+    )
+    dump = counts.counted
+    if not dump.calls:
+        raise ToolError("the kernel counted no copies: did no case run?")
+    symbols = symbols_of(counts.image.kernel)
+    title = f"{title}, Linux {counts.image.version}"
+    distribution = counting.distribution_of(
+        dump, title, lambda address: counting.call_site(symbols, address, offsets=offsets)
+    )
+    notes = counting.notes(counts, traced=trace is not None)
+    if output is not None:
+        svg = output.endswith(".svg")
+        text = tables.sizes_chart if svg else copying.render_distribution
+        write(text(distribution), output)
+    if trace is not None:
+        order = (copy for _, copy in dump.order)
+        packed = trace.suffix == ".gz"
+        write(copying.render_trace(order, f"{title}\n{notes[-1]}", packed=packed), str(trace))
+    if json is not None:
+        value = copying.to_json(distribution) | {
+            "cases": list(counts.cases),
+            "failed": list(counts.failed),
+            "lost": dump.lost,
+            "oversize": dump.oversize,
+            "calls": distribution.calls,
+            "bytes": distribution.bytes,
+        }
+        write_json(value, json)
+    if "-" not in (json, output):
+        terminal.show(
+            lambda screen: tables.copies(distribution, notes, top, ascii_only=not screen.unicode)
+        )
+    return 0
+
+
+def _workload(
+    words: tuple[str, ...], cases: tuple[str, ...], source: str
+) -> tuple[Experiment, Mapping[str, Suite], str]:
+    """(the experiment, the suites, what is counted in words)."""
+    if len(words) == 1 and words[0].endswith(".toml"):
+        experiment, suites = load(Path(words[0]))
+        return apply(Overrides(cases=cases), experiment), suites, experiment.name
+    suites = load_suites()
+    if words:
+        if cases:
+            raise UsageError("--case and a command exclude each other: count one after the other")
+        experiment = counting.of_command(words, Path.cwd(), suites, source)
+        return experiment, suites, " ".join(words)
+    if not cases:
+        raise UsageError(
+            "which workload? For example: kdyno lab memcpy histogram --case unixbench/pipe, or "
+            "kdyno lab memcpy histogram -- tar cf /dev/null /usr/include"
+        )
+    return counting.of_cases(cases, suites, source), suites, ", ".join(cases)
+
+
+def tune(
+    copies: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="A distribution (.json) or a trace, from histogram; default: UnixBench's.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.S", help="Where the routine goes."),
+    ] = None,
+    cpu: Annotated[
+        bool,
+        typer.Option(
+            "--cpu",
+            help="Not for recorded copies but for this CPU: find its row of best.toml, and write "
+            "routine, benches and row beside -o, or into kernel/memcpy.",
+        ),
+    ] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes",
+            metavar="MINUTES",
+            min=0.05,
+            help="Minutes of timing; default: 2, with --cpu 4.",
+        ),
+    ] = None,
+    registers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--registers",
+            metavar="NAME",
+            help="Only general, sse, avx2, avx512vl or avx512; may be repeated.",
+        ),
+    ] = None,
+    level: Annotated[
+        str,
+        typer.Option(
+            "--level", metavar="LEVEL", help="Where the copies lie: L1, L2, L3 or memory."
+        ),
+    ] = "L1",
+    share: Annotated[
+        str | None,
+        typer.Option(
+            "--share", metavar="SHARE", help='memcpy\'s share of the time, such as "35%".'
+        ),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option("--profile", metavar="FILE", help="The share from a run's profile."),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Also build and boot it; show predicted beside measured."),
+    ] = False,
+    case: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--case", metavar="CASE", help="Cases of --verify: CASE of unixbench, or SUITE/CASE."
+        ),
+    ] = None,
+    source: Source = KERNEL,
+    max_minutes: MaxMinutes = None,
+    tree: Tree = None,
+    seed: BenchSeed = 1,
+    runs: Runs = None,
+    no_sandbox: NoSandbox = False,
+    no_wait: NoWait = False,
+    json: Json = None,
+) -> int:
+    """Find the fastest memcpy for what a kernel copies. Emit it, predict its gain, verify that."""
+    check_writable(json)
+    if share is not None and profile is not None:
+        raise UsageError("--share and --profile exclude each other")
+    if level not in loads.LEVELS:
+        raise UsageError(f"--level {level}: there are {', '.join(loads.LEVELS)}")
+    if verify and output is None:
+        raise UsageError("--verify needs -o FILE.S: the routine goes into a kernel from there")
+    if output is not None and output.suffix != ".S":
+        raise UsageError(f"-o {output}: its name must end in .S")
+    if cpu:
+        others = {
+            "FILE": copies,
+            "--registers": registers,
+            "--share": share,
+            "--profile": profile,
+            "--verify": verify or None,
+        }
+        if unused := [option for option, value in others.items() if value is not None]:
+            raise UsageError(f"--cpu goes without {', '.join(unused)}")
+        sandbox.require()
+        return _for_cpu(output, tree, seed, minutes or 4.0, json, wait=not no_wait)
+    check_writable(str(output) if output is not None else None, "-o")
+    sandbox.require()
+    known = None
+    if profile is not None:
+        known = search.share_of(read_profile(profile), str(profile))
+    elif share is not None:
+        value = percent(share, "--share")
+        assert value is not None
+        known = search.Share(value, "the time that was given")
+    trace: tuple[copying.Copy, ...] = ()
+    recorded = None
+    if copies is not None and copies.suffix != ".json":
+        trace = copying.read_trace(copies)
+    elif copies is not None:
+        recorded = copying.read_distribution(copies)
+    elif (recorded := copying.shipped_distribution()) is None:
+        raise UsageError("which copies? Give a file written by `kdyno lab memcpy histogram -o`")
+    material = loads.with_copies(loads.Plan("tune", (), 0.0), recorded, trace, level)
+    (cell,) = material.plan.loads
+    space = search.Space(tuple(registers or WIDTHS), cell.most)
+    if not space.shortest():
+        raise UsageError("this CPU can run no shape with these --registers")
+    cache = cache_root()
+    with alone("tuning", not no_wait) as (core, step), whole.scratch("tune") as folder:
+        seconds = 60.0 * (minutes or 2.0)
+        workshop = search.Workshop(folder, cache, core, material, seconds, step)
+        field = timing.gather((), tree, cache)
+        beside = [each for each in field.contenders if each.rank != "bound"]
+        result = workshop.tuned(
+            space,
+            beside,
+            name=output.stem if output is not None else None,
+            seconds=seconds,
+            seed=seed,
+            left_out=field.left_out,
+        )
+        workshop.contender(f"{result.name}.S", result.text)
+    prediction = search.predict(known, result.ratios.get("orig"))
+    verdict = None
+    if output is not None:
+        write(result.text, str(output))
+        say(f"written: {output}; in an experiment: memcpy = {output.name!r} beside it")
+    if verify and output is not None:
+        options = Options(
+            cache=cache,
+            runs=runs_folder(runs),
+            wait=not no_wait,
+            overrides=Overrides(max_minutes=max_minutes),
+        )
+        verdict = _verdict(output, source, case or (), options, shown=json != "-")
+    if json is not None:
+        write_json(tables.tuning_json(result, cell, prediction, verdict), json)
+    if json != "-":
+        terminal.show(lambda _: tables.tuning(result, cell, prediction, verdict))
+    return 0
+
+
+def _verdict(
+    routine: Path, source: str, cases: Sequence[str], options: Options, *, shown: bool
+) -> Verdict:
+    """The verdict of the experiment that compares stock and tuned, written beside the routine.
+    ``shown``: on stdout."""
+    file = routine.with_suffix(".toml")
+    text = search.verifying(routine, source, cases)
+    write(text, str(file))
+    say(f"written: {file}")
+    suites = load_suites()
+    experiment = loader.parse(text, str(file), file.parent, vocabulary(suites))
+    run, verdict = executed(apply(options.overrides, experiment), suites, options)
+    if shown:
+        show_verdict(verdict)
+    say_where(run)
+    return verdict
+
+
+def _for_cpu(
+    output: Path | None, tree: Path | None, seed: int, minutes: float, json: str | None, wait: bool
+) -> int:
+    """Find this CPU's row, write routine, benches and row, and show the result."""
+    here = cpus.this_cpu()
+    path = output or routines_folder() / f"{search.routine_name(search.row_name(here))}.S"
+    check_writable(str(path), "-o")
+    row = path.stem.removeprefix(search.routine_name(""))
+    cache = cache_root()
+    copies = copying.shipped_distribution()
+    tree = tree or timing.tree_at_hand(cache)
+    if copies is None:
+        raise ToolError("kernel/distributions/unixbench.json is missing: kdyno is not whole")
+    if tree is None:
+        raise UsageError(timing.NO_TREE)
+    with alone("tuning", wait) as (core, step), whole.scratch("tune") as folder:
+        plan = loads.Plan("tune", (), 0.0, 3, 30_000)
+        material = loads.with_copies(plan, copies)
+        workshop = search.Workshop(folder, cache, core, material, 60.0 * minutes, step)
+        result = search.tune_cpu(workshop, path.stem, tree, seed)
+    for file, text in search.files_of(result, row, here, path.parent).items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(text, str(file))
+    say(f"written: {path}, its benches and its row, {row}, in {path.parent / FILE}")
+    if json is not None:
+        write_json(tables.cpu_tuning_json(result, row), json)
+    if json != "-":
+        terminal.show(lambda _: tables.cpu_tuning(result))
+    return 0
+
+
+VERBS = (
+    Verb(
+        "bench",
+        bench,
+        (
+            "kdyno lab memcpy bench --quick",
+            "kdyno lab memcpy bench --paper -o paper.svg",
+            "kdyno lab memcpy bench avx2 mine.S --distribution copies.json -o bench.html",
+            "kdyno lab memcpy bench --from bench.json --csv -",
+            "kdyno lab memcpy bench --quick --into last",
+        ),
+    ),
+    Verb(
+        "check",
+        check,
+        (
+            "kdyno lab memcpy check",
+            "kdyno lab memcpy check avx2 memset-avx512 ./mine.S",
+            "kdyno lab memcpy check avx2 --kernel",
+        ),
+    ),
+    Verb(
+        "generate",
+        generate_verb,
+        (
+            "kdyno lab memcpy generate avx512-256-overlap -o mine.S",
+            "kdyno lab memcpy generate memset-avx2-128-overlap-rep-4096",
+        ),
+    ),
+    Verb(
+        "histogram",
+        histogram,
+        (
+            "kdyno lab memcpy histogram --case unixbench/pipe --case 'unixbench/fscopy-*'",
+            "kdyno lab memcpy histogram mine.toml -o copies.json --trace copies.gz",
+            "kdyno lab memcpy histogram --json - -- tar cf /dev/null /usr/include",
+        ),
+    ),
+    Verb(
+        "tune",
+        tune,
+        (
+            "kdyno lab memcpy tune copies.json -o tuned.S --share 0.35",
+            "kdyno lab memcpy tune copies.trace.gz --minutes 5 --registers avx2",
+            "kdyno lab memcpy tune -o tuned.S --profile runs/mine/profile/stock.json --verify",
+            "kdyno lab memcpy tune --cpu",
+        ),
+    ),
+)
