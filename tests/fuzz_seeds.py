@@ -14,7 +14,7 @@ from command_line import FASTER, SLOWER, UNDECIDED, stored, verdict
 from synthetic_run import DEMO, case, make
 from test_counted import lengths, run_of
 from test_counted import made as counted
-from test_memcpy_bench import made as bench
+from test_memcpy_bench import bench_of as bench
 from test_profiles_shown import profile
 from test_report_values import HOST
 

@@ -11,7 +11,7 @@ import pytest
 from command_line import Kdyno, kdyno
 from held import held
 from synthetic_run import Shape, case, make
-from test_memcpy_bench import made as made_bench
+from test_memcpy_bench import bench_of as made_bench
 from test_profiles_shown import profile
 
 from benchmarks import kept as keeping

@@ -73,7 +73,7 @@ BenchSeed = Annotated[
 ]
 Source = Annotated[
     str,
-    typer.Option("--source", metavar="SOURCE", help="Kernel source, as in an experiment file."),
+    typer.Option("--source", metavar="SOURCE", help="Kernel source to build from."),
 ]
 KERNEL = "debian:linux-source-7.3"
 
