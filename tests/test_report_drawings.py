@@ -14,7 +14,7 @@ from synthetic_run import DEMO, make
 
 from kdyno.errors import UsageError
 from kdyno.report import drawings
-from kdyno.report.charts.time import looks
+from kdyno.report.charts.panels import looks
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.page import load_section
 

@@ -14,7 +14,7 @@ import pytest
 from synthetic_run import DEMO, case, make
 
 from kdyno.report import drawings
-from kdyno.report.charts.time import COLOURS, Turns, turns
+from kdyno.report.charts.panels import COLOURS, Turns, turns
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.page import rounds_section, spread_section
 from kdyno.store.manifest import Manifest
@@ -69,7 +69,7 @@ def test_the_most_restless_group_is_shown() -> None:
     assert found.speeds["stock"] == pytest.approx(RESTLESS)
     assert found.speeds["mine"] == pytest.approx(np.array(RESTLESS) + math.log(1.02))
     assert found.ratios["mine"] == pytest.approx([math.log(1.02)] * 8)
-    assert found.text == (
+    assert found.panel.text == (
         "case-1 · group 2: 8 rounds. What all kernels had in common, the machine’s own speed, went "
         "from −50.0 % to 0.00 % in nine rounds of ten. mine ÷ stock: +2.00 %, its rounds from "
         "+2.00 % to +2.00 %."
@@ -80,7 +80,7 @@ def test_a_ratio_of_times_goes_down_where_the_speed_goes_up() -> None:
     found = drawn_turns(of_rounds({"case-2": [RESTLESS]}, {"mine": 1.25}))
     assert found.case.better == "lower"
     assert found.speeds["mine"][0] - found.speeds["stock"][0] == pytest.approx(math.log(1.25))
-    assert "mine ÷ stock: −20.0 %" in found.text
+    assert "mine ÷ stock: −20.0 %" in found.panel.text
 
 
 def test_as_many_kernels_as_there_are_colours() -> None:

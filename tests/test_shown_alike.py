@@ -17,7 +17,7 @@ from test_report_sentence import one
 
 from kdyno import labs
 from kdyno.report import drawings, figures, gate
-from kdyno.report.charts.effects import effects_chart, limit
+from kdyno.report.charts.panels import effects_panel, limit
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporters
 from kdyno.report.groups import groups
@@ -100,7 +100,9 @@ def test_an_arrow_of_a_narrow_chart_lies_beside_its_name_and_has_its_figure(
     effects = (one("far", ratio, "slower"), *(one(f"c{n}", 1.01, "faster") for n in range(9)))
     verdict = WHOLE.model_copy(update={"effects": effects})
     (group,) = groups(verdict)
-    drawn = json.dumps(effects_chart(verdict, group, 356, 0), ensure_ascii=False)
+    panel = effects_panel(verdict, group)
+    assert panel is not None
+    drawn = json.dumps(panel.draw(356, ""), ensure_ascii=False)
     half = 100.0 * limit(verdict)
     assert abs(100.0 * (ratio - 1.0)) > half
     assert f'"at": {0.94 * side * half}' in drawn

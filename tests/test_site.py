@@ -366,14 +366,14 @@ def test_a_report_that_cannot_be_drawn_takes_no_other_away(
     good, bad = small(runs), small(runs, 1)
     from kdyno.report import page
 
-    real = page._head
+    real = page._page_data
 
     def breaks(evidence: Any) -> Any:
         if evidence.name == bad.name:
             raise ZeroDivisionError("<b>")
         return real(evidence)
 
-    monkeypatch.setattr(page, "_head", breaks)
+    monkeypatch.setattr(page, "_page_data", breaks)
     build_site(runs, tmp_path / "site")
     checked(tmp_path / "site")
     (row,) = [it for it in rows(tmp_path / "site") if bad.name in it]

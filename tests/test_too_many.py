@@ -159,7 +159,7 @@ def test_of_very_many_variants_the_first_have_charts(
     assert text.count('<figure class="effects">') == 2
     assert "Charts of the first 2 of 4 variants." in text
     (drawing,) = filter(None, [effects_drawing(Evidence(scattered(4)))])
-    assert str(drawing.spec).count("÷ stock") == 2
+    assert str(drawing[0]).count("÷ stock") == 2
     assert "Charts of the first 2 of 4 variants." in str(drawing.spec)
     assert "Charts of the first" not in page(Evidence(scattered(2)))
 

@@ -69,7 +69,7 @@ def cut_short(verdict: Verdict) -> str:
     return f"these are the first {MOST_SHOWN} of {most} effects; `kdyno report RUN -f csv` has all"
 
 
-def drawn_first(found: Sequence[Group]) -> tuple[Sequence[Group], str]:
+def first_groups(found: Sequence[Group]) -> tuple[Sequence[Group], str]:
     """The variants that have a chart, and what is said where that is not all of them."""
     if len(found) <= MOST_CHARTS:
         return found, ""

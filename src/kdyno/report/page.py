@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The report as one HTML file that needs no network, no server and no other file.
 
-A page is a head, sections and a foot. A section of its own is a function from Evidence to what
-stands below its heading, and a row in SECTIONS; laboratories give theirs with the evidence.
+A page is a head, sections and a foot. A section of its own is a macro in sections.html, which gets
+the evidence, and a row in SECTIONS; laboratories give theirs with the evidence.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from statistics import median
 from typing import Any
@@ -20,35 +20,29 @@ from kdyno import __version__
 from kdyno.command import shown as shown_command
 from kdyno.errors import KdynoError
 from kdyno.report import effects, figures, plain, scores, tables
-from kdyno.report.charts import boots as of_boots
-from kdyno.report.charts import effects as of_effects
-from kdyno.report.charts import time as over_time
+from kdyno.report.charts import panels
+from kdyno.report.charts.panels import Panel
 from kdyno.report.charts.vega import COLOURS, Spec, drawn
 from kdyno.report.evidence import Evidence, Point
-from kdyno.report.groups import drawn_first, groups, shown
+from kdyno.report.groups import first_groups, groups, shown
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Cell, Column, Grid, headed
 from kdyno.report.show.html import (
     ENVIRONMENT,
-    GLYPHS,
     TEMPLATES,
     Content,
     Html,
     data,
-    headed_table,
     join,
     macros,
-    table,
 )
 from kdyno.store.manifest import CaseInfo
-from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import load as catalogue
 
-WIDTHS_PX = {"wide": 1000, "narrow": 356}
+WIDE_PX, NARROW_PX = 1000, 356
 """Of a chart as wide as the page."""
 _REPEATED = {"variants": "--variant", "cases": "--case"}
 _RARE_FACT = "vulnerability_"
-_DIGEST_CHARACTERS = 16
 
 
 @dataclass(frozen=True)
@@ -62,6 +56,13 @@ class Section:
     """How to read it, below the heading; of the page's own sections sections.html has it."""
     slow: bool = False
     """It takes a second to draw: the light pages of a site leave it out."""
+
+
+ENVIRONMENT.globals |= {
+    "note_of_factors": tables.note_of_factors,
+    "note_of_uncorrected": effects.UNCORRECTED,
+}
+ENVIRONMENT.tests["uncorrected"] = effects.uncorrected
 
 
 def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
@@ -95,10 +96,13 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
         sections=sections,
         home=home,
         light=light,
-        run=evidence.name,
-        tool=evidence.manifest.tool if evidence.manifest else "",
         data=data(_page_data(rows), "run-data"),
-        **_head(evidence),
+        evidence=evidence,
+        verdict=evidence.verdict,
+        answer=answer(evidence.verdict),
+        # Controls and the baseline's copy make no claim.
+        tested=[it for of in groups(evidence.verdict) if not of.is_copy for it in of.tested],
+        flags=shown(evidence.verdict).flags,
     )
 
 
@@ -219,59 +223,10 @@ def _measured(evidence: Evidence) -> dict[tuple[str, str], CaseInfo]:
     return {(case.suite, case.case): case for case, _, _ in evidence.cells}
 
 
-def _head(evidence: Evidence) -> dict[str, Any]:
-    """What was asked, what the answer is, and what to beware of."""
-    verdict = evidence.verdict
-    tested = [effect for group in groups(verdict) if not group.is_copy for effect in group.tested]
-    # Controls and the baseline's copy make no claim.
-    tally = {word: sum(effect.verdict == word for effect in tested) for word in GLYPHS}
-    facts = []
-    if booted := [count for count in verdict.boots.values() if count]:
-        low, high = min(booted), max(booted)
-        each = str(high) if low == high else f"{low} to {high}"
-        facts.append(f"{each} boots of each of {figures.count(len(booted), 'kernel')}")
-    facts.append(f"{100 * verdict.confidence:g} % intervals, corrected for the number of effects")
-    facts.append(f"differences inside {figures.tolerance(verdict.equivalent)} do not matter")
-    if evidence.manifest is not None:
-        facts.append(f"begun {evidence.manifest.created[:16].replace('T', ' ')} UTC")
-    if verdict.stopped:
-        facts.append(f"ended: {plain.sentence(verdict.stopped)}")
-    flags = shown(verdict).flags
-    known = {flag.text for flag in flags if flag.kind == "damaged"}
-    damaged = [
-        f"{boot.name}: {boot.reason}"
-        for boot in evidence.damaged
-        if not any(boot.name in text for text in known)
-    ]
-    remarks = len(verdict.failed) + len(flags) + len(damaged)
-    return {
-        "question": plain.sentence(verdict.question),
-        "experiment": verdict.experiment,
-        "answer": answer(verdict),
-        "tally": {word: count for word, count in tally.items() if count},
-        "facts": " · ".join(facts),
-        "failed": verdict.failed,
-        "flags": [(_about(flag), flag) for flag in flags],
-        "damaged": damaged,
-        "remarks": figures.count(remarks, "remark") if remarks else "",
-        # A failure or a control that moved must be seen without a click.
-        "loud": bool(verdict.failed)
-        or any("moved" in flag.kind for flag in verdict.flags)
-        or remarks < 4,
-    }
-
-
-def _about(flag: Flag) -> str:
-    where = "/".join(plain.short(part) for part in (flag.suite, flag.case) if part)
-    if flag.variant:
-        where += f"{' in ' if where else ''}{plain.short(flag.variant)}"
-    return where
-
-
-def _of(section: str, **values: Any) -> Html:
-    """The section's macro, filled."""
-    content: Html = getattr(macros("sections.html"), section)(**values)
-    return content
+def _section(id_: str, evidence: Evidence, **values: Any) -> Html | None:
+    """The section's macro, filled; None where it has nothing to show."""
+    content: Html = getattr(macros("sections.html"), id_)(evidence, evidence.verdict, **values)
+    return content.strip() or None
 
 
 def drawings(sizes: Mapping[str, Any], chart: Callable[[Any], Spec], text: str) -> Html:
@@ -282,54 +237,45 @@ def drawings(sizes: Mapping[str, Any], chart: Callable[[Any], Spec], text: str) 
     return content
 
 
+def _charts(
+    charts: Sequence[Panel], wide_px: int = WIDE_PX, narrow_px: int = NARROW_PX
+) -> list[tuple[str, str, Html]]:
+    """Title, the words that the title leaves to say, and the drawings."""
+    sizes = {"wide": wide_px, "narrow": narrow_px}
+    return [
+        (
+            each.title,
+            each.text.removeprefix(f"{each.title}: "),
+            drawings(sizes, each.draw, each.text),
+        )
+        for each in charts
+    ]
+
+
 def verdicts_section(evidence: Evidence) -> Html | None:
     verdict = evidence.verdict
     items = [effect for group in groups(verdict) for effect in group.effects]
     if not items:
         return None
     columns = [
-        Column("case", lambda it: effects.case(it, "beside"), "name"),
-        Column("variant", lambda it: it.variant, "name"),
+        Column("case", lambda effect: effects.case(effect, "beside"), "name"),
+        Column("variant", lambda effect: effect.variant, "name"),
         Column("effect", effects.effect, "effect"),
         *effects.counts(items),
         Column("verdict", effects.verdict, "verdict"),
         Column(effects.level(verdict), effects.interval, "number"),
-        Column("baseline", lambda it: effects.amount(it, it.baseline_value), "number"),
+        Column("baseline", lambda effect: effects.amount(effect, effect.baseline_value), "number"),
         Column("value", effects.value, "number"),
         *effects.floors(items),
-        Column("blocks", lambda it: it.blocks, "number"),
+        Column("blocks", lambda effect: effect.blocks, "number"),
     ]
     facets = {
-        "suite": lambda it: plain.short(it.suite),
-        "variant": lambda it: plain.short(it.variant),
-        "verdict": lambda it: it.verdict,
+        "suite": lambda effect: plain.short(effect.suite),
+        "variant": lambda effect: plain.short(effect.variant),
+        "verdict": lambda effect: effect.verdict,
     }
     grid = Grid(headed(columns), items, "Verdicts", id="effects-table", facets=facets)
-    legend = []
-    if any(effect.verdict == "equivalent" for effect in items):
-        band = figures.tolerance(verdict.equivalent)
-        legend.append(f"Equivalent: the interval lies inside {band}.")
-    if any(effect.verdict == "inconclusive" for effect in items):
-        legend.append(
-            "Inconclusive: the interval contains both no difference and one that matters."
-        )
-    if any(map(effects.uncorrected, items)):
-        legend.append(f"In brackets: {effects.UNCORRECTED}.")
-    if any(effect.noise_floor is not None for effect in items):
-        legend.append("Noise floor: how far the baseline differs from its own copy.")
-    if exact := [effect.blocks for effect in items if effect.exact]:
-        legend.append(f"Exact: {figures.exact_because(min(exact))}.")
-    if any(effect.control for effect in items):
-        legend.append("Control: does not depend on the kernel and should not move.")
-    return _of("table", table=table(grid), legend=" ".join(legend))
-
-
-def _grid(
-    grid: Callable[[Verdict], Grid | None], evidence: Evidence, legend: str = ""
-) -> Html | None:
-    """A section that is one table of the verdict's."""
-    rows = grid(evidence.verdict)
-    return None if rows is None else _of("table", table=headed_table(rows), legend=legend)
+    return _section("verdicts", evidence, grid=grid)
 
 
 def scores_section(evidence: Evidence) -> Html | None:
@@ -342,43 +288,46 @@ def scores_section(evidence: Evidence) -> Html | None:
     suites: dict[str, list[scores.ScoreTable]] = {}
     for of_variant in of_variants:
         suites.setdefault(of_variant.suite, []).append(of_variant)
-    shown = []
+    grids = []
     for suite, of_suite in suites.items():
+        rows: dict[tuple[str, str], dict[str, scores.ScoreRow]] = {}
+        for of_variant in of_suite:
+            for row in of_variant.rows:
+                rows.setdefault((row.kind, row.name), {})[of_variant.variant] = row
         # An index for one case alone tells nothing new.
         if not any(
-            row.kind != "case" and (row.reference.value is not None or row.own.value is not None)
-            for of_variant in of_suite
-            for row in of_variant.rows
+            kind != "case" and (row.reference.value is not None or row.own.value is not None)
+            for (kind, _), of_row in rows.items()
+            for row in of_row.values()
         ):
             continue
-        keys = list(dict.fromkeys((row.kind, row.name) for each in of_suite for row in each.rows))
         columns = [
             Column(
                 "Case",
-                lambda key: Cell(key[1], notes=() if key[0] == "case" else (key[0],)),
+                lambda item: Cell(item[0][1], notes=() if item[0][0] == "case" else (item[0][0],)),
                 "name",
             )
         ]
         for of_variant in of_suite:
-            rows = {(row.kind, row.name): row for row in of_variant.rows}
-            variant = plain.short(of_variant.variant)
-            columns.append(_score_column(variant, rows, "reference"))
-            if of_variant.variant != of_variant.baseline:  # which is 100 throughout
-                head = f"{variant}, {plain.short(of_variant.baseline)} = 100"
-                columns.append(_score_column(head, rows, "own"))
+            variant, baseline = plain.short(of_variant.variant), plain.short(of_variant.baseline)
+            columns.append(_score_column(variant, of_variant.variant, "reference"))
+            if variant != baseline:  # which is 100 throughout
+                head = f"{variant}, {baseline} = 100"
+                columns.append(_score_column(head, of_variant.variant, "own"))
         id_ = f"scores-{plain.name(suite)}"
-        facets = {"kind": lambda key: key[0]}
-        grid = Grid(columns, keys, f"Scores of {suite}", id=id_, facets=facets)
+        facets = {"kind": lambda item: item[0][0]}
+        grid = Grid(columns, list(rows.items()), f"Scores of {suite}", id=id_, facets=facets)
         lacks = dict.fromkeys(line for of_variant in of_suite for line in of_variant.lacking)
-        shown.append((suite, table(grid), list(lacks)))
-    return _of("scores", suites=shown) if shown else None
+        grids.append((suite, grid, list(lacks)))
+    return _section("scores", evidence, suites=grids)
 
 
-def _score_column(head: str, rows: Mapping[tuple[str, str], scores.ScoreRow], scale: str) -> Column:
-    """A kernel's scores on one of the two scales."""
+def _score_column(head: str, variant: str, scale: str) -> Column:
+    """A kernel's scores on one of the two scales; an item is a row's key and variant → row."""
 
-    def value(key: tuple[str, str]) -> float | None:
-        score: scores.Score | None = getattr(rows.get(key), scale, None)
+    def value(item: tuple[Any, Mapping[str, scores.ScoreRow]]) -> float | None:
+        row = item[1].get(variant)
+        score: scores.Score | None = getattr(row, scale, None)
         return score.value if score is not None else None
 
     return Column(head, value, "number", figures.amount, absent="–")
@@ -386,62 +335,31 @@ def _score_column(head: str, rows: Mapping[tuple[str, str], scores.ScoreRow], sc
 
 def effects_section(evidence: Evidence) -> Html | None:
     verdict = evidence.verdict
-    first, left = drawn_first(groups(verdict))
-    charts = []
-    for group in first:
-        if not any(effect.ratio is not None for effect in group.effects):
-            continue
-        text = of_effects.summary(verdict, group)
-        chart = partial(_effects_chart, verdict, group)
-        # Width of the drawing and, of it, what is kept for the effect in figures.
-        charts.append((group, drawings({"wide": (1000, 150), "narrow": (356, 0)}, chart, text)))
-    if not charts:
-        return None
-    return _of(
-        "effects",
-        charts=charts,
-        baseline=verdict.baseline,
-        left=left,
-        level=f"{100 * verdict.confidence:g} %",
-        band=figures.tolerance(verdict.equivalent),
-        has_floor=any(effect.noise_floor is not None for effect in verdict.effects),
-        has_lower=any(effect.better == "lower" for effect in verdict.effects),
-        has_control=any(effect.control for effect in verdict.effects),
-    )
-
-
-def _effects_chart(verdict: Verdict, group: Any, sizes_px: tuple[int, int]) -> Spec:
-    chart = of_effects.effects_chart(verdict, group, *sizes_px)
-    assert chart is not None
-    return chart
+    variants, left = first_groups(groups(verdict))
+    charts = {group: panels.effects_panel(verdict, group) for group in variants}
+    drawn = {group: _charts([panel])[0][2] for group, panel in charts.items() if panel}
+    return _section("effects", evidence, charts=drawn, left=left) if drawn else None
 
 
 def factors_section(evidence: Evidence) -> Html | None:
-    crossed = evidence.verdict.factors
-    if crossed is None or not crossed.effects:
+    verdict = evidence.verdict
+    if verdict.factors is None or not verdict.factors.effects:
         return None
-    charts = [
-        (line.title, drawings({"wide": 480, "narrow": 350}, line.chart, line.text))
-        for line in of_effects.interactions(evidence.verdict)
-    ]
-    grids = [(grid.title, headed_table(grid)) for grid in tables.factors(evidence.verdict)]
-    note = tables.note_of_factors(evidence.verdict)
-    return _of("factors", factors=crossed, charts=charts, tables=grids, note=note)
+    charts = _charts(panels.factor_panels(verdict), 480, 350)
+    return _section("factors", evidence, charts=charts, tables=tables.factors(verdict))
 
 
 def boots_section(evidence: Evidence) -> Html | None:
     """Every boot of every case as a point in time order, baseline and variant in one panel."""
     baseline = evidence.verdict.baseline
     others = [variant for variant in evidence.variants if variant != baseline] or [baseline]
-    by_key = {
-        (effect.suite, effect.case, effect.variant): effect for effect in evidence.verdict.effects
-    }
+    of_key = {(it.suite, it.case, it.variant): it for it in evidence.verdict.effects}
     lost: dict[str, list[int]] = {}
     for boot in evidence.boots:
         if not boot.ok:
             lost.setdefault(boot.variant, []).append(boot.position)
     numbers = {key: at for at, key in enumerate(_measured(evidence))}
-    panels = []
+    rows = []
     for case, variant, points in evidence.cells:
         if variant == baseline and others != [baseline]:
             continue
@@ -450,140 +368,93 @@ def boots_section(evidence: Evidence) -> Html | None:
             "variant": () if variant == baseline else points,
         }
         failed = sorted({*lost.get(baseline, ()), *lost.get(variant, ())})
-        strip, paths = of_boots.boots_strip(len(evidence.boots), arms, failed)
-        effect = by_key.get((case.suite, case.case, variant))
+        strip, paths = panels.boots_strip(len(evidence.boots), arms, failed)
+        effect = of_key.get((case.suite, case.case, variant))
         words = ""
         if effect is not None and effect.ratio is not None:
             words = f"{figures.effect(effect.ratio)} {effects.word(effect)}"
-        text = _boots_text(case, {baseline: arms["baseline"], variant: points}, words)
-        panels.append(
+        unit = plain.name(case.unit)
+        kernels = {baseline: arms["baseline"], variant: points}
+        about = "; ".join(_arm(name, of, unit) for name, of in kernels.items() if of)
+        text = f"{plain.short(case.case)} in time order. {about}. {words}".rstrip()
+        rows.append(
             {
                 "case": case,
-                "variant": variant if arms["variant"] else "",
+                "variant": variant,
                 "effect": words,
                 "word": effect.verdict if effect else "",
-                "high": figures.quantity(strip.high, plain.name(case.unit)),
-                "low": figures.quantity(strip.low, plain.name(case.unit)),
+                "ends": [figures.quantity(end, unit) for end in (strip.high, strip.low)],
                 "drawing": Html(strip.svg(text, paths)),
                 "number": numbers[case.suite, case.case],
                 "arms": ",".join(str(evidence.variants.index(arm)) for arm in (baseline, variant)),
-                "facet": plain.short(variant),
             }
         )
-    if not panels:
-        return None
-    return _of(
-        "boots",
-        panels=panels,
-        choices={"variant": [plain.short(name) for name in others]} if len(others) > 1 else {},
-        baseline=baseline,
-        has_variants=len(evidence.variants) > 1,
-        has_disturbed=any(boot.disturbed for boot in evidence.boots),
-        has_lost=bool(lost),
-    )
+    return _section("boots", evidence, panels=rows, others=others, lost=lost) if rows else None
 
 
-def _boots_text(case: CaseInfo, arms: Mapping[str, Sequence[Point]], effect: str) -> str:
-    """The panel in words. arms: variant → points."""
-    unit = plain.name(case.unit)
-    parts = []
-    for variant, points in arms.items():
-        if points:
-            middle = figures.quantity(median(point.score for point in points), unit)
-            disturbed = sum(bool(point.boot.disturbed) for point in points)
-            parts.append(
-                f"{plain.short(variant)}: {figures.count(len(points), 'boot')}, median {middle}, "
-                f"{disturbed} disturbed"
-            )
-    return f"{plain.short(case.case)} in time order. {'; '.join(parts)}. {effect}".rstrip()
+def _arm(variant: str, points: Sequence[Point], unit: str) -> str:
+    """One kernel of a panel in words."""
+    middle = figures.quantity(median(point.score for point in points), unit)
+    disturbed = sum(bool(point.boot.disturbed) for point in points)
+    boots = figures.count(len(points), "boot")
+    return f"{plain.short(variant)}: {boots}, median {middle}, {disturbed} disturbed"
 
 
 def spread_section(evidence: Evidence) -> Html | None:
     """Of boots, and of rounds and groups where guests took turns."""
-    spreads = of_boots.spreads(evidence)
+    rows = panels.spreads(evidence)
+    chart, left = None, ""
+    if rows:
+        baseline = evidence.verdict.baseline
+        plotted = len(rows)
+        if plotted > panels.MOST_ROWS:
+            plotted = min(sum(it.variant == baseline for it in rows), panels.MOST_ROWS)
+            left = f"The chart shows {plotted} of {len(rows)} rows."
+        chart = _charts([panels.spread_panel(evidence, rows)])[0][2] if plotted else None
+    facets = {"kernel": lambda row: plain.short(row.variant)}
+    boots = Grid(_SPREAD_COLUMNS, rows, "Spread of boots", id="spread-table", facets=facets)
     turns = [effect for effect in evidence.verdict.effects if effect.spread is not None]
-    if not spreads and not turns:
-        return None
-    baseline = evidence.verdict.baseline
-    drawable = spreads
-    if len(spreads) > of_boots.MOST_ROWS:  # the chart would be longer than anyone reads
-        drawable = [row for row in spreads if row.variant == baseline][: of_boots.MOST_ROWS]
-    chart = None
-    if drawable:
-        draw = partial(of_boots.spread_chart, drawable, baseline)
-        chart = drawings(WIDTHS_PX, draw, of_boots.spread_summary(spreads))
-    left = f"The chart shows {len(drawable)} of {len(spreads)} rows."
-    boots_grid = Grid(
-        _SPREAD_COLUMNS, spreads, "Spread of boots", id="spread-table", facets=_KERNEL
-    )
     title = "Spread of rounds and groups"
-    turns_grid = Grid(_TURNS_COLUMNS, turns, title, id="turns-table", facets=_KERNEL)
-    return _of(
-        "spread",
-        chart=chart,
-        left=left if 0 < len(drawable) < len(spreads) else "",
-        boots=table(boots_grid) if spreads else "",
-        turns_title=title,
-        turns=table(turns_grid) if turns else "",
-    )
+    rounds = Grid(_TURNS_COLUMNS, turns, title, id="turns-table", facets=facets)
+    return _section("spread", evidence, chart=chart, left=left, boots=boots, turns=rounds)
 
 
-_KERNEL: Mapping[str, Callable[[Any], str]] = {"kernel": lambda it: plain.short(it.variant)}
 _SPREAD_COLUMNS = (
-    Column("Case", lambda it: effects.case(it.case, "beside"), "name"),
-    Column("Kernel", lambda it: it.variant, "name"),
-    Column("Boots", lambda it: it.boots, "number"),
-    Column("Disturbed", lambda it: it.disturbed, "number"),
-    Column("Median", lambda it: effects.amount(it.case, it.median), "number"),
-    Column("Middle half", lambda it: it.middle_half, "number", figures.share),
-    Column("Variation", lambda it: it.variation, "number", figures.share),
+    Column("Case", lambda row: effects.case(row.case, "beside"), "name"),
+    Column("Kernel", lambda row: row.variant, "name"),
+    Column("Boots", lambda row: row.boots, "number"),
+    Column("Disturbed", lambda row: row.disturbed, "number"),
+    Column("Median", lambda row: effects.amount(row.case, row.median), "number"),
+    Column("Middle half", lambda row: row.middle_half, "number", figures.share),
+    Column("Variation", lambda row: row.variation, "number", figures.share),
 )
 _TURNS_COLUMNS = (
-    Column("Case", lambda it: effects.case(it, "beside"), "name"),
-    Column("Kernel", lambda it: it.variant, "name"),
-    Column("Rounds in a group", lambda it: it.spread.rounds, "number", "{:.0f}".format),
-    Column("One round", lambda it: it.spread.within, "number", figures.share),
-    Column("Between groups", lambda it: it.spread.between, "number", figures.share),
-    Column("A group’s value", lambda it: it.spread.of_group, "number", figures.share),
+    Column("Case", lambda effect: effects.case(effect, "beside"), "name"),
+    Column("Kernel", lambda effect: effect.variant, "name"),
+    Column("Rounds in a group", lambda effect: effect.spread.rounds, "number", "{:.0f}".format),
+    Column("One round", lambda effect: effect.spread.within, "number", figures.share),
+    Column("Between groups", lambda effect: effect.spread.between, "number", figures.share),
+    Column("A group’s value", lambda effect: effect.spread.of_group, "number", figures.share),
 )
 
 
 def rounds_section(evidence: Evidence) -> Html | None:
-    turns = over_time.turns(evidence)
-    if turns is None:
-        return None
-    return _of("charts", charts=[_captioned(turns, WIDTHS_PX, turns.chart)])
+    turns = panels.turns(evidence)
+    return _section("rounds", evidence, charts=_charts([turns.panel] if turns else []))
 
 
 def load_section(evidence: Evidence) -> Html | None:
-    loads = over_time.loads(evidence)
-    if not loads:
-        return None
-    top = max(load.highest for load in loads)
-    sizes = {"wide": 400, "narrow": 280}
-    charts = [_captioned(load, sizes, partial(load.chart, highest=top)) for load in loads]
-    keys = "Dashed: as many as were asked for (-j). Shaded: fewer than half of that."
-    return _of("charts", charts=charts, legend=keys, kind="pair")
-
-
-def _captioned(
-    line: over_time.Turns | over_time.Load, sizes: Mapping[str, int], chart: Callable[[int], Spec]
-) -> tuple[str, str, Html]:
-    """Title, words without it, drawings."""
-    return line.title, line.text.removeprefix(f"{line.title}: "), drawings(sizes, chart, line.text)
+    return _section("load", evidence, charts=_charts(panels.load_panels(evidence), 400, 280))
 
 
 def machine_section(evidence: Evidence) -> Html | None:
     """The machine that it was measured on, by its own word at the start of the run."""
-    host = evidence.manifest.host if evidence.manifest else {}
-    if not host:
-        return None
-    first: dict[str, str] = {}
-    rest: dict[str, str] = {}
-    for key, value in host.items():
+    common: dict[str, str] = {}
+    rare: dict[str, str] = {}
+    for key, value in (evidence.manifest.host if evidence.manifest else {}).items():
         name = plain.name(key).removeprefix(_RARE_FACT).removesuffix("_bytes").replace("_", " ")
-        (rest if key.startswith(_RARE_FACT) else first)[name] = _fact(key, value)
-    return _of("machine", first=first, rest=rest)
+        (rare if key.startswith(_RARE_FACT) else common)[name] = _fact(key, value)
+    return _section("machine", evidence, common=common, rare=rare) if common or rare else None
 
 
 def _fact(key: str, value: float | bool | str | None) -> str:
@@ -604,59 +475,16 @@ def _fact(key: str, value: float | bool | str | None) -> str:
 
 def builds_section(evidence: Evidence) -> Html | None:
     """How each kernel was built, and the one command that builds it again."""
-    if not evidence.builds:
-        return None
-    return _of("builds", builds={name: _build(facts) for name, facts in evidence.builds.items()})
-
-
-def _build(facts: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """Facts, and texts to unfold; what is missing or of another type is left out."""
-    given = facts.get("inputs")
-    inputs = given if isinstance(given, Mapping) else {}
-    # The compiler is kept as its command and what it says of itself.
-    compiler = inputs.get("compiler")
-    known = {
-        "version": facts.get("version"),
-        "source": facts.get("source"),
-        "architecture": inputs.get("arch"),
-        "compiler": compiler[-1] if isinstance(compiler, list) and compiler else compiler,
-        "memory routines": _routines(facts),
-        "flags": inputs.get("cflags"),
-        "image": str(facts.get("digest") or "")[:_DIGEST_CHARACTERS],
-        "objects built": facts.get("objects"),
-        "seconds to build": facts.get("seconds"),
-        "changed files": ", ".join(_lines(facts.get("changed_files"))[:20]),
-        "unreadable": facts.get("unreadable"),
-    }
-    texts = {
-        "Build it again": str(facts.get("build_again") or ""),
-        "What was run": "\n".join(_lines(facts.get("commands"))),
-        "Configuration asked for": "\n".join(_lines(inputs.get("config"))),
-    }
-    return (
-        {
-            key: plain.sentence(str(value))
-            for key, value in known.items()
-            if value not in (None, "", [])
-        },
-        {title: text for title, text in texts.items() if text},
-    )
-
-
-def _routines(facts: Mapping[str, Any]) -> str:
-    """``memcpy fsrm``; with the reason where a routine was asked for as the best."""
-    chosen, best = (facts.get(key) for key in ("routines", "best"))
-    if not isinstance(chosen, Mapping):
-        return ""
-    reasons = best if isinstance(best, Mapping) else {}
-    return ", ".join(
-        f"{function} {routine}" + (f" ({reasons[function]})" if function in reasons else "")
-        for function, routine in chosen.items()
-    )
-
-
-def _lines(value: object) -> list[str]:
-    return list(map(str, value)) if isinstance(value, list) else []
+    routines = {}
+    for variant, record in evidence.builds.items():
+        chosen, best = (record.get(key) for key in ("routines", "best"))
+        reasons = best if isinstance(best, Mapping) else {}
+        # Each with the reason where it was asked for as the best.
+        routines[variant] = ", ".join(
+            f"{function} {routine}" + (f" ({reasons[function]})" if function in reasons else "")
+            for function, routine in (chosen if isinstance(chosen, Mapping) else {}).items()
+        )
+    return _section("builds", evidence, routines=routines) if routines else None
 
 
 def again_section(evidence: Evidence) -> Html | None:
@@ -664,18 +492,10 @@ def again_section(evidence: Evidence) -> Html | None:
     manifest = evidence.manifest
     if manifest is None:
         return None
-    stem = plain.name(manifest.experiment)
-    return _of(
-        "again",
-        file=f"{stem}.toml",
-        command=run_command(f"{stem}.toml", manifest.overrides, manifest.seed),
-        experiment=evidence.experiment_text,
-        boots={
-            variant: shown_command(words)
-            for variant in evidence.variants
-            if (words := evidence.commands.get(variant))
-        },
-    )
+    file = f"{plain.name(manifest.experiment)}.toml"
+    command = run_command(file, manifest.overrides, manifest.seed)
+    boots = {name: shown_command(words) for name, words in evidence.commands.items() if words}
+    return _section("again", evidence, file=file, command=command, boots=boots)
 
 
 def run_command(file: str, overrides: Mapping[str, Any], seed: int) -> str:
@@ -695,26 +515,33 @@ def run_command(file: str, overrides: Mapping[str, Any], seed: int) -> str:
     return " ".join(map(shlex.quote, words))
 
 
-def samples_section(evidence: Evidence) -> Html | None:
-    """The raw samples, to download from the page itself."""
-    count = sum(map(len, evidence.points.values()))
-    if not count:
-        return None
-    boots = figures.count(len(evidence.boots), "boot")
-    return _of("samples", scores=figures.count(count, "score"), boots=boots)
+def _table(
+    grid: Callable[[Evidence], Grid | None], legend: str = ""
+) -> Callable[[Evidence], Html | None]:
+    """A section that is one table."""
+    return lambda evidence: _section("one_table", evidence, grid=grid(evidence), legend=legend)
 
 
 SECTIONS = (
     Section("verdicts", "Verdicts", 10, verdicts_section),
-    Section("strata", "Effects by machine", 12, partial(_grid, partial(tables.strata, most=10000))),
-    Section("values", "Values", 15, partial(_grid, tables.values)),
+    Section(
+        "strata", "Effects by machine", 12, _table(lambda of: tables.strata(of.verdict, 10000))
+    ),
+    Section("values", "Values", 15, _table(lambda of: tables.values(of.verdict))),
     Section("scores", "Scores", 16, scores_section),
     Section(
-        "wholes", "Groups", 17, partial(_grid, tables.groups, legend=f"{tables.NOTE_OF_GROUPS}.")
+        "wholes",
+        "Groups",
+        17,
+        _table(lambda of: tables.groups(of.verdict), f"{tables.NOTE_OF_GROUPS}."),
     ),
     Section("effects", "Effects", 20, effects_section, slow=True),
-    Section("apart", "What an operation is made of", 24, partial(_grid, tables.apart)),
-    Section("functions", "Instructions by function", 25, partial(_grid, tables.functions)),
+    Section(
+        "apart", "What an operation is made of", 24, _table(lambda of: tables.apart(of.verdict))
+    ),
+    Section(
+        "functions", "Instructions by function", 25, _table(lambda of: tables.functions(of.verdict))
+    ),
     Section("factors", "Factors", 30, factors_section, slow=True),
     Section("boots", "Boots", 40, boots_section),
     Section("spread", "Spread", 50, spread_section, slow=True),
@@ -723,5 +550,5 @@ SECTIONS = (
     Section("machine", "Machine", 80, machine_section),
     Section("builds", "Builds", 85, builds_section),
     Section("again", "Do it again", 90, again_section),
-    Section("samples", "Samples", 95, samples_section),
+    Section("samples", "Samples", 95, lambda evidence: _section("samples", evidence)),
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 
 from kdyno.report import figures, plain
+from kdyno.report.charts.vega import reach
 from kdyno.report.groups import Group, cut_short, groups, shown
 from kdyno.store.verdict import Effect, Verdict
 
@@ -86,10 +87,9 @@ def scale(effects: Iterable[Effect], equivalent: float, width: int) -> Scale:
         ratios += [] if effect.ratio is None else [effect.ratio]
         if ratios:
             reaches.append(max(abs(ratio - 1.0) for ratio in ratios))
-    reaches.sort()
     limit = max(1.5 * equivalent, 1e-4)
     if reaches:
-        limit = max(limit, min(reaches[-1], 4.0 * reaches[int(0.8 * (len(reaches) - 1))]))
+        limit = max(limit, reach(reaches))
     power = 10.0 ** math.floor(math.log10(limit))
     steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
     step = next((it for it in steps if limit <= it * power * (1 + 1e-9)), 10.0)

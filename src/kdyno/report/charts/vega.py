@@ -16,6 +16,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, cast
 
+from rich.cells import cell_len, set_cell_size
+
 from kdyno.reading.checked import values_in
 
 COLOURS: dict[str, tuple[str, str]] = {
@@ -98,18 +100,21 @@ def heading(text: str, subtitle: str, size_px: int = 16) -> Spec:
     }
 
 
+def reach(distances: Iterable[float], share: float = 0.8, times: float = 4.0) -> float:
+    """Half an axis: as far as all lie from the middle, or ``times`` as far as that share of them
+    where a wild one would squeeze the others."""
+    ordered = sorted(distances)
+    return min(ordered[-1], times * ordered[int(share * (len(ordered) - 1))])
+
+
 def fitted(text: str, width_px: float) -> str:
     """A label of at most that width. Vega's own limit may cut a character in half, and fails."""
-    from rich.cells import cell_len, set_cell_size
-
     cells = int(width_px / _CELL_PX)
     return text if cell_len(text) <= cells else set_cell_size(text, cells - 1).rstrip() + "…"
 
 
 def label_width(texts: Iterable[str], most_px: int) -> int:
     """Room for the longest of these labels, within reason."""
-    from rich.cells import cell_len
-
     longest = max((cell_len(text) for text in texts), default=0)
     return min(most_px, max(60, round(longest * _CELL_PX) + 8))
 

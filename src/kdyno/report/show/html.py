@@ -107,31 +107,6 @@ def _output(value: Any) -> Any:
     return value if isinstance(value, Html) else _clean(str(value))
 
 
-TEMPLATES = Path(__file__).parent.parent / "templates"
-ENVIRONMENT = Environment(
-    loader=FileSystemLoader(TEMPLATES),
-    autoescape=True,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=StrictUndefined,
-    finalize=_output,
-)
-ENVIRONMENT.globals |= {"glyphs": GLYPHS, "filter_from": FILTER_FROM_ROWS}
-ENVIRONMENT.filters |= {
-    "name": name,
-    "plain_name": plain.name,
-    "short": short,
-    "cut": plain.short,
-    "line": plain.line,
-    "sentence": plain.sentence,
-    "block": block,
-    "effect": figures.effect,
-    "sort_key": lambda value: value if isinstance(value, str) else f"{value:.17g}",
-    # Keeps a line from ending between a number and its percent sign.
-    "unbroken": lambda text: Html(join([text]).replace(" %", Html("&nbsp;%"))),
-}
-
-
 def macros(template: str) -> Any:
     """The macros of a template of this room, each a function that gives Html."""
     return ENVIRONMENT.get_template(template).module
@@ -154,3 +129,31 @@ def table(grid: Grid) -> Html:
 def headed_table(grid: Grid) -> Html:
     """The same with capitals at the beginning of its heads."""
     return table(replace(grid, columns=headed(grid.columns)))
+
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(TEMPLATES),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+    finalize=_output,
+)
+ENVIRONMENT.globals |= {"glyphs": GLYPHS, "filter_from": FILTER_FROM_ROWS, "figures": figures}
+ENVIRONMENT.filters |= {
+    "name": name,
+    "plain_name": plain.name,
+    "short": short,
+    "cut": plain.short,
+    "line": plain.line,
+    "sentence": plain.sentence,
+    "block": block,
+    "table": table,
+    "headed_table": headed_table,
+    "strings": lambda value: list(map(str, value)) if isinstance(value, list) else [],
+    "effect": figures.effect,
+    "sort_key": lambda value: value if isinstance(value, str) else f"{value:.17g}",
+    # Keeps a line from ending between a number and its percent sign.
+    "unbroken": lambda text: Html(join([text]).replace(" %", Html("&nbsp;%"))),
+}

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from kdyno.report import figures, plain
-from kdyno.report.charts.boots import Strip
+from kdyno.report.charts.panels import Strip
 from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import Html, macros, table
