@@ -14,7 +14,7 @@ from site_runs import at_once, small
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import Otherwise, judge_again
-from kdyno.report import markdown, tables, terminal
+from kdyno.report import exporters, tables, terminal
 from kdyno.report.evidence import gather
 from kdyno.report.page import page
 from kdyno.report.sentence import worded
@@ -91,7 +91,7 @@ def test_machines_that_differ(tmp_path: Path) -> None:
     rows = shown[shown.index("effects by machine") :].splitlines()
     assert rows[2].split()[:4] == ["mine", "pipe", "all", "together"]
     assert rows[3].split()[:2] == AMD.split() and "?" not in "".join(rows[2:14])
-    text = markdown.export(verdict)
+    text = exporters.markdown(verdict)
     assert "Effects by machine" in text and "- differs-by-machine" in text
     assert "Effects by machine" in page(gather(run, verdict), light=True)
     assert Verdict.from_json(verdict.to_json()) == verdict

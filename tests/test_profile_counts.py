@@ -28,7 +28,7 @@ from kdyno.labs.profile.symbols import Symbols
 from kdyno.labs.profile.symbols import parse as parse_symbols
 from kdyno.machines import emulator
 from kdyno.machines.emulator import Emulator
-from kdyno.report import markdown
+from kdyno.report import exporters
 from kdyno.report import terminal as report
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
@@ -207,7 +207,7 @@ def test_the_verdict_says_which_functions_and_by_how_much() -> None:
         ["mine", "pipe", "do_pipe", "110.000", "151.000", "+41.000"],
         ["mine", "pipe", "2", "others", "32.500", "32.500", "0.000"],
     ]
-    assert "| mine | pipe | do\\_pipe | 110.000 | 151.000 | +41.000 |" in markdown.export(found)
+    assert "| mine | pipe | do\\_pipe | 110.000 | 151.000 | +41.000 |" in exporters.markdown(found)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence
-from kdyno.report.exporters import csv
-from kdyno.report.markdown import export as to_markdown
+from kdyno.report.exporters import csv, markdown
 from kdyno.report.sentence import answer
 from kdyno.report.terminal import text
 from kdyno.store.verdict import Effect, Flag, Verdict
@@ -283,4 +282,4 @@ def test_any_verdict_can_be_told(verdict: Verdict, width: int) -> None:
     assert sentence.endswith(".") and sentence.isprintable()
     assert text(verdict, width).replace("\n", "").isprintable()
     assert csv(Evidence(verdict)).count("\n") >= 1 + len(verdict.effects)
-    assert to_markdown(verdict).replace("\n", "").isprintable()
+    assert markdown(verdict).replace("\n", "").isprintable()

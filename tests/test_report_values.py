@@ -9,7 +9,7 @@ from xml.etree import ElementTree as xml
 
 from command_line import SLOWER, effect, verdict
 
-from kdyno.report import exporters, junit, markdown
+from kdyno.report import exporters
 from kdyno.report.evidence import Evidence
 from kdyno.store.verdict import CaseValue, FactorEffect, FactorTable, Flag, Verdict
 
@@ -41,7 +41,7 @@ HOST = Verdict(
 
 
 def test_values_in_markdown() -> None:
-    text = markdown.export(HOST)
+    text = exporters.markdown(HOST)
     assert "| sysbench/cpu | 1234 events/s | 1200 … 1300 | 9 |" in text
     assert "hackbench/groups\\|1 (lower is better) | no figure: skip: hackbench is missing" in text
 
@@ -54,7 +54,7 @@ def test_values_in_csv() -> None:
 
 
 def test_values_in_junit() -> None:
-    root = xml.fromstring(junit.export(HOST))
+    root = xml.fromstring(exporters.junit(HOST))
     assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("2", "1", "0")
 
 
@@ -90,7 +90,7 @@ def test_factors_in_junit_follow_the_gate() -> None:
     table = FactorTable(
         factors={"smp": ("off", "on"), "jobs": ("1", "4")}, of_cases=("jobs",), effects=rows
     )
-    root = xml.fromstring(junit.export(verdict(effect("c", "faster", 1.1), factors=table)))
+    root = xml.fromstring(exporters.junit(verdict(effect("c", "faster", 1.1), factors=table)))
     suite = next(it for it in root if it.get("name") == "factors")
     assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["4", "2", "1"]
     assert suite[1].get("name") == "smp on at jobs 4 in s/c"
@@ -101,7 +101,7 @@ def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:
     many = [effect(f"case-{number}", "equivalent", 1.0) for number in range(20)]
     moved = Flag(kind="control-moved", text="dhry2reg moved")
     quiet = Flag(kind="machine", text="measured under UML")
-    text = markdown.export(verdict(*many, SLOWER, flags=(moved, quiet)))
+    text = exporters.markdown(verdict(*many, SLOWER, flags=(moved, quiet)))
     shown, folded = text.split("<details><summary>All 21 effects</summary>")
     assert "| unixbench/syscall | mine | −5.00 % | −5.20 … −4.80 % | **slower** |" in shown
     assert "case-7" not in shown and "case-7" in folded
@@ -112,4 +112,4 @@ def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:
 
 def test_a_long_summary_without_a_change_says_so() -> None:
     many = [effect(f"case-{number}", "equivalent", 1.0) for number in range(20)]
-    assert "\n\nNothing is faster or slower by more than" in markdown.export(verdict(*many))
+    assert "\n\nNothing is faster or slower by more than" in exporters.markdown(verdict(*many))

@@ -15,7 +15,7 @@ from benchmarks.simulation.rare import COSTS, shares
 from benchmarks.turn_noise import NOISES
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Pair, Question
-from kdyno.report import effects, junit, markdown, terminal
+from kdyno.report import effects, exporters, terminal
 from kdyno.report.groups import groups
 from kdyno.report.sentence import worded
 from kdyno.stats.effect import Floats, effect_of_differences
@@ -143,8 +143,9 @@ def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> Non
     assert "in sum" in verdict.answer and "mine is slower than stock in pipe" in verdict.answer
     text = terminal.text(verdict, 120)
     assert "slower Σ" in text and "tail" in text
-    assert "by summed times" in markdown.export(verdict) and "tail:" in markdown.export(verdict)
-    assert '<failure message="slower' in junit.export(verdict)
+    summary = exporters.markdown(verdict)
+    assert "by summed times" in summary and "tail:" in summary
+    assert '<failure message="slower' in exporters.junit(verdict)
     ((shown,),) = (group.effects for group in groups(verdict))
     assert shown.ratio == effect.throughput.ratio and effects.interval(shown).text
     assert Verdict.from_json(verdict.to_json()) == verdict

@@ -15,7 +15,7 @@ from kdyno.machines import emulator
 from kdyno.machines.emulator import Emulator, Tally, read_tallies, with_tallies
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Method
-from kdyno.report import markdown, terminal
+from kdyno.report import exporters, terminal
 from kdyno.store.boot import BootHost, BootJob, BootRecord
 from kdyno.store.boot import Sample as Stored
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest
@@ -117,4 +117,4 @@ def test_an_effect_says_what_its_operation_is_made_of(tmp_path: Path) -> None:
     lines = terminal.text(verdict, 120).partition("an operation is made of")[2].splitlines()
     row = next(line for line in lines if line.split()[:2] == ["mine", "pipe"])
     assert row.split()[2:] == ["400.0", "1,040.0", "(+40.000)"]
-    assert "| 1,040.0 (+40.000) |" in markdown.export(verdict)
+    assert "| 1,040.0 (+40.000) |" in exporters.markdown(verdict)

@@ -160,7 +160,7 @@ def test_of_very_many_variants_the_first_have_charts(
     assert "Charts of the first 2 of 4 variants." in text
     (drawing,) = filter(None, [effects_drawing(Evidence(scattered(4)))])
     assert str(drawing[0]).count("÷ stock") == 2
-    assert "Charts of the first 2 of 4 variants." in str(drawing.spec)
+    assert "Charts of the first 2 of 4 variants." in str(drawing[0])
     assert "Charts of the first" not in page(Evidence(scattered(2)))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kdyno.judge.judging import family_of
 from kdyno.judge.pairs import Question
-from kdyno.report.markdown import export
+from kdyno.report.exporters import markdown
 from kdyno.report.terminal import text
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
@@ -99,7 +99,7 @@ def test_intervals_are_corrected_for_all_groups_and_undecided_ones_say_how_many_
 def test_they_are_shown_with_their_rule() -> None:
     found = family_of(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)[1]
     verdict = Verdict(experiment="x", baseline="old", boots={"old": 12, "new": 12}, groups=found)
-    shown = export(verdict)
+    shown = markdown(verdict)
     assert "### Groups" in shown
     assert re.search(
         r"\| s/ab \| −1\.00 % \| −1\.00 … −1\.00 % \| \*\*slower\*\*, too little", shown

@@ -19,7 +19,7 @@ from kdyno.paths import cache_root
 from kdyno.report import drawings, gate
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporter, exporter_for, exporters
-from kdyno.report.site.build import Told, build_site
+from kdyno.report.site.build import Progress, build_site
 from kdyno.report.site.server import SiteServer, watch
 from kdyno.report.site.shared import SharedSite, build_shared
 from kdyno.report.terminal import show as show_verdict
@@ -175,10 +175,12 @@ def write_site(runs: Path | None, output: str | None, full: bool, json: str | No
     with site_line() as told:
         if shared is not None:
             built = build_shared(
-                shared, out, cache_root(), full=full, told=told, sections=labs.sections
+                shared, out, cache_root(), full=full, progress=told, sections=labs.sections
             )
         else:
-            built = build_site(runs_folder(runs), out, full=full, told=told, sections=labs.sections)
+            built = build_site(
+                runs_folder(runs), out, full=full, progress=told, sections=labs.sections
+            )
     if json is not None:
         facts = {"site": output, "runs": built.runs, "made": built.made, "kept": built.kept}
         write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
@@ -236,11 +238,11 @@ def serve(
         )
         server.absent = pages.make
 
-    def build(told: Told = lambda _done, _all: None) -> str:
+    def build(told: Progress = lambda _done, _all: None) -> str:
         if pages is not None:
             return pages.build().edition
         return build_site(
-            folder, site, full=full, live=True, told=told, sections=labs.sections
+            folder, site, full=full, live=True, progress=told, sections=labs.sections
         ).edition
 
     try:

@@ -5,19 +5,24 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as xml
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.report import plain
+from kdyno.report import effects, figures, gate, plain, tables
 from kdyno.report.evidence import Evidence
-from kdyno.report.junit import export as junit
-from kdyno.report.markdown import export as markdown
+from kdyno.report.groups import Group, groups, shown
+from kdyno.report.sentence import answer
 from kdyno.report.show import spreadsheet
-from kdyno.report.show.grid import Value, of_rows
-from kdyno.store.verdict import CaseValue, Effect, Kinds, Verdict
+from kdyno.report.show.grid import Column, Grid, Value, of_rows
+from kdyno.report.show.html import TEMPLATES
+from kdyno.report.show.markdown import escaped, table
+from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Kinds, Verdict
 
 Exported = str | bytes
 
@@ -45,7 +50,7 @@ def exporters(more: Iterable[ModuleType] = ()) -> dict[str, Exporter]:
         Exporter(module.NAME, module.HELP, module.SUFFIX, module.export_run, needs_run=True)
         for module in more
     ]
-    return {each.name: each for each in sorted((*EXPORTERS, *given), key=lambda it: it.name)}
+    return {each.name: each for each in sorted((*EXPORTERS, *given), key=lambda each: each.name)}
 
 
 def exporter(name: str, more: Iterable[ModuleType] = ()) -> Exporter:
@@ -84,14 +89,28 @@ def csv(evidence: Evidence) -> str:
     interval ``value_low``, ``value_high`` is in the case's unit.
     """
     verdict = evidence.verdict
-    items = [_effect(effect) for effect in verdict.effects]
+    items: list[dict[str, Value]] = []
+    for effect in verdict.effects:
+        summed = effect.throughput
+        item = {column: getattr(effect, column, None) for column in CSV_COLUMNS}
+        item["throughput_ratio"] = summed.ratio if summed else None
+        for name, ends in (
+            ("ci", effect.ci),
+            ("ci_raw", effect.ci_raw),
+            ("mean", effect.mean_ci),
+            ("throughput", summed.ci if summed else None),
+        ):
+            item[f"{name}_low"], item[f"{name}_high"] = ends or (None, None)
+        items.append(item)
     measured = {effect.variant for effect in verdict.effects}
-    items += [
-        {"variant": variant, "verdict": "failed", "reason": reason, "blocks": 0}
-        for variant, reason in verdict.failed.items()
-        if variant not in measured
-    ]
-    items += [_value(value, verdict.baseline) for value in verdict.values]
+    for variant, reason in verdict.failed.items():
+        if variant not in measured:
+            items.append({"variant": variant, "verdict": "failed", "reason": reason, "blocks": 0})
+    for value in verdict.values:
+        fields = ("suite", "case", "unit", "better", "value", "reason")
+        item = {field: getattr(value, field) for field in fields}
+        item["value_low"], item["value_high"] = value.ci or (None, None)
+        items.append({**item, "blocks": value.repetitions, "variant": verdict.baseline})
     common = {"experiment": verdict.experiment, "baseline": verdict.baseline}
     kinds = Kinds(verdict.flags)
     for item in items:
@@ -99,24 +118,6 @@ def csv(evidence: Evidence) -> str:
         item["remarks"] = " ".join(kinds.about(*about))
     rows = [[(item | common).get(column) for column in CSV_COLUMNS] for item in items]
     return spreadsheet.text(of_rows(CSV_COLUMNS, rows))
-
-
-def _effect(effect: Effect) -> dict[str, Value]:
-    """Most columns are fields."""
-    item = {column: getattr(effect, column, None) for column in CSV_COLUMNS}
-    for name, ends in (("ci", effect.ci), ("ci_raw", effect.ci_raw), ("mean", effect.mean_ci)):
-        item[f"{name}_low"], item[f"{name}_high"] = ends or (None, None)
-    if (own := effect.throughput) is not None:
-        item["throughput_ratio"] = own.ratio
-        item["throughput_low"], item["throughput_high"] = own.ci or (None, None)
-    return item
-
-
-def _value(value: CaseValue, baseline: str) -> dict[str, Value]:
-    fields = ("suite", "case", "unit", "better", "value", "reason")
-    low, high = value.ci or (None, None)
-    ends = {"variant": baseline, "value_low": low, "value_high": high, "blocks": value.repetitions}
-    return {field: getattr(value, field) for field in fields} | ends
 
 
 # A last "-8" is taken for the number of CPUs and cut off, so fscopy-256 and fscopy-1024 would be
@@ -129,39 +130,36 @@ def benchstat(evidence: Evidence) -> str:
     """One line per boot and case in time order, so that benchstat meets the baseline first and
     divides by it. Go proposal 14313, with the unit lines of golang.org/x/perf/benchfmt.
     """
+
+    def word(text: str) -> str:
+        return _LAST_NUMBER.sub("=", _GAPS.sub("_", plain.name(text)))
+
+    def unit_of(text: str) -> str:
+        return re.sub(r"\s+", "_", plain.name(text))
+
     verdict = evidence.verdict
     lines = [f"experiment: {plain.name(verdict.experiment)}"]
     # A key of its own keeps benchstat from putting such a run beside another without a word.
     lines += ["sandbox: none"] if verdict.outside else []
     units: dict[str, str] = {}
     for case in evidence.cases:
-        units.setdefault(_unit(case.unit), case.better)
+        units.setdefault(unit_of(case.unit), case.better)
     lines += [f"Unit {unit} better={better}" for unit, better in units.items()]
     of: dict[str, list[str]] = {variant: [] for variant in evidence.variants}
     for case, variant, points in evidence.cells:
-        suite = _word(case.suite)
-        name = f"Benchmark{suite[:1].upper()}{suite[1:]}/{_word(case.case)}"
+        suite = word(case.suite)
+        name = f"Benchmark{suite[:1].upper()}{suite[1:]}/{word(case.case)}"
         for point in points:
             count = max(1, round(point.operations))
-            of[variant].append(f"{name} {count} {point.score:.17g} {_unit(case.unit)}")
+            of[variant].append(f"{name} {count} {point.score:.17g} {unit_of(case.unit)}")
     for variant, measured in of.items():
         lines += ["", f"variant: {plain.name(variant)}", *measured]
     return "\n".join(lines) + "\n"
 
 
-def _word(text: str) -> str:
-    return _LAST_NUMBER.sub("=", _GAPS.sub("_", plain.name(text)))
-
-
-def _unit(text: str) -> str:
-    return re.sub(r"\s+", "_", plain.name(text))
-
-
-_PARQUET_TEXT = ("experiment", "suite", "case", "variant", "unit", "better")
-
-
 def parquet(evidence: Evidence) -> bytes:
-    """Parquet, zstd. ToolError says how to install pyarrow when it is missing."""
+    """Parquet, zstd; names are given as they are, for a column is not a terminal. ToolError says
+    how to install pyarrow when it is missing."""
     try:
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
         from pyarrow.parquet import write_table  # type: ignore[import-untyped,unused-ignore]
@@ -170,48 +168,243 @@ def parquet(evidence: Evidence) -> bytes:
             "Parquet needs pyarrow, which is not installed: `pip install kdyno[parquet]`, "
             "or use -f csv"
         ) from None
-    names = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+
+    def utf8(text: str) -> str:
+        return text.encode("utf-8", "replace").decode()
+
+    string, kinds = pyarrow.string(), Kinds(evidence.verdict.flags)
+    names = ("experiment", "suite", "case", "variant", "unit", "better")
     schema = pyarrow.schema(
-        [(name, names) for name in _PARQUET_TEXT]
+        [(name, pyarrow.dictionary(pyarrow.int32(), string)) for name in names]
         + [
             ("control", pyarrow.bool_()),
             ("boot", pyarrow.int32()),
             ("block", pyarrow.int32()),
-            ("started_at", pyarrow.string()),
-            ("disturbed", pyarrow.list_(pyarrow.string())),
+            ("started_at", string),
+            ("disturbed", pyarrow.list_(string)),
             ("operations", pyarrow.float64()),
             ("score", pyarrow.float64()),
-            ("remarks", pyarrow.list_(pyarrow.string())),
+            ("remarks", pyarrow.list_(string)),
         ],
-        metadata={"baseline": _utf8(evidence.verdict.baseline), "run": _utf8(evidence.name)},
+        metadata={"baseline": utf8(evidence.verdict.baseline), "run": utf8(evidence.name)},
     )
-    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
-    for row in _scores(evidence):
-        for name, value in zip(schema.names, row, strict=True):
-            columns[name].append(value)
+    rows = []
+    for case, variant, points in evidence.cells:
+        about = (evidence.verdict.experiment, case.suite, case.case, variant, case.unit)
+        cell: dict[str, Any] = dict(zip(names, (*map(utf8, about), case.better), strict=True))
+        remarks = [utf8(kind) for kind in kinds.about(variant, case.suite, case.case)]
+        cell |= {"control": case.control, "remarks": remarks}
+        for point in points:
+            boot = point.boot
+            place = {"boot": boot.index, "block": boot.block, "started_at": boot.started_at}
+            measured = {"operations": point.operations, "score": point.score}
+            rows.append({**cell, **place, "disturbed": list(boot.disturbed), **measured})
     out = io.BytesIO()
-    write_table(pyarrow.table(columns, schema), out, compression="zstd")
+    write_table(pyarrow.Table.from_pylist(rows, schema), out, compression="zstd")
     return out.getvalue()
 
 
-def _scores(evidence: Evidence) -> list[tuple[Any, ...]]:
-    """In the order of the schema. Names are given as they are: a column is not a terminal."""
-    experiment = _utf8(evidence.verdict.experiment)
-    rows = []
-    kinds = Kinds(evidence.verdict.flags)
-    for case, variant, points in evidence.cells:
-        suite, name, unit = map(_utf8, (case.suite, case.case, case.unit))
-        remarks = [_utf8(kind) for kind in kinds.about(variant, case.suite, case.case)]
-        for point in points:
-            boot = point.boot
-            about = (experiment, suite, name, _utf8(variant), unit, case.better, case.control)
-            place = (boot.index, boot.block, boot.started_at, list(boot.disturbed))
-            rows.append((*about, *place, point.operations, point.score, remarks))
-    return rows
+_MOST_REMARKS = 100
+_COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+class Test(NamedTuple):
+    """A test case of JUnit. outcome: one of _COUNTED with its type; none: it passed."""
+
+    name: str
+    text: str
+    outcome: tuple[str, str] | None = None
+    group: str = ""
+    """Its class; empty: that of its suite."""
+
+
+def junit(verdict: Verdict) -> str:
+    """JUnit XML: a suite per variant, a test per case; a variant that failed has the test "boot".
+
+    By the rules of ``--fail-on slower``: slower is a failure, unless it is too little to matter;
+    what failed is an error; what is undecided (inconclusive, or slower inside the noise floor) is
+    skipped. Controls and the baseline's own copy never fail: when they move, the machine is to
+    blame. Levels of factors are tests as in the gate: those of kernels, on average and at each
+    level of another. A run that compares nothing passes with its figures.
+    """
+    of_variant = {group.variant: group.effects for group in groups(verdict)}
+    suites = []
+    for variant in dict.fromkeys([*of_variant, *verdict.failed]):
+        tests = [_effect_test(effect, verdict) for effect in of_variant.get(variant, ())]
+        if variant in verdict.failed:
+            reason = plain.sentence(verdict.failed[variant])
+            tests.append(Test("boot", reason, ("error", "failed")))
+        suites.append((variant, tests))
+    if (table := verdict.factors) is not None:
+        rows = [row for row in table.effects if gate.counts(row, table.of_cases)]
+        suites.append(("", list(map(_factor_test, rows))))
+    if verdict.values:
+        suites.append((verdict.baseline, list(map(_value_test, verdict.values))))
+    about = {"question": verdict.question, "answer": answer(verdict)}
+    remarks: dict[str | None, list[tuple[int, str]]] = {}
+    for place, flag in enumerate(verdict.flags):
+        of = remarks.setdefault(flag.variant, [])
+        if len(of) < _MOST_REMARKS:
+            of.append((place, f"{flag.kind}: {flag.text}"))
+    root = xml.Element("testsuites", name=plain.name(verdict.experiment))
+    totals = dict.fromkeys(("tests", *_COUNTED.values()), 0) if suites else {}
+    for variant, tests in suites:
+        element = xml.SubElement(
+            root, "testsuite", name=plain.name(variant) if variant else "factors"
+        )
+        if variant:  # at the head: the question, the answer, and what to beware of
+            own = sorted([*remarks.get(None, ()), *remarks.get(variant, ())])[:_MOST_REMARKS]
+            properties = xml.SubElement(element, "properties")
+            for key, text in (*about.items(), *(("remark", text) for _, text in own)):
+                xml.SubElement(properties, "property", name=key, value=plain.sentence(text))
+        counts = dict.fromkeys(totals, 0)
+        for test in tests:
+            # Without a time some readers refuse the file; that of measuring is not a test's.
+            names = {"classname": plain.name(test.group or variant), "name": test.name}
+            case = xml.SubElement(element, "testcase", names, time="0")
+            counts["tests"] += 1
+            if test.outcome is None:
+                xml.SubElement(case, "system-out").text = test.text
+            else:
+                kind, word = test.outcome
+                xml.SubElement(case, kind, message=test.text, type=word).text = test.text
+                counts[_COUNTED[kind]] += 1
+        for key, number in counts.items():
+            element.set(key, str(number))
+            totals[key] += number
+    for key, number in totals.items():
+        root.set(key, str(number))
+    xml.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + xml.tostring(root, "unicode") + "\n"
+
+
+def _effect_test(effect: Effect, verdict: Verdict) -> Test:
+    name, unit = f"{plain.name(effect.suite)}/{plain.name(effect.case)}", plain.name(effect.unit)
+    text: str = effects.word(effect)
+    if effect.ratio is not None:
+        text += f" {figures.effect(effect.ratio)}"
+        text += f" ({figures.interval(effect.ci)})" if effect.ci is not None else ""
+        values = (effect.baseline_value, effect.paired_value)
+        text += f" {' to '.join(figures.quantity(value, unit) for value in values)}"
+    text += f", {figures.count(effect.blocks, 'block')}"
+    if effect.verdict == "failed":
+        return Test(name, plain.sentence(effect.reason or "no figure"), ("error", "failed"))
+    if effect.control or effect.variant == verdict.copy_of_baseline:
+        return Test(name, text)
+    if effect.verdict == "slower" and not effect.equivalent_too:
+        if effect.inside_noise_floor:
+            return Test(name, f"{text}, inside the noise floor", ("skipped", "inside-noise-floor"))
+        return Test(name, text, ("failure", "slower"))
+    if effect.verdict == "inconclusive":
+        needed = effect.predicted_blocks
+        text += f", about {needed} blocks would settle it" if needed else ""
+        return Test(name, text, ("skipped", "inconclusive"))
+    return Test(name, text)
+
+
+def _factor_test(effect: FactorEffect) -> Test:
+    at = (
+        f" at {plain.name(effect.other)} {plain.name(effect.at)}"
+        if effect.other and effect.at
+        else ""
+    )
+    case = f"{plain.name(effect.suite)}/{plain.name(effect.case)}"
+    name = f"{plain.name(effect.factor)} {plain.name(effect.level)}{at} in {case}"
+    interval = f" ({figures.interval(effect.ci)})" if effect.ci is not None else ""
+    text = f"{effects.word(effect)} {figures.effect(effect.ratio)}{interval}"
+    outcome = None
+    if effect.verdict == "slower" and not effect.equivalent_too:
+        outcome = ("failure", "slower")
+    elif effect.verdict in ("inconclusive", "failed"):  # a missing cell has an error of its own
+        outcome = ("skipped", effect.verdict)
+    return Test(name, text, outcome, f"factors.{plain.name(effect.factor)}")
+
+
+def _value_test(value: CaseValue) -> Test:
+    name = f"{plain.name(value.suite)}/{plain.name(value.case)}"
+    if value.value is None:
+        return Test(name, plain.sentence(value.reason or "no figure"), ("error", "failed"))
+    return Test(name, figures.quantity(value.value, plain.name(value.unit)))
+
+
+_MOST_UNFOLDED = 8
+"""Effects up to which all of them stand in the open."""
+
+
+def markdown(whole: Verdict) -> str:
+    """A summary to post to a pull request, or to paste into an issue or a page: the answer and what
+    changed; all the rest is there too, folded where it is long."""
+    verdict = shown(whole)
+    variants = groups(verdict)
+    tested = [effect for group in variants if not group.is_copy for effect in group.tested]
+    text = _TEXTS.get_template("summary.md").render(
+        whole=whole,
+        verdict=verdict,
+        answer=answer(whole),
+        variants=[_variant_grid(verdict, group) for group in variants],
+        folded=len(verdict.effects) > _MOST_UNFOLDED,
+        tested=tested,
+        changed=_changed(verdict, tested),
+        tables=tables,
+        effects=effects,
+        figures=figures,
+        uncorrected=any(map(effects.uncorrected, verdict.effects)),
+    )
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
+
+
+_TEXTS = Environment(
+    loader=FileSystemLoader(TEMPLATES),
+    autoescape=False,  # each text is escaped by name, as Markdown
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=StrictUndefined,
+)
+_TEXTS.filters |= {
+    "name": lambda text: escaped(plain.name(text)),
+    "sentence": lambda text: escaped(plain.sentence(text)),
+    "escaped": escaped,
+    "table": table,
+    "titled_table": lambda grid: table(
+        replace(grid, columns=[replace(grid.columns[0], head=grid.title), *grid.columns[1:]])
+    ),
+}
+_TEXTS.tests["loud"] = lambda kind: (
+    "moved" in kind or kind in ("differs-by-machine", "tail", "quantile")
+)
+
+
+def _changed(verdict: Verdict, tested: Sequence[Effect]) -> Grid | None:
+    """What is faster, slower or failed in any variant, slower first."""
+    order = ("slower", "failed", "faster")
+    rows = [effect for effect in tested if effect.verdict in order and not effect.equivalent_too]
+    rows.sort(key=lambda effect: order.index(effect.verdict))
+    columns = [
+        Column("what changed", lambda effect: effects.case(effect, "before"), "name"),
+        Column("variant", lambda effect: plain.name(effect.variant)),
+        Column("effect", effects.effect, "effect"),
+        *effects.counts(rows),
+        Column(effects.level(verdict), effects.interval, "number"),
+        Column("verdict", effects.verdict, "verdict"),
+    ]
+    return Grid(columns, rows) if rows else None
+
+
+def _variant_grid(verdict: Verdict, group: Group) -> Grid:
+    title = f"{plain.name(group.variant)} ÷ {plain.name(verdict.baseline)}"
+    title += " (the same kernel: A/A)" if group.is_copy else ""
+    columns = [
+        Column(title, lambda effect: effects.case(effect, "before"), "name"),
+        Column("baseline", lambda effect: effects.amount(effect, effect.baseline_value), "number"),
+        Column("value", effects.value, "number"),
+        Column("effect", effects.effect, "effect"),
+        *effects.counts(group.effects),
+        Column(effects.level(verdict), effects.interval, "number"),
+        Column("verdict", effects.verdict, "verdict"),
+        *effects.floors(group.effects),
+        Column("blocks", lambda effect: effect.blocks, "number"),
+    ]
+    return Grid(columns, group.effects)
 
 
 def _page(evidence: Evidence) -> str:
@@ -220,10 +413,13 @@ def _page(evidence: Evidence) -> str:
     return page(evidence)
 
 
-def _effects(evidence: Evidence, format: str) -> Exported:
-    from kdyno.report.drawings import picture
+def _picture(format: str) -> Callable[[Evidence], Exported]:
+    def draw(evidence: Evidence) -> Exported:
+        from kdyno.report.drawings import picture
 
-    return picture("effects", Evidence(evidence.verdict), format)
+        return picture("effects", Evidence(evidence.verdict), format)
+
+    return draw
 
 
 EXPORTERS = (
@@ -274,13 +470,10 @@ EXPORTERS = (
         "png",
         "the same drawing as a picture, two pixels for one",
         ".png",
-        lambda evidence: _effects(evidence, "png"),
+        _picture("png"),
         is_text=False,
     ),
     Exporter(
-        "svg",
-        "the dot chart of effects with intervals, as a drawing",
-        ".svg",
-        lambda evidence: _effects(evidence, "svg"),
+        "svg", "the dot chart of effects with intervals, as a drawing", ".svg", _picture("svg")
     ),
 )

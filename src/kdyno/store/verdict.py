@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
@@ -19,11 +20,13 @@ RATIO_MOST, SCORE_MOST = 1e15, 1e100
 
 
 def _within(least: float, most: float) -> BeforeValidator:
-    """None for a figure, or an interval with an end, that says nothing: NaN and infinity too."""
+    """None for a figure, or an interval with an end, that says nothing: NaN and infinity too, as
+    numbers and as text."""
 
     def checked(value: Any) -> Any:
         ends = value if isinstance(value, list | tuple) else (value,)
-        numbers = [end for end in ends if isinstance(end, int | float)]
+        numbers = [math.nan if isinstance(end, str) else end for end in ends]
+        numbers = [end for end in numbers if isinstance(end, int | float)]
         return value if all(least <= end <= most for end in numbers) else None
 
     return BeforeValidator(checked)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,12 +10,17 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 
+from pydantic import TypeAdapter
+
 from kdyno.errors import KdynoError, UsageError
-from kdyno.reading.checked import values_in
+from kdyno.report.page import page
+from kdyno.report.site.history import experiment_page, history_page, overview, series_of
+from kdyno.report.site.pages import comparison, listing
 from kdyno.report.site.place import (
     joined,
     locked,
@@ -31,7 +35,7 @@ from kdyno.report.site.summary import Summary, page_name, summarize, unreadable
 from kdyno.store.folder import Folder
 from kdyno.store.run import MANIFEST, Run, list_runs
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 """(runs done, runs to do) while reports are made."""
 Sections = Callable[[], Sequence[ModuleType]]
 """What reports show beyond the page's own sections; a module's function, for other processes."""
@@ -56,13 +60,37 @@ class Built:
     """Changes whenever a page does."""
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What is kept beside a report, in .data: of what it was made, and its summary."""
+
+    stamp: str
+    summary: Summary | None = None
+
+
+_KEPT = TypeAdapter(Kept)
+_SUMMARY = TypeAdapter(Summary)
+
+
+def kept(out: Path, page: str) -> Kept:
+    """What the last build kept; without a stamp where there is nothing that can be read."""
+    try:
+        return _KEPT.validate_json((out / ".data" / f"{page}.json").read_bytes())
+    except (OSError, ValueError):
+        return Kept("")
+
+
+def keep(out: Path, page: str, value: Kept) -> None:
+    write(out / ".data" / f"{page}.json", _KEPT.dump_json(value).decode())
+
+
 def build_site(
     runs: Path,
     out: Path,
     *,
     full: bool = False,
     live: bool = False,
-    told: Told = lambda _done, _all: None,
+    progress: Progress = lambda _done, _all: None,
     sections: Sections = tuple,
 ) -> Built:
     """The site of all runs of a folder. ``full``: reports with every chart, a second or more each.
@@ -74,34 +102,28 @@ def build_site(
     if out.resolve() == runs.resolve():
         raise UsageError(f"-o {out}: is the folder of the runs themselves; name another one")
     prepare(out)
-    with locked(out):
-        return _build(runs, out, full, live, told, sections)
-
-
-def _build(runs: Path, out: Path, full: bool, live: bool, told: Told, sections: Sections) -> Built:
     options = joined(tool_stamp(), str(full), str(live))
-    before = state(out)
-    found = list_runs(runs)
-    stamps = {run.name: joined(options, run_stamp(run)) for run in found}
-    empty = _empty(runs)
-    known = _known(out, found, stamps)
-    todo = [run for run in found if run.name not in known]
-    edition = joined(options, *(f"{k} {v}" for k, v in sorted(stamps.items())), *empty)
-    if not todo and before.get("edition") == edition and (out / "history.html").is_file():
-        return Built(len(found), 0, len(found), 0, (), edition)
-    for name, summary in _made(todo, out, full, told, sections):
-        known[name] = summary
-        text = json.dumps({"stamp": stamps[name], "summary": summary.to_json()})
-        write(out / ".data" / f"{page_name(name)}.json", text)
-    summaries = [known[run.name] for run in found]
-    removed = remove_others(out, {it.page for it in summaries})
-    summaries += [unreadable(name, "empty", f"there is no {MANIFEST} in it") for name in empty]
-    # The key of a run in progress is its state at the end, so that the next build looks again.
-    texts = {it.page: it.to_json() for it in summaries}
-    pages = write_pages(out, summaries, texts, live, joined(options), before)
-    save_state(out, {"schema": 1, "edition": edition, "pages": pages.digests})
-    kept = len(found) - len(todo)
-    return Built(len(found), len(todo), kept, removed, pages.written, edition)
+    with locked(out):
+        before = state(out)
+        there = list_runs(runs)
+        stamps = {run.name: joined(options, run_stamp(run)) for run in there}
+        empty = _empty(runs)
+        known = _known(out, there, stamps)
+        todo = [run for run in there if run.name not in known]
+        edition = joined(options, *(f"{k} {v}" for k, v in sorted(stamps.items())), *empty)
+        if not todo and before.get("edition") == edition and (out / "history.html").is_file():
+            return Built(len(there), 0, len(there), 0, (), edition)
+        for name, summary in _reports(todo, out, full, progress, sections):
+            known[name] = summary
+            keep(out, summary.page, Kept(stamps[name], summary))
+        summaries = [known[run.name] for run in there]
+        removed = remove_others(out, {summary.page for summary in summaries})
+        summaries += [unreadable(name, "empty", f"there is no {MANIFEST} in it") for name in empty]
+        # The state of a run in progress is in its text, so that the next build looks again.
+        texts = {each.page: _SUMMARY.dump_json(each).decode() for each in summaries}
+        written = write_pages(out, summaries, texts, live, options, edition)
+        made = len(todo)
+        return Built(len(there), made, len(there) - made, removed, written, edition)
 
 
 def _empty(runs: Path) -> list[str]:
@@ -117,57 +139,48 @@ def _empty(runs: Path) -> list[str]:
         return []
 
 
-def _known(out: Path, found: Sequence[Run], stamps: dict[str, str]) -> dict[str, Summary]:
+def _known(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[str, Summary]:
     """Summaries of the last build that still hold."""
     known = {}
-    for run in found:
+    for run in runs:
         page = page_name(run.name)
-        try:
-            data = values_in(out / ".data" / f"{page}.json")
-            summary = Summary.from_json(data["summary"])
-        except (OSError, ValueError, TypeError, KeyError):
+        last = kept(out, page)
+        if last.stamp != stamps[run.name] or last.summary is None:
             continue
-        if data.get("stamp") != stamps[run.name]:
-            continue
-        if summary.has_report and not (out / "runs" / f"{page}.html").is_file():
+        if last.summary.has_report and not (out / "runs" / f"{page}.html").is_file():
             continue
         # Nothing in its folder tells that a run's writer has gone, or come back.
-        if summary.state in ("running", "interrupted"):
-            try:
+        if last.summary.state in ("running", "interrupted"):
+            writing = False
+            with suppress(KdynoError):
                 writing = run.is_being_written()
-            except KdynoError:
-                writing = False
-            if writing != (summary.state == "running"):
+            if writing != (last.summary.state == "running"):
                 continue
-        known[run.name] = summary
+        known[run.name] = last.summary
     return known
 
 
-def _made(
-    todo: Sequence[Run], out: Path, full: bool, told: Told, sections: Sections
+def _reports(
+    todo: Sequence[Run], out: Path, full: bool, progress: Progress, sections: Sections
 ) -> Iterator[tuple[str, Summary]]:
+    """Makes the reports, of many in several processes; each run's name and summary."""
     work = [(str(run.path), str(out), full, sections) for run in todo]
     workers = min(os.cpu_count() or 1, 8)
-    if len(work) < _POOL_FROM or workers == 1:
-        for done, (run, item) in enumerate(zip(todo, work, strict=True), 1):
-            yield run.name, make_report(item)
-            told(done, len(work))
-        return
     done = 0
-    # Not by fork: a server that builds has threads.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        each = max(1, min(8, len(work) // (4 * workers)))
-        try:
-            for summary in pool.map(make_report, work, chunksize=each):
-                yield todo[done].name, summary
-                done += 1
-                told(done, len(work))
-        except BrokenProcessPool:
-            pass  # one was killed, for its memory perhaps: the rest is made here, one by one
+    if len(work) >= _POOL_FROM and workers > 1:
+        # Not by fork: a server that builds has threads.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            each = max(1, min(8, len(work) // (4 * workers)))
+            # Where one is killed, for its memory perhaps, the rest is made here, one by one.
+            with suppress(BrokenProcessPool):
+                for summary in pool.map(make_report, work, chunksize=each):
+                    yield todo[done].name, summary
+                    done += 1
+                    progress(done, len(work))
     for run, item in zip(todo[done:], work[done:], strict=True):
         yield run.name, make_report(item)
         done += 1
-        told(done, len(work))
+        progress(done, len(work))
 
 
 def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
@@ -176,8 +189,6 @@ def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
     run = Run(Path(path))
     target = Path(out) / "runs" / f"{page_name(run.name)}.html"
     try:
-        from kdyno.report.page import page
-
         summary, evidence = summarize(run)
         if evidence is None:
             target.unlink(missing_ok=True)
@@ -196,7 +207,7 @@ def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
 
 
 def remove_others(out: Path, pages: set[str]) -> int:
-    """Reports and summaries of runs that are gone."""
+    """Removes reports and summaries of runs that are gone; how many reports."""
     removed = 0
     for folder, suffix in (("runs", ".html"), (".data", ".json")):
         for path in (out / folder).glob(f"*{suffix}"):
@@ -206,51 +217,43 @@ def remove_others(out: Path, pages: set[str]) -> int:
     return removed
 
 
-@dataclass(frozen=True)
-class Pages:
-    digests: dict[str, str]
-    written: tuple[str, ...]
-
-
 def write_pages(
     out: Path,
     summaries: Sequence[Summary],
     texts: Mapping[str, str],
     live: bool,
     options: str,
-    before: dict[str, object],
-) -> Pages:
-    """The list, the comparison and the history; those whose inputs changed are written.
+    edition: str,
+) -> tuple[str, ...]:
+    """Writes the list, the comparison and the history where their inputs changed; their names.
 
     texts: page of a run → what is another text whenever its summary is another.
     """
-    from kdyno.report.site.history import experiment_page, history_page, overview, series_of
-    from kdyno.report.site.pages import comparison, listing
-
-    old = before.get("pages")
-    digests: dict[str, str] = {}
-    written = []
-
-    def put(name: str, inputs: str, page: Callable[[], str]) -> None:
-        digests[name] = joined(options, inputs)
-        kept = isinstance(old, dict) and old.get(name) == digests[name] and (out / name).is_file()
-        if not kept:
-            write(out / name, page())
-            written.append(name)
-
-    everything = joined(*texts.values())
-    put("index.html", everything, lambda: listing(summaries, live))
-    measured = [it for it in summaries if it.scores]
-    whole = joined(*(texts[it.page] for it in measured))
-    put("compare.html", whole, lambda: comparison(measured, live))
+    measured = [summary for summary in summaries if summary.scores]
     series = series_of(measured)
-    put("history.html", whole, lambda: overview(series, live))
-    for experiment in dict.fromkeys(it.experiment for it in measured):
-        mine = [it for it in series if it.experiment == experiment]
-        inputs = joined(*(texts[it.page] for it in measured if it.experiment == experiment))
+    of_measured = [texts[summary.page] for summary in measured]
+    pages: dict[str, tuple[list[str], Callable[[], str]]] = {
+        "index.html": (list(texts.values()), lambda: listing(summaries, live)),
+        "compare.html": (of_measured, lambda: comparison(measured, live)),
+        "history.html": (of_measured, lambda: overview(series, live)),
+    }
+    for experiment in dict.fromkeys(summary.experiment for summary in measured):
+        own = [each for each in series if each.experiment == experiment]
+        inputs = [texts[each.page] for each in measured if each.experiment == experiment]
         name = f"history/{experiment_page(experiment)}.html"
-        put(name, inputs, lambda mine=mine: history_page(mine, live))  # type: ignore[misc]
+        pages[name] = (inputs, partial(history_page, own, live))
+    before = state(out).get("pages")
+    before = before if isinstance(before, dict) else {}
+    digests = {name: joined(options, joined(*inputs)) for name, (inputs, _) in pages.items()}
+    written = [
+        name
+        for name, digest in digests.items()
+        if before.get(name) != digest or not (out / name).is_file()
+    ]
+    for name in written:
+        write(out / name, pages[name][1]())
     for path in (out / "history").glob("*.html"):
-        if f"history/{path.name}" not in digests:
+        if f"history/{path.name}" not in pages:
             path.unlink(missing_ok=True)
-    return Pages(digests, tuple(written))
+    save_state(out, {"schema": 1, "edition": edition, "pages": digests})
+    return tuple(written)

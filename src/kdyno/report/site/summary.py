@@ -3,26 +3,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from kdyno.errors import KdynoError, ToolError
-from kdyno.reading.checked import values
+from kdyno.errors import KdynoError
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence, gather
-from kdyno.report.groups import groups
 from kdyno.report.sentence import answer
 from kdyno.store.boot import plain_name
-from kdyno.store.comparable import label_of
-from kdyno.store.database.facts import Facts
+from kdyno.store.database.facts import Facts, facts_of, kernels_of, scores_in
 from kdyno.store.database.facts import Kernel as Row
 from kdyno.store.manifest import MachineInfo, Manifest
 from kdyno.store.run import Run
-from kdyno.store.samples import Score, scores_of
-from kdyno.store.verdict import Verdict
+from kdyno.store.samples import Score
 
 _SHORT = 1000
 SCHEMA = 1
@@ -65,18 +60,6 @@ class Summary:
     scores: tuple[Score, ...] = ()
     has_report: bool = False
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=True, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Summary:
-        """ValueError, TypeError or KeyError when it is none."""
-        data: dict[str, Any] = values(text)
-        data["scores"] = tuple(Score(**each) for each in data["scores"])
-        kernels = data["kernels"] or {}
-        data["kernels"] = {name: Kernel(**each) for name, each in kernels.items()}
-        return cls(**data)
-
 
 def page_name(name: str) -> str:
     """A file name for a run of any name; different for different runs."""
@@ -88,93 +71,83 @@ def page_name(name: str) -> str:
 
 def unreadable(name: str, state: str, reason: str) -> Summary:
     """A run of which nothing but its folder's name is known."""
-    return Summary(
-        name=_text(name),
-        page=page_name(name),
-        created=_text(name[:15]),
-        state=state,
-        reason=_text(reason),
-    )
+    created, reason = plain.sentence(name[:15]), plain.sentence(reason)
+    return Summary(plain.sentence(name), page_name(name), created, state, reason)
 
 
 def summarize(run: Run) -> tuple[Summary, Evidence | None]:
     """The run's summary, and what its report shows; None where it has no report. Never raises
     because of what the run holds."""
+
+    def problem(error: KdynoError) -> str:
+        # Without the folder of the runs: a site is passed on, and need not say where it lay.
+        return str(error).replace(f"{run.path.parent}/", "")
+
     try:
         manifest = run.manifest()
     except KdynoError as error:
-        return unreadable(run.name, "damaged", _reason(run, error)), None
+        return unreadable(run.name, "damaged", problem(error)), None
     if manifest.schema_ != SCHEMA:
         reason = f"written in schema {manifest.schema_}, this kdyno reads {SCHEMA}"
         return unreadable(run.name, f"schema {manifest.schema_}", reason), None
-    guest = manifest.machine
-    known = Summary(
-        name=_text(run.name),
-        page=page_name(run.name),
-        created=_text(manifest.created),
-        state=_state(run, manifest),
-        reason=_text(manifest.stopped),
-        experiment=_text(manifest.experiment),
-        baseline=_text(manifest.baseline),
-        kind=guest.kind,
-        machine=_told(manifest.host, guest),
-        machine_key=_machine_key(manifest.host, guest),
-        memory_bytes=_memory(manifest.host),
-    )
+    verdict = evidence = None
+    state, reason = _state(run, manifest), manifest.stopped
+    kernels: list[Row] = []
+    scores: list[Score] = []
     try:
-        verdict = run.verdict()
-        if verdict is None:
-            return known, None
-        evidence = gather(run, verdict)
+        if (verdict := run.verdict()) is not None:
+            evidence = gather(run, verdict)
+            kernels = kernels_of(run, manifest, verdict)
+            scores = scores_in(verdict, manifest, evidence.samples)
     except KdynoError as error:
-        return replace(known, state="damaged", reason=_reason(run, error)), None
-    counts: dict[str, int] = {}
-    for group in groups(verdict):
-        for it in () if group.is_copy else group.tested:
-            counts[it.verdict] = counts.get(it.verdict, 0) + 1
-    odd = f"{len(evidence.damaged)} of its boots are damaged" if evidence.damaged else ""
-    outside = "without the sandbox" if verdict.outside else ""
-    full = replace(
-        known,
-        question=_text(verdict.question),
-        answer=_text(answer(verdict)),
-        reason="; ".join(filter(None, [known.reason, odd, outside])),
-        kernels=_kernels(run, manifest, verdict),
-        counts=counts,
-        scores=tuple(_scores(evidence, verdict, manifest)),
-        has_report=True,
-    )
-    return full, evidence
+        verdict, evidence, state, reason = None, None, "damaged", problem(error)
+    damaged = len(evidence.damaged) if evidence else 0
+    words = answer(verdict) if verdict else ""
+    facts = facts_of(manifest, verdict, "", run.name, "")
+    facts = replace(facts, state=state, reason=reason, answer=words, damaged=damaged)
+    return _summary(facts, manifest.host, manifest.machine, kernels, scores), evidence
 
 
-def of_rows(facts: Facts, kernels: Sequence[Row], scores: Sequence[Score]) -> Summary:
+def of_rows(facts: Facts, kernels: Iterable[Row], scores: Iterable[Score]) -> Summary:
     """Of a run in the shared store: what ``summarize`` finds in its folder, without reading it."""
-    host = {"cpu_model": facts.cpu_model, "host_arch": facts.host_arch, "cpus": facts.cpus}
-    host["memory_bytes"] = facts.memory_bytes
+    host = {name: getattr(facts, name) for name in ("cpu_model", "host_arch", "cpus")}
     guest = MachineInfo(
         kind=facts.kind or "uml",
         memory_bytes=facts.guest_memory_bytes or 0,
         cpus=facts.guest_cpus or 1,
         emulator=facts.emulator,
     )
+    if facts.state == "running":
+        facts = replace(facts, state="interrupted")
+    host["memory_bytes"] = facts.memory_bytes
+    return _summary(facts, host, guest, kernels, scores)
+
+
+def _summary(
+    facts: Facts,
+    host: Mapping[str, Any],
+    guest: MachineInfo,
+    kernels: Iterable[Row],
+    scores: Iterable[Score],
+) -> Summary:
+    text = plain.sentence
     odd = f"{facts.damaged} of its boots are damaged" if facts.damaged else ""
     outside = "without the sandbox" if facts.outside else ""
-    state = "interrupted" if facts.state == "running" else facts.state
     return Summary(
-        name=_text(facts.name),
+        name=text(facts.name),
         page=page_name(facts.name),
-        created=_text(facts.created),
-        state=state,
-        reason="; ".join(filter(None, [_text(facts.reason), odd, outside])),
-        experiment=_text(facts.experiment),
-        question=_text(facts.question),
-        answer=_text(facts.answer),
-        baseline=_text(facts.baseline),
+        created=text(facts.created),
+        state=facts.state,
+        reason="; ".join(filter(None, [text(facts.reason), odd, outside])),
+        experiment=text(facts.experiment),
+        question=text(facts.question),
+        answer=text(facts.answer),
+        baseline=text(facts.baseline),
         kind=guest.kind,
-        machine=_told(host, guest),
+        machine=_machine(host, guest),
         machine_key=_machine_key(host, guest),
         memory_bytes=facts.memory_bytes,
-        kernels={_text(it.variant): Kernel(_text(it.version), it.digest[:12]) for it in kernels},
+        kernels={text(it.variant): Kernel(text(it.version), it.digest[:12]) for it in kernels},
         counts=facts.counts,
         scores=tuple(map(_safe, scores)),
         has_report=facts.judged,
@@ -190,7 +163,7 @@ def _state(run: Run, manifest: Manifest) -> str:
         return "interrupted"
 
 
-def _told(host: Mapping[str, Any], guest: MachineInfo) -> str:
+def _machine(host: Mapping[str, Any], guest: MachineInfo) -> str:
     """``uml on AMD EPYC, 2 CPUs, 24 GiB``."""
     parts = [str(host.get("cpu_model") or host.get("host_arch") or "an unknown machine")]
     if isinstance(cpus := host.get("cpus"), float):
@@ -198,7 +171,7 @@ def _told(host: Mapping[str, Any], guest: MachineInfo) -> str:
     if isinstance(memory := host.get("memory_bytes"), float):
         parts.append(f"{memory / 2**30:.0f} GiB")
     kind = f"{guest.kind} ({guest.emulator})" if guest.emulator else guest.kind
-    return _text(f"{kind} on {', '.join(parts)}")
+    return plain.sentence(f"{kind} on {', '.join(parts)}")
 
 
 def _machine_key(host: Mapping[str, Any], guest: MachineInfo) -> str:
@@ -211,50 +184,11 @@ def _machine_key(host: Mapping[str, Any], guest: MachineInfo) -> str:
     return sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _memory(host: Mapping[str, Any]) -> float | None:
-    memory = host.get("memory_bytes")
-    return memory if isinstance(memory, float) else None
-
-
-def _kernels(run: Run, manifest: Manifest, verdict: Verdict) -> dict[str, Kernel]:
-    found = {}
-    for variant in {manifest.baseline: 0, **dict.fromkeys(verdict.boots)}:
-        version = label_of(run, manifest, variant)
-        if version == variant:
-            try:
-                image = run.image(variant)
-                version = str(image.get("release") or image.get("version") or "")
-            except ToolError:
-                version = ""
-        digest = manifest.images.get(variant, "")
-        found[_text(variant)] = Kernel(_text(version)[:80], _text(digest)[:12])
-    return found
-
-
-def _scores(evidence: Evidence, verdict: Verdict, manifest: Manifest) -> Iterator[Score]:
-    values = {key: [it.score for it in points] for key, points in evidence.points.items()}
-    for it in scores_of(evidence.cases, evidence.variants, values, verdict, manifest):
-        yield _safe(it)
-
-
-def _safe(it: Score) -> Score:
+def _safe(score: Score) -> Score:
     # Of a thousand runs this is asked forty thousand times, and is almost always so already.
-    text = it.suite + it.case + it.unit + it.variant
+    text = score.suite + score.case + score.unit + score.variant
     if text.isascii() and text.isprintable() and len(text) < _SHORT:
-        return it
-    return replace(
-        it,
-        suite=_text(it.suite),
-        case=_text(it.case),
-        unit=_text(it.unit),
-        variant=_text(it.variant),
-    )
-
-
-def _reason(run: Run, error: KdynoError) -> str:
-    """Without the folder of the runs: a site is passed on, and need not say where it lay."""
-    return _text(str(error).replace(f"{run.path.parent}/", ""))
-
-
-def _text(text: str) -> str:
-    return plain.sentence(text)
+        return score
+    names = map(plain.sentence, (score.suite, score.case, score.unit, score.variant))
+    suite, case, unit, variant = names
+    return replace(score, suite=suite, case=case, unit=unit, variant=variant)
