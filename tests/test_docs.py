@@ -86,9 +86,17 @@ def test_commands_were_found() -> None:
     assert len(EXAMPLES) > 30 and OUTLINES
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_benchmark_that_is_named_is_there_with_its_options(page: Path) -> None:
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+@each_page
+def test_benchmarks_files_and_targets_that_are_named_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8").replace("\\_", "_")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)\b(?=[`\s]*(?:#|$|`))", text, re.M):
+        assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
+    for name in re.findall(r"`((?:src|guest|kernel|tests|docs|experiments)/[^`\s]+)`", text):
+        assert "NAME" in name or list(ROOT.glob(name)), name
     for name, rest in re.findall(r"python -m benchmarks\.([\w.]+)((?: [^\s`|)]+)*)", text):
         file = ROOT / "benchmarks" / f"{name.replace('.', '/')}.py"
         assert file.is_file(), f"benchmarks.{name}"
@@ -105,7 +113,7 @@ def test_every_example_of_the_help_parses(verb: str) -> None:
         parsed(words)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_page
 def test_what_is_made_of_a_page_is_current(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if PART.search(text):
@@ -161,7 +169,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_page
 def test_links_lead_somewhere(page: Path) -> None:
     for target, place in LINK.findall(page.read_text(encoding="utf-8")):
         if "://" not in target:
@@ -182,22 +190,12 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert [page.name for page in PAGES if page.resolve() not in reached] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_and_targets_that_are_named_are_there(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)\b(?=[`\s]*(?:#|$|`))", text, re.M):
-        assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
-    for name in re.findall(r"`((?:src|guest|kernel|tests|docs|experiments)/[^`\s]+)`", text):
-        assert "NAME" in name or list(ROOT.glob(name)), name
-
-
-def toml(page: str) -> list[str]:
+def block(page: str, language: str = "toml") -> list[str]:
     text = (ROOT / page).read_text(encoding="utf-8")
-    return re.findall(r"^```toml\n(.*?)^```", text, re.M | re.S)
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
-@pytest.mark.parametrize("text", toml("README.md"))
+@pytest.mark.parametrize("text", block("README.md"))
 def test_the_readmes_experiment_is_one(text: str, tmp_path: Path) -> None:
     patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
     (tmp_path / "mine.patch").write_text(patch)
@@ -205,12 +203,27 @@ def test_the_readmes_experiment_is_one(text: str, tmp_path: Path) -> None:
     assert [variant.name for variant in experiment.variants] == ["stock", "patched"]
 
 
-@pytest.mark.parametrize("text", toml("CONTRIBUTING.md"))
+@pytest.mark.parametrize("text", block("CONTRIBUTING.md"))
 def test_contributings_cases_are_cases(text: str, tmp_path: Path) -> None:
     file = tmp_path / "new.toml"
     file.write_text(f'name = "new"\nhelp = "new"\n\n{text}')
     (case,) = load([file])["new"].cases
     assert case.help and case.unit and case.better
+
+
+def test_the_tutorial_shows_the_files_beside_it() -> None:
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    patch = (ROOT / "kernel" / "patches" / "checksum.patch").read_text(encoding="utf-8")
+    assert [patch.endswith("\n\n" + shown) for shown in block("docs/tutorial.md", "diff")] == [True]
+    added = [line for line in patch.splitlines() if re.match(r"\+(?!\+\+)", line)]
+    assert len(added) == 6 and "patch is six lines" in page
+    path = ROOT / "docs" / "tutorial" / "checksum.toml"
+    text = path.read_text(encoding="utf-8")
+    assert [text.endswith("\n" + shown) for shown in block("docs/tutorial.md")] == [True]
+    experiment = parse(text, str(path), path.parent, vocabulary(load()))
+    assert [variant.name for variant in experiment.variants] == ["stock", "checksum"]
+    steps = [int(number) for number in re.findall(r"^## (\d+)\. ", page, re.M)]
+    assert steps == list(range(1, 9))
 
 
 def test_what_a_newcomer_reads_is_short() -> None:

@@ -14,6 +14,7 @@ from kdyno.kernels import recipe
 from kdyno.kernels.config import wishes
 from kdyno.kernels.routines.routine import of_variant
 from kdyno.kernels.source import Tree
+from kdyno.measure import builder
 from kdyno.measure.bench import refuse_undecided
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load as load_suites
@@ -25,38 +26,30 @@ SUITES = load_suites()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-@pytest.mark.parametrize("quick", [False, True], ids=["whole", "quick"])
-def test_it_loads_and_every_case_has_a_job(file: Path, quick: bool) -> None:
-    experiment = apply(Overrides(quick=quick), load(file, vocabulary(SUITES)))
-    assert experiment.name == file.stem
-    assert experiment.question.endswith("?")
-    cases = cases_of(experiment, SUITES)
-    assert len(cases) == len(jobs_of(experiment, SUITES)) > 0
-    assert not any(
-        re.search(r"\{jobs\}", text) for job in jobs_of(experiment, SUITES) for text in job.args
-    )
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_its_metric_decides_what_it_asks(file: Path) -> None:
-    """Else it would be refused at the first boot."""
+def test_it_loads_with_cases_that_its_metric_decides_and_names_its_page(file: Path) -> None:
     experiment = load(file, vocabulary(SUITES))
+    assert experiment.name == file.stem and experiment.question.endswith("?")
+    for quick in (False, True):
+        chosen = apply(Overrides(quick=quick), experiment)
+        cases, jobs = cases_of(chosen, SUITES), jobs_of(chosen, SUITES)
+        assert len(cases) == len(jobs) > 0
+        assert not any("{jobs}" in text for job in jobs for text in job.args)
     refuse_undecided(experiment, cases_of(experiment, SUITES))
+    page = re.search(r"See (docs/\S+\.md)", file.read_text())
+    assert page, f"{file.name} names no page"
+    assert (ROOT / page[1]).read_text().startswith("<!-- SPDX-License-Identifier: MIT -->")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_its_kernels_share_compilations_with_all_others(file: Path) -> None:
+def test_its_kernels_differ_and_share_compilations_with_all_others(file: Path) -> None:
+    experiment = load(file, vocabulary(SUITES))
+    mistakes = experiment.mistakes()
+    builder._check_twins(experiment, mistakes)
+    assert not mistakes.any
     signed = Tree(ROOT, "digest", "signed", "7.3.4", origin="")
-    for one in load(file, vocabulary(SUITES)).variants:
+    for one in experiment.variants:
         routines = of_variant(one.memcpy, one.routines)
         assert recipe.foreign_parts(one, signed, routines, wishes(one.config)) == set(), one.name
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_its_page_exists_and_is_named_in_it(file: Path) -> None:
-    named = re.search(r"See (docs/\S+\.md)", file.read_text())
-    assert named, f"{file.name} names no page"
-    assert (ROOT / named[1]).read_text().startswith("<!-- SPDX-License-Identifier: MIT -->")
 
 
 def test_the_crossed_experiment_has_the_cells_that_its_page_tells() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from test_experiment_messages import DATA, VOCABULARY
+from test_experiment import DATA, VOCABULARY
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from test_experiment_messages import DATA
+from test_experiment import DATA
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse

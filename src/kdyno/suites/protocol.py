@@ -138,7 +138,7 @@ class Reader:
         seq = data.get("seq")
         if type(seq) is not int or not self._seq < seq < 1 << 53:
             raise Nonsense("seq does not go up")
-        record = read(data, self.transcript.cases)
+        record = read(data)
         self._admit(record)
         if seq != self._seq + 1:
             self._strange(f"{seq - self._seq - 1} records before it are lost")
@@ -162,6 +162,8 @@ class Reader:
                 raise Nonsense(f"bye while case {before.running} is running")
             self.transcript = replace(before, bye=record)
         elif isinstance(record, Begin):
+            if record.case >= before.cases:
+                raise Nonsense(f"case {record.case} of a job of {before.cases}")
             # A result that got lost leaves its case without one; it never gets a later one.
             if any(begun.case == record.case for begun in before.begun):
                 raise Nonsense(f"case {record.case} begins a second time")
