@@ -20,7 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +29,7 @@ from kdyno import whole
 from kdyno.command import dying_with_us, started
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.sources import tree as trees
-from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, SourceSpec, Tree
+from kdyno.kernels.sources.tree import Request, SourceSpec, Tree
 from kdyno.sandbox import confined
 
 _COMPRESSIONS = {
@@ -46,46 +46,34 @@ _USUAL_RATIO = 11
 """Kernel source packs 1:10 to 1:11 with xz, less with the others."""
 _DISK_OVER_TAR = 1.15
 """Files on disk against bytes in the archive: half a block is lost per file."""
+_TIMEOUT_S = 60
 _SETTLED_S = 2.0
 """A file younger than this may change again without its times showing it."""
 
 
 def unpack(
-    file: Path, scratch: Path, request: Request, blame: type[KdynoError]
+    stream: IO[bytes],
+    size_bytes: int,
+    name: str,
+    scratch: Path,
+    request: Request,
+    blame: type[KdynoError],
 ) -> tuple[Path, str]:
-    """Unpack ``file`` below ``scratch``: (where source begins, SHA-256 of what was read).
+    """Unpack an archive below ``scratch``: (where source begins, SHA-256 of what was read).
 
-    Source begins in the archive's one top folder, else beside all that came out. Nothing is
-    written outside: absolute names and ``..`` are errors. ``blame`` is raised for a damaged or
-    hostile archive, ToolError for a full disk.
+    size_bytes: of the archive, 0 where nobody knows. Source begins in the archive's one top folder,
+    else beside all that came out. Nothing is written outside: absolute names and ``..`` are errors.
+    ``blame`` is raised for a damaged or hostile archive, ToolError for a full disk and for a stream
+    that breaks off.
     """
     into = scratch / "unpacked"
     into.mkdir()
-    with file.open("rb") as stream:
-        magic = stream.peek(6)
-        packed_by = next((name for it, name in _COMPRESSIONS.items() if magic.startswith(it)), None)
-        size_bytes = file.stat().st_size
-        needed_bytes = size_bytes * (_USUAL_RATIO if packed_by else 1) * _DISK_OVER_TAR
-        whole.require_space(request.cache, int(needed_bytes))
-        checksum = feed(stream, into, request.progress, blame, packed_by, size_bytes, file.name)
-    # pax_global_header is what a tar that knows no pax headers makes of one.
-    top = [entry for entry in into.iterdir() if entry.name != "pax_global_header"]
-    alone = len(top) == 1 and top[0].is_dir() and not top[0].is_symlink()
-    return (top[0] if alone else into), checksum
-
-
-def feed(
-    stream: IO[bytes],
-    into: Path,
-    progress: Progress,
-    blame: type[KdynoError],
-    packed_by: str | None,
-    size_bytes: int,
-    name: str,
-) -> str:
-    """Unpack an open stream; SHA-256 of it. ``size_bytes``: 0 when its length is not known."""
+    magic: bytes = stream.peek(6)  # type: ignore[attr-defined]
+    packed_by = next((by for it, by in _COMPRESSIONS.items() if magic.startswith(it)), None)
     if packed_by and shutil.which(packed_by) is None:
         raise ToolError(f"{name} is packed with {packed_by}, which is not installed. Install it")
+    needed_bytes = size_bytes * (_USUAL_RATIO if packed_by else 1) * _DISK_OVER_TAR
+    whole.require_space(request.cache, int(needed_bytes))
     argv = ["tar", "--extract", "--file=-", f"--directory={into}"]
     argv += ["--no-same-owner", "--no-same-permissions", "--delay-directory-restore"]
     argv += [f"--{packed_by}"] if packed_by else []
@@ -100,7 +88,7 @@ def feed(
         sink: IO[bytes] | None = tar.stdin
         read_bytes = 0
         tail = b""
-        while chunk := stream.read(_CHUNK_BYTES):
+        for chunk in _chunks(stream):
             summer.update(chunk)
             tail = (tail + chunk)[-_END_BYTES:]
             read_bytes += len(chunk)
@@ -109,7 +97,7 @@ def feed(
                     sink.write(chunk)
                 except BrokenPipeError:  # tar has seen the end, or failed: its status shows which
                     sink = None
-            progress(f"unpacking {name}", read_bytes / size_bytes if size_bytes else None)
+            request.progress(f"unpacking {name}", read_bytes / size_bytes if size_bytes else None)
         with suppress(BrokenPipeError):
             tar.stdin.close()
         status = tar.process.wait()
@@ -122,6 +110,10 @@ def feed(
             "kernel source has, or nine tenths of what is free on the disk"
         )
     why = ""
+    if read_bytes < size_bytes:
+        raise ToolError(
+            f"{name} broke off after {read_bytes:,} of {size_bytes:,} bytes. Run the command again"
+        )
     if status:
         trees.refuse_full(status, stderr)
         # tar's first line is the reason; the others follow from it.
@@ -133,7 +125,24 @@ def feed(
         raise blame(
             f"{name} cannot be unpacked; it is damaged, cut short or no tar archive ({why})"
         )
-    return summer.hexdigest()
+    # pax_global_header is what a tar that knows no pax headers makes of one.
+    top = [entry for entry in into.iterdir() if entry.name != "pax_global_header"]
+    alone = len(top) == 1 and top[0].is_dir() and not top[0].is_symlink()
+    return (top[0] if alone else into), summer.hexdigest()
+
+
+def _chunks(stream: IO[bytes]) -> Iterator[bytes]:
+    # A connection that breaks off shows as missing bytes.
+    with suppress(http.client.HTTPException, ConnectionError, TimeoutError):
+        while chunk := stream.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def unpack_file(
+    file: Path, scratch: Path, request: Request, blame: type[KdynoError]
+) -> tuple[Path, str]:
+    with file.open("rb") as stream:
+        return unpack(stream, file.stat().st_size, file.name, scratch, request, blame)
 
 
 def sha256_of(file: Path) -> str:
@@ -162,7 +171,7 @@ def from_file(request: Request) -> Tree:
             trees.write_json(record, {"file": str(file), "stamp": stamp, "sha256": digest})
 
     def fill(scratch: Path) -> Path:
-        source, checksum = unpack(file, scratch, request, UsageError)
+        source, checksum = unpack_file(file, scratch, request, UsageError)
         if checksum != digest:
             raise ToolError(f"{file} changed while it was read. Run the command again")
         return source
@@ -186,21 +195,27 @@ def from_kernel_org(request: Request) -> Tree:
     def make() -> tuple[Tree, dict[str, Any]]:
         site = os.environ.get("KDYNO_KERNEL_ORG") or _DEFAULT_SITE
         folder = f"{site.rstrip('/')}/v{version.partition('.')[0]}.x"
-        checksum = _checksum(request, folder)
-        request.home.mkdir(parents=True, exist_ok=True)
-        packed = request.home / f"linux-{version}.tar.xz"
+        wanted = _checksum(request, folder)
 
         def fill(scratch: Path) -> Path:
-            whole.require_space(request.cache, KERNEL_TREE_BYTES // 8)
-            _download(f"{folder}/{packed.name}", packed, checksum, request.progress)
-            return unpack(packed, scratch, request, ToolError)[0]
+            url = f"{folder}/linux-{version}.tar.xz"
+            with _opened(url) as response:
+                length = response.headers.get("Content-Length", "")
+                size_bytes = int(length) if length.isdigit() else 0
+                name = url.rpartition("/")[2]
+                source, checksum = unpack(response, size_bytes, name, scratch, request, ToolError)
+            if checksum != wanted:
+                raise ToolError(
+                    f"{url} has the wrong checksum: SHA-256 is {checksum}, the server's list says "
+                    f"{wanted}. Try again later; if it stays so, the file or the list was changed "
+                    "on the way"
+                )
+            return source
 
-        key = f"kernel.org-{version}-{checksum[:24]}"
-        description = f"Linux {version}, SHA-256 {checksum[:12]} verified"
-        digest = hashlib.sha256(f"{version} {checksum}".encode()).hexdigest()
-        tree = request.place(key, digest, description, fill)
-        packed.unlink(missing_ok=True)
-        return tree, {"sha256": checksum}
+        key = f"kernel.org-{version}-{wanted[:24]}"
+        description = f"Linux {version}, SHA-256 {wanted[:12]} verified"
+        digest = hashlib.sha256(f"{version} {wanted}".encode()).hexdigest()
+        return request.place(key, digest, description, fill), {"sha256": wanted}
 
     # A release never changes, so there is nothing to refresh.
     record = release_record(request.spec, request.cache)
@@ -213,7 +228,7 @@ def _checksum(request: Request, folder: str) -> str:
     listing = f"{folder}/sha256sums.asc"
     request.progress(f"reading {listing}", None)
     try:
-        with _opened(listing, {}) as response:
+        with _opened(listing) as response:
             text = response.read(8 << 20).decode("utf-8", "replace")
     except NotFound as problem:
         raise UsageError(f"source {spec}: {problem}. Is there such a major version?") from problem
@@ -232,71 +247,15 @@ def _checksum(request: Request, folder: str) -> str:
     )
 
 
-_TIMEOUT_S = 60
-_ATTEMPTS = 4
-_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
-
-
 class NotFound(ToolError):
     """The server has no such file (404)."""
 
 
-def _download(url: str, target: Path, sha256: str, progress: Progress) -> None:
-    """Download ``url`` to ``target``, which exists afterwards only with the right ``sha256``.
-
-    What arrives is kept as ``target.part`` and continued by the next attempt or the next
-    process. A wrong checksum deletes it: ToolError.
-    """
-    part = target.with_name(f"{target.name}.part")
-    resumed = part.exists()
-    for _attempt in range(_ATTEMPTS):
-        have_bytes = part.stat().st_size if part.exists() else 0
-        with _opened(url, {"Range": f"bytes={have_bytes}-"} if have_bytes else {}) as response:
-            if response.status == 416:  # nothing after what is here, or less than that
-                break
-            span = _RANGE.match(response.headers.get("Content-Range", ""))
-            continued = response.status == 206 and span and int(span[1]) == have_bytes
-            length = span[2] if continued and span else response.headers.get("Content-Length", "")
-            total_bytes = int(length) if length.isdigit() else None
-            with part.open("ab" if continued else "wb") as sink:
-                # A connection that breaks off shows as missing bytes.
-                with suppress(http.client.HTTPException, ConnectionError, TimeoutError):
-                    while chunk := response.read(_CHUNK_BYTES):
-                        sink.write(chunk)
-                        fraction = sink.tell() / total_bytes if total_bytes else None
-                        progress(f"downloading {target.name}", fraction)
-                if total_bytes is None or sink.tell() >= total_bytes:
-                    break
-    else:
-        raise ToolError(
-            f"{url} broke off {_ATTEMPTS} times; the last byte received was "
-            f"{part.stat().st_size}. Run the command again: it continues there"
-        )
-    checksum = sha256_of(part)
-    if checksum == sha256:
-        part.replace(target)
-        return
-    part.unlink()
-    if resumed:  # the earlier part may have been another version of the file
-        _download(url, target, sha256, progress)
-        return
-    raise ToolError(
-        f"{url} has the wrong checksum and was deleted: SHA-256 is {checksum}, "
-        f"the server's list says {sha256}. Try again later; if it stays so, the file or the "
-        "list was changed on the way"
-    )
-
-
-@contextmanager
-def _opened(url: str, headers: dict[str, str]) -> Iterator[http.client.HTTPResponse]:
-    request = urllib.request.Request(url, headers=headers)
+def _opened(url: str) -> http.client.HTTPResponse:
     try:
-        response = urllib.request.urlopen(request, timeout=_TIMEOUT_S)
+        response: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=_TIMEOUT_S)
+        return response
     except urllib.error.HTTPError as problem:
-        if problem.code == 416:
-            with problem:
-                yield problem  # type: ignore[misc]  # has status and headers, all that is used
-            return
         problem.close()
         error = NotFound if problem.code == 404 else ToolError
         raise error(f"{url}: the server answered {problem.code} {problem.reason}") from problem
@@ -305,5 +264,3 @@ def _opened(url: str, headers: dict[str, str]) -> Iterator[http.client.HTTPRespo
         raise ToolError(f"cannot reach {url}: {reason}. Is there a network, or a proxy?") from (
             problem
         )
-    with response:
-        yield response

@@ -222,7 +222,7 @@ def _fetched(request: Request, apt: PrivateApt, version: str) -> tuple[Tree, dic
                     f"source {spec}: the package holds {len(packed)} archives in usr/src; "
                     "a linux-source package holds one"
                 )
-            source, _checksum = archive.unpack(packed[0], own, request, ToolError)
+            source, _checksum = archive.unpack_file(packed[0], own, request, ToolError)
             packed[0].unlink()
             return source
 

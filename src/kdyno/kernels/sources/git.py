@@ -198,16 +198,14 @@ def _unpacked(request: Request, own: Path, tree: str, scratch: Path) -> Path:
     sizes = (entry.split(b"\t")[0].split()[3] for entry in listing.split(b"\0") if entry)
     # A little rounded up, for blocks.
     whole.require_space(request.cache, sum(int(it) + 2048 for it in sizes if it.isdigit()))
-    into = scratch / "unpacked"
-    into.mkdir()
     # Of the tree, not of the commit, whose hash and message export-subst would write into files.
     argv = [*git, "archive", "--format=tar", tree]
     with started(dying_with_us(argv), env=trees.environment(CLEAN)) as sender:
         name = str(request.spec)
-        archive.feed(sender.stdout, into, request.progress, ToolError, None, 0, name)
+        source, _sum = archive.unpack(sender.stdout, 0, name, scratch, request, ToolError)
         if status := sender.process.wait():
             trees.raise_failure(argv, status, sender.complaint())
-    return into
+    return source
 
 
 def _make(repository: Path, hashes: str = "sha1") -> None:
