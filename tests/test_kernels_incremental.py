@@ -239,10 +239,8 @@ def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
     for number in range(trunks.KEEP):
         shutil.copytree(trunk, trunk.parent / f"copy-{number}")
     oldest = trunk.parent / "copy-0"
-    record = (oldest / "trunk.json").read_text()
-    (oldest / "trunk.json").write_text(
-        record.replace('"compiler": "', '"compiler": "x')
-    )  # of no use to the next
+    record = (oldest / "trunk.json").read_text()  # made of no use to the next
+    (oldest / "trunk.json").write_text(record.replace('"compiler":"', '"compiler":"x'))
     os.utime(oldest, (0, 0))
     own.build(variant("o2", cflags="-O2"))
     names = {path.name for path in trunk.parent.iterdir()}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -34,9 +35,12 @@ LEAST_FREE_BYTES = 700_000_000
 # A build that failed with less than this free failed for lack of space, whatever it says.
 _FULL_BYTES = 1_000_000
 _CCACHE = "/tmp/kdyno/ccache"
-_COMPILED_KEPT_S = 30 * 24 * 3600
+_UNUSED_KEPT_S = 30 * 24 * 3600
 _KEPT_OBJECTS = 300
 """A build that compiled more than this is a better start for the next than what it started from."""
+OBJECTS_PER_OPTION = 3.2
+"""Of a first build, for each option at y (737 objects at 230 options on 7.3 under ARCH=um); later
+builds use the count of the build before."""
 # The same in every build, so that equal inputs give equal images.
 _FIXED = (
     "KBUILD_BUILD_TIMESTAMP=2020-01-01",
@@ -83,15 +87,6 @@ def silent(_progress: BuildProgress) -> None:
     """A Report that shows nothing."""
 
 
-def expected_objects(options_set: int) -> int:
-    """Objects of a full build of a configuration with ``options_set`` options at y.
-
-    An estimate for the first build only (737 objects at 230 options were seen on 7.3 under
-    ARCH=um); later builds use the count of the build before.
-    """
-    return round(3.2 * options_set)
-
-
 def error_lines(log: str) -> list[str]:
     """The compiler's and make's own lines about what failed, in order, without repeats.
 
@@ -107,7 +102,7 @@ def error_lines(log: str) -> list[str]:
 
 @dataclass
 class _Build:
-    """One build under way: its folders, how make is run in it, what it printed so far."""
+    """A build in progress: its folders, how make is run in it, its counts."""
 
     name: str
     recipe: Recipe
@@ -122,8 +117,6 @@ class _Build:
     objects: int = 0
     total: int | None = None
     commands: list[str] = field(default_factory=list)
-    tiny: bytes | None = None
-    """The .config that `make tinyconfig` left, where it was made already."""
     mounts: tuple[tuple[Path, str], ...] = ()
     """The source's parts, (path on the host, path inside), where there is a sandbox."""
 
@@ -155,8 +148,8 @@ class _Build:
         elapsed_s = time.monotonic() - self.began_s
         self.report(BuildProgress(self.name, phase, self.objects, self.total, elapsed_s, detail))
 
-    def compile(self) -> int:
-        """make the kernel, and tell of each object; its exit status."""
+    def compile(self, failure: str = "make failed") -> None:
+        """make the kernel, and report each object. BuildError."""
 
         def line(text: str) -> None:
             if _COMPILED.match(text):
@@ -165,10 +158,12 @@ class _Build:
             elif _STEP.match(text) and ("vmlinux" in text or text.startswith("  LINK")):
                 self.tell("link", text.split()[-1])
 
-        return self.make([self.recipe.arch.goal, f"-j{self.jobs}"], line)
+        self.make(self.recipe.arch.goal, f"-j{self.jobs}", line=line, failure=failure)
 
-    def make(self, arguments: list[str], line: Callable[[str], None] = lambda _line: None) -> int:
-        """Run make in the object tree, in the sandbox at fixed paths or plainly; exit status."""
+    def make(
+        self, *arguments: str, failure: str, line: Callable[[str], None] = lambda _line: None
+    ) -> None:
+        """Run make in the object tree, in the sandbox at fixed paths or plainly. BuildError."""
         # What the compiler writes beside an object is in no compile cache.
         ccache = None if self.extract else shutil.which("ccache")
         command = ["make", "-C", self.source, f"O={self.objects_at}", *self.recipe.arch.make]
@@ -205,7 +200,8 @@ class _Build:
                 writable=((self.obj, BUILD_OBJECTS), *(shared if own else ())),
                 chdir=BUILD_OBJECTS,
             ).argv(command)
-        return stream(command, log=self.log, env=environment, line=line)
+        if stream(command, log=self.log, env=environment, line=line) != 0:
+            raise BuildError(failure)
 
 
 def build(
@@ -231,10 +227,11 @@ def build(
     require("make", "to build kernels")
     sandbox.require()
 
-    def waiting(text: str) -> None:
+    def waiting(holder: str) -> None:
+        text = f"{holder} is building the same image; waiting for it"
         report(BuildProgress(name, "waiting", 0, None, 0.0, text))
 
-    with images.building(cache, recipe.digest, waiting):
+    with whole.locked(cache / "images" / f".{recipe.digest}.lock", waiting):
         if (image := _find(cache, recipe, links)) and has(image, extract):
             return image
         _make_room(cache)
@@ -252,9 +249,9 @@ def build(
 
 def _find(cache: Path, recipe: Recipe, links: int) -> Image | None:
     """With as many links; None where any of them is missing."""
-    found = [images.find(cache, it) for it in (recipe, *_linked(recipe, links))]
-    there = [it for it in found if it is not None]
-    return replace(there[0], links=tuple(there[1:])) if len(there) == len(found) else None
+    wanted = (recipe, *_linked(recipe, links))
+    present = [image for it in wanted if (image := images.find(cache, it)) is not None]
+    return replace(present[0], links=tuple(present[1:])) if len(present) == links + 1 else None
 
 
 def _linked(recipe: Recipe, links: int) -> Iterator[Recipe]:
@@ -264,19 +261,13 @@ def _linked(recipe: Recipe, links: int) -> Iterator[Recipe]:
 def _make_room(cache: Path) -> None:
     whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
     whole.require_space(cache, LEAST_FREE_BYTES)
-    # Compilations of sources that nobody built from for a month.
-    for folder in (cache / "ccache").glob("?" * SUFFIX_LETTERS):
-        if folder.is_dir() and time.time() - folder.stat().st_mtime > _COMPILED_KEPT_S:
+    # Compilations of sources, and programs of Kconfigs, that nobody built from for a month.
+    for folder in (*(cache / "ccache").glob("?" * SUFFIX_LETTERS), *(cache / "kconfig").glob("*")):
+        if folder.is_dir() and time.time() - folder.stat().st_mtime > _UNUSED_KEPT_S:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def configure(
-    recipe: Recipe,
-    cache: Path,
-    *,
-    name: str,
-    report: Report = silent,
-) -> None:
+def configure(recipe: Recipe, cache: Path, *, name: str, report: Report = silent) -> None:
     """``configure_all`` for one recipe; raises why it has no configuration."""
     for problem in configure_all({name: recipe}, cache, report).values():
         raise problem
@@ -288,34 +279,24 @@ def configure_all(
     """Make the final .config of recipes without building, so that lost options show early.
 
     Does nothing where the configuration or the image is in the cache already. Variant → why it has
-    none: LostOptions, BuildError where Kconfig itself fails. Kconfig is compiled once for all that
-    have the same.
+    none: LostOptions, BuildError where Kconfig itself fails.
     """
-    alike: dict[str, dict[str, Recipe]] = {}
-    for name, recipe in recipes.items():
-        if final_config(cache, recipe) is None:
-            alike.setdefault(recipe.kconfig_digest, {})[name] = recipe
     problems: dict[str, KdynoError] = {}
-    if not alike:
-        return problems
-    require("make", "to build kernels")
-    sandbox.require()
-    _make_room(cache)
-    for group in alike.values():
+    todo = {name: it for name, it in recipes.items() if final_config(cache, it) is None}
+    if todo:
+        require("make", "to build kernels")
+        sandbox.require()
+        _make_room(cache)
+    for name, recipe in todo.items():
         with whole.scratch("build", cache / "work") as work:
-            name, recipe = next(iter(group.items()))
-            job = _Build(name, recipe, cache, work, report)
-            job.obj.mkdir()
-            for name, recipe in group.items():
-                job.name, job.recipe, job.compiled = name, recipe, recipe
-                try:
-                    _configure(job)
-                except UsageError as problem:
-                    problems[name] = problem
-                except BuildError as problem:
-                    problems[name] = _explained(name, recipe, cache, work, problem)
-                except OSError as problem:
-                    raise _explained(name, recipe, cache, work, problem) from problem
+            try:
+                _configure(_Build(name, recipe, cache, work, report))
+            except UsageError as problem:
+                problems[name] = problem
+            except BuildError as problem:
+                problems[name] = _explained(name, recipe, cache, work, problem)
+            except OSError as problem:
+                raise _explained(name, recipe, cache, work, problem) from problem
     return problems
 
 
@@ -339,22 +320,17 @@ def _known_config(cache: Path, recipe: Recipe) -> Path | None:
 
 def _run(job: _Build) -> Image:
     job.tell("copy")
-    if job.start.objects is None:
-        job.obj.mkdir()
-    else:
-        copied = capture(["cp", "-a", "--reflink=auto", str(job.start.objects), str(job.obj)])
-        if copied.status != 0:
-            raise ToolError(f"cannot copy the object tree: {copied.output.strip()}")
+    if job.start.objects is not None:
+        _copy(job.start.objects, job.obj)
     _configure(job)
     if job.full:  # else nobody knows what make will find out of date
         try:
             job.total = int((job.cache / f"objects-{job.recipe.arch.name}").read_text())
         except (OSError, ValueError):
-            text = leavings.read_text(job.obj, ".config")
-            job.total = expected_objects(text.count("=y\n"))
+            options_set = leavings.read_text(job.obj, ".config").count("=y\n")
+            job.total = round(OBJECTS_PER_OPTION * options_set)
     job.tell("compile")
-    if job.compile() != 0:
-        raise BuildError("make failed")
+    job.compile()
     job.tell("install")
     _check_file_flags(job)
     image = _install(job, job.recipe)
@@ -365,6 +341,12 @@ def _run(job: _Build) -> Image:
         images.keep(job.cache, job.compiled, job.obj)
     job.tell("done")
     return image
+
+
+def _copy(objects: Path, to: Path) -> None:
+    copied = capture(["cp", "-a", "--reflink=auto", str(objects), str(to)])
+    if copied.status != 0:
+        raise ToolError(f"cannot copy the object tree: {copied.output.strip()}")
 
 
 def _link_again(job: _Build) -> tuple[Image, ...]:
@@ -378,8 +360,7 @@ def _link_again(job: _Build) -> tuple[Image, ...]:
         if (image := images.find(job.cache, recipe)) is None:
             job.began_s, job.objects, job.total = time.monotonic(), 0, None
             leavings.write(job.obj / script, layout.drawn(own, sections, recipe.layout).encode())
-            if job.compile() != 0:
-                raise BuildError(f"make failed with the functions in the order {recipe.layout}")
+            job.compile(f"make failed with the functions in the order {recipe.layout}")
             image = _install(job, recipe)
         links.append(image)
     # Whoever starts from this tree has the linker's own order.
@@ -388,22 +369,41 @@ def _link_again(job: _Build) -> tuple[Image, ...]:
 
 
 def _configure(job: _Build) -> None:
-    """Leave the final .config in the object tree, from the cache or by Kconfig."""
+    """Leave the final .config in the object tree, from the cache or by Kconfig.
+
+    Kconfig's program and the smallest configuration are made once for all recipes that have the
+    same Kconfig and run the same foreign code: that takes four times as long as one configuration.
+    """
     dotconfig = job.obj / ".config"
     if known := _known_config(job.cache, job.recipe):
+        job.obj.mkdir(exist_ok=True)
         content = known.read_bytes()
         if not dotconfig.exists() or leavings.read(job.obj, ".config") != content:
             leavings.write(dotconfig, content)
         return
     job.tell("configure")
-    if job.tiny is None:
-        if job.make(["tinyconfig"]) != 0:
-            raise BuildError("make tinyconfig failed")
-        job.tiny = leavings.read(job.obj, ".config")
+    name = hashlib.sha256(job.recipe.kconfig_digest.encode()).hexdigest()[:32]
+    kconfig = job.cache / "kconfig" / name
+    empty = not job.obj.exists()
+    if kconfig.is_dir():
+        with suppress(OSError):  # a cache that others own and this user only reads
+            os.utime(kconfig)
+        if empty:
+            _copy(kconfig, job.obj)
+        tiny = leavings.read(kconfig, ".config")
+    else:
+        job.obj.mkdir(exist_ok=True)
+        job.make("tinyconfig", failure="make tinyconfig failed")
+        tiny = leavings.read(job.obj, ".config")
+        if empty:
+            leavings.disarm(job.obj)
+            aside = job.work / "kconfig"
+            _copy(job.obj, aside)
+            kconfig.parent.mkdir(parents=True, exist_ok=True)
+            whole.into_place(aside, kconfig)
     wishes = "".join(f"{wish.line}\n" for wish in job.recipe.wishes)
-    leavings.write(dotconfig, job.tiny + wishes.encode())
-    if job.make(["olddefconfig"]) != 0:
-        raise BuildError("make olddefconfig failed")
+    leavings.write(dotconfig, tiny + wishes.encode())
+    job.make("olddefconfig", failure="make olddefconfig failed")
     text = leavings.read_text(job.obj, ".config")
     if lost := unmet(job.recipe.wishes, text):
         tree, arch = job.recipe.tree.path, job.recipe.arch
@@ -435,12 +435,12 @@ def _install(job: _Build, recipe: Recipe) -> Image:
     for name in (recipe.arch.image, ".config"):
         leavings.require_file(job.obj, name)
     if job.full and not recipe.layout:
-        (job.cache / f"objects-{job.recipe.arch.name}").write_text(str(job.objects))
+        (job.cache / f"objects-{recipe.arch.name}").write_text(str(job.objects))
     record = {
         "inputs": recipe.inputs,
-        "source": job.recipe.tree.description,
-        "version": job.recipe.tree.version,
-        "changed_files": sorted(job.recipe.changes.files),
+        "source": recipe.tree.description,
+        "version": recipe.tree.version,
+        "changed_files": sorted(recipe.changes.files),
         "seconds": round(time.monotonic() - job.began_s, 2),
         "objects": job.objects,
         "from_trunk": job.start.objects is not None,
@@ -448,7 +448,7 @@ def _install(job: _Build, recipe: Recipe) -> Image:
     }
     (job.work / "build.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
     files = {
-        "linux": job.obj / job.recipe.arch.image,
+        "linux": job.obj / recipe.arch.image,
         "config": job.obj / ".config",
         "build.log": job.log,
         "build.json": job.work / "build.json",

@@ -124,9 +124,7 @@ def of_variant(
         files: dict[str, bytes | None] = {}
         executable: set[str] = set()
         for path in sorted(touched):
-            now, original = scratch / path, tree / path
-            before = (original.read_bytes(), _runs(original)) if original.is_file() else None
-            after = (now.read_bytes(), _runs(now)) if now.is_file() else None
+            before, after = _content(tree / path), _content(scratch / path)
             if after != before:
                 files[path] = after[0] if after else None
                 if after and after[1]:
@@ -144,8 +142,9 @@ def of_variant(
     return Changes(files, frozenset(executable))
 
 
-def _runs(file: Path) -> bool:
-    return bool(file.stat().st_mode & 0o100)
+def _content(file: Path) -> tuple[bytes, bool] | None:
+    """(content, whether it may be run); None where there is no file."""
+    return (file.read_bytes(), bool(file.stat().st_mode & 0o100)) if file.is_file() else None
 
 
 def _makefile_of(tree: Path, files: Mapping[str, bytes | None], path: str) -> tuple[str, bytes]:
@@ -153,26 +152,18 @@ def _makefile_of(tree: Path, files: Mapping[str, bytes | None], path: str) -> tu
     safe_path(path, "cflags")
 
     def content(name: str) -> bytes | None:
-        if name in files:
-            return files[name]
-        return (tree / name).read_bytes() if (tree / name).is_file() else None
+        return files[name] if name in files else (_content(tree / name) or (None,))[0]
 
     if not path.endswith(".c") or content(path) is None:
-        raise UsageError(
-            f"cflags for {path!r}: no such .c file in this source{_near(tree, path)}", key="cflags"
-        )
+        parent = PurePosixPath(path).parent
+        near = nearest(Path(path).name, [file.name for file in (tree / parent).glob("*.c")])
+        hint = f"; nearest: {parent / near}" if near else ""
+        raise UsageError(f"cflags for {path!r}: no such .c file in this source{hint}", key="cflags")
     for name in ("Kbuild", "Makefile"):
         makefile = str(PurePosixPath(path).parent / name)
         if (text := content(makefile)) is not None:
             return makefile, text
     raise UsageError(f"cflags for {path!r}: its folder has no Makefile of its own", key="cflags")
-
-
-def _near(tree: Path, path: str) -> str:
-    folder = (tree / path).parent
-    names = [file.name for file in folder.glob("*.c")] if folder.is_dir() else []
-    near = nearest(Path(path).name, names)
-    return f"; nearest: {PurePosixPath(path).parent / near}" if near else ""
 
 
 def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str]:
@@ -198,32 +189,32 @@ def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str
         file = folder / "patch"
         file.write_bytes(content)
         file.chmod(0o644)
-        done = capture(confined([*command, str(file)], reads=[file], writes=[scratch]))
-    if done.status != 0:
-        raise UsageError(f"patch {patch} does not apply: {_failure(done.output, paths, tree)}")
+        result = capture(confined([*command, str(file)], reads=[file], writes=[scratch]))
+    if result.status != 0:
+        raise UsageError(f"patch {patch} does not apply: {_failure(result.output, paths, tree)}")
     # Before the next patch: through a link it would write outside the scratch folder.
-    for found in scratch.rglob("*"):
-        if found.is_symlink():
-            link = found.relative_to(scratch)
+    for file in scratch.rglob("*"):
+        if file.is_symlink():
+            link = file.relative_to(scratch)
             raise UsageError(f"patch {patch} makes {link} a symbolic link; kdyno follows none")
     return {*paths, *(str(p.relative_to(scratch)) for p in scratch.rglob("*") if p.is_file())}
 
 
 def _failure(output: str, paths: list[str], tree: Path) -> str:
-    current, found = "", []
+    current, reasons = paths[0], []
     for line in output.splitlines():
         if match := _PATCHING.match(line):
             current = match[1]
         elif match := _FAILED.match(line):
-            found.append(f"{current}: hunk #{match[1]} at line {match[2]} does not match")
+            reasons.append(f"{current}: hunk #{match[1]} at line {match[2]} does not match")
         elif match := _EXISTS.match(line):
-            found.append(f"{match[1]}: is to be created, but exists already")
+            reasons.append(f"{match[1]}: is to be created, but exists already")
         elif "previously applied" in line:
-            found.append(f"{current or paths[0]}: seems to be applied already")
+            reasons.append(f"{current}: seems to be applied already")
         elif "can't find file" in line:
             gone = [path for path in paths if not (tree / path).exists()]
-            found.append(f"{', '.join(gone) or paths[0]}: no such file in this source")
-    return "; ".join(dict.fromkeys(found)) or output.strip() or "patch gave no reason"
+            reasons.append(f"{', '.join(gone) or paths[0]}: no such file in this source")
+    return "; ".join(dict.fromkeys(reasons)) or output.strip() or "patch gave no reason"
 
 
 BUILD_SOURCE = "/tmp/kdyno/src"
@@ -237,21 +228,17 @@ def lay(tree: Path, changes: Changes, folder: Path, fresh: Set[str]) -> Binds:
     fresh: paths to be newer than every object; the others keep the tree's old time stamp, so
     that make sees no reason to compile them again.
     """
-    structural = {
-        _existing_parent(tree, path)
-        for path, content in changes.files.items()
-        if content is None or not (tree / path).exists()
-    }
-    roots = {
-        root for root in structural if not any(_below(root, other) for other in structural - {root})
-    }
-    binds: list[tuple[Path, str]] = []
-    stamp = (tree / "Makefile").stat().st_mtime_ns
-    for number, root in enumerate(sorted(roots)):
-        copy = folder / f"folder-{number}"
-        shutil.copytree(tree / root, copy, symlinks=True, copy_function=os.link)
-        binds.append((copy, root))
-    copies = {root: copy for copy, root in binds}
+    structural: set[str] = set()  # folders in which a file appears or disappears
+    for path, content in changes.files.items():
+        if content is None or not (tree / path).exists():
+            parent = next(it for it in PurePosixPath(path).parents if (tree / it).is_dir())
+            structural.add("" if str(parent) == "." else str(parent))
+    copies: dict[str, Path] = {}
+    for root in sorted(structural):
+        if not any(_below(root, other) for other in copies):
+            copies[root] = folder / f"folder-{len(copies)}"
+            _linked(tree / root, copies[root])
+    binds = [(copy, root) for root, copy in copies.items()]
     for number, path in enumerate(sorted(changes.files)):
         above = next((root for root in copies if _below(path, root)), None)
         if above is None:
@@ -259,41 +246,35 @@ def lay(tree: Path, changes: Changes, folder: Path, fresh: Set[str]) -> Binds:
             binds.append((place, path))
         else:
             place = copies[above] / os.path.relpath(path, above or ".")
-        mode = 0o755 if path in changes.executable else 0o644
-        _put(place, changes.files[path], mode, None if path in fresh else stamp)
+        _put(place, tree, changes, path, fresh)
     inside = [(host, f"{BUILD_SOURCE}/{path}".rstrip("/")) for host, path in binds]
-    return tuple(inside) if "" in roots else ((tree, BUILD_SOURCE), *inside)
+    return tuple(inside) if "" in copies else ((tree, BUILD_SOURCE), *inside)
 
 
 def flatten(tree: Path, changes: Changes, folder: Path, fresh: Set[str]) -> Path:
     """The whole view as a real folder of hard links, for builds without a sandbox."""
     copy = folder / "src"
-    shutil.copytree(tree, copy, symlinks=True, copy_function=os.link)
-    stamp = (tree / "Makefile").stat().st_mtime_ns
-    for path, content in changes.files.items():
-        mode = 0o755 if path in changes.executable else 0o644
-        _put(copy / path, content, mode, None if path in fresh else stamp)
+    _linked(tree, copy)
+    for path in changes.files:
+        _put(copy / path, tree, changes, path, fresh)
     return copy
+
+
+def _linked(folder: Path, copy: Path) -> None:
+    shutil.copytree(folder, copy, symlinks=True, copy_function=os.link)
 
 
 def _below(path: str, root: str) -> bool:
     return root == "" or path == root or path.startswith(root + "/")
 
 
-def _existing_parent(tree: Path, path: str) -> str:
-    parent = PurePosixPath(path).parent
-    while not (tree / parent).is_dir():
-        parent = parent.parent
-    return "" if str(parent) == "." else str(parent)
-
-
-def _put(place: Path, content: bytes | None, mode: int, stamp_ns: int | None) -> None:
+def _put(place: Path, tree: Path, changes: Changes, path: str, fresh: Set[str]) -> None:
     # Unlink first: what lies here may be a hard link to the pristine tree.
     place.unlink(missing_ok=True)
-    if content is None:
-        return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(content)
-    place.chmod(mode)
-    if stamp_ns is not None:
-        os.utime(place, ns=(stamp_ns, stamp_ns))
+    if (content := changes.files[path]) is not None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        place.chmod(0o755 if path in changes.executable else 0o644)
+        if path not in fresh:
+            stamp_ns = (tree / "Makefile").stat().st_mtime_ns
+            os.utime(place, ns=(stamp_ns, stamp_ns))

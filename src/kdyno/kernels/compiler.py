@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The compiler that builds a variant: found, and identified by what it says of itself."""
+"""The compiler that builds a variant: found on PATH, and identified by its --version."""
 
 from __future__ import annotations
 
@@ -14,16 +14,31 @@ from kdyno.errors import UsageError
 from kdyno.sandbox import confined
 
 _NAME = re.compile(r"^[A-Za-z0-9_./+-]+$")
+_FILE_FLAG = re.compile(r"-(?:include|imacros)\s+\S+")
+_VERSION = re.compile(r"version ([0-9]+)\.([0-9]+)\.([0-9]+)")
+_WANTED = Path("scripts/min-tool-version.sh")
+_CLANGS = tuple(f"clang-{number}" for number in range(40, 10, -1))
+"""Names that are looked for, the newest first."""
+DEBIAN = "clang-19"
+"""Debian 12's newest."""
+TODAYS = (17, 0, 1)
+"""The oldest clang that Linux 7.3 is built with."""
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """``name`` as the experiment says it; ``version`` is the first line of --version."""
+    """``name`` as the experiment has it; ``version`` is the first line of --version."""
 
     name: str
     path: str
     version: str
     clang: bool
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """Of its version; None where it says none."""
+        match = _VERSION.search(self.version)
+        return tuple(map(int, match.groups())) if match else None
 
     def make_arguments(self, ccache: str | None) -> list[str]:
         """Arguments for the kernel's make."""
@@ -35,36 +50,23 @@ class Compiler:
         return line
 
 
-_FILE_FLAG = re.compile(r"-(?:include|imacros)\s+\S+")
-_VERSION = re.compile(r"version ([0-9]+)\.([0-9]+)\.([0-9]+)")
-_WANTED = Path("scripts/min-tool-version.sh")
-_NEWEST = 40
-"""A clang-N beyond this is not looked for."""
-DEBIAN = "clang-19"
-"""Debian 12's newest."""
-
-Version = tuple[int, ...]
-
-TODAYS: Version = (17, 0, 1)
-"""The oldest clang that Linux 7.3 is built with."""
+def _present(*names: str) -> list[Compiler]:
+    return [identify(name) for name in names if shutil.which(name)]
 
 
 def for_tree(name: str, tree: Path) -> Compiler:
     """``identify``, with a clang that is new enough for the kernel source at ``tree``.
 
-    "clang" is the newest clang-N that the machine has where plain clang is too old, or not there.
+    "clang" is the newest clang-N of the machine where plain clang is too old, or not there.
     UsageError with the way out where none will do.
     """
     least = _least_clang(tree) if name.startswith("clang") else None
     if least is None:
         return identify(name)
-    names = (name, *_versioned()) if name == "clang" else (name,)
-    compilers = [identify(it) for it in names if shutil.which(it)]
+    compilers = _present(name, *_CLANGS) if name == "clang" else [identify(name)]
     for compiler in compilers:
-        if (_version_of(compiler) or least) >= least:
+        if (compiler.numbers or least) >= least:
             return compiler
-    if not compilers and name != "clang":
-        return identify(name)  # which says what is there
     there = compilers[0].version if compilers else "no clang on PATH"
     raise UsageError(
         f"compiler {name!r}: this kernel wants clang {'.'.join(map(str, least))} or later; here: "
@@ -73,29 +75,18 @@ def for_tree(name: str, tree: Path) -> Compiler:
     )
 
 
-def _versioned() -> tuple[str, ...]:
-    """clang-N of this machine, the newest first."""
-    names = (f"clang-{number}" for number in range(_NEWEST, 10, -1))
-    return tuple(name for name in names if shutil.which(name))
-
-
 def missing_clang() -> str | None:
     """For doctor, which knows no tree: None where a clang is there that today's kernels take."""
-    compilers = [identify(it) for it in ("clang", *_versioned()) if shutil.which(it)]
+    compilers = _present("clang", *_CLANGS)
     if not compilers:
         return "no clang on PATH"
-    newest = max(compilers, key=lambda it: _version_of(it) or ())
-    if (_version_of(newest) or TODAYS) >= TODAYS:
+    newest = max(compilers, key=lambda it: it.numbers or ())
+    if (newest.numbers or TODAYS) >= TODAYS:
         return None
     return f"{newest.version}, and Linux 7 wants {TODAYS[0]} or later"
 
 
-def _version_of(compiler: Compiler) -> Version | None:
-    match = _VERSION.search(compiler.version)
-    return tuple(map(int, match.groups())) if match else None
-
-
-def _least_clang(tree: Path) -> Version | None:
+def _least_clang(tree: Path) -> tuple[int, ...] | None:
     """The oldest that the tree's own build takes for this machine's kernels; None: it does not say.
 
     Of several, for other architectures, the oldest.
@@ -114,7 +105,8 @@ def identify(name: str) -> Compiler:
     """Find ``name`` on PATH; UsageError with the compilers that are there otherwise."""
     path = shutil.which(name) if _NAME.match(name) else None
     if path is None:
-        there = ", ".join(installed()) or "none"
+        names = ("gcc", "clang", *(f"gcc-{number}" for number in range(8, 20)), *_CLANGS[::-1])
+        there = ", ".join(it for it in names if shutil.which(it)) or "none"
         raise UsageError(
             f"compiler {name!r} is not on this machine (found: {there}). "
             "Install it, or name one of those under `compiler`.",
@@ -130,8 +122,7 @@ def identify(name: str) -> Compiler:
 
 @functools.cache
 def refusal(compiler: Compiler, flags: str, word_bits: int) -> str | None:
-    """Why ``compiler`` does not take these flags, in its own words; None where it compiles nothing
-    at all with them."""
+    """Why ``compiler`` does not take these flags, in its own words; None where it takes them."""
     # A file that flags name is one of the source, found from where make runs.
     words = _FILE_FLAG.sub("", flags).split()
     argv = [compiler.path, f"-m{word_bits}", "-c", "-o", "/dev/null", *words]
@@ -144,9 +135,3 @@ def refusal(compiler: Compiler, flags: str, word_bits: int) -> str | None:
     if near and near[0] not in text:
         text += f"; {near[0]}"
     return text.replace("‘", "'").replace("’", "'")
-
-
-def installed() -> list[str]:
-    """Names of the C compilers on PATH, for messages."""
-    versions = [*(f"gcc-{n}" for n in range(8, 20)), *(f"clang-{n}" for n in range(11, 25))]
-    return [name for name in ("gcc", "clang", *versions) if shutil.which(name)]

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from kdyno.command import capture
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment
@@ -22,7 +24,7 @@ from kdyno.sandbox import confined
 
 @dataclass(frozen=True)
 class Arch:
-    """How Kbuild is told, what it builds, and which file is the bootable image."""
+    """How Kbuild is called, what it builds, and which file is the bootable image."""
 
     name: str
     make: tuple[str, ...]
@@ -38,15 +40,10 @@ class Arch:
     """Options that make this the architecture it is; an experiment cannot override them."""
 
 
-def _read(file: Path) -> Arch:
-    data = tomllib.loads(file.read_text(encoding="utf-8"))
-    return Arch(
-        name=file.stem, **{**data, "make": tuple(data["make"]), "runs": tuple(data["runs"])}
-    )
-
-
+_ARCH = TypeAdapter(Arch)
 ARCHS: Mapping[str, Arch] = {
-    file.stem: _read(file) for file in sorted(Path(__file__).with_name("archs").glob("*.toml"))
+    file.stem: _ARCH.validate_python({"name": file.stem, **tomllib.loads(file.read_text("utf-8"))})
+    for file in sorted(Path(__file__).with_name("archs").glob("*.toml"))
 }
 
 
@@ -124,7 +121,7 @@ def unmet(wanted: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
 
 @dataclass
 class Option:
-    """What a kernel's Kconfig says of an option, all its definitions together."""
+    """An option as a kernel's Kconfig files declare it, all its definitions together."""
 
     kind: str = ""
     """bool, tristate, int, hex or string."""
@@ -136,7 +133,7 @@ class Option:
 
 
 class LostOptions(UsageError):
-    """Options that were asked for and are not in the final configuration."""
+    """Requested options that are not in the final configuration."""
 
     def __init__(self, name: str, lost: list[tuple[Wish, str]]) -> None:
         """name: of the variant. lost: each with why."""
@@ -157,9 +154,7 @@ def options(tree: Path, changes: Changes, arch: Arch) -> dict[str, Option]:
     declared: dict[str, Option] = {}
     waiting, visited = ["Kconfig"], set[str]()
     while waiting:
-        path = waiting.pop()
-        for variable, value in (("SRCARCH", family), ("HEADER_ARCH", "x86")):
-            path = path.replace(f"$({variable})", value)
+        path = waiting.pop().replace("$(SRCARCH)", family).replace("$(HEADER_ARCH)", "x86")
         if path in visited:
             continue
         visited.add(path)
@@ -173,26 +168,26 @@ def options(tree: Path, changes: Changes, arch: Arch) -> dict[str, Option]:
 
 
 def _declared(text: str, declared: dict[str, Option]) -> list[str]:
-    """Adds the options of one file to ``found``; the files that it names."""
+    """Adds the options of one file to ``declared``; the files that it names."""
     files: list[str] = []
     around: list[list[str]] = [[]]  # what holds for all within each if, menu and choice
     option: Option | None = None
     # A help text ends where a line is indented less than its first one: entries of a choice may be
-    # indented as well.
-    helping, help_columns = False, 0
-    for line in text.replace("\\\n", " ").splitlines():
-        if helping:
-            columns = len(line.expandtabs()) - len(line.expandtabs().lstrip())
+    # indented as well. None: no help text; 0: its first line is to come.
+    help_columns: int | None = None
+    for line in re.sub(r"\s*\\\n\s*", " ", text).expandtabs().splitlines():
+        columns = len(line) - len(line.lstrip())
+        if help_columns is not None and (not line.strip() or columns >= (help_columns or 1)):
             help_columns = help_columns or columns
-            if not line.strip() or columns >= help_columns > 0:
-                continue
-            helping = False
+            continue
+        help_columns = None
         if source := _SOURCE.match(line):
             files.append(source[1])
         elif entry := _KCONFIG.match(line):
             word, rest = entry.groups()
-            helping, help_columns = word == "help", 0
-            if word in ("config", "menuconfig"):
+            if word == "help":
+                help_columns = 0
+            elif word in ("config", "menuconfig"):
                 option = declared.setdefault(f"CONFIG_{rest.strip()}", Option())
                 option.depends += [it for level in around for it in level]
             elif word in ("if", "menu", "choice"):
@@ -239,17 +234,17 @@ def lost_options(
         if reason := never(wish, declared, arch):
             return reason
         option = declared.get(wish.option, Option())
-        if not option.prompt and got != wish.value:
+        if not option.prompt:
             return f"it cannot be set, only other options select it; it is {got}"
         if option.ranges and got != "n":
             return f"it became {got}; its range is {' or '.join(option.ranges)}"
-        symbols = list(dict.fromkeys(_SYMBOL.findall(" ".join(option.depends))))
-        here = [f"{it}={values.get(f'CONFIG_{it}', 'n')}" for it in symbols]
-        if not here:
+        symbols = dict.fromkeys(_SYMBOL.findall(" ".join(option.depends)))
+        if not symbols:
             return f"it became {got}: another option selects it"
-        needs = " && ".join(dict.fromkeys(option.depends))
+        here = [f"{it}={values.get(f'CONFIG_{it}', 'n')}" for it in symbols]
         # First what may be missing; an expression can hold without some of it.
         here.sort(key=lambda it: not it.endswith("=n"))
+        needs = " && ".join(dict.fromkeys(option.depends))
         return f"it became {got}; it depends on {needs[:200]}, and here {', '.join(here[:_SHOWN])}"
 
     return LostOptions(name, [(wish, why(wish, got)) for wish, got in lost])

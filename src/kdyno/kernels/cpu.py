@@ -26,24 +26,18 @@ class Cpu:
 
 def parse_cpuinfo(text: str) -> Cpu:
     """``text``: the content of /proc/cpuinfo. Only the first processor is read."""
-    fields: dict[str, str] = {}
-    for line in text.strip().split("\n\n", 1)[0].splitlines():
-        key, separator, value = line.partition(":")
-        if separator:
-            fields.setdefault(key.strip(), value.strip())
+    lines = (line.partition(":") for line in text.strip().split("\n\n", 1)[0].splitlines())
+    fields = {key.strip(): value.strip() for key, colon, value in lines if colon}
+    family, number = (fields.get(key, "") for key in ("cpu family", "model"))
     return Cpu(
         model=fields.get("model name", ""),
         microcode=fields.get("microcode", ""),
         # "flags" on x86, "Features" on ARM.
         flags=frozenset((fields.get("flags") or fields.get("Features") or "").split()),
         vendor=fields.get("vendor_id", ""),
-        family=_number(fields.get("cpu family", "")),
-        number=_number(fields.get("model", "")),
+        family=int(family) if family.isdecimal() else 0,
+        number=int(number) if number.isdecimal() else 0,
     )
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 @cache
@@ -62,8 +56,7 @@ def flags() -> frozenset[str]:
 
 def missing(requires: Iterable[str]) -> tuple[str, ...]:
     """Those of ``requires`` that this CPU lacks, in the order given."""
-    have = flags()
-    return tuple(feature for feature in requires if feature not in have)
+    return tuple(feature for feature in requires if feature not in flags())
 
 
 # A compiler's -mX and the feature in /proc/cpuinfo that the code then needs.

@@ -9,20 +9,20 @@ must make every file that differs newer than the trunk's objects: `Start.fresh` 
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from kdyno import whole
-from kdyno.errors import KdynoError, ToolError
-from kdyno.kernels.changes import Changes
+from kdyno.errors import ToolError
 from kdyno.kernels.leavings import disarm
 from kdyno.kernels.recipe import Recipe, foreign_suffix, image_folder
 from kdyno.kernels.scheduler import Scheduler
@@ -87,17 +87,6 @@ def find(cache: Path, recipe: Recipe) -> Image | None:
     )
 
 
-@contextmanager
-def building(cache: Path, digest: str, waiting: Callable[[str], None]) -> Iterator[None]:
-    """Hold the image's lock: one process builds, the others wait and find it built."""
-
-    def holder(who: str) -> None:
-        waiting(f"{who} is building the same image; waiting for it")
-
-    with whole.locked(cache / "images" / f".{digest}.lock", holder):
-        yield
-
-
 def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> Image:
     """Put the finished files of a build under the image's name, whole or not at all."""
     folder = image_folder(cache, recipe)
@@ -160,39 +149,56 @@ class Start:
 
 @dataclass(frozen=True)
 class _Trunk:
-    folder: Path
+    """What a trunk was built from, as it lies beside it in trunk.json."""
+
     source: str
     tree: Path
     arch: str
     compiler: str
     cflags: str
-    config: tuple[str, ...]
+    config: frozenset[str]
     changed: dict[str, str]
+    """Path of a changed file → digest of the change."""
     foreign: frozenset[str]
     """Whose code had a hand in these objects, see recipe.py."""
 
 
+_TRUNK = TypeAdapter(_Trunk)
+
+
+def _trunk_of(recipe: Recipe) -> _Trunk:
+    changes = recipe.changes
+    return _Trunk(
+        source=recipe.tree.digest,
+        tree=recipe.tree.path,
+        arch=recipe.arch.name,
+        compiler=recipe.compiler.version,
+        cflags=recipe.cflags,
+        config=frozenset(wish.line for wish in recipe.wishes),
+        changed={path: changes.only((path,)).digest() for path in changes.files},
+        foreign=recipe.foreign,
+    )
+
+
 def choose(cache: Path, recipe: Recipe) -> Start:
     """The trunk that leaves least to compile; Start() when there is none to use."""
-    best: tuple[int, _Trunk, set[str]] | None = None
-    for trunk in _trunks(cache):
-        if (trunk.arch, trunk.compiler) != (recipe.arch.name, recipe.compiler.version):
+    wanted = _trunk_of(recipe)
+    best: tuple[int, Path, frozenset[str], bool] | None = None
+    for folder, trunk in _trunks(cache):
+        if (trunk.arch, trunk.compiler) != (wanted.arch, wanted.compiler):
             continue
-        if not trunk.foreign <= recipe.foreign:
-            continue
-        files = _different_files(trunk, recipe)
+        files = _different_files(trunk, wanted) if trunk.foreign <= wanted.foreign else None
         if files is None:
             continue
-        config = set(trunk.config) ^ {wish.line for wish in recipe.wishes}
-        cost = len(files) + 20 * len(config) + (10_000 if trunk.cflags != recipe.cflags else 0)
+        same_flags = trunk.cflags == wanted.cflags
+        cost = len(files) + 20 * len(trunk.config ^ wanted.config) + 10_000 * (not same_flags)
         if best is None or cost < best[0]:
-            best = (cost, trunk, files)
+            best = (cost, folder, files, same_flags)
     if best is None:
         return Start()
-    _, trunk, files = best
-    os.utime(trunk.folder)
-    restored = frozenset(files) - recipe.changes.files.keys()
-    return Start(trunk.folder / "obj", frozenset(files), restored, trunk.cflags == recipe.cflags)
+    _, folder, files, same_flags = best
+    os.utime(folder)
+    return Start(folder / "obj", files, files - wanted.changed.keys(), same_flags)
 
 
 def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
@@ -200,72 +206,42 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
     place = cache / "trunks" / f"{recipe.digest}{foreign_suffix(recipe.foreign)}"
     if place.exists():
         return
-    record = {
-        "source": recipe.tree.digest,
-        "tree": str(recipe.tree.path),
-        "arch": recipe.arch.name,
-        "compiler": recipe.compiler.version,
-        "cflags": recipe.cflags,
-        "config": [wish.line for wish in recipe.wishes],
-        "changed": _fingerprints(recipe.changes),
-        "foreign": sorted(recipe.foreign),
-    }
     disarm(objects)
     aside = objects.parent / "trunk"
     aside.mkdir()
     objects.rename(aside / "obj")
-    (aside / "trunk.json").write_text(json.dumps(record), encoding="utf-8")
+    (aside / "trunk.json").write_bytes(_TRUNK.dump_json(_trunk_of(recipe)))
     place.parent.mkdir(parents=True, exist_ok=True)
     whole.into_place(aside, place)
-    alike = (trunk.folder for trunk in _trunks(cache) if trunk.arch == recipe.arch.name)
+    alike = (folder for folder, trunk in _trunks(cache) if trunk.arch == recipe.arch.name)
     newest = sorted(alike, key=lambda folder: folder.stat().st_mtime, reverse=True)
     for folder in newest[KEEP:]:
         if time.time() - folder.stat().st_mtime > _IN_USE_S:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fingerprints(changes: Changes) -> dict[str, str]:
-    return {path: changes.only((path,)).digest() for path in changes.files}
+def _different_files(trunk: _Trunk, wanted: _Trunk) -> frozenset[str] | None:
+    """Between the two; None where they are too many, or not known."""
 
+    def differing(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+        return {path for path in {**before, **after} if before.get(path) != after.get(path)}
 
-def _different_files(trunk: _Trunk, recipe: Recipe) -> set[str] | None:
-    """Between the trunk's tree and the recipe's; None where they are too many, or not known."""
-    files = _differing(trunk.changed, _fingerprints(recipe.changes))
-    if trunk.source != recipe.tree.digest:
-        if not trunk.tree.is_dir():
-            return None
-        try:
-            moved = _differing(read_manifest(trunk.tree), recipe.tree.manifest())
-        except (OSError, KdynoError):
-            return None
+    files = differing(trunk.changed, wanted.changed)
+    if trunk.source != wanted.source:
         # A file changed on both sides in the same way is the same file only if both say so;
         # taking it as different costs one compilation and can never be wrong.
-        files |= moved
-    if len(files) > MOST_FILES:
-        return None
+        try:
+            files |= differing(read_manifest(trunk.tree), read_manifest(wanted.tree))
+        except (OSError, ValueError):
+            return None
     # A link has no time stamp of its own that make would look at.
-    return None if any((recipe.tree.path / path).is_symlink() for path in files) else files
+    usable = len(files) <= MOST_FILES and not any((wanted.tree / it).is_symlink() for it in files)
+    return frozenset(files) if usable else None
 
 
-def _differing(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    """Paths whose entry differs between two manifests."""
-    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-
-
-def _trunks(cache: Path) -> Iterator[_Trunk]:
+def _trunks(cache: Path) -> Iterator[tuple[Path, _Trunk]]:
     for record in sorted((cache / "trunks").glob("*/trunk.json")):
         try:
-            data = values_in(record)
-            yield _Trunk(
-                record.parent,
-                data["source"],
-                Path(data["tree"]),
-                data["arch"],
-                data["compiler"],
-                data["cflags"],
-                tuple(data["config"]),
-                dict(data["changed"]),
-                frozenset(data["foreign"]),
-            )
-        except (OSError, ValueError, KeyError, TypeError):
+            yield record.parent, _TRUNK.validate_python(values_in(record))
+        except (OSError, ValueError):
             shutil.rmtree(record.parent, ignore_errors=True)

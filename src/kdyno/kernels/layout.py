@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a kernel's code lies, drawn: the same objects, linked in another order.
+"""Where a kernel's code lies, at random: the same objects, linked in another order.
 
 One link puts every function at one address. Which of them then share cache lines, sets and
 branch predictors moves benchmarks by several per cent and is nobody's intention (Mytkowicz et al.,
@@ -15,12 +15,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from kdyno.errors import BuildError
-from kdyno.kernels import leavings
+from kdyno.kernels import elf, leavings
 
 FLAG = "-ffunction-sections"
 """Of the compiler: each function in a section of its own, so that the linker can place it."""
@@ -68,24 +67,25 @@ def script_of(tree: Path) -> str:
 
 
 def drawn(script: str, sections: Sections, seed: int) -> str:
-    """The linker script with the code of ``sections`` in an order that ``seed`` draws.
+    """The linker script with the code of ``sections`` in the random order of ``seed``.
 
     Objects are shuffled, and functions within their objects, so that what is compiled together
     stays together. An object's place depends on its name, a function's on its own and its
     object's, and on nothing else: kernels that have code in common have it in one order.
     BuildError for a script that has no place for them.
     """
-    objects = sorted(sections, key=lambda path: _number(seed, path))
     for kind in _APART:
-        pattern = re.compile(rf"\*\(\s*{re.escape(kind)}(?=[\s)])")
-        lines = [
-            line
-            for path in objects
-            for name in sorted(sections[path], key=lambda it: _number(seed, path, it))
-            if name == kind or (kind == ".text" and name not in _APART)
-            for line in _statement(seed, path, name)
-        ]
-        if statement := pattern.search(script):
+        lines: list[str] = []
+        for path in sorted(sections, key=lambda path: _number(seed, path)):
+            for name in sorted(sections[path], key=lambda it: _number(seed, path, it)):
+                if name != kind and (kind != ".text" or name in _APART):
+                    continue
+                number = _number(seed, "padding", path, name)
+                if number % _PADDED == 0:
+                    lines.append(f". = . + {_LEAST_STEP_BYTES * (1 + number // _PADDED % _STEPS)};")
+                # An object is named by a pattern: a plain name would be an input of its own.
+                lines.append(f"*({name})" if name not in _APART else f"*{path}({name})")
+        if statement := re.search(rf"\*\(\s*{re.escape(kind)}(?=[\s)])", script):
             at = statement.start()
             script = script[:at] + "\n".join([*lines, ""]) + script[at:]
         elif kind == ".text":
@@ -93,40 +93,19 @@ def drawn(script: str, sections: Sections, seed: int) -> str:
     return script
 
 
-def _statement(seed: int, path: str, name: str) -> Iterable[str]:
-    number = _number(seed, "padding", path, name)
-    if number % _PADDED == 0:
-        yield f". = . + {_LEAST_STEP_BYTES * (1 + number // _PADDED % _STEPS)};"
-    # An object is named by a pattern: a plain name would be an input of its own.
-    yield f"*({name})" if name not in _APART else f"*{path}({name})"
-
-
 def _number(seed: int, *names: str) -> int:
     return int.from_bytes(hashlib.sha256("\0".join((str(seed), *names)).encode()).digest()[:8])
 
 
 def _sections(content: bytes, path: str) -> tuple[str, ...]:
-    """By the layout of ELF's objects of 32 and 64 bits, System V ABI, chapter 4."""
     try:
-        if content[:4] != b"\x7fELF":
-            return ()
-        wide = content[4] == 2
-        (at,) = struct.unpack_from("<Q" if wide else "<I", content, 40 if wide else 32)
-        size, count, names_at = struct.unpack_from("<3H", content, 58 if wide else 46)
-        # Name, type, flags, address, offset, size.
-        header = struct.Struct("<2I4Q" if wide else "<6I")
-        table = [header.unpack_from(content, at + number * size) for number in range(count)]
-        names = content[table[names_at][4] :]
-        found = [
-            names[it[0] : names.index(b"\0", it[0])].decode("ascii", "replace")
-            for it in table
-            if it[2] & 4 and it[5]  # code, and some of it
-        ]
-    except (struct.error, IndexError, ValueError) as problem:
+        table = elf.sections(content) if content[:4] == elf.OBJECT_64[:4] else []
+    except ValueError as problem:
         raise BuildError(f"{path}: the build left no object that can be read") from problem
-    return tuple(name for name in found if name in _APART or _function(name))
-
-
-def _function(section: str) -> bool:
-    match = _FUNCTION.fullmatch(section)
-    return match is not None and match[1].partition(".")[0] not in _NO_FUNCTION
+    code = (it.name for it in table if it.code and it.content)
+    functions = ((name, _FUNCTION.fullmatch(name)) for name in code)
+    return tuple(
+        name
+        for name, match in functions
+        if name in _APART or (match and match[1].partition(".")[0] not in _NO_FUNCTION)
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files that a build left in its object tree, taken with care.
+"""Files that a build left in its object tree, read and written with care.
 
 Whatever make ran could put anything in the place of a file: a link to a file of the host, which
 kdyno outside of the sandbox would then read or write, a pipe that nobody writes into, a hole of
@@ -16,24 +16,32 @@ from pathlib import Path
 from kdyno.errors import BuildError
 
 MOST_BYTES = 1 << 28
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def read(tree: Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
-    """The content of an ordinary file of an object tree, by no link on the way.
+    """The content of an ordinary file of an object tree, without following a link on the way.
 
     BuildError for anything else, OSError for none.
     """
+    # One component at a time, for O_NOFOLLOW is about the last alone.
+    descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        descriptor = _opened(tree, name)
+        for part in Path(name).parts:
+            inner = os.open(part, _PLAIN, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+            raise _odd(tree / name)
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            return file.read(most_bytes + 1)
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
             raise _odd(tree / name) from problem
         raise
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
-            raise _odd(tree / name)
-        return file.read(most_bytes + 1)
+    finally:
+        os.close(descriptor)
 
 
 def read_text(tree: Path, name: str) -> str:
@@ -42,22 +50,6 @@ def read_text(tree: Path, name: str) -> str:
         return read(tree, name).decode("utf-8", "replace")
     except OSError as problem:
         raise _odd(tree / name) from problem
-
-
-def _opened(tree: Path, name: str) -> int:
-    """A descriptor of ``name``; one component at a time, for O_NOFOLLOW is about the last alone."""
-    *folders, last = Path(name).parts
-    descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in folders:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            inner = os.open(part, flags, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = inner
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(last, flags, dir_fd=descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write(path: Path, content: bytes) -> None:
@@ -76,7 +68,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def require_file(tree: Path, name: str) -> None:
-    """BuildError unless ``name`` in an object tree is an ordinary file, by no link on the way.
+    """BuildError unless ``name`` in an object tree is an ordinary file, with no link on the way.
 
     It loses the right to run as its owner.
     """

@@ -84,7 +84,7 @@ class Recipe:
 
     @cached_property
     def kconfig_digest(self) -> str:
-        """Equal where one Kconfig serves two recipes, whatever they ask of it."""
+        """Equal where one Kconfig serves two recipes, whatever options they request."""
         return f"{self._seen_by_kconfig(config=[])} {sorted(self.foreign)}"
 
     def _seen_by_kconfig(self, **other: object) -> str:
@@ -121,13 +121,8 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
             f"variant {variant.name!r}: a kernel of arch {chosen.name!r} runs no "
             f"{variant.program_bits}-bit programs"
         )
-    own = ConfigFragment(
-        f"arch = {chosen.name}",
-        tuple(
-            f"# {name} is not set" if value == "n" else f"{name}={value}"
-            for name, value in chosen.config.items()
-        ),
-    )
+    lines = tuple(Wish(name, value, "").line for name, value in chosen.config.items())
+    own = ConfigFragment(f"arch = {chosen.name}", lines)
     for wish in wishes(variant.config):
         if chosen.config.get(wish.option, wish.value) != wish.value:
             raise UsageError(
@@ -172,21 +167,14 @@ def foreign_parts(
 ) -> frozenset[str]:
     """The foreign parts of a variant, each under a name that its content or its place gives it."""
     parts = {_SOURCE + tree.origin} if tree.origin else set()
-    own = patches_folder().resolve()
-    parts |= {
-        f"patch {_digest(patch.read_bytes())}"
-        for patch in variant.patches
-        if patch.resolve().parent != own
-    }
-    parts |= {
-        f"routine {_digest(flatten(routine.path).encode())}"
-        for routine in routines
-        if routine.path.resolve().parent != routines_folder().resolve()
-    }
-    flags = [variant.cflags, *(flags for _file, flags in variant.file_cflags)]
-    parts |= {
-        f"flag {word}" for line in flags for word in line.split() if not _FLAG.fullmatch(word)
-    }
+    for patch in variant.patches:
+        if patch.resolve().parent != patches_folder().resolve():
+            parts.add(f"patch {_digest(patch.read_bytes())}")
+    for routine in routines:
+        if routine.path.resolve().parent != routines_folder().resolve():
+            parts.add(f"routine {_digest(flatten(routine.path).encode())}")
+    for line in (variant.cflags, *(flags for _file, flags in variant.file_cflags)):
+        parts |= {f"flag {word}" for word in line.split() if not _FLAG.fullmatch(word)}
     parts |= {f"option {wish.line}" for wish in wishes if not _VALUE.fullmatch(wish.value)}
     if not _COMPILER.fullmatch(variant.compiler):
         parts.add(f"compiler {variant.compiler}")

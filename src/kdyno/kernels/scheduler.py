@@ -59,11 +59,6 @@ def folder() -> Path:
     return data_root() / "kernel" / "sched"
 
 
-def _headers() -> tuple[Path, ...]:
-    """What a scheduler may include beside the kernel's types and the library."""
-    return tuple(sorted(folder().glob("*.h")))
-
-
 def list_schedulers() -> dict[str, str]:
     """Name → its help, in the order of names."""
     schedulers = {}
@@ -94,24 +89,26 @@ def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> 
     name = called(scheduler)
     clang = for_tree("clang", tree.path)
     loader = _loader(tree, cache)
+    headers = sorted(folder().glob("*.h"))  # what it may include beside types and library
     digest = _digest(
         *(loader.name.encode(), image.encode(), clang.version.encode()),
         *(repr(_CLANG).encode(), name.encode(), source.read_bytes()),
-        *(header.read_bytes() for header in _headers()),
+        *(header.read_bytes() for header in headers),
     )
 
     def compile_into(work: Path, aside: Path) -> None:
-        for file in (source, *_headers()):
+        for file in (source, *headers):
             (work / file.name).write_bytes(file.read_bytes())
-        shown = {"vmlinux": kernel, "loader": loader}
-        shop = _Shop(f"scheduler {name!r}", work, shown, Path(clang.path))
+        shop = _Shop(
+            f"scheduler {name!r}", work, {"vmlinux": kernel, "loader": loader}, Path(clang.path)
+        )
         types = shop.run(f"{shop.place('loader')}/loader", "header", shop.place("vmlinux"))
         (work / "vmlinux.h").write_bytes(types)
         shop.run(
             *(clang.name, *_CLANG, "-I", shop.here, "-I", shop.place("loader")),
             *("-c", f"{shop.here}/{source.name}", "-o", f"{shop.here}/{name}.bpf.o"),
         )
-        _keep(work, f"{name}.bpf.o", aside / f"{name}.bpf.o", 0o644)
+        _keep(work, f"{name}.bpf.o", aside / f"{name}.bpf.o")
 
     place = _once(cache, f"{name}-{digest}", compile_into)
     return Scheduler(name, place / f"{name}.bpf.o", loader / "loader", digest)
@@ -124,8 +121,7 @@ def _loader(tree: Tree, cache: Path) -> Path:
 
     def compile_into(work: Path, aside: Path) -> None:
         (work / "libbpf").mkdir()
-        shown = {"src": tree.path, "sched": source.parent}
-        shop = _Shop("the loader of schedulers", work, shown)
+        shop = _Shop("the loader of schedulers", work, {"src": tree.path, "sched": source.parent})
         here, library = shop.here, f"{shop.place('src')}/{_LIBBPF}"
         shop.run(
             *("make", "-s", "-C", library, f"-j{os.cpu_count() or 1}"),
@@ -141,7 +137,7 @@ def _loader(tree: Tree, cache: Path) -> Path:
         _keep(work, "loader", aside / "loader", 0o755)
         (aside / "bpf").mkdir()
         for file in sorted((work / _HEADERS).iterdir()):
-            _keep(work, f"{_HEADERS}/{file.name}", aside / "bpf" / file.name, 0o644)
+            _keep(work, f"{_HEADERS}/{file.name}", aside / "bpf" / file.name)
 
     return _once(cache, f"loader-{_digest(*parts, repr(_CC).encode())}", compile_into)
 
@@ -157,6 +153,12 @@ def _once(cache: Path, name: str, compile_into: Callable[[Path, Path], None]) ->
     return place
 
 
+def _keep(work: Path, name: str, to: Path, mode: int = 0o644) -> None:
+    """A product of the build, as an ordinary file of ours."""
+    to.write_bytes(leavings.read(work, name))
+    to.chmod(mode)
+
+
 def _digest(*parts: bytes) -> str:
     total = hashlib.sha256()
     for part in parts:
@@ -170,7 +172,7 @@ class _Shop:
 
     name: str
     work: Path
-    """What they leave is here; it is not trusted."""
+    """Files that they leave are here, not trusted."""
     shown: dict[str, Path]
     """Name → path on the host: read-only."""
     compiler: Path | None = None
@@ -184,16 +186,14 @@ class _Shop:
         return "/tmp/kdyno/work" if sandbox.require() else str(self.work)
 
     def run(self, *command: str) -> bytes:
-        """What it prints on stdout. BuildError where it fails."""
+        """Its standard output. BuildError where it fails."""
         argv = list(command)
         if sandbox.require():
             sandbox.hand_over(self.work, BUILD, again=True)
+            shown = ((path, self.place(name)) for name, path in self.shown.items())
             argv = sandbox.Sandbox(
                 BUILD,
-                read_only=(
-                    *(around(self.compiler) if self.compiler else ()),
-                    *((path, self.place(name)) for name, path in self.shown.items()),
-                ),
+                read_only=(*(around(self.compiler) if self.compiler else ()), *shown),
                 writable=((self.work, self.here),),
                 chdir=self.here,
             ).argv(argv)
@@ -203,9 +203,3 @@ class _Shop:
             text = (result.complaint.strip() or result.output.strip())[-_SHOWN_BYTES:]
             raise BuildError(f"{self.name} did not build:\n{text}")
         return result.stdout
-
-
-def _keep(work: Path, name: str, to: Path, mode: int) -> None:
-    """What was built, as an ordinary file of ours."""
-    to.write_bytes(leavings.read(work, name))
-    to.chmod(mode)

@@ -10,22 +10,22 @@ direction flag and whether upper halves were left in use.
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 import re
-import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Literal
+
+from pydantic import TypeAdapter
 
 from kdyno import whole
 from kdyno.command import capture, require
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels import cpu
+from kdyno.kernels import cpu, elf
 from kdyno.kernels.compiler import identify
 from kdyno.kernels.routines.routine import FUNCTIONS, PLACE, Routine, flatten, read_text
 from kdyno.reading.checked import values_in
@@ -33,12 +33,7 @@ from kdyno.sandbox import confined, plain_status
 
 # An assembled routine may bring code and data of one function, nothing that runs unasked. A linker
 # collects initialisers by their sections, and a loader calls them, and resolvers of indirect
-# functions, before anything of the program itself. The layout read here is that of ELF's 64-bit
-# objects (System V ABI, chapter 4).
-_HEADER = struct.Struct("<16s2HI3QI6H")
-_SECTION = struct.Struct("<2I4Q2I2Q")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_OBJECT = b"\x7fELF\x02\x01\x01"
+# functions, before anything of the program itself.
 _PLAIN = frozenset((0, 1, 2, 3, 4, 7, 8, 0x7000_0001))
 """Nothing, content, symbols, names, relocations, notes, zeros, unwinding: not initialisers (14 to
 16), nor groups of sections (17)."""
@@ -46,7 +41,6 @@ _KNOWN = re.compile(
     r"|\.(noinstr\.)?text(\..+)?|\.rodata(\..+)?|\.data(\..+)?|\.bss(\..+)?|\.note\..+|\.eh_frame"
     r"|\.comment|\.debug_.+|\.symtab|\.strtab|\.shstrtab"
 )
-_SYMBOLS, _INDIRECT = 2, 10
 _ROUTINES = tuple(f"{function}_" for function in FUNCTIONS)
 _UNASKED = ("_init", "_fini")
 """Global names that a linker has called when a program starts and ends."""
@@ -58,53 +52,24 @@ def refuse_unasked(content: bytes, origin: str, *, routine: bool) -> None:
     routine: its global names must be those of routines, so that they replace nothing else.
     """
     try:
-        sections = list(_sections(content))
-        names = [(name, kind) for name, kind, _ in sections]
-        symbols = [pair for _, kind, table in sections if kind == _SYMBOLS for pair in table]
-    except (struct.error, IndexError, ValueError) as problem:
+        sections, symbols = elf.sections(content), elf.symbols(content)
+    except ValueError as problem:
         raise UsageError(f"{origin}: gcc made no object of it that can be read") from problem
-    for name, kind in names:
-        if kind not in _PLAIN or not _KNOWN.fullmatch(re.sub(r"^\.rela(?=\.)", "", name)):
+    for section in sections:
+        plain_name = re.sub(r"^\.rela(?=\.)", "", section.name)
+        if section.kind not in _PLAIN or not _KNOWN.fullmatch(plain_name):
             raise UsageError(
-                f"{origin}: the section {name!r} is refused. A routine has code in .text and "
-                "data in .rodata, .data or .bss, and nothing that runs before it is called"
+                f"{origin}: the section {section.name!r} is refused. A routine has code in .text "
+                "and data in .rodata, .data or .bss, and nothing that runs before it is called"
             )
     for name, kind in symbols:
-        if kind == _INDIRECT:
+        if kind == elf.INDIRECT:
             raise UsageError(f"{origin}: {name!r} is an indirect function, which is refused")
         if name in _UNASKED or (routine and not name.startswith(_ROUTINES)):
             raise UsageError(
                 f"{origin}: the global name {name!r} is refused. A routine has one, FUNCTION_NAME, "
                 "as routine.h makes it"
             )
-
-
-def _sections(content: bytes) -> Iterator[tuple[str, int, list[tuple[str, int]]]]:
-    """(name, type, symbols that other objects see as (name, type)) of every section."""
-    if not content.startswith(_OBJECT):
-        raise ValueError("no object of 64 bits")
-    header = _HEADER.unpack_from(content)
-    at, size, count, names_at = header[6], header[11], header[12], header[13]
-    if size != _SECTION.size or not count:
-        raise ValueError("no table of sections")
-    table = [_SECTION.unpack_from(content, at + number * size) for number in range(count)]
-    names = _part(content, table[names_at])
-    for section in table:
-        symbols: list[tuple[str, int]] = []
-        if section[1] == _SYMBOLS:
-            texts = _part(content, table[section[6]])
-            for name, info, _, index, _, _ in _SYMBOL.iter_unpack(_part(content, section)):
-                if index and (info >> 4 or info & 15 == _INDIRECT):
-                    symbols.append((_text(texts, name), info & 15))
-        yield _text(names, section[0]), section[1], symbols
-
-
-def _part(content: bytes, section: tuple[int, ...]) -> bytes:
-    return content[section[4] : section[4] + section[5]]
-
-
-def _text(names: bytes, at: int) -> str:
-    return names[at : names.index(b"\0", at)].decode("utf-8", "replace")
 
 
 NATIVE = Path(__file__).parent / "native"
@@ -228,7 +193,7 @@ def _digest(*texts: str) -> str:
 
 def _gcc(words: Sequence[str], target: Path, text: str = "", reads: Sequence[Path] = ()) -> None:
     """Run gcc in the sandbox; ToolError with its words. The file is whole or not there at all."""
-    program = require("gcc", "to assemble routines and to time them")
+    program = require("gcc", "to assemble routines, to check and to time them")
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole.scratch("gcc", target.parent.absolute()) as folder:
         aside = folder / target.name
@@ -240,7 +205,6 @@ def _gcc(words: Sequence[str], target: Path, text: str = "", reads: Sequence[Pat
         aside.rename(target)
 
 
-SCHEMA = 1
 PROGRAM = NATIVE / "check" / "check.c"
 TIMEOUT_S = 600.0
 _MOST_OUTPUT = 20_000
@@ -263,6 +227,10 @@ class Checked:
     """Whether this CPU tells which register halves are in use."""
     seconds: float
     cached: bool = False
+    schema: Literal[1] = 1
+
+
+_CHECKED = TypeAdapter(Checked)
 
 
 def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
@@ -282,11 +250,10 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
     for part in (*parts, *sorted(here.flags)):
         total.update(b"\0" + part.encode())
     record = cache_root / "memcpy" / "checked" / f"{total.hexdigest()[:32]}.json"
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        answer: dict[str, Any] = values_in(record)
-        if answer.pop("schema") == SCHEMA:
-            answer["violations"] = tuple(str(line) for line in answer["violations"])
-            return Checked(**answer | {"routine": routine.name, "cached": True})
+    with suppress(OSError, ValueError):
+        return replace(
+            _CHECKED.validate_python(values_in(record)), routine=routine.name, cached=True
+        )
     code = assembled(text, str(routine.path), cache_root, routine=True)
     with whole.scratch("check") as folder:
         program = _linked(routine, code, folder)
@@ -296,7 +263,7 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
         status = _TIMED_OUT if result.late else plain_status(result.status)
         checked = judge(routine, mode, status, result.output, time.monotonic() - began_s)
     record.parent.mkdir(parents=True, exist_ok=True)
-    whole.write(record, json.dumps({"schema": SCHEMA, **asdict(checked)}).encode())
+    whole.write(record, _CHECKED.dump_json(checked))
     return checked
 
 
@@ -340,15 +307,17 @@ def judge(routine: Routine, mode: str, status: int, output: str, seconds: float)
 
 def _linked(routine: Routine, code: Path, folder: Path) -> Path:
     program = folder / "check"
-    argv = [
-        require("gcc", "to check memory routines"),
-        *("-std=gnu11", "-O2", str(PROGRAM), str(code)),
-        *(f"-Wl,--defsym=routine_under_test={routine.symbol}", "-o", str(program)),
-    ]
-    result = capture(confined(argv, reads=[PROGRAM, code], writes=[folder]))
-    if result.status != 0:
-        errors = result.output.strip()[-800:]
-        if routine.symbol in errors:
-            raise UsageError(f"{routine.path}: has no function {routine.symbol}, see routine.h")
-        raise ToolError(f"gcc: {errors}")
+    words = ["-std=gnu11", "-O2", str(PROGRAM), str(code)]
+    try:
+        _gcc(
+            [*words, f"-Wl,--defsym=routine_under_test={routine.symbol}"],
+            program,
+            reads=[PROGRAM, code],
+        )
+    except ToolError as problem:
+        if routine.symbol in str(problem):
+            raise UsageError(
+                f"{routine.path}: has no function {routine.symbol}, see routine.h"
+            ) from None
+        raise
     return program

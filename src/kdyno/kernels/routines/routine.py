@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The memory routines of ``kernel/memcpy/``: what each says of itself, and its kernel form.
+"""The memory routines of ``kernel/memcpy/``: the header of each, its kernel form, the best of them.
 
 A routine is one assembly file whose first comment block holds ``key: value`` lines. The same
 file becomes ``memcpy_NAME`` in a program and ``memcpy`` in a kernel; see ``routine.h`` there.
@@ -107,8 +107,9 @@ def parse_routine(path: Path, text: str) -> Routine:
 
     UsageError when a line is missing, empty, given twice, or unknown.
     """
+    pairs = next((pairs for it in _COMMENT.findall(text) if (pairs := _LINE.findall(it))), [])
     values: dict[str, str] = {}
-    for key, value in _described(text):
+    for key, value in pairs:
         if key not in (*_KEYS, *_OPTIONAL):
             raise UsageError(f"{path}: unknown key {key!r}; a routine has {', '.join(_KEYS)}")
         if key in values:
@@ -123,13 +124,11 @@ def parse_routine(path: Path, text: str) -> Routine:
     function = values.get("function", "memcpy")
     if function not in FUNCTIONS:
         raise UsageError(f"{path}: function: {function!r}; there are {', '.join(FUNCTIONS)}")
-    name = path.stem
-    if function != "memcpy":
-        if not name.startswith(f"{function}-"):
-            raise UsageError(f"{path}: a routine of {function} is called {function}-NAME.S")
-        name = name.removeprefix(f"{function}-")
+    prefix = "" if function == "memcpy" else f"{function}-"
+    if not path.stem.startswith(prefix):
+        raise UsageError(f"{path}: a routine of {function} is called {function}-NAME.S")
     return Routine(
-        name=name,
+        name=path.stem.removeprefix(prefix),
         path=path,
         help=values["help"],
         requires=tuple(values["requires"].split()),
@@ -139,20 +138,11 @@ def parse_routine(path: Path, text: str) -> Routine:
     )
 
 
-def _described(text: str) -> list[tuple[str, str]]:
-    for block in _COMMENT.findall(text):
-        if pairs := _LINE.findall(block):
-            return list(pairs)
-    return []
-
-
 def list_routines(function: str = "memcpy") -> tuple[Routine, ...]:
     """Every routine of the project's for ``function``, by name."""
     paths = routines_folder().glob("*.S")
-    found = (parse_routine(path, path.read_text("utf-8")) for path in paths)
-    return tuple(
-        sorted((it for it in found if it.function == function), key=lambda routine: routine.name)
-    )
+    routines = (parse_routine(path, path.read_text("utf-8")) for path in paths)
+    return tuple(sorted((it for it in routines if it.function == function), key=lambda it: it.name))
 
 
 def find_routine(name: str, function: str = "memcpy") -> Routine:
@@ -176,11 +166,10 @@ def find_routine(name: str, function: str = "memcpy") -> Routine:
 
 def find_by_stem(stem: str) -> Routine:
     """The routine of the file ``stem``.S, or of a path: ``avx2``, ``memset-avx2``, ``mine.S``."""
-    first = Path(stem).name.partition("-")[0]
-    function = first if first in FUNCTIONS and first != "memcpy" else "memcpy"
-    if function == "memcpy" or is_routine_file(stem):
-        return find_routine(stem, function)
-    return find_routine(stem.removeprefix(f"{function}-"), function)
+    first, dash, rest = Path(stem).name.partition("-")
+    function = first if dash and first in FUNCTIONS else "memcpy"
+    own_name = function == "memcpy" or is_routine_file(stem)
+    return find_routine(stem if own_name else rest, function)
 
 
 def start_of(routine: Routine) -> str:
@@ -191,6 +180,13 @@ def start_of(routine: Routine) -> str:
     if routine.function in PAGES:
         return f"PAGE_ROUTINE_START({routine.function}, {name})"
     return f"ROUTINE_START_OF({routine.function}, {name})"
+
+
+def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple[Routine, ...]:
+    """The routines that a variant names, as far as they are files; UsageError for one that is not
+    there."""
+    wanted = [] if memcpy is None or memcpy in NATIVE_COPIES else [("memcpy", memcpy)]
+    return tuple(find_routine(name, function) for function, name in [*wanted, *routines])
 
 
 def kernel_source(routine: Routine, arch: str = "um") -> dict[str, str]:
@@ -207,23 +203,13 @@ def kernel_source(routine: Routine, arch: str = "um") -> dict[str, str]:
     return {FUNCTIONS[routine.function]: flatten(routine.path)}
 
 
-def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple[Routine, ...]:
-    """The routines that a variant asks for, as far as they are files; UsageError for one that is
-    not there."""
-    wanted = [] if memcpy is None or memcpy in NATIVE_COPIES else [("memcpy", memcpy)]
-    return tuple(find_routine(name, function) for function, name in [*wanted, *routines])
-
-
 def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
     """The files of several routines; a page function that is not among them stays plain."""
     chosen = {routine.function: routine for routine in routines}
     if any(function in chosen for function in PAGES):
         for function in PAGES:
             chosen.setdefault(function, find_routine(OWN_PAGES, function))
-    files: dict[str, str] = {}
-    for routine in chosen.values():
-        files |= kernel_source(routine, arch)
-    return files
+    return {k: v for it in chosen.values() for k, v in kernel_source(it, arch).items()}
 
 
 def flatten(path: Path) -> str:
@@ -243,19 +229,15 @@ def flatten(path: Path) -> str:
         left -= len(text)
         if left < 0:
             raise UsageError(f"{path}: with its includes it has more than {MOST_BYTES} bytes")
+        return _INCLUDE.sub(lambda match: text_of(beside(match[1]), depth + 1), text)
 
-        def inlined(match: re.Match[str]) -> str:
-            name = match[1]
-            if name in (".", "..") or "/" in name or "\0" in name:
-                raise UsageError(f"{path}: includes {name!r}; a routine includes files beside it")
-            included = path.parent / name
-            if name in HEADERS and not included.is_file():
-                included = routines_folder() / name
-            if not included.is_file():
-                raise UsageError(f"{path}: includes {name!r}, which is not in {path.parent}")
-            return text_of(included, depth + 1)
-
-        return _INCLUDE.sub(inlined, text)
+    def beside(name: str) -> Path:
+        if name in (".", "..") or "/" in name or "\0" in name:
+            raise UsageError(f"{path}: includes {name!r}; a routine includes files beside it")
+        for folder in (path.parent, *([routines_folder()] if name in HEADERS else [])):
+            if (folder / name).is_file():
+                return folder / name
+        raise UsageError(f"{path}: includes {name!r}, which is not in {path.parent}")
 
     return text_of(path, 0)
 
@@ -391,8 +373,8 @@ class Chosen:
     @property
     def why(self) -> str:
         """``best: amd-zen4, found and measured on this CPU``; with the command where it was not."""
-        told = f"{BEST}: row {self.row.name}, {STATES[self.row.state]}"
-        return told if self.row.state == "measured" else f"{told}; `{COMMAND}` measures"
+        why = f"{BEST}: row {self.row.name}, {STATES[self.row.state]}"
+        return why if self.row.state == "measured" else f"{why}; `{COMMAND}` measures"
 
 
 def read_rows(path: Path) -> tuple[BestFor, ...]:
