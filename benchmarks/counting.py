@@ -36,7 +36,7 @@ from kdyno.store.boot import BootRecord
 from kdyno.store.run import list_runs
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.record import Sample
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 EXPERIMENTS = data_root() / "experiments"
 KNOWN, LAYOUT = EXPERIMENTS / "known-path.toml", EXPERIMENTS / "layout.toml"

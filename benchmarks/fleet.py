@@ -38,7 +38,7 @@ from kdyno.report.sentence import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run, RunWriter, create_run, list_runs
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 ROOT = Path(__file__).resolve().parent.parent
 MINE = ROOT / "tests" / "uml" / "umask.toml"

@@ -47,7 +47,7 @@ from kdyno.store.index import INDEX
 from kdyno.store.run import Run, create_run
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.protocol import Reader
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 MOST_CHARACTERS = 20_000
 NONCE = "ab" * 16

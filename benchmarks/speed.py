@@ -37,7 +37,7 @@ from kdyno.sandbox import Sandbox
 from kdyno.store.boot import BootRecord
 from kdyno.store.run import list_runs
 from kdyno.suites.job import CaseJob, Job, render
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 EXPERIMENT = data_root() / "experiments" / "simd-memcpy.toml"
 

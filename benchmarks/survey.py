@@ -21,7 +21,7 @@ from kdyno.kernels.source import fetch, parse
 from kdyno.labs.vectorize import survey as surveying
 from kdyno.labs.vectorize.survey import flag_set
 from kdyno.paths import cache_root
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 MOST = 1.3
 

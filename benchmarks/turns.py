@@ -42,7 +42,7 @@ from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Gathering, Key
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 WAYS = ("boots", "turns")
 HEAD = """

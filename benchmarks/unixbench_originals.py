@@ -35,7 +35,7 @@ from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.job import CaseJob, Job, case_job
 from kdyno.suites.record import Sample
 from kdyno.suites.score import score_of
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 EXPERIMENT = data_root() / "experiments" / "simd-memcpy.toml"
 _PLACE = "/run/kdyno/originals"

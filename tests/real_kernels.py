@@ -15,7 +15,7 @@ def built_kernels(file: Path = EXPERIMENT) -> Built:
     """The images of an experiment."""
     from kdyno.measure.builder import build_all, check
     from kdyno.paths import cache_root
-    from kdyno.verbs.options import load
+    from kdyno.verbs.subject import load
 
     experiment, _ = load(file)
     recipes = check(experiment, cache_root(), lambda _text, _part: None)

@@ -85,7 +85,7 @@ def test_run_with_push_looks_for_the_store_first(
     def executed(*_: object) -> Any:
         raise AssertionError("measured")
 
-    monkeypatch.setattr("kdyno.cli.run.executed", executed)
+    monkeypatch.setattr("kdyno.cli.measuring.executed", executed)
     monkeypatch.setenv("KDYNO_STORE", f"sqlite:///{tmp_path / 'none' / 'store'}")
     said = kdyno("run", experiment_file(tmp_path), "--push")
     assert said.status == 2 and "there is no folder" in said.err
@@ -95,7 +95,7 @@ def test_a_run_is_pushed_when_it_is_measured(
     kdyno: Kdyno, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = small(tmp_path / "runs")
-    monkeypatch.setattr("kdyno.cli.run.executed", lambda *_: (run, run.verdict()))
+    monkeypatch.setattr("kdyno.cli.measuring.executed", lambda *_: (run, run.verdict()))
     file = experiment_file(tmp_path)
     said = kdyno("run", file, "--push")
     assert said.status == 0 and f"{run.name}: pushed to" in said.err

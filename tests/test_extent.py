@@ -13,7 +13,7 @@ from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.measure.extent import extent, question, too_short
-from kdyno.verbs.options import consent
+from kdyno.verbs.subject import consent
 
 
 def crossed(factors: int, key: str = 'config = ["CONFIG_X{i}=y"]', more: str = "") -> Experiment:

@@ -10,12 +10,12 @@ import pytest
 from command_line import Kdyno, kdyno  # noqa: F401  # fixture
 from site_runs import at_once, small
 
-from kdyno.cli import run as run_verb
+from kdyno.cli import measuring as run_verb
+from kdyno.cli.matrix import CommitRun, short, table
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.loader import at_ref, read_matrix
 from kdyno.report.show.terminal import text
 from kdyno.store.run import list_runs
-from kdyno.verbs.matrix import CommitRun, short, table
 
 TEXT = """name = "nightly"
 question = "Is it faster at {ref}?"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import slurm
 
-from kdyno.cli.nodes import nodes_of
+from kdyno.cli.doctor import nodes_of
 from kdyno.errors import ToolError
 from kdyno.fleet.engine import Engine, Job, Settings
 

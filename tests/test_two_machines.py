@@ -20,7 +20,7 @@ from test_kernels_faults import CHILD
 from toy_kernel import Toy
 
 from kdyno import sandbox
-from kdyno.cli.nodes import LOCK, TOKEN
+from kdyno.cli.doctor import LOCK, TOKEN
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("gcc", "sandbox")]
 LIMIT_S = 120
@@ -86,7 +86,7 @@ def test_the_doctor_sees_that_no_lock_of_one_is_seen_by_the_other(
     (real / TOKEN).write_text("sesame")
     with (real / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        words = (sys.executable, "-m", "kdyno.cli.nodes", str(seen), str(seen / "answer"))
+        words = (sys.executable, "-m", "kdyno.cli.doctor", str(seen), str(seen / "answer"))
         said(machine("n1", seen, *words))
     node = json.loads((real / "answer").read_text())
     assert (node["node"], node["token"]) == ("n1", "sesame")

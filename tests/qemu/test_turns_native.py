@@ -13,7 +13,7 @@ from kdyno.experiment.model import SuiteUse
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, bench_of
 from kdyno.paths import cache_root
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 EXPERIMENT = Path(__file__).with_name("known.toml")
 NAMES = ("stock", "pipe-41")

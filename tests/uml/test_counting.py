@@ -36,7 +36,7 @@ PASSING = (
 @pytest.fixture(scope="module")
 def counting() -> Image:
     from kdyno.measure.builder import build_all, check
-    from kdyno.verbs.options import load
+    from kdyno.verbs.subject import load
 
     experiment, _ = load(EXPERIMENT)
     experiment = counting_experiment(experiment, "stock")

@@ -15,7 +15,7 @@ from real_kernels import EXPERIMENT
 from kdyno.kernels.layout import FLAG
 from kdyno.measure.builder import build_all, check
 from kdyno.paths import cache_root
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 pytestmark = pytest.mark.uml
 

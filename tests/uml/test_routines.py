@@ -16,7 +16,7 @@ from kdyno.labs.memcpy.kunit import kernel_tests
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 pytestmark = pytest.mark.uml
 

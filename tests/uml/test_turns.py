@@ -19,7 +19,7 @@ from kdyno.measure.bench import Bench, bench_of
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.boot import BootRecord
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 pytestmark = pytest.mark.uml
 NAMES = ("stock", "slow-umask")

@@ -4,26 +4,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kdyno import sandbox
+from kdyno.cli.matrix import refs_of
 from kdyno.errors import UsageError
+from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.kernels.image import find
 from kdyno.machines.kinds import KINDS
 from kdyno.measure import builder
 from kdyno.measure.bench import check_cases, check_machine
-from kdyno.measure.extent import Cost, cost
+from kdyno.measure.extent import cost
 from kdyno.measure.extent import extent as extent_of
 from kdyno.paths import cache_root
 from kdyno.report.progress import duration
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import cases_of
-from kdyno.verbs.matrix import matrix_of, refs_of
 from kdyno.verbs.options import (
     Cases,
     ExperimentFile,
@@ -33,10 +31,10 @@ from kdyno.verbs.options import (
     Ref,
     Refresh,
     Variants,
-    load,
 )
 from kdyno.verbs.output import Json, check_writable, say, show, write_json
-from kdyno.verbs.verb import Verb
+from kdyno.verbs.subject import load, overrides_of
+from kdyno.verbs.verb import Verb, option
 from kdyno.verbs.watching import Building
 
 _UNCHECKED = "not checked, for it is not on this machine (--fetch): patches, options, sysctls of"
@@ -48,7 +46,7 @@ def check(
     case: Cases = None,
     ref: Ref = None,
     fetch: Annotated[
-        bool, typer.Option("--fetch", help="Fetch sources that are not on this machine yet.")
+        bool, option("--fetch", "Fetch sources that are not on this machine yet.")
     ] = False,
     no_sandbox: NoSandbox = False,
     json: Json = None,
@@ -59,12 +57,15 @@ def check(
     check_writable(json)
     sandbox.require()
     try:
-        if ref is None and experiment and (commits := matrix_of(experiment)) is not None:
-            refs = refs_of(commits, experiment, yes=True)
-            ref = refs[-1]
-            say(f"[matrix] has {len(refs)} commits, a run for each; checked with the last, {ref}")
+        if ref is None and experiment is not None:
+            matrix = loader.read_matrix(loader.read(experiment), str(experiment))
+            if matrix is not None:
+                refs = refs_of(matrix, experiment, yes=True)
+                ref = refs[-1]
+                text = f"[matrix] has {len(refs)} commits, a run for each"
+                say(f"{text}; checked with the last, {ref}")
         asked, suites = load(experiment, ref)
-        overrides = extent.overrides(variants=tuple(variant or ()), cases=tuple(case or ()))
+        overrides = overrides_of(extent, variants=tuple(variant or ()), cases=tuple(case or ()))
         return examined(apply(overrides, asked), suites, json, fetching=fetch)
     except UsageError as problem:
         if json is not None:
@@ -81,7 +82,9 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
         recipes = builder.Recipes({}, {})
         if KINDS[experiment.machine.kind].builds:
             recipes = builder.check(
-                *(experiment, cache, watch.fetching),
+                experiment,
+                cache,
+                watch.fetching,
                 fetching=fetching,
                 new=True,
                 report=watch.building,
@@ -89,47 +92,34 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
         lacking = check_cases(experiment, suites, cache, recipes)
     finally:
         watch.end()
-    found = cost(experiment, recipes, cache)
+    price = cost(experiment, recipes, cache)
     minutes = 60 * extent_of(experiment).measure_hours
     notes = [*recipes.notes, *lacking, *(f"{_UNCHECKED} {it}" for it in recipes.absent)]
     if json is not None:
-        value = {
-            "ok": True,
-            "mistakes": [],
-            "notes": notes,
-            "variants": {
-                **{name: {"digest": it.digest} for name, it in recipes.of.items()},
-                **{name: {"skipped": why} for name, why in recipes.skipped.items()},
-            },
-            "measure_minutes": minutes,
-            **asdict(found),
-        }
-        write_json(value, json)
-    if json != "-":
-        for line in _lines(experiment, found, minutes, notes, cache):
-            show(line)
-    return 0
-
-
-def _lines(
-    experiment: Experiment, found: Cost, minutes: float, notes: list[str], cache: Path
-) -> list[str]:
-    lines = [f"{experiment.name}: no mistake found"]
-    if found.kernels:
-        build = found.kernels - found.cached
-        text = f"{found.kernels}, {found.cached} in the cache"
-        if build:
-            source = f"by {found.builds} of before" if found.builds else "a guess: none before"
-            text += f", {build} to build: about {duration(found.build_s)} ({source})"
-        lines.append(f"kernels    {text}")
+        variants = {name: {"digest": it.digest} for name, it in recipes.of.items()}
+        variants |= {name: {"skipped": why} for name, why in recipes.skipped.items()}
+        facts = {"ok": True, "mistakes": [], "notes": notes, "variants": variants}
+        write_json({**facts, "measure_minutes": minutes, **asdict(price)}, json)
+    if json == "-":
+        return 0
+    show(f"{experiment.name}: no mistake found")
+    if price.kernels:
+        text = f"{price.kernels}, {price.cached} in the cache"
+        if build := price.kernels - price.cached:
+            source = f"by {price.builds} of before" if price.builds else "a guess: none before"
+            text += f", {build} to build: about {duration(price.build_s)} ({source})"
+        show(f"kernels    {text}")
     boots = f"{experiment.measure.max_boots} boots of each variant"
-    lines.append(f"measuring  at most about {duration(60 * minutes)} ({boots}), often less")
-    free = f"{found.free_bytes / 1e9:.1f} GB free at {cache}"
-    lines.append(f"disk       {found.disk_bytes / 1e9:.1f} GB; {free}")
-    if found.disk_bytes > found.free_bytes:
+    show(f"measuring  at most about {duration(60 * minutes)} ({boots}), often less")
+    free = f"{price.free_bytes / 1e9:.1f} GB free at {cache}"
+    show(f"disk       {price.disk_bytes / 1e9:.1f} GB; {free}")
+    if price.disk_bytes > price.free_bytes:
         notes.append("the disk is too small: free some, or KDYNO_CACHE names another folder")
-    lines += [f"to fetch   {it}: about 0.2 GB, 2 GB unpacked" for it in found.fetch]
-    return [*lines, *(f"note       {note}" for note in notes)]
+    for source in price.fetch:
+        show(f"to fetch   {source}: about 0.2 GB, 2 GB unpacked")
+    for note in notes:
+        show(f"note       {note}")
+    return 0
 
 
 def build(
@@ -140,8 +130,7 @@ def build(
     refresh: Refresh = False,
     no_sandbox: NoSandbox = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only say which images are wanted, and which are there."),
+        bool, option("--dry-run", "Only say which images are wanted, and which are there.")
     ] = False,
     json: Json = None,
 ) -> int:
@@ -150,58 +139,50 @@ def build(
     sandbox.require()
     asked, _ = load(experiment, ref)
     asked = apply(Overrides(variants=tuple(variant or ())), asked)
+    cache = cache_root()
     if not KINDS[asked.machine.kind].builds:
         say(f"nothing to build: the machine {asked.machine.kind!r} runs the kernel as it is")
         if json is not None:
             write_json({"images": {}, "failed": {}}, json)
         return 0
+    images: dict[str, dict[str, object]]
     watch = Building()
     try:
         recipes = builder.check(
-            *(asked, cache_root(), watch.fetching), refresh=refresh, new=True, report=watch.building
+            asked, cache, watch.fetching, refresh=refresh, new=True, report=watch.building
         )
         for note in recipes.notes:
             say(note)
+        failed = dict(recipes.skipped)
         if dry_run:
-            return _wanted(recipes, cache_root(), json)
-        built = builder.build_all(
-            asked,
-            recipes,
-            cache_root(),
-            jobs=jobs,
-            report=watch.building,
-            told=say,
-        )
+            there = {name: find(cache, it) is not None for name, it in recipes.of.items()}
+            images = {
+                name: {"digest": it.digest, "built": there[name]} for name, it in recipes.of.items()
+            }
+            lines = [
+                f"{name}\t{it.digest}\t{'built' if there[name] else 'not built'}"
+                for name, it in recipes.of.items()
+            ]
+        else:
+            built = builder.build_all(
+                asked, recipes, cache, jobs=jobs, report=watch.building, told=say
+            )
+            failed = dict(built.failed)
+            images = {
+                name: {"kernel": str(it.kernel), "digest": it.digest, **it.build}
+                for name, it in built.images.items()
+            }
+            lines = [f"{name}\t{it.kernel}" for name, it in built.images.items()]
     finally:
         watch.end()
-    images = {
-        name: {"kernel": str(image.kernel), "digest": image.digest, **image.build}
-        for name, image in built.images.items()
-    }
     if json is not None:
-        write_json({"images": images, "failed": dict(built.failed)}, json)
+        write_json({"images": images, "failed": failed}, json)
     if json != "-":
-        for name, image in built.images.items():
-            show(f"{name}\t{image.kernel}")
-        for name, why in built.failed.items():
+        for line in lines:
+            show(line)
+        for name, why in failed.items():
             say(f"{name}: {why}")
-    real = [name for name, why in built.failed.items() if not why.startswith("skipped")]
-    return 1 if real else 0
-
-
-def _wanted(recipes: builder.Recipes, cache: Path, json: str | None) -> int:
-    images = {
-        name: {"digest": recipe.digest, "built": find(cache, recipe) is not None}
-        for name, recipe in recipes.of.items()
-    }
-    if json is not None:
-        write_json({"images": images, "failed": dict(recipes.skipped)}, json)
-    if json != "-":
-        for name, it in images.items():
-            show(f"{name}\t{it['digest']}\t{'built' if it['built'] else 'not built'}")
-        for name, why in recipes.skipped.items():
-            say(f"{name}: {why}")
-    return 0
+    return int(not dry_run and any(not why.startswith("skipped") for why in failed.values()))
 
 
 VERBS = (

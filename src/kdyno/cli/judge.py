@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from kdyno.cli.outcome import show_outcome
 from kdyno.errors import KdynoError, UsageError
 from kdyno.judge import comparing
 from kdyno.judge.judging import Otherwise, judge_again, within
@@ -22,11 +20,18 @@ from kdyno.report.terminal import rejudged
 from kdyno.report.terminal import show as show_verdict
 from kdyno.store import comparable
 from kdyno.store.database.shared import Shared
-from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, write_run
 from kdyno.store.verdict import Verdict
-from kdyno.verbs.completion import run_names
-from kdyno.verbs.options import FailOn, Output, Push, Runs, percent, runs_folder
+from kdyno.verbs.options import (
+    RUN_NAMES,
+    FailOn,
+    Output,
+    Push,
+    RunNames,
+    Runs,
+    percent,
+    runs_folder,
+)
 from kdyno.verbs.output import (
     Json,
     check_writable,
@@ -38,32 +43,24 @@ from kdyno.verbs.output import (
     write_json,
     write_json_text,
 )
-from kdyno.verbs.sharing import found as found_run
-from kdyno.verbs.sharing import is_fetched, pushed, store_prepared
-from kdyno.verbs.verb import Verb
+from kdyno.verbs.subject import found, is_fetched, pushed, store_prepared
+from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import say_where
 
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
 
 
 def judge(
-    what: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN", help="Runs: path, name, or last.", autocompletion=run_names),
-    ],
+    what: RunNames,
     precision: Annotated[
-        str | None,
-        typer.Option("--precision", metavar="SHARE", help='Half-width wanted, such as "0.5%".'),
+        str | None, option("--precision SHARE", 'Half-width wanted, such as "0.5%".')
     ] = None,
     equivalent: Annotated[
         str | None,
-        typer.Option(
-            "--equivalent", metavar="SHARE", help='A difference below this does not matter: "1%".'
-        ),
+        option("--equivalent SHARE", 'A difference below this does not matter: "1%".'),
     ] = None,
     confidence: Annotated[
-        str | None,
-        typer.Option("--confidence", metavar="SHARE", help='Of the intervals, such as "99%".'),
+        str | None, option("--confidence SHARE", 'Of the intervals, such as "99%".')
     ] = None,
     fail_on: FailOn = None,
     push: Push = False,
@@ -82,50 +79,43 @@ def judge(
         equivalent=percent(equivalent, "--equivalent"),
         precision=percent(precision),
     )
-    asked = otherwise.confidence
-    if asked is not None and not LEAST_CONFIDENCE <= asked <= MOST_CONFIDENCE:
+    level = otherwise.confidence
+    if level is not None and not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
         raise UsageError(f'--confidence {confidence!r}: allowed is "50%" to "99.99%"')
-    found = [found_run(word, runs) for word in what]
-    judged: list[_Judged] = []
+    subjects = [found(word, runs) for word in what]
+    judged: list[tuple[Run, Verdict, list[str]]] = []
     statuses = {0}
-    for run in found:
+    for run in subjects:
         try:
-            judged.append(_judge(run, otherwise, rules, shared))
+            verdict, changes = _judge(run, otherwise, rules, shared)
         except KdynoError as problem:
-            if len(found) == 1:
+            if len(subjects) == 1:
                 raise
             say(f"kdyno: {problem}")
             statuses.add(problem.exit_status)
             continue
+        judged.append((run, verdict, changes))
         if fail_on:
-            tested = gate.with_first(run, judged[-1].verdict)
-            statuses.add(gate.exit_status(tested, fail_on))
+            statuses.add(gate.exit_status(gate.with_first(run, verdict), fail_on))
     order = (gate.SLOWER, gate.FAILED, UsageError.exit_status, gate.INCONCLUSIVE, 0)
     status = next(each for each in order if each in statuses)
     with kept_status(status):
-        if json is not None and len(found) == 1:
-            write_json_text(judged[0].verdict.to_json(), json)
+        if json is not None and len(subjects) == 1:
+            write_json_text(judged[0][1].to_json(), json)
         elif json is not None:
-            data = [{"run": it.run.name, "verdict": it.verdict.to_data()} for it in judged]
+            data = [{"run": run.name, "verdict": verdict.to_data()} for run, verdict, _ in judged]
             write_json(data, json)
-        for it in judged if json != "-" else []:
-            _show(it)
+        for run, verdict, changes in judged if json != "-" else []:
+            show_verdict(verdict)
+            show("\n".join(["", f"run {run.name}", *changes, ""]), end="")
     return status
-
-
-@dataclass(frozen=True)
-class _Judged:
-    run: Run
-    verdict: Verdict
-    before: Verdict | None
-    """The first verdict; None where there was none that can be read."""
-    manifest: Manifest
 
 
 def _judge(
     run: Run, otherwise: Otherwise, rules: tuple[Rule, ...], shared: Shared | None
-) -> _Judged:
-    """Judge one run and keep its verdict: in its folder, and in the store that is given."""
+) -> tuple[Verdict, list[str]]:
+    """One run, judged, and lines on what that changes. The verdict is kept in the run's folder, and
+    in the store that is given."""
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
     verdict, manifest = judge_again(run, otherwise)
@@ -138,62 +128,50 @@ def _judge(
         say(f"kdyno: {problem}")
     if is_fetched(run) and shared is None:
         say(f"{run.name}: the store has the verdict that it had; --push puts this one there")
-        return _Judged(run, verdict, before, manifest)
-    with write_run(run.path) as writer:
-        writer.save_later_verdict(verdict)
+    else:
+        with write_run(run.path) as writer:
+            writer.save_later_verdict(verdict)
     if shared is not None:
         try:
             pushed(shared, run)
         finally:
             if is_fetched(run):  # it is not what the store has under its name any more
                 shared.forget(run)
-    return _Judged(run, verdict, before, manifest)
-
-
-def _show(it: _Judged) -> None:
-    show_verdict(it.verdict)
-    lines = ["", f"run {it.run.name}", *rejudged(it.before, it.verdict, it.manifest), ""]
-    show("\n".join(lines), end="")
+    return verdict, rejudged(before, verdict, manifest)
 
 
 def compare(
     what: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN",
-            help="Runs (path, name or last; the first is the baseline), or published:NAME.",
+        argument(
+            "RUN",
+            "Runs (path, name or last; the first is the baseline), or published:NAME.",
+            RUN_NAMES,
         ),
     ],
-    common: Annotated[
-        bool, typer.Option("--common", help="Compare the cases that all runs share.")
-    ] = False,
+    common: Annotated[bool, option("--common", "Compare the cases that all runs share.")] = False,
     variant: Annotated[
-        str | None,
-        typer.Option("--variant", metavar="NAME", help="This variant of each run [its baseline]."),
+        str | None, option("--variant NAME", "This variant of each run [its baseline].")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(
-            "--against",
-            metavar="NAME",
-            help="Of one run: its variants against this one, in pairs, by the rule of `run`.",
+        option(
+            "--against NAME",
+            "Of one run: its variants against this one, in pairs, by the rule of `run`.",
         ),
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(
-            "-f",
-            "--format",
-            metavar="FORMAT",
-            help="markdown, csv, json, junit, html, svg, png; none: by the name of the file, else "
-            "a table.",
+        option(
+            "-f --format FORMAT",
+            "markdown, csv, json, junit, html, svg, png; none: by the name of the file, else a "
+            "table.",
         ),
     ] = None,
     join: Annotated[
         bool,
-        typer.Option(
-            "--join",
-            help="Make one run of runs of the same kernels on several machines, and judge it.",
+        option(
+            "--join", "Make one run of runs of the same kernels on several machines, and judge it."
         ),
     ] = False,
     fail_on: FailOn = None,
@@ -211,28 +189,28 @@ def compare(
     check_writable(json)
     check_writable(output, "-o")
     names = [word for word in what if word.startswith(articles.PREFIX)]
-    found = [found_run(word, runs) for word in what if word not in names]
+    subjects = [found(word, runs) for word in what if word not in names]
     if join:
         odd = {"published:NAME": names, "--common": common, "--variant": variant, "-f": format}
         odd |= {"--against": against, "-o": output}
         if wrong := [name for name, value in odd.items() if value]:
             raise UsageError(f"--join makes a run of runs: leave out {', '.join(wrong)}")
-        return _join(found, runs, fail_on, push, json)
+        return _join(subjects, runs, fail_on, push, json)
     if fail_on or push:
         raise UsageError(f"{'--fail-on' if fail_on else '--push'} goes with --join")
-    if against is not None and (names or len(found) != 1):
+    if against is not None and (names or len(subjects) != 1):
         raise UsageError("--against goes with one run, whose variants are compared with each other")
     if names:
-        if len(names) > 1 or len(found) > 1:
+        if len(names) > 1 or len(subjects) > 1:
             raise UsageError("compare takes one article, alone or with one run")
         if format is not None:
             raise UsageError("--format goes with runs; an article is shown as text or --json")
-        return _article(names[0], found, output, json)
+        return _article(names[0], subjects, output, json)
     chosen = exporter(format or Path(output or "").suffix) if format or output else None
     if against is not None:
-        verdict = worded(within(found[0], against, variant))
+        verdict = worded(within(subjects[0], against, variant))
     else:
-        verdict = worded(comparing.compare(found, common=common, variant=variant))
+        verdict = worded(comparing.compare(subjects, common=common, variant=variant))
     if json is not None:
         write_json_text(verdict.to_json(), json)
     if chosen is not None:
@@ -261,22 +239,18 @@ def _article(name: str, runs: list[Run], output: str | None, json: str | None) -
 
 
 def _join(
-    found: list[Run], runs: Path | None, fail_on: list[str] | None, push: bool, json: str | None
+    subjects: list[Run], runs: Path | None, fail_on: list[str] | None, push: bool, json: str | None
 ) -> int:
     rules = gate.parse(fail_on or [])
     shared = store_prepared() if push else None
-    with comparable.join(found, runs_folder(runs)) as writer:
+    with comparable.join(subjects, runs_folder(runs)) as writer:
         run = writer.run
         verdict, manifest = judge_again(run, Otherwise())
         verdict = worded(verdict, manifest)
         writer.save_verdict(verdict)
     gate.check_verdict(rules, verdict)
     status = gate.exit_status(verdict, fail_on) if fail_on else 0
-    with kept_status(status):
-        if json is not None:
-            write_json_text(verdict.to_json(), json)
-        if json != "-":
-            show_verdict(verdict)
+    show_outcome(verdict, json, status)
     say_where(run)
     if shared is not None:
         pushed(shared, run)

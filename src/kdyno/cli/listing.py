@@ -8,11 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from kdyno.errors import UsageError
 from kdyno.experiment.model import BEST, OWN_SCHEDULER
-from kdyno.kernels import cpu
+from kdyno.kernels import cpu as this_cpu
 from kdyno.kernels.routines.routine import FUNCTIONS, best, list_routines
 from kdyno.kernels.scheduler import list_schedulers
 from kdyno.labs.published import article as articles
@@ -24,40 +22,33 @@ from kdyno.suites.catalogue import load
 from kdyno.suites.job import open_settings
 from kdyno.verbs.options import Runs, runs_folder
 from kdyno.verbs.output import Json, check_writable, show, write_json
-from kdyno.verbs.sharing import store
-from kdyno.verbs.verb import Verb
+from kdyno.verbs.subject import store
+from kdyno.verbs.verb import Verb, argument, option
+
+Rows = list[dict[str, Any]]
 
 
 def list_(
     what: Annotated[
         str | None,
-        typer.Argument(
-            metavar="WHAT",
-            help="experiments, cases, routines, schedulers, fragments, published (articles), runs; "
+        argument(
+            "WHAT",
+            "experiments, cases, routines, schedulers, fragments, published (articles), runs; "
             "without it all but runs.",
         ),
     ] = None,
     experiment: Annotated[
-        str | None,
-        typer.Option("--experiment", metavar="NAME", help="Runs of this experiment; patterns."),
+        str | None, option("--experiment NAME", "Runs of this experiment; patterns.")
     ] = None,
     case: Annotated[
-        str | None,
-        typer.Option("--case", metavar="CASE", help="Runs with a figure of this case; patterns."),
+        str | None, option("--case CASE", "Runs with a figure of this case; patterns.")
     ] = None,
     kernel: Annotated[
-        str | None,
-        typer.Option(
-            "--kernel", metavar="VERSION", help='Runs of such a kernel: "v7.3-rc*", a git tag.'
-        ),
+        str | None, option("--kernel VERSION", 'Runs of such a kernel: "v7.3-rc*", a git tag.')
     ] = None,
-    cpu: Annotated[
-        str | None,
-        typer.Option("--cpu", metavar="MODEL", help='Runs on such a CPU: "*EPYC*".'),
-    ] = None,
+    cpu: Annotated[str | None, option("--cpu MODEL", 'Runs on such a CPU: "*EPYC*".')] = None,
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", metavar="N", min=1, help="The newest N runs [of a store 1000]."),
+        int | None, option("--limit N", "The newest N runs [of a store 1000].", min=1)
     ] = None,
     runs: Runs = None,
     json: Json = None,
@@ -67,33 +58,34 @@ def list_(
     Options are for `kdyno list runs` alone. Runs are those of the folder and of the store that
     KDYNO_STORE names.
     """
-    given: dict[str, object] = {
-        "--experiment": experiment,
-        "--case": case,
-        "--kernel": kernel,
-        "--cpu": cpu,
-    }
-    given |= {"--limit": limit}
-    if what != "runs" and (odd := [name for name, value in given.items() if value]):
+    wanted = Wanted(experiment=experiment, case=case, kernel=kernel, cpu=cpu, limit=limit)
+    given = {"experiment": experiment, "case": case, "kernel": kernel, "cpu": cpu, "limit": limit}
+    if what != "runs" and (odd := [f"--{name}" for name, value in given.items() if value]):
         raise UsageError(f"{', '.join(odd)}: go with `kdyno list runs`")
-    kinds: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    kinds: dict[str, Callable[[], Rows]] = {
         "experiments": _experiments,
         "cases": _cases,
         "routines": _routines,
-        "schedulers": _schedulers,
+        "schedulers": lambda: [
+            {"scheduler": OWN_SCHEDULER, "help": "the kernel's own: no program is loaded"},
+            *({"scheduler": name, "help": text} for name, text in list_schedulers().items()),
+        ],
         "fragments": _fragments,
-        "published": _published,
-        "runs": lambda: _runs(runs, experiment, case, kernel, cpu, limit),
+        "published": lambda: [
+            {"article": f"{articles.PREFIX}{name}", "title": articles.load(name).title}
+            for name in articles.names()
+        ],
+        "runs": lambda: _runs(runs, wanted),
     }
     if what is not None and what not in kinds:
         raise UsageError(f"list {what!r}: there are {', '.join(kinds)}")
     check_writable(json)
     chosen = [what] if what else [kind for kind in kinds if kind != "runs"]
-    found = {kind: kinds[kind]() for kind in chosen}
+    lists = {kind: kinds[kind]() for kind in chosen}
     if json is not None:
-        write_json(found, json)
+        write_json(lists, json)
     if json != "-":
-        for kind, rows in found.items():
+        for kind, rows in lists.items():
             if what is None:
                 show(f"{kind}:")
             for row in rows:
@@ -105,17 +97,16 @@ def list_(
     return 0
 
 
-def _experiments() -> list[dict[str, Any]]:
-    rows = []
+def _experiments() -> Rows:
+    rows, here = [], Path.cwd()
     for path in sorted((data_root() / "experiments").glob("*.toml")):
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        # As it has to be typed from here.
-        file = path.relative_to(here) if path.is_relative_to(here := Path.cwd()) else path
+        file = path.relative_to(here) if path.is_relative_to(here) else path
         rows.append({"file": str(file), "question": data.get("question", "")})
     return rows
 
 
-def _cases() -> list[dict[str, Any]]:
+def _cases() -> Rows:
     return [
         {
             "case": f"{suite.name}/{case.name}",
@@ -130,42 +121,24 @@ def _cases() -> list[dict[str, Any]]:
     ]
 
 
-def _routines() -> list[dict[str, Any]]:
-    return [
-        *_best(),
-        *(
-            {
-                "routine": routine.path.stem,
-                "help": routine.help,
-                "missing": f"(this CPU lacks {', '.join(lacking)})"
-                if (lacking := cpu.missing(routine.requires))
-                else "",
-            }
-            for function in FUNCTIONS
-            for routine in list_routines(function=function)
-        ),
-    ]
-
-
-def _best() -> list[dict[str, Any]]:
-    """The word ``best``: what it means on this CPU."""
+def _routines() -> Rows:
+    """First the word ``best``: what it means on this CPU."""
     try:
-        found = [best(function, "um") for function in FUNCTIONS]
+        choices = [best(function, "um") for function in FUNCTIONS]
+        named = ", ".join(f"{it.function} {it.routine}" for it in choices)
+        why = choices[0].why.removeprefix(f"{BEST}: ")
+        rows = [{"routine": BEST, "help": f"on this CPU {named} ({why})", "missing": ""}]
     except UsageError as problem:
-        return [{"routine": BEST, "help": "", "missing": f"({problem})"}]
-    named = ", ".join(f"{it.function} {it.routine}" for it in found)
-    why = found[0].why.removeprefix(f"{BEST}: ")
-    return [{"routine": BEST, "help": f"on this CPU {named} ({why})", "missing": ""}]
+        rows = [{"routine": BEST, "help": "", "missing": f"({problem})"}]
+    for function in FUNCTIONS:
+        for routine in list_routines(function=function):
+            lacking = ", ".join(this_cpu.missing(routine.requires))
+            missing = f"(this CPU lacks {lacking})" if lacking else ""
+            rows.append({"routine": routine.path.stem, "help": routine.help, "missing": missing})
+    return rows
 
 
-def _schedulers() -> list[dict[str, Any]]:
-    own = {OWN_SCHEDULER: "the kernel's own: no program is loaded"}
-    return [
-        {"scheduler": name, "help": text} for name, text in {**own, **list_schedulers()}.items()
-    ]
-
-
-def _fragments() -> list[dict[str, Any]]:
+def _fragments() -> Rows:
     rows = []
     for path in sorted((data_root() / "kernel" / "config").glob("*.config")):
         if "." in path.stem:  # comes by itself with the one that it is named after
@@ -179,38 +152,25 @@ def _fragments() -> list[dict[str, Any]]:
     return rows
 
 
-def _published() -> list[dict[str, Any]]:
-    return [
-        {"article": f"{articles.PREFIX}{name}", "title": articles.load(name).title}
-        for name in articles.names()
-    ]
-
-
-def _runs(
-    runs: Path | None,
-    experiment: str | None,
-    case: str | None,
-    kernel: str | None,
-    cpu: str | None,
-    limit: int | None,
-) -> list[dict[str, Any]]:
+def _runs(runs: Path | None, wanted: Wanted) -> Rows:
     """Oldest first. A run that lies in both places is one row, of the folder."""
-    wanted = Wanted(experiment=experiment, case=case, kernel=kernel, cpu=cpu, limit=limit)
-    here = entries(runs_folder(runs), wanted)
-    rows = {(it.created, it.name): _row(it.name, it.state, it.answer) for it in here}
+    rows = {
+        (it.created, it.name): _row(it.name, it.state, it.answer)
+        for it in entries(runs_folder(runs), wanted)
+    }
     shared = store() if runs is None else None
     if shared is None:
         return list(rows.values())
     for facts in shared.listed(wanted):
         answer = facts.answer if facts.judged else facts.reason
-        row = rows.get((facts.created, facts.name))
-        if row is None:
+        key = (facts.created, facts.name)
+        if key not in rows:
             state = "interrupted" if facts.state == "running" else facts.state
-            rows[facts.created, facts.name] = _row(facts.name, state, answer, "in the store")
+            rows[key] = _row(facts.name, state, answer, "in the store")
         else:
-            row["where"] = "here and in the store"
+            rows[key]["where"] = "here and in the store"
     ordered = [rows[key] for key in sorted(rows)]
-    return ordered[-limit:] if limit else ordered
+    return ordered[-wanted.limit :] if wanted.limit else ordered
 
 
 def _row(name: str, state: str, answer: str, where: str = "") -> dict[str, Any]:

@@ -13,88 +13,77 @@ from typing import Annotated
 import typer
 
 from kdyno import labs, whole
-from kdyno.cli.scoring import after_table, check_format, check_run, with_scores
+from kdyno.cli.outcome import check_scoring, show_outcome, with_scores
 from kdyno.errors import KdynoError, UsageError
 from kdyno.paths import cache_root
-from kdyno.report import drawings, gate
+from kdyno.report import drawings, gate, scores
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporter, exporter_for, exporters
 from kdyno.report.site.build import Progress, build_site
 from kdyno.report.site.server import SiteServer, watch
 from kdyno.report.site.shared import SharedSite, build_shared
-from kdyno.report.terminal import show as show_verdict
 from kdyno.report.terminal import show_dots
 from kdyno.store.database.address import shown
 from kdyno.store.database.query import Wanted
-from kdyno.store.index import resolve
-from kdyno.store.run import open_run
-from kdyno.verbs.completion import chart_names, offered, run_names
-from kdyno.verbs.options import FailOn, Output, Runs, Scoring, runs_folder, where
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs.options import RUN_NAMES, FailOn, Output, Runs, Scoring, runs_folder, where
 from kdyno.verbs.output import (
     Json,
     check_writable,
     kept_status,
     say,
-    show,
     write_export,
     write_json,
     write_json_text,
 )
-from kdyno.verbs.sharing import found as found_run
-from kdyno.verbs.sharing import is_fetched, pushed, store, store_needed
-from kdyno.verbs.verb import Verb
+from kdyno.verbs.subject import found, is_fetched, pushed, store, store_needed, stored_run
+from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import site_line
 
 
-@offered
 def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     """The exporters."""
     return list(exporters(labs.formats()))
 
 
+def chart_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
+    """The charts that can be had as a picture."""
+    return list(drawings.CHARTS)
+
+
 def report(
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="RUN", help="A run: path, name, or last.", autocompletion=run_names),
-    ] = None,
+    run: Annotated[str | None, argument("RUN", "A run: path, name, or last.", RUN_NAMES)] = None,
     format: Annotated[
         str | None,
-        typer.Option(
-            "-f",
-            "--format",
-            metavar="FORMAT",
-            help="html, markdown, csv, json, parquet, svg, png, junit, benchstat, "
+        option(
+            "-f --format FORMAT",
+            "html, markdown, csv, json, parquet, svg, png, junit, benchstat, "
             "speedscope; none: by the name of the file, else a table.",
-            autocompletion=format_names,
+            "kdyno.cli.report:format_names",
         ),
     ] = None,
     output: Output = None,
     scoring: Scoring = None,
     chart: Annotated[
         str | None,
-        typer.Option(
-            "--chart",
-            metavar="NAME",
-            help="As svg or png: effects (in characters, too), boots, spread, rounds, factors, "
-            "load.",
-            autocompletion=chart_names,
+        option(
+            "--chart NAME",
+            "As svg or png: effects (in characters, too), boots, spread, rounds, factors, load.",
+            "kdyno.cli.report:chart_names",
         ),
     ] = None,
     fail_on: FailOn = None,
     history: Annotated[
         Path | None,
-        typer.Option(
-            "--history",
-            metavar="FILE",
-            help="With --fail-on: the branch's earlier tests, which leave the level of this one.",
+        option(
+            "--history FILE",
+            "With --fail-on: the branch's earlier tests, which leave the level of this one.",
         ),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="A site of all runs in the folder that -o names.")
+        bool, option("--all", "A site of all runs in the folder that -o names.")
     ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="With --all: reports with every chart.")
-    ] = False,
+    full: Annotated[bool, option("--full", "With --all: reports with every chart.")] = False,
     runs: Runs = None,
     json: Json = None,
 ) -> int:
@@ -105,7 +94,7 @@ def report(
         if several := [name for name, value in given.items() if value]:
             raise UsageError(f"--all shows every run; {', '.join(several)} goes with one run")
         check_writable(json)
-        return write_site(runs, output, full, json)
+        return _write_site(runs, output, full, json)
     if run is None:
         raise UsageError("which run? Name one, or last; --all -o site/ shows all of them")
     if full:
@@ -126,47 +115,50 @@ def report(
         drawings.check(chart, chosen.name if chosen else None)
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
         raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
-    check_format(scoring, chosen.name if chosen else None)
-    found = found_run(run, runs)
-    verdict = found.verdict()
+    check_scoring(scoring, chosen.name if chosen else None)
+    subject = found(run, runs)
+    verdict = subject.verdict()
     if verdict is None:
-        if found.is_being_written():
-            raise UsageError(f"{found.name} is still being measured; its verdict comes at the end")
-        if is_fetched(found):
-            raise UsageError(f"{found.name} has no verdict: it was pushed before its end")
+        if subject.is_being_written():
+            raise UsageError(
+                f"{subject.name} is still being measured; its verdict comes at the end"
+            )
+        if is_fetched(subject):
+            raise UsageError(f"{subject.name} has no verdict: it was pushed before its end")
         raise UsageError(
-            f"{found.name} has no verdict: it was interrupted. "
-            f"`kdyno run --resume {found.name}{where(found.path.parent)}` goes on with it"
+            f"{subject.name} has no verdict: it was interrupted. "
+            f"`kdyno run --resume {subject.name}{where(subject.path.parent)}` goes on with it"
         )
-    check_run(scoring, found)
+    if scoring is not None:
+        scores.check(scoring, {case.suite for case in subject.manifest().cases}, load_suites())
     gate.check_verdict(rules, verdict)
     status = 0
     if fail_on:
-        tested = gate.with_first(found, verdict)
+        tested = gate.with_first(subject, verdict)
         status = gate.exit_status(tested, fail_on)
         if history is not None:
-            status = gate.in_history(history, found.name, tested, fail_on)
+            status = gate.in_history(history, subject.name, tested, fail_on)
+    if chosen is None and chart is None:
+        show_outcome(verdict, json, status, subject, scoring)
+        return status
     with kept_status(status):
         if json is not None:
-            write_json_text(with_scores(found, verdict.to_json(), scoring, "json"), json)
-        if chosen is not None:
-            whole = chosen.needs_run or chart is not None
-            subject = gather(found, verdict) if whole else Evidence(verdict)
-            subject = replace(subject, sections=labs.sections())
-            if chart is not None:
-                exported = drawings.picture(chart, subject, chosen.name)
-            else:
-                exported = with_scores(found, chosen.export(subject), scoring, chosen.name)
-            write_export(exported, chosen.name, output)
-        elif chart is not None:
+            write_json_text(with_scores(subject, verdict.to_json(), scoring, "json"), json)
+        if chosen is None:
             show_dots(verdict)
-        elif json != "-":
-            show_verdict(verdict)
-            show(after_table(found, verdict, scoring), end="")
+            return status
+        whole_run = chosen.needs_run or chart is not None
+        evidence = gather(subject, verdict) if whole_run else Evidence(verdict)
+        evidence = replace(evidence, sections=labs.sections())
+        if chart is not None:
+            exported = drawings.picture(chart, evidence, chosen.name)
+        else:
+            exported = with_scores(subject, chosen.export(evidence), scoring, chosen.name)
+        write_export(exported, chosen.name, output)
     return status
 
 
-def write_site(runs: Path | None, output: str | None, full: bool, json: str | None) -> int:
+def _write_site(runs: Path | None, output: str | None, full: bool, json: str | None) -> int:
     """Builds it or what of it has changed: of the store, where there is one and no folder named."""
     if not output or output == "-":
         raise UsageError("--all writes a folder of pages: name it with -o, such as -o site/")
@@ -188,26 +180,18 @@ def write_site(runs: Path | None, output: str | None, full: bool, json: str | No
     return 0
 
 
-LOCAL = "127.0.0.1"
-PORT = 8421
 LOOK_EVERY_S = 2.0
 
 
 def serve(
     port: Annotated[
-        int,
-        typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes any free one."),
-    ] = PORT,
+        int, option("--port N", "Port; 0 takes any free one.", min=0, max=65535)
+    ] = 8421,
     bind: Annotated[
-        str,
-        typer.Option(
-            "--bind",
-            metavar="ADDRESS",
-            help="Address to listen on; who reaches it can read the runs.",
-        ),
-    ] = LOCAL,
+        str, option("--bind ADDRESS", "Address to listen on; who reaches it can read the runs.")
+    ] = "127.0.0.1",
     full: Annotated[
-        bool, typer.Option("--full", help="Reports with every chart; a second or more each.")
+        bool, option("--full", "Reports with every chart; a second or more each.")
     ] = False,
     runs: Runs = None,
     json: Json = None,
@@ -268,12 +252,10 @@ def serve(
 
 def push(
     what: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="RUN", help="Runs: path, name, or last.", autocompletion=run_names),
+        list[str] | None, argument("RUN", "Runs: path, name, or last.", RUN_NAMES)
     ] = None,
     upgrade: Annotated[
-        bool,
-        typer.Option("--upgrade", help="Change a store of an earlier kdyno to this one's tables."),
+        bool, option("--upgrade", "Change a store of an earlier kdyno to this one's tables.")
     ] = False,
     runs: Runs = None,
     json: Json = None,
@@ -286,22 +268,22 @@ def push(
     if not what and not upgrade:
         raise UsageError("which run? Name one, or last; `kdyno list runs` shows them")
     shared = store_needed()
-    found = [open_run(resolve(word, runs_folder(runs))) for word in what or []]
+    subjects = [stored_run(word, runs) for word in what or []]
     before = shared.prepare(upgrade_it=upgrade)
     if upgrade:
         say(f"{shared.where}: tables {'changed' if before else 'are those of this kdyno'}")
     done, status = [], 0
-    for run in found:
+    for run in subjects:
         try:
-            it = pushed(shared, run)
+            sent = pushed(shared, run)
         except KdynoError as problem:
-            if len(found) == 1:
+            if len(subjects) == 1:
                 raise
             say(f"kdyno: {problem}")
             status = max(status, problem.exit_status)
             continue
-        row = {"run": it.name, "state": it.word, "boots": it.boots, "sent_bytes": it.size_bytes}
-        done.append({**row, "left_out": list(it.left_out)})
+        facts = {"run": sent.name, "state": sent.word, "boots": sent.boots}
+        done.append({**facts, "sent_bytes": sent.size_bytes, "left_out": list(sent.left_out)})
     if json is not None:
         write_json(done, json)
     return status

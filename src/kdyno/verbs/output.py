@@ -7,8 +7,10 @@ control character, escape sequence or change of the writing's direction reaches 
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -16,18 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.report import plain
+from kdyno.verbs.verb import option
 
-Json = Annotated[
-    str | None,
-    typer.Option("--json", metavar="FILE", help="Write the result as JSON; - is stdout."),
-]
-
-
+Json = Annotated[str | None, option("--json FILE", "Write the result as JSON; - is stdout.")]
 _LINE_LIMIT = 4000
 """Characters of one printed line; the longest honest ones are commands of a build."""
 _LINE_EVERY_S = 20.0
@@ -71,8 +67,6 @@ class Line:
             return
         self._last_s = now
         if self._tty:
-            import shutil
-
             width = shutil.get_terminal_size().columns - 1
             shown = plain.sentence(text)[:width]
             print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)
@@ -121,8 +115,6 @@ def write(content: str | bytes, file: str) -> None:
 
 def write_json(value: object, file: str) -> None:
     """Any JSON value to the file, or to stdout for ``-``."""
-    import json
-
     write_json_text(json.dumps(value, indent=1, ensure_ascii=False), file)
 
 

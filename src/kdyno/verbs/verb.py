@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""A verb of the command line: its name, its function, its examples."""
+"""A verb of the command line: its name, its function, its options, its examples.
+
+What a verb works with is imported when it is called: ``deferred`` is the one way to do so, for
+modules of verbs, for the work of a verb whose options are declared apart, and for words that the
+shell is offered.
+"""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from importlib import import_module
 from inspect import Parameter, Signature
 from typing import Any, get_type_hints
+
+import typer
 
 
 @dataclass(frozen=True)
@@ -18,6 +27,51 @@ class Verb:
     function: Callable[..., int]
     """Returns the exit status; its documentation is the help."""
     examples: tuple[str, ...]
+
+
+def deferred(place: str) -> Callable[..., Any]:
+    """The function at ``place``, MODULE:NAME, whose module is imported when it is called."""
+    module, _, name = place.partition(":")
+
+    def call(*words: Any, **more: Any) -> Any:
+        return getattr(import_module(module), name)(*words, **more)
+
+    return call
+
+
+_PLAIN = re.compile(r"[\w./][\w./@%+=:,-]*")
+"""Words that no shell takes for more than a word: it puts them into the line as they are, or has
+them evaluated. Others are not offered."""
+
+
+def offered(place: str) -> Callable[[typer.Context, str], list[str]]:
+    """What the shell is offered when Tab is pressed: those words of the function at ``place`` that
+    begin with what was typed. Whatever goes wrong gives no words and no message: the shell shows
+    its own file names."""
+
+    def offer(ctx: typer.Context, incomplete: str) -> list[str]:
+        try:
+            words = deferred(place)(ctx, incomplete)
+            return [it for it in words if it.startswith(incomplete) and _PLAIN.fullmatch(it)]
+        except Exception:  # a traceback would end up on the person's command line
+            return []
+
+    return offer
+
+
+def option(words: str, help: str, offer: str = "", **more: Any) -> Any:
+    """``words``: flags, and what stands for the value: "-o --output FILE". ``offer``: a place, as
+    of ``offered``; ``more``: as typer's."""
+    flags = [word for word in words.split() if word.startswith("-")]
+    metavar = " ".join(word for word in words.split() if not word.startswith("-")) or None
+    completion = offered(offer) if offer else None
+    return typer.Option(*flags, metavar=metavar, help=help, autocompletion=completion, **more)
+
+
+def argument(metavar: str, help: str, offer: str = "") -> Any:
+    """As ``option``, for what stands without a flag."""
+    completion = offered(offer) if offer else None
+    return typer.Argument(metavar=metavar, help=help, autocompletion=completion)
 
 
 def flat(verb: Callable[..., int]) -> Callable[..., int]:
@@ -43,12 +97,12 @@ def flat(verb: Callable[..., int]) -> Callable[..., int]:
             none = field.default is MISSING
             add(field.name, Parameter.empty if none else field.default, kinds[field.name])
 
-    def called(**given: Any) -> int:
+    def call(**given: Any) -> int:
         for name, kind in bundles.items():
             given[name] = kind(**{it.name: given.pop(it.name) for it in fields(kind)})
         return verb(**given)
 
-    called.__doc__ = verb.__doc__
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    called.__annotations__ = {it.name: it.annotation for it in parameters}
-    return called
+    call.__doc__ = verb.__doc__
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {it.name: it.annotation for it in parameters}
+    return call

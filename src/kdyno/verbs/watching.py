@@ -9,21 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kdyno.errors import Interrupted
+from kdyno.experiment.model import Experiment
+from kdyno.kernels.build import BuildProgress
+from kdyno.measure import execution
+from kdyno.measure.execution import Listener, Options
+from kdyno.measure.loop import Status
 from kdyno.report.progress import EffectProgress, Progress, ProgressState, duration
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Suite
 from kdyno.verbs.options import where
 from kdyno.verbs.output import Line, say
-
-if TYPE_CHECKING:
-    from kdyno.experiment.model import Experiment
-    from kdyno.kernels.build import BuildProgress
-    from kdyno.measure.execution import Listener, Options
-    from kdyno.measure.loop import Status
-    from kdyno.store.run import Run
-    from kdyno.store.verdict import Verdict
-    from kdyno.suites.catalogue import Suite
 
 _QUIET_S = 2.0
 
@@ -83,8 +81,6 @@ def site_line() -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def watching(experiment: Experiment) -> Iterator[Listener]:
     """A listener that shows everything on stderr while the context lasts."""
-    from kdyno.measure.execution import Listener
-
     building = Building()
     measure = experiment.measure
     with Progress() as progress:
@@ -110,8 +106,6 @@ def executed(
 
     Whoever interrupts it hears how to go on.
     """
-    from kdyno.measure.execution import execute, resume
-
     begun: list[Path] = []
 
     def started(path: Path) -> None:
@@ -122,8 +116,8 @@ def executed(
         options = replace(options, listener=replace(listener, started=started))
         try:
             if resumed is not None:
-                return resume(resumed, asked, suites, options)
-            return execute(asked, suites, options)
+                return execution.resume(resumed, asked, suites, options)
+            return execution.execute(asked, suites, options)
         except (KeyboardInterrupt, Interrupted):
             if begun:
                 again = f"kdyno run --resume {begun[0].name}{where(begun[0].parent)}"

@@ -52,13 +52,12 @@ from kdyno.verbs.options import (
     NoWait,
     Refresh,
     Runs,
-    load,
     percent,
     runs_folder,
-    stored_run,
     where,
 )
 from kdyno.verbs.output import Json, Line, check_writable, say, show, write, write_json
+from kdyno.verbs.subject import load, stored_run
 from kdyno.verbs.verb import Verb
 from kdyno.verbs.watching import Building, executed, say_where
 

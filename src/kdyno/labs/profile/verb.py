@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kdyno.errors import UsageError
-from kdyno.verbs.completion import run_names
 from kdyno.verbs.options import (
+    RUN_NAMES,
     Cases,
     Jobs,
     NoSandbox,
@@ -22,15 +22,12 @@ from kdyno.verbs.options import (
     Runs,
     Variants,
     Yes,
-    consent_to_build,
-    load,
-    load_stored,
     runs_folder,
-    stored_run,
     where,
 )
 from kdyno.verbs.output import Json, Line, check_writable, say, write, write_json
-from kdyno.verbs.verb import Verb
+from kdyno.verbs.subject import consent_to_build, load, load_stored, stored_run
+from kdyno.verbs.verb import Verb, offered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +50,7 @@ def profile_verb(
         typer.Argument(
             metavar="EXPERIMENT|RUN",
             help="An experiment file, or a run (path, name or last).",
-            autocompletion=run_names,
+            autocompletion=offered(RUN_NAMES),
         ),
     ],
     method: Annotated[

@@ -35,7 +35,7 @@ def published(
     from kdyno.labs.published.answers import collect, kept
     from kdyno.labs.published.article import load, names
     from kdyno.labs.published.page import as_json, page, pictures
-    from kdyno.verbs.sharing import found
+    from kdyno.verbs.subject import found
 
     check_writable(json)
     check_writable(output, "-o")

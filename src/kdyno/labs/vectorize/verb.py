@@ -158,7 +158,7 @@ def _variant(what: str, path: Path, name: str | None) -> Variant:
     from kdyno.experiment import loader
     from kdyno.kernels.source import KINDS
     from kdyno.measure.vocabulary import vocabulary
-    from kdyno.verbs.options import load
+    from kdyno.verbs.subject import load
 
     if path.suffix == ".toml" or path.is_file():
         experiment, _ = load(path)

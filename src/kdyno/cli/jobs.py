@@ -7,19 +7,24 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kdyno import sandbox
 from kdyno.errors import Interrupted, UsageError, interruption
-from kdyno.verbs.options import load_stored, where
-
-if TYPE_CHECKING:
-    from kdyno.experiment.model import Experiment
-    from kdyno.fleet.union import Union
-    from kdyno.fleet.waves import Place, Record
-    from kdyno.measure.execution import Listener, Options
-    from kdyno.store.run import Run, RunWriter
-    from kdyno.store.verdict import Verdict
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import apply
+from kdyno.fleet.engine import FILE, Engine, settings
+from kdyno.fleet.union import Union
+from kdyno.fleet.waves import Building, Controller, Place, Record, label_of
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.pairs import Question
+from kdyno.machines.kinds import KINDS
+from kdyno.measure.execution import Listener, Options, manifest_of
+from kdyno.report.sentence import worded
+from kdyno.store.run import Run, RunWriter, create_run, write_run
+from kdyno.store.verdict import Verdict
+from kdyno.verbs.options import where
+from kdyno.verbs.subject import load_stored
+from kdyno.verbs.watching import watching
 
 _OF_A_SHARD = ("max_boots", "max_minutes", "precision", "seed", "variants")
 """Overrides that are over all nodes, and that a shard's own command line says otherwise."""
@@ -27,8 +32,6 @@ _OF_A_SHARD = ("max_boots", "max_minutes", "precision", "seed", "variants")
 
 def settings_file() -> Path:
     """Where a person says which machines his runs may use."""
-    from kdyno.fleet.engine import FILE
-
     own = os.environ.get("XDG_CONFIG_HOME", "")
     home = Path(own) if own.startswith("/") else Path.home() / ".config"
     return home / "kdyno" / FILE
@@ -36,12 +39,6 @@ def settings_file() -> Path:
 
 def begin(file: Path, experiment: Experiment, on: str, options: Options) -> tuple[Run, Verdict]:
     """A new run in jobs. ``experiment``: with the overrides applied."""
-    from kdyno.fleet.engine import settings
-    from kdyno.fleet.waves import Place, Record
-    from kdyno.machines.kinds import KINDS
-    from kdyno.measure.execution import manifest_of
-    from kdyno.store.run import create_run
-
     chosen = settings(on, settings_file())
     chosen.slots()  # CPUs that are not there are known before anything is built
     if not KINDS[experiment.machine.kind].builds:
@@ -54,17 +51,11 @@ def begin(file: Path, experiment: Experiment, on: str, options: Options) -> tupl
 
 def is_in_jobs(run: Path) -> bool:
     """Jobs have measured this run, and it is not finished."""
-    from kdyno.fleet.waves import Place
-
     return Place(run).read() is not None
 
 
 def go_on(path: Path, options: Options) -> tuple[Run, Verdict]:
     """With a run whose controller was interrupted or killed."""
-    from kdyno.experiment.overrides import apply
-    from kdyno.fleet.waves import Place
-    from kdyno.store.run import write_run
-
     with write_run(path) as writer:
         manifest = writer.run.manifest()
         experiment, _suites, overrides = load_stored(writer.run, manifest)
@@ -81,12 +72,6 @@ def _executed(
     writer: RunWriter, place: Place, record: Record, experiment: Experiment, options: Options
 ) -> tuple[Run, Verdict]:
     """Built, measured and judged, watched; what is not finished can be gone on with."""
-    from kdyno.fleet.union import Union
-    from kdyno.judge.judging import verdict_of
-    from kdyno.judge.pairs import Question
-    from kdyno.report.sentence import worded
-    from kdyno.verbs.watching import watching
-
     run, union = writer.run, Union(writer)
     with watching(experiment) as listener:
         listener.started(run.path)
@@ -125,9 +110,6 @@ def _measured(
     listener: Listener,
 ) -> str:
     """Why it stopped."""
-    from kdyno.fleet.engine import Engine
-    from kdyno.fleet.waves import Building, Controller, label_of
-
     engine = Engine(record.settings, place.jobs, label_of(union.run.path))
     words = [record.file, *(["--ref", options.ref] if options.ref else [])]
     words += ["-j", str(options.jobs)] if options.jobs else []
@@ -146,11 +128,9 @@ def _measured(
     # How much a shard measures is its own.
     for name, value in options.overrides.to_json().items():
         if name not in _OF_A_SHARD:
-            option = {"cases": "--case"}.get(name, f"--{name.replace('_', '-')}")
-            values = value if isinstance(value, list | tuple) else [value]
-            words += [
-                word for it in values for word in ([option] if it is True else [option, str(it)])
-            ]
+            option = "--case" if name == "cases" else f"--{name.replace('_', '-')}"
+            for it in value if isinstance(value, list | tuple) else [value]:
+                words += [option] if it is True else [option, str(it)]
     controller = Controller(
         experiment, union, place, record, words, engine, listener.told, listener.measuring
     )

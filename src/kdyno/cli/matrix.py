@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kdyno.cli.run import Request
 from kdyno.errors import BuildError, KdynoError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Matrix
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources import git
+from kdyno.measure.execution import Options
 from kdyno.report import figures, gate
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import show
 from kdyno.store.run import Run, list_runs
 from kdyno.store.verdict import Verdict
-from kdyno.verbs.options import agree, load
 from kdyno.verbs.output import say
+from kdyno.verbs.subject import agree, load
 
 _MANY = 64
 _SHORT = 12
@@ -28,7 +30,7 @@ _SHORT = 12
 
 @dataclass(frozen=True)
 class CommitRun:
-    """What came of a commit: its run, or why there is none."""
+    """The result for a commit: its run, or why there is none."""
 
     ref: str
     run: Run | None = None
@@ -36,22 +38,18 @@ class CommitRun:
     why: str = ""
 
 
-def matrix_of(file: Path | None) -> Matrix | None:
-    """That of an experiment's file, if it has one."""
-    return None if file is None else loader.read_matrix(loader.read(file), str(file))
-
-
-def refs_of(found: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
+def refs_of(matrix: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
     """The commits in order, the oldest first where they are a range. Asks before very many."""
-    refs = tuple(found.refs) if found.span is None else _between(file, *found.span)
+    refs = tuple(matrix.refs) if matrix.span is None else _between(file, *matrix.span)
     if len(refs) > _MANY and not yes:
         agree(f"[matrix] has {len(refs)} commits, a run for each", "List fewer")
     return refs
 
 
 def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
-    asked, _suites = load(file, last)
-    spec = parse(next(it.source for it in asked.variants if it.name == asked.baseline))
+    experiment, _suites = load(file, last)
+    baseline = next(it for it in experiment.variants if it.name == experiment.baseline)
+    spec = parse(baseline.source)
     if spec.kind != "git" or is_url(spec.rest):
         raise UsageError(
             f"[matrix] refs = {first}..{last}: a range needs a repository on this machine, "
@@ -59,53 +57,51 @@ def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
         )
     folder = Path(spec.rest)
     words = ["rev-list", "--reverse", "--first-parent", "--end-of-options", f"{first}..{last}"]
-    said = git.answer(folder, words).decode("ascii", "replace")
-    if not said.split():
+    refs = git.answer(folder, words).decode("ascii", "replace").split()
+    if not refs:
         raise UsageError(f"[matrix] refs = {first}..{last}: {folder} has no commit between them")
-    return tuple(said.split())
+    return tuple(refs)
 
 
 def each(
-    refs: tuple[str, ...],
-    text_of: Callable[[str], str],
-    runs: Path,
-    overrides: Mapping[str, object],
-    measured: Callable[[str], object],
-    fail_on: Sequence[str] = (),
+    matrix: Matrix, request: Request, options: Options, measured: Callable[[str], object]
 ) -> int:
-    """``measured`` for each commit that has no finished run of this very experiment yet, asked in
-    the same way; and the table of all.
+    """``measured`` for each commit that has no finished run yet of this very experiment with these
+    overrides; and the table of all.
 
-    The exit status is that of the worst row, by ``fail_on``, measured now or before; a commit
+    The exit status is that of the worst row, by --fail-on, measured now or before; a commit
     without a verdict is 1.
     """
+    assert request.experiment is not None
+    text = loader.read(request.experiment)
+    refs = refs_of(matrix, request.experiment, request.yes)
+    fail_on = request.fail_on or ()
     rules = gate.parse(fail_on)  # what cannot be is refused before hours of measuring
+    overrides = options.overrides.to_json()
     rows = []
     for number, ref in enumerate(refs, 1):
         say(f"{short(ref)}: commit {number} of {len(refs)}")
-        known = finished(runs, text_of(ref), overrides)
-        if known is not None:
-            say(f"{short(ref)}: was measured before, {known.name}")
-            verdict = known.verdict()
-            if verdict is not None:
+        run = _finished(options.runs, loader.at_ref(text, ref), overrides)
+        if run is not None:
+            say(f"{short(ref)}: was measured before, {run.name}")
+            if (verdict := run.verdict()) is not None:
                 gate.check_verdict(rules, verdict)
-            rows.append(CommitRun(ref, known, verdict))
-            continue
-        try:
-            measured(ref)
-        except BuildError as problem:
-            say(str(problem))
-            rows.append(CommitRun(ref, why="does not build"))
-            continue
-        known = finished(runs, text_of(ref), overrides)
-        rows.append(CommitRun(ref, known, known.verdict() if known else None, "not finished"))
+        else:
+            try:
+                measured(ref)
+            except BuildError as problem:
+                say(str(problem))
+                rows.append(CommitRun(ref, why="does not build"))
+                continue
+            run = _finished(options.runs, loader.at_ref(text, ref), overrides)
+        rows.append(CommitRun(ref, run, run.verdict() if run else None, "not finished"))
     show(lambda _screen: [table(rows)])
     return gate.worst(
         {gate.exit_status(it.verdict, fail_on) if it.verdict else gate.FAILED for it in rows}
     )
 
 
-def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | None:
+def _finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | None:
     """The newest run of this experiment with these overrides that came to its end."""
     for run in reversed(list_runs(runs)):
         try:
@@ -119,25 +115,25 @@ def finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | No
 
 
 def table(rows: Sequence[CommitRun]) -> Grid:
-    """A row a commit, a column an effect."""
+    """A row per commit, a column per effect."""
     keys = dict.fromkeys(
         (it.variant, it.case) for row in rows if row.verdict for it in row.verdict.effects
     )
 
-    def of(row: CommitRun, key: tuple[str, str]) -> Cell:
-        effects = row.verdict.effects if row.verdict else ()
-        it = next((it for it in effects if (it.variant, it.case) == key), None)
-        if it is None or it.ratio is None:
-            return Cell()
-        return Cell(figures.effect(it.ratio), it.ratio, tone=it.verdict)
+    def cell(row: CommitRun, key: tuple[str, str]) -> Cell:
+        for effect in row.verdict.effects if row.verdict else ():
+            if (effect.variant, effect.case) == key and effect.ratio is not None:
+                return Cell(figures.effect(effect.ratio), effect.ratio, tone=effect.verdict)
+        return Cell()
 
     columns = [
         Column("commit", lambda row: short(row.ref), "name"),
-        *(Column(" ".join(key), partial(of, key=key), "effect") for key in keys),
+        *(Column(" ".join(key), partial(cell, key=key), "effect") for key in keys),
         Column("run", lambda row: row.run.name if row.run else row.why, worth=1),
     ]
     return Grid(columns, rows, "commits")
 
 
 def short(ref: str) -> str:
+    """A commit's number as it is shown; other names whole."""
     return ref[:_SHORT] if len(ref) >= 40 and ref.isalnum() else ref

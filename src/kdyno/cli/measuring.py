@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""The work of kdyno run and kdyno try: measure an experiment, each commit of a [matrix], or a
+command of the person's own, and show the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from kdyno.cli.run import Attempt, Request
+from kdyno.errors import KdynoError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides, apply
+from kdyno.machines.kinds import KINDS
+from kdyno.measure.commands import Trial, experiment_text, option_of
+from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import cache_root
+from kdyno.store.index import resolve
+from kdyno.store.run import Run, open_run
+from kdyno.suites.catalogue import Suite
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs.options import Extent, Working, runs_folder, where
+from kdyno.verbs.output import check_writable, say
+from kdyno.verbs.subject import (
+    consent,
+    consent_to_build,
+    load,
+    load_stored,
+    overrides_of,
+    pushed,
+    store_prepared,
+)
+from kdyno.verbs.verb import deferred
+from kdyno.verbs.watching import executed
+
+# What few runs need, or all of them only when everything is measured: imported then.
+_begin_in_jobs = deferred("kdyno.cli.jobs:begin")
+_go_on_in_jobs = deferred("kdyno.cli.jobs:go_on")
+_is_in_jobs = deferred("kdyno.cli.jobs:is_in_jobs")
+_each_commit = deferred("kdyno.cli.matrix:each")
+_examined = deferred("kdyno.cli.build:examined")
+_check_wishes = deferred("kdyno.cli.outcome:check")
+_end = deferred("kdyno.cli.outcome:end")
+
+
+def run(request: Request, extent: Extent, working: Working) -> int:
+    """The exit status of `kdyno run`."""
+    overrides = overrides_of(
+        extent,
+        calibrate=request.calibrate,
+        interleave=request.interleave,
+        metric=request.metric,
+        exact_boots=request.exact_boots,
+        layouts=request.layouts,
+        variants=tuple(request.variant or ()),
+        cases=tuple(request.case or ()),
+    )
+    options = _options(working, overrides, refresh=request.refresh, beside=request.beside)
+    file, json = request.experiment, working.json
+    if request.confirm and (request.on is not None or request.resume is not None):
+        raise UsageError(
+            "--confirm begins a second run here: it goes with neither --on nor --resume"
+        )
+    if request.resume is not None:
+        if file is not None or overrides.to_json() or request.ref is not None or request.dry_run:
+            raise UsageError("--resume goes on with a run as it was begun; give nothing else")
+        if request.on is not None:
+            raise UsageError("--resume knows where the run was measured; leave out --on")
+        path, experiment, suites, overrides = _stored(request.resume, options, request.yes)
+        options = replace(options, overrides=overrides)
+        return measured(experiment, suites, options, request, json, resumed=path)
+
+    def one(ref: str | None) -> int:
+        experiment, suites = load(file, ref)
+        return measured(experiment, suites, replace(options, ref=ref or ""), request, json)
+
+    matrix = None
+    if file is not None and request.ref is None:
+        matrix = loader.read_matrix(loader.read(file), str(file))
+    if matrix is None:
+        return one(request.ref)
+    if json is not None:
+        raise UsageError("--json takes one verdict: a matrix has one for each commit (--ref)")
+    status: int = _each_commit(matrix, request, options, one)
+    return status
+
+
+def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
+    """The exit status of `kdyno try`."""
+    options = _options(working, overrides_of(extent))
+    if attempt.machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
+        raise UsageError(
+            f"--machine {attempt.machine!r}: a command is tried in several kernels; there are "
+            f"{' and '.join(kinds)} for that"
+        )
+    trial = Trial(
+        kernels=tuple(attempt.kernel or ()),
+        command=tuple(attempt.command),
+        source=attempt.source,
+        figure=attempt.figure,
+        unit=attempt.unit,
+        better=attempt.better,
+        cpus=attempt.cpus,
+        memory=attempt.memory,
+        machine=attempt.machine,
+        metric=attempt.metric or "time",
+    )
+    suites = load_suites()
+    text = experiment_text(trial, Path.cwd())
+    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), option_of)
+    return measured(experiment, suites, options, Request(push=attempt.push), working.json)
+
+
+def _options(
+    working: Working, overrides: Overrides, *, refresh: bool = False, beside: bool = False
+) -> Options:
+    """UsageError for folders and files that cannot be."""
+    check_writable(working.json)
+    return Options(
+        cache=cache_root(),
+        runs=runs_folder(working.runs),
+        wait=not working.no_wait,
+        beside=beside,
+        jobs=working.jobs,
+        refresh=refresh,
+        overrides=overrides,
+    )
+
+
+def measured(
+    experiment: Experiment,
+    suites: Mapping[str, Suite],
+    options: Options,
+    request: Request,
+    json: str | None,
+    *,
+    resumed: Path | None = None,
+) -> int:
+    """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
+    asked = apply(options.overrides, experiment)
+    profiled = asked.measure.profile != "none"
+    in_jobs = request.on is not None or (resumed is not None and _is_in_jobs(resumed))
+    if request.fail_on or request.scoring is not None or profiled:
+        _check_wishes(asked, suites, request, in_jobs=in_jobs)
+    shared = store_prepared() if request.push else None
+    consent(asked, request.yes or resumed is not None)
+    if request.dry_run:
+        status: int = _examined(asked, suites, json, fetching=False)
+        return status
+    if resumed is not None and in_jobs:
+        run, verdict = _go_on_in_jobs(resumed, options)
+    elif in_jobs and asked.path is not None:
+        run, verdict = _begin_in_jobs(asked.path, asked, request.on, options)
+    else:
+        run, verdict = executed(asked, suites, options, resumed)
+    run, status = _end(run, verdict, asked, experiment, suites, options, request, json)
+    if shared is not None:
+        try:
+            pushed(shared, run)
+        except KdynoError:
+            say(f"measured, but not pushed: `kdyno push {run.name}` tries again")
+            raise
+    return status
+
+
+def _stored(
+    text: str, options: Options, yes: bool
+) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
+    """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
+    one that somebody else began."""
+    path = resolve(text, options.runs)
+    run = open_run(path)
+    manifest = run.manifest()
+    if manifest.joined:
+        raise UsageError(
+            f"{path.name} was put together from others; `kdyno compare --join` does that again"
+        )
+    if manifest.state == "finished" and _has_verdict(run):
+        raise UsageError(
+            f"{path.name} is finished ({manifest.stopped}); "
+            f"`kdyno report {path.name}{where(path.parent)}` shows it"
+        )
+    experiment, suites, overrides = load_stored(run, manifest)
+    consent_to_build(run, apply(overrides, experiment), "to go on with it", yes=yes)
+    return path, experiment, suites, overrides
+
+
+def _has_verdict(run: Run) -> bool:
+    """A run that was killed between its last boot and its verdict, or lost it, is judged again."""
+    try:
+        return run.verdict() is not None
+    except KdynoError:
+        return False
