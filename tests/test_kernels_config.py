@@ -15,9 +15,11 @@ from kdyno import sandbox
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import ConfigFragment, Experiment, Variant
+from kdyno.kernels import config
 from kdyno.kernels.build import configure
-from kdyno.kernels.config import Wish, parse_line, unmet, wishes
-from kdyno.measure.builder import Recipes, build_all
+from kdyno.kernels.config import Arch, Wish, parse_line, unmet, wishes
+from kdyno.kernels.routines.routine import list_routines
+from kdyno.measure.builder import Built, Recipes, build_all
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import load
@@ -51,16 +53,6 @@ def settle(toy: Toy, asked: Variant) -> str:
 )
 def test_lines_of_a_configuration(line: str, parsed: tuple[str, str] | None) -> None:
     assert parse_line(line) == parsed
-
-
-def test_the_last_wish_for_an_option_counts() -> None:
-    asked = wishes(
-        [
-            ConfigFragment("a", ("CONFIG_B=y", "CONFIG_A=n")),
-            ConfigFragment("b", ("CONFIG_A=y", "CONFIG_A=m")),
-        ]
-    )
-    assert asked == (Wish("CONFIG_A", "m", "b"), Wish("CONFIG_B", "y", "a"))
 
 
 _VALUES = st.sampled_from(["y", "n", "m", "1", '"text"'])
@@ -116,51 +108,37 @@ def test_an_option_that_a_patch_adds_is_known(toy: Toy) -> None:
     assert "CONFIG_TURBO=y" in found
 
 
-def _experiment(*variants: Variant) -> Experiment:
-    return Experiment("toy", "?", variants[0].name, variants, ())
-
-
-@needs_gcc
-def test_a_lost_option_of_the_last_variant_is_told_before_anything_is_compiled(toy: Toy) -> None:
-    variants = (variant("stock"), variant("last", "CONFIG_SMP=y"))
-    recipes = Recipes({one.name: toy.recipe(one) for one in variants}, {})
-    with pytest.raises(UsageError, match="variant 'last'"):
-        build_all(_experiment(*variants), recipes, toy.cache)
-    assert not (toy.cache / "images").exists()
-
-
 @pytest.mark.slow
 @needs_gcc
 def test_a_variant_that_does_not_configure_or_compile_fails_alone(toy: Toy) -> None:
     broken = toy.edit("broken", "lib/sort.c", "return steps;", "return stairs;")
     unconfigured = toy.edit("unconfigured", "scripts/settle.awk", "END {", "END { {")
-    variants = (
-        variant("config", patches=(unconfigured,)),
-        variant("compile", patches=(broken,)),
-        variant("good", "CONFIG_HZ=250"),
-        variant("stock"),
-    )
-    recipes = Recipes(
-        {one.name: toy.recipe(one) for one in variants}, {"simd": "skipped: no avx512f"}
-    )
-    asked = Experiment("toy", "?", "stock", variants, ())
-    told: list[str] = []
-    built = build_all(asked, recipes, toy.cache, told=told.append)
-    assert list(built.images) == ["stock", "good"]
-    assert built.failed.keys() == {"simd", "config", "compile"}
-    assert "make tinyconfig failed" in built.failed["config"]
-    assert "awk" in built.failed["config"]
-    assert "'stairs' undeclared" in built.failed["compile"]
-    assert told == [built.failed["config"], built.failed["compile"]]
+    variants = {
+        "config": variant("config", patches=(unconfigured,)),
+        "compile": variant("compile", patches=(broken,)),
+        "good": variant("good", "CONFIG_HZ=250"),
+        "stock": variant("stock"),
+        "lost": variant("lost", "CONFIG_SMP=y"),
+    }
+    reports: list[str] = []
 
+    def built(baseline: str, *names: str) -> Built:
+        chosen = tuple(variants[name] for name in names)
+        recipes = Recipes({it.name: toy.recipe(it) for it in chosen}, {"simd": "skipped: no avx2"})
+        asked = Experiment("toy", "?", baseline, chosen, ())
+        return build_all(asked, recipes, toy.cache, told=reports.append)
 
-@needs_gcc
-def test_a_baseline_that_does_not_build_ends_it_all(toy: Toy) -> None:
-    broken = toy.edit("broken", "lib/sort.c", "return steps;", "return stairs;")
-    variants = (variant("stock", patches=(broken,)), variant("good"))
-    recipes = Recipes({one.name: toy.recipe(one) for one in variants}, {})
-    with pytest.raises(BuildError, match=r"variant 'stock' did not build"):
-        build_all(_experiment(*variants), recipes, toy.cache)
+    with pytest.raises(UsageError, match="variant 'lost'"):
+        built("stock", "stock", "lost")
+    with pytest.raises(BuildError, match=r"variant 'compile' did not build"):
+        built("compile", "compile", "good")
+    assert not list((toy.cache / "images").glob("*/linux"))
+    result = built("stock", "config", "compile", "good", "stock")
+    assert list(result.images) == ["stock", "good"]
+    assert result.failed.keys() == {"simd", "config", "compile"}
+    assert "make tinyconfig failed" in result.failed["config"] and "awk" in result.failed["config"]
+    assert "'stairs' undeclared" in result.failed["compile"]
+    assert reports == [result.failed["config"], result.failed["compile"]]
 
 
 def parsed(text: str, folder: Path) -> Experiment:
@@ -203,3 +181,28 @@ def test_a_fragment_brings_what_its_machine_needs_besides(tmp_path: Path) -> Non
     ]
     with pytest.raises(UsageError, match=r"contradicts 'CONFIG_HOSTFS=y' \(from mine\.uml\.config"):
         parsed(text.format(', "CONFIG_HOSTFS=n"'), tmp_path)
+
+
+ROUTINE = next(routine.name for routine in list_routines() if routine.archs == ("um",))
+
+
+@pytest.fixture
+def other(monkeypatch: pytest.MonkeyPatch) -> Arch:
+    """Built by the goal of the toy, but its image is another file, as a bzImage is."""
+    added = Arch("other", ("ARCH=other",), "linux", "boot/packed", 64, (64,), {"CONFIG_64BIT": "y"})
+    monkeypatch.setattr(config, "ARCHS", {**config.ARCHS, added.name: added})
+    return added
+
+
+@pytest.mark.slow
+def test_the_image_may_lie_elsewhere_than_what_make_is_asked_for(
+    other: Arch, tmp_path: Path
+) -> None:
+    pack = "linux: boot/packed\nboot/packed:\n\t@mkdir -p boot; echo packed > $@\n"
+    toy = Toy(tmp_path, {"scripts/extra.mk": pack}, sandboxed=False)
+    assert toy.build(variant(arch=other.name)).kernel.read_text() == "packed\n"
+
+
+def test_a_routine_of_another_arch_is_refused(other: Arch, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot go into a kernel of arch 'other', only into um"):
+        Toy(tmp_path).recipe(variant("mine", memcpy=ROUTINE, arch=other.name))

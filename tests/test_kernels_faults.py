@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -91,34 +90,22 @@ def opened(toy: Toy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sandboxed", [pytest.param(True, marks=needs_sandbox), False])
-def test_a_file_that_does_not_compile(tmp_path: Path, sandboxed: bool) -> None:
+def test_a_file_that_does_not_compile_and_then_does(tmp_path: Path, sandboxed: bool) -> None:
     toy = Toy(tmp_path, sandboxed=sandboxed)
     broken = toy.edit("broken", "lib/sort.c", "return steps;", "return stairs;")
     with pytest.raises(BuildError) as caught:
         toy.build(variant("mine", patches=(broken,)))
     first, *lines, last = str(caught.value).splitlines()
     assert first == "variant 'mine' did not build:"
-    assert any(
-        line.endswith("error: 'stairs' undeclared (first use in this function)")
-        or ("stairs" in line and "undeclared" in line)
-        for line in lines
-    )
+    assert any("stairs" in line and "undeclared" in line for line in lines)
     log = Path(last.removeprefix("whole log: "))
     assert "lib/sort.c:5:" in log.read_text() and "$ " in log.read_text()
     assert not [path for path in (toy.cache / "images").iterdir() if path.is_dir()]
     assert not (toy.cache / "trunks").exists() and toy.leftovers() == []
-    assert says(toy.build(variant())).startswith("limit 10")
-
-
-@pytest.mark.slow
-def test_a_build_without_a_sandbox(tmp_path: Path) -> None:
-    toy = Toy(tmp_path, sandboxed=False)
     assert says(toy.build(variant())).startswith("limit 10, hz 100, sort 1")
-    edit = toy.patch(
-        "edit", {"lib/sort.c": "int toy_sort(void) { return 3; }\n", "lib/unused.c": None}
-    )
-    image = toy.build(variant(patches=(edit,)))
-    assert ", sort 3," in says(image) and not image.build["commands"][0].startswith("bwrap")
+    sort = "int toy_sort(void) { return 3; }\n"
+    edit = toy.patch("edit", {"lib/sort.c": sort, "lib/unused.c": None})
+    assert ", sort 3," in says(toy.build(variant(patches=(edit,))))
     assert (toy.tree.path / "lib/sort.c").read_text() == FILES["lib/sort.c"]
     assert (toy.tree.path / "lib/unused.c").stat().st_nlink == 1
 
@@ -138,44 +125,41 @@ def test_flags_that_reach_no_compilation(tmp_path: Path, path: str, said: str) -
     assert not list((toy.cache / "images").glob("*/linux"))
 
 
-def test_no_room_on_the_disk_is_told_before_anything_is_made(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
+def full(*_arguments: object, **_named: object) -> int:
+    raise OSError(28, "No space left on device", "build.log")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "shutil.disk_usage",
+            lambda _path: SimpleNamespace(free=30_000_000),
+            r"\(30 MB free, about 700 MB needed, .*KDYNO_CACHE",
+        ),
+        (
+            "kdyno.kernels.build.stream",
+            full,
+            r"build\.log: No space left on device; the build stopped",
+        ),
+        ("shutil.which", lambda _name: None, r"make is not installed.*kdyno doctor"),
+    ],
+)
+def test_a_machine_that_cannot_build_is_no_fault_of_the_variant(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, name: str, value: object, message: str
 ) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=30_000_000))
-    with pytest.raises(ToolError, match=r"\(30 MB free, about 700 MB needed, .*KDYNO_CACHE"):
-        toy.build(variant())
+    recipe = toy.recipe(variant())
+    monkeypatch.setattr(name, value)
+    with pytest.raises(ToolError, match=message):
+        toy.build_recipe(recipe)
     assert toy.leftovers() == []
 
 
 def test_a_disk_that_fills_up_during_make_is_no_fault_of_the_variant(tmp_path: Path) -> None:
-    toy = Toy(
-        tmp_path,
-        {"scripts/extra.mk": "linux: full\nfull:\n\tcat $(srctree)/Makefile > /dev/full\n"},
-    )
-    toy.sandboxed = USABLE
+    fills = {"scripts/extra.mk": "linux: full\nfull:\n\tcat $(srctree)/Makefile > /dev/full\n"}
+    toy = Toy(tmp_path, fills, sandboxed=USABLE)
     with pytest.raises(ToolError, match=r"'mine' was not built to its end: no space left"):
         toy.build(variant("mine"))
-
-
-def test_a_log_that_cannot_be_written_is_a_tool_error(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_arguments: object, **_named: object) -> int:
-        raise OSError(28, "No space left on device", str(toy.cache / "build.log"))
-
-    monkeypatch.setattr("kdyno.kernels.build.stream", full)
-    with pytest.raises(ToolError, match=r"build\.log: No space left on device; the build stopped"):
-        toy.build(variant())
-    assert toy.leftovers() == []
-
-
-def test_make_is_not_installed(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = toy.recipe(variant())
-    (tmp_path / "empty").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    toy.sandboxed = False
-    with pytest.raises(ToolError, match=r"make is not installed.*kdyno doctor"):
-        toy.build_recipe(recipe)
 
 
 @pytest.mark.slow
@@ -296,20 +280,19 @@ def test_an_ordinary_user_builds_in_a_cache_of_their_own(monkeypatch: pytest.Mon
             ["a.c:1: error: x"],
         ),
         (
-            "ld: a.o: multiple definition of `f'\ncollect2: error: ld returned 1 exit status\n",
-            ["ld: a.o: multiple definition of `f'", "collect2: error: ld returned 1 exit status"],
-        ),
-        (
             "  HOSTCC  x\nawk: line 3: odd\nmake: *** [x] Error 2\n",
             ["  HOSTCC  x", "awk: line 3: odd", "make: *** [x] Error 2"],
         ),
-        (
-            "$ make\nmake: *** No rule to make target 'y'.\n",
-            ["make: *** No rule to make target 'y'."],
+        *(
+            (f"$ make\n{text}", text.splitlines())
+            for text in (
+                "ld: a.o: multiple definition of `f'\ncollect2: error: ld returned 1 exit status\n",
+                "make: *** No rule to make target 'y'.\n",
+                "bwrap: cannot\n",
+                "nothing telling\n",
+                "",
+            )
         ),
-        ("$ bwrap x\nbwrap: cannot\n", ["bwrap: cannot"]),
-        ("nothing telling\n", ["nothing telling"]),
-        ("", []),
     ],
 )
 def test_the_lines_that_tell_why(log: str, lines: list[str]) -> None:

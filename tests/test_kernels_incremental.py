@@ -28,7 +28,7 @@ ADDED = {
     "lib/Makefile": FILES["lib/Makefile"] + "obj-y += extra.o\n",
 }
 DELETED = {"lib/sort.c": None, "lib/Makefile": "obj-y += string.o\n"}
-MAIN = "init/main.c"
+MAIN, MEMCPY = "init/main.c", "arch/x86/lib/memcpy_64.S"
 
 
 @pytest.fixture(scope="module")
@@ -83,26 +83,26 @@ def test_the_same_variant_again_calls_no_make(own: Toy, monkeypatch: pytest.Monk
         ({"lib/sort.c": FILES["lib/sort.c"] + "\n"}, {"lib/sort.o"}),
         ({"include/toy.h": FILES["include/toy.h"] + "\n"}, {"init/main.o", "kernel/time.o"}),
         ({**ADDED}, {"lib/extra.o"}),
-        ({"arch/x86/lib/memcpy_64.S": FILES["arch/x86/lib/memcpy_64.S"] + "\n"}, None),
+        ({MEMCPY: FILES[MEMCPY] + "\n"}, {"arch/x86/lib/memcpy_64.o"}),
         ({"lib/unused.c": "int used;\n"}, set()),
         ({"docs/new.txt": "x\n"}, set()),
+        (variant("fast", "CONFIG_HZ=1000"), {"kernel/time.o"}),
+        (variant(file_cflags=(("lib/sort.c", "-DX=1  -O3"),)), {"lib/sort.o"}),
     ],
 )
-def test_a_changed_file_compiles_again_what_reads_it(
-    toy: Toy, change: dict[str, str | None], objects: set[str] | None
+def test_a_change_compiles_again_what_depends_on_it(
+    toy: Toy, change: dict[str, str | None] | Variant, objects: set[str]
 ) -> None:
     toy.build(variant())
-    name = f"only-{next(iter(change)).replace('/', '-')}"
-    image = toy.build(variant(patches=(toy.patch(name, change),)))
-    assert toy.compiled == ({"arch/x86/lib/memcpy_64.o"} if objects is None else objects)
-    assert image.build["from_trunk"] and image.build["changed_files"] == sorted(change)
-
-
-def test_an_option_compiles_again_what_names_it(toy: Toy) -> None:
-    toy.build(variant())
-    image = toy.build(variant("fast", "CONFIG_HZ=1000"))
-    assert toy.compiled == {"kernel/time.o"}
-    assert says(image).startswith("limit 10, hz 1000,")
+    if isinstance(change, Variant):
+        image = toy.build(change)
+        files = ["lib/Makefile"] if change.file_cflags else []
+    else:
+        name = f"only-{next(iter(change)).replace('/', '-')}"
+        image, files = toy.build(variant(patches=(toy.patch(name, change),))), sorted(change)
+    assert toy.compiled == objects
+    assert image.build["from_trunk"] and image.build["changed_files"] == files
+    assert ("hz 1000" in says(image)) == (change == variant("fast", "CONFIG_HZ=1000"))
 
 
 def test_what_a_trunk_had_changed_is_compiled_back(own: Toy) -> None:
@@ -119,13 +119,6 @@ def test_a_file_that_only_the_trunk_had_is_gone(own: Toy) -> None:
     stock = own.build(variant())
     assert stock.build["from_trunk"] and own.compiled == set()
     assert b"toy_extra" not in stock.kernel.read_bytes()
-
-
-def test_flags_of_one_file_reach_it_alone(toy: Toy) -> None:
-    toy.build(variant())
-    image = toy.build(variant(file_cflags=(("lib/sort.c", "-DX=1  -O3"),)))
-    assert toy.compiled == {"lib/sort.o"}
-    assert image.build["changed_files"] == ["lib/Makefile"]
 
 
 @pytest.mark.slow
@@ -181,17 +174,13 @@ def test_the_trunk_that_leaves_least_to_do_is_taken(own: Toy) -> None:
     assert not other.same_flags and other.objects is not None
 
 
-def test_a_damaged_trunk_is_dropped(own: Toy) -> None:
+def test_a_damaged_trunk_or_image_is_made_again(own: Toy) -> None:
     image = own.build(variant())
     record = own.cache / "trunks" / image.digest / "trunk.json"
     record.write_text('{"source": 3')
     own.build(variant("x", "CONFIG_HZ=250"))
     assert own.compiled == OBJECTS
     assert not record.exists()
-
-
-def test_a_damaged_image_is_built_again(own: Toy) -> None:
-    image = own.build(variant())
     (image.folder / "build.json").write_text("{")
     again = own.build(variant())
     assert again.folder == image.folder and says(again) == says(image)

@@ -12,10 +12,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from fake_tree import make_repository, make_tar, make_tree
+from fake_tree import make_repository, make_tar
+from test_source_kinds import cache, got, tree
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.source import Tree, fetch, parse
+
+__all__ = ["cache", "tree"]
 
 # argv: source, cache, N. Fetches, and kills itself at the Nth thing that it tells; prints how
 # many things it told.
@@ -46,18 +48,11 @@ print("got", fetch(parse(sys.argv[1]), Path(sys.argv[2]), progress).path, flush=
 """
 
 
-def got(source: str, cache: Path) -> Tree:
-    return fetch(parse(source), cache, lambda _text, _fraction: None)
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    return make_tree(tmp_path / "linux-7.3.4")
+def sources(folder: Path, tree: Path) -> dict[str, str]:
+    """The tree as each kind of source of this machine."""
+    packed = make_tar(tree, folder / "x.tar.xz")
+    make_repository(tree)
+    return {"tar": f"tar:{packed}", "path": f"path:{tree}", "git": f"git:{tree}"}
 
 
 @pytest.mark.slow
@@ -65,14 +60,7 @@ def tree(tmp_path: Path) -> Path:
 def test_a_fetch_killed_anywhere_leaves_nothing_that_is_used(
     tmp_path: Path, tree: Path, kind: str
 ) -> None:
-    if kind == "git":
-        make_repository(tree)
-    places = {
-        "tar": f"tar:{make_tar(tree, tmp_path / 'x.tar.xz')}",
-        "path": f"path:{tree}",
-        "git": f"git:file://{tree}#main",
-    }
-    source = places[kind]
+    source = {**sources(tmp_path, tree), "git": f"git:file://{tree}#main"}[kind]
     whole = got(source, tmp_path / "whole").manifest()
     for step in range(1, 20):
         cache = tmp_path / f"cache{step}"
@@ -197,13 +185,7 @@ def test_a_disk_that_fills_up_on_the_way(
 ) -> None:
     # A limit on file size fails where a full disk fails, without root or a mount.
     (tree / "lib/large.c").write_bytes(b"/* large */\n" * 20_000)
-    if kind == "git":
-        make_repository(tree)
-    source = {
-        "tar": f"tar:{make_tar(tree, tmp_path / 'x.tar.xz')}",
-        "path": f"path:{tree}",
-        "git": f"git:{tree}",
-    }[kind]
+    source = sources(tmp_path, tree)[kind]
     argv = [sys.executable, "-c", KILLED, source, str(cache), "0"]
     done = subprocess.run(
         argv, capture_output=True, text=True, check=False, preexec_fn=limited_to_64_kib

@@ -148,30 +148,29 @@ def test_git_url(tree: Path, cache: Path, ref: str) -> None:
 
 def test_git_url_moves_only_when_asked(tree: Path, cache: Path) -> None:
     make_repository(tree)
-    first = got(f"git:file://{tree}#main", cache)
+    source = f"git:file://{tree}#main"
+    first = got(source, cache)
     (tree / "lib/sort.c").write_text("int sort;\n")
     git = ["git", "-C", str(tree), "-c", "user.name=T", "-c", "user.email=t@example.org"]
     subprocess.run([*git, "commit", "-qam", "two"], check=True)
-    assert got(f"git:file://{tree}#main", cache) == first
-    second = got(f"git:file://{tree}#main", cache, refresh=True)
-    assert second.digest != first.digest
-    assert got(f"git:file://{tree}#main", cache) == second
+    assert got(source, cache) == first
+    second = got(source, cache, refresh=True)
+    assert second.digest != first.digest and got(source, cache) == second
 
 
 def test_path_leaves_build_products_out(tree: Path, cache: Path) -> None:
+    def write(*names: str) -> None:
+        for name in names:
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(name)
+
     clean = got(f"path:{tree}", cache).digest
-    for name in ("lib/sort.o", "vmlinux", ".config", "include/generated/a.h", "lib/.sort.o.cmd"):
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text("product")
-    (tree / "scripts/fixdep").write_text("product")
-    (tree / "scripts/.fixdep.cmd").write_text("product")
+    write("lib/sort.o", "vmlinux", ".config", "include/generated/a.h", "lib/.sort.o.cmd")
+    write("scripts/fixdep", "scripts/.fixdep.cmd")
     assert got(f"path:{tree}", cache).digest == clean
-    (tree / "lib/new.c").write_text("source")
-    (tree / "include/linux").mkdir(parents=True)
-    (tree / "include/linux/config.h").write_text("source")
-    second = got(f"path:{tree}", cache)
-    assert {"lib/new.c", "include/linux/config.h"} < second.manifest().keys()
-    assert "scripts/fixdep" not in second.manifest()
+    write("lib/new.c", "include/linux/config.h")
+    names = got(f"path:{tree}", cache).manifest().keys()
+    assert {"lib/new.c", "include/linux/config.h"} < names and "scripts/fixdep" not in names
 
 
 def test_path_of_a_checkout_is_what_git_could_track(tree: Path, cache: Path) -> None:

@@ -6,10 +6,11 @@ Each tries to leave a mark on the host while its source is fetched.
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import subprocess
 import zlib
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ from kdyno import sandbox
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.source import Tree, fetch, parse
 
+PROGRAM = "PROGRAM"
+"""Stands for the program that leaves a mark."""
 SORT = "int sort(void)\n{\n\treturn 1;\n}\n"
 
 
@@ -41,14 +44,15 @@ class Hostile:
         done = subprocess.run([*argv, *words], input=stdin, capture_output=True, check=True)
         return done.stdout.decode().strip()
 
-    def set(self, **settings: str) -> None:
+    def set(self, settings: Mapping[str, str]) -> None:
         for name, value in settings.items():
-            self.git("config", name.replace("__", ".").replace("_", "-"), value)
+            self.git("config", name, value.replace(PROGRAM, str(self.program)))
 
     def write(self, path: str, text: str) -> None:
         file = self.tree / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        file.write_text(text.replace(PROGRAM, str(self.program)))
+        file.chmod(0o755 if path.startswith(".git/hooks/") else 0o644)
 
     def commit_all(self) -> None:
         self.git("add", "-A")
@@ -64,80 +68,67 @@ def hostile(tmp_path: Path) -> Hostile:
     return Hostile(tmp_path)
 
 
-def smudged_by_the_tree(it: Hostile) -> None:
-    it.write(".gitattributes", "* filter=evil\n")
-    it.commit_all()
-    it.set(filter__evil__smudge=str(it.program), filter__evil__clean=str(it.program))
-
-
-def smudged_by_the_repository(it: Hostile) -> None:
-    it.write(".git/info/attributes", "* filter=evil\n")
-    it.set(filter__evil__process=str(it.program), filter__evil__smudge=f"{it.program} %f")
-
-
-def monitored(it: Hostile) -> None:
-    it.set(core__fsmonitor=str(it.program))
-
-
-def included(it: Hostile) -> None:
-    it.write(".git/more", f"[core]\n\tfsmonitor = {it.program}\n[filter \"evil\"]\n"
-             f"\tsmudge = {it.program}\n")  # fmt: skip
-    it.write(".git/info/attributes", "* filter=evil\n")
-    it.set(include__path="more")
-
-
-def hooked(it: Hostile) -> None:
-    for name in ("post-index-change", "reference-transaction", "post-checkout", "update"):
-        hook = it.git_folder / "hooks" / name
-        hook.parent.mkdir(exist_ok=True)
-        hook.write_bytes(it.program.read_bytes())
-        hook.chmod(0o755)
-    it.set(core__hooksPath=str(it.git_folder / "hooks"))
-
-
-def handed_out_by_a_program(it: Hostile) -> None:
-    it.set(uploadpack__packObjectsHook=str(it.program))
-
-
-def fetched_lazily(it: Hostile) -> None:
-    # A store without one of its objects, which a program is to bring.
-    blob = it.git("rev-parse", "HEAD:lib/sort.c")
-    (it.git_folder / "objects" / blob[:2] / blob[2:]).unlink()
-    it.set(
-        core__repositoryFormatVersion="1",
-        extensions__partialClone="origin",
-        remote__origin__url=f"ext::{it.program}",
-        remote__origin__promisor="true",
-        remote__origin__uploadpack=str(it.program),
-        protocol__ext__allow="always",
-    )
-
-
-def led_elsewhere(it: Hostile) -> None:
-    monitored(it)
-    smudged_by_the_repository(it)
-    it.git_folder.rename(it.folder / "elsewhere")
-    it.git_folder.write_text("gitdir: ../elsewhere\n")
-
-
-WAYS: tuple[Callable[[Hostile], None], ...] = (
-    *(smudged_by_the_tree, smudged_by_the_repository, monitored, included, hooked),
-    *(handed_out_by_a_program, fetched_lazily, led_elsewhere),
-)
+SMUDGE = {"filter.evil.smudge": f"{PROGRAM} %f"}
+EVERYWHERE = {".git/info/attributes": "* filter=evil\n"}
+HOOKS = ("post-index-change", "reference-transaction", "post-checkout", "update")
+WAYS: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
+    "smudged by the tree": (
+        {".gitattributes": "* filter=evil\n"},
+        {**SMUDGE, "filter.evil.clean": PROGRAM},
+    ),
+    "smudged by the repository": (EVERYWHERE, {**SMUDGE, "filter.evil.process": PROGRAM}),
+    "monitored": ({}, {"core.fsmonitor": PROGRAM}),
+    "included": (
+        {
+            ".git/more": (
+                f'[core]\n\tfsmonitor = {PROGRAM}\n[filter "evil"]\n\tsmudge = {PROGRAM}\n'
+            ),
+            **EVERYWHERE,
+        },
+        {"include.path": "more"},
+    ),
+    "hooked": (
+        {f".git/hooks/{name}": f"#!/bin/sh\nexec {PROGRAM}\n" for name in HOOKS},
+        {"core.hooksPath": ".git/hooks"},
+    ),
+    "handed out by a program": ({}, {"uploadpack.packObjectsHook": PROGRAM}),
+    "fetched lazily": (
+        {},
+        {
+            "core.repositoryFormatVersion": "1",
+            "extensions.partialClone": "origin",
+            "remote.origin.url": f"ext::{PROGRAM}",
+            "remote.origin.promisor": "true",
+            "remote.origin.uploadpack": PROGRAM,
+            "protocol.ext.allow": "always",
+        },
+    ),
+    "led elsewhere": (EVERYWHERE, {**SMUDGE, "core.fsmonitor": PROGRAM}),
+}
+"""Way → (files of the repository, its settings)."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["git:", "git:file://", "path:"])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_program_of_a_repository_runs_outside(
-    hostile: Hostile, way: Callable[[Hostile], None], kind: str
-) -> None:
-    way(hostile)
+def test_no_program_of_a_repository_runs_outside(hostile: Hostile, way: str, kind: str) -> None:
+    files, settings = WAYS[way]
+    for path, text in files.items():
+        hostile.write(path, text)
+    if ".gitattributes" in files:
+        hostile.commit_all()
+    if way == "fetched lazily":  # a store without one of its objects, which a program is to bring
+        blob = hostile.git("rev-parse", "HEAD:lib/sort.c")
+        (hostile.git_folder / "objects" / blob[:2] / blob[2:]).unlink()
+    hostile.set(settings)
+    if way == "led elsewhere":
+        hostile.git_folder.rename(hostile.folder / "elsewhere")
+        hostile.git_folder.write_text("gitdir: ../elsewhere\n")
     hostile.mark.unlink(missing_ok=True)  # left while it was prepared
     try:
         tree = hostile.got(f"{kind}{hostile.tree}")
     except KdynoError:
-        assert way is fetched_lazily and kind != "path:"
+        assert way == "fetched lazily" and kind != "path:"
     else:
         assert (tree.path / "lib/sort.c").read_text() == SORT
     assert not hostile.mark.exists()
@@ -158,7 +149,7 @@ def test_settings_and_attributes_do_not_change_what_a_tree_holds(hostile: Hostil
     hostile.write("lib/subst.c", "$Format:%H$\n")
     hostile.commit_all()
     hostile.write(".git/info/attributes", "lib/sort.c export-ignore\nMakefile eol=crlf\n")
-    hostile.set(core__autocrlf="true", core__eol="crlf", tar__umask="0777")
+    hostile.set({"core.autocrlf": "true", "core.eol": "crlf", "tar.umask": "0777"})
     tree = hostile.got(f"git:{hostile.tree}")
     assert tree.digest == hostile.git("rev-parse", "HEAD^{tree}")
     assert (tree.path / "lib/subst.c").read_text() == "$Format:%H$\n"
@@ -182,21 +173,26 @@ def test_the_callers_attributes_do_not_change_what_a_tree_holds(
     (home / ".gitconfig").write_text(evil)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    if way == "settings":
-        monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "settings"))
-    elif way == "named":
-        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
-    elif way == "told":
-        monkeypatch.setenv(
-            "GIT_CONFIG_PARAMETERS",
-            f"'core.attributesFile'='{file}' 'filter.evil.smudge'='{hostile.program}'",
-        )
-    elif way == "counted":
-        monkeypatch.setenv("GIT_CONFIG_COUNT", "2")
-        monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.attributesFile")
-        monkeypatch.setenv("GIT_CONFIG_VALUE_0", str(file))
-        monkeypatch.setenv("GIT_CONFIG_KEY_1", "filter.evil.smudge")
-        monkeypatch.setenv("GIT_CONFIG_VALUE_1", str(hostile.program))
+    program = str(hostile.program)
+    environment = {
+        "home": {},
+        "settings": {"XDG_CONFIG_HOME": str(home / "settings")},
+        "named": {"GIT_CONFIG_GLOBAL": str(home / ".gitconfig")},
+        "told": {
+            "GIT_CONFIG_PARAMETERS": (
+                f"'core.attributesFile'='{file}' 'filter.evil.smudge'='{program}'"
+            )
+        },
+        "counted": {
+            "GIT_CONFIG_COUNT": "2",
+            "GIT_CONFIG_KEY_0": "core.attributesFile",
+            "GIT_CONFIG_VALUE_0": str(file),
+            "GIT_CONFIG_KEY_1": "filter.evil.smudge",
+            "GIT_CONFIG_VALUE_1": program,
+        },
+    }
+    for name, value in environment[way].items():
+        monkeypatch.setenv(name, value)
     tree = hostile.got(f"{kind}{hostile.tree}")
     assert tree.digest == hostile.git("rev-parse", "HEAD^{tree}")
     assert (tree.path / "lib/sort.c").read_bytes() == SORT.encode()
@@ -223,9 +219,8 @@ def test_a_submodule_is_an_empty_folder(
     )
     hostile.git("-c", "core.fsmonitor=false", "add", "-A")
     hostile.git("commit", "-qm", "a submodule", "--no-verify")
-    hostile.git("config", "submodule.sub.url", address)
-    hostile.git("config", "submodule.sub.active", "true")
-    hostile.set(submodule__recurse="true", fetch__recurseSubmodules="true")
+    hostile.set({"submodule.sub.url": address, "submodule.sub.active": "true"})
+    hostile.set({"submodule.recurse": "true", "fetch.recurseSubmodules": "true"})
     home = hostile.folder / "home"
     home.mkdir()
     (home / ".gitconfig").write_text(
@@ -334,6 +329,4 @@ def test_what_only_root_may_read_is_refused_with_the_way_out(hostile: Hostile) -
 
 
 def _signed(index: bytes) -> bytes:
-    import hashlib
-
     return index + hashlib.sha1(index).digest()

@@ -1,0 +1,5 @@
+#include <toy.h>
+int toy_hz(void)
+{
+	return CONFIG_HZ;
+}
