@@ -29,8 +29,9 @@ from kdyno.kernels.build import build
 from kdyno.kernels.image import Image
 from kdyno.labs.profile.record import stored_profiles
 from kdyno.machines.cpus import place
+from kdyno.machines.guest import boot
 from kdyno.machines.program import guest_program
-from kdyno.machines.uml import UmlBoot, boot
+from kdyno.machines.uml import UmlBoot
 from kdyno.measure.builder import Recipes, check
 from kdyno.paths import cache_root, data_root
 from kdyno.sandbox import Sandbox
@@ -165,7 +166,7 @@ def sandbox_costs(image: Image, pairs: int = 60) -> list[Figure]:
         request = UmlBoot(kernel=image.kernel, program=program, job=job, placement=place(1))
 
         def once(kind: type[Sandbox], request: UmlBoot = request) -> float:
-            with mock.patch("kdyno.machines.uml.Sandbox", kind):
+            with mock.patch("kdyno.machines.guest.Sandbox", kind):
                 started_s = time.monotonic()
                 result = boot(request)
             assert result.host.status == "ok", result.host

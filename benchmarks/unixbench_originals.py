@@ -26,8 +26,10 @@ from pathlib import Path
 
 from kdyno.kernels.build import build
 from kdyno.machines.cpus import place
+from kdyno.machines.guest import boot
+from kdyno.machines.machine import Outcome
 from kdyno.machines.program import guest_program
-from kdyno.machines.uml import Outcome, UmlBoot, boot
+from kdyno.machines.uml import UmlBoot
 from kdyno.measure.builder import check
 from kdyno.paths import cache_root, data_root
 from kdyno.suites.catalogue import Case, find

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The host as a machine: a stand-in for the guest program, and the running kernel's facts."""
+"""The host as a machine, using a stand-in for the guest program; CPU time of processes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import dataclasses
 import errno
 import gzip
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from descendants import descendants
+from fake_run import boots_of
 
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
@@ -20,16 +22,17 @@ from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.machines import guest, host
 from kdyno.machines.cpus import measuring, place
-from kdyno.machines.host import HostJob, Running, running, start, work_off
-from kdyno.machines.process import Events
+from kdyno.machines.guest import boot, start
+from kdyno.machines.host import HostJob, Running, running
+from kdyno.machines.process import CpuTime, Events
+from kdyno.machines.uml import UmlBoot
 from kdyno.measure import bench
 from kdyno.measure.execution import Options, execute, resume
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.terminal import text
-from kdyno.store.boot import BootRecord
 from kdyno.store.index import entries
 from kdyno.store.manifest import Criteria
-from kdyno.store.run import Damaged, RunWriter, list_runs, write_run
+from kdyno.store.run import Damaged, Run, RunWriter, list_runs, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
@@ -84,14 +87,12 @@ def host_job(program: Path, *cases: CaseJob, **more: object) -> HostJob:
 
 
 def test_a_job_is_worked_off_and_recorded(make: Make) -> None:
-    seen: list[str] = []
-    outcome = work_off(host_job(make()), seen.append)
-    assert outcome.host.status == "ok", outcome.host
-    assert outcome.transcript.complete
-    assert seen == ["c"]
-    assert outcome.host.user_s == 0.001 and outcome.host.sys_s == 0.002
-    assert outcome.host.inside_s == 0.001
-    assert outcome.host.flags == ()
+    begun: list[str] = []
+    outcome = boot(host_job(make()), begun.append)
+    host = outcome.host
+    assert host.status == "ok", host
+    assert outcome.transcript.complete and begun == ["c"] and host.flags == ()
+    assert (host.user_s, host.sys_s, host.inside_s) == (0.001, 0.002, 0.001)
 
 
 def test_a_guest_that_is_gone_takes_no_notice_of_orders(make: Make) -> None:
@@ -140,15 +141,11 @@ def test_a_guest_that_cannot_be_watched_is_gone(
 
 def test_places_and_disk_are_given_and_gone_afterwards(make: Make, tmp_path: Path) -> None:
     case = CaseJob("s", "c", "run", ("{disk}", "{dir}", "{programs}"), None, 1, placed=True)
-    shared = ((tmp_path, "programs"),)
-    request = host_job(
-        make(), case, shared=shared, disk_bytes=1 << 20, disk_parent=tmp_path / "disks"
-    )
-    outcome = work_off(request)
+    shared, disks = ((tmp_path, "programs"),), tmp_path / "disks"
+    outcome = boot(host_job(make(), case, shared=shared, disk_bytes=1 << 20, disk_parent=disks))
     (sample,) = outcome.transcript.results
     folder, work, programs = sample.extra["args"].split()  # type: ignore[union-attr]
-    assert Path(folder).parent.parent == tmp_path / "disks"
-    assert programs == str(tmp_path)
+    assert Path(folder).parent.parent == disks and programs == str(tmp_path)
     assert not Path(folder).exists() and not Path(work).exists()
 
 
@@ -164,17 +161,14 @@ def test_places_and_disk_are_given_and_gone_afterwards(make: Make, tmp_path: Pat
 def test_a_job_that_fails_says_why(
     make: Make, before: str, inside: str, reason: str, words: str
 ) -> None:
-    outcome = work_off(host_job(make(before, inside)))
-    assert outcome.host.status == "failed"
-    assert outcome.host.reason == reason
-    assert words in outcome.host.text
+    host = boot(host_job(make(before, inside))).host
+    assert (host.status, host.reason) == ("failed", reason) and words in host.text
 
 
 @pytest.mark.slow
 def test_a_job_that_never_ends_is_killed(make: Make) -> None:
-    outcome = work_off(host_job(make(inside="__import__('signal').pause()"), limit_s=3.0))
-    assert outcome.host.reason == "timeout"
-    assert outcome.transcript.running == 0
+    outcome = boot(host_job(make(inside="__import__('signal').pause()"), limit_s=3.0))
+    assert outcome.host.reason == "timeout" and outcome.transcript.running == 0
 
 
 def test_the_machine_s_settings_are_not_changed(make: Make) -> None:
@@ -268,21 +262,21 @@ def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opti
     return Options(cache=tmp_path / "cache", runs=tmp_path / "runs")
 
 
+def ran(options: Options, text: str = HOST) -> tuple[Run, Verdict]:
+    return execute(experiment(text), load(), options)
+
+
 @pytest.mark.slow
 def test_a_run_on_the_host_tells_values_and_claims_nothing(options: Options) -> None:
-    run, verdict = execute(experiment(), load(), options)
-    assert verdict.stopped == "max_boots = 3 reached"
-    assert verdict.effects == ()
-    assert [(it.case, it.value, it.repetitions) for it in verdict.values] == [
-        ("pipe", 1000.0, 3),
-        ("pipes", 2.5, 3),
-    ]
+    run, verdict = ran(options)
+    assert verdict.stopped == "max_boots = 3 reached" and verdict.effects == ()
+    values = [(it.case, it.value, it.repetitions) for it in verdict.values]
+    assert values == [("pipe", 1000.0, 3), ("pipes", 2.5, 3)]
     assert "not-rebooted" in [flag.kind for flag in verdict.flags]
     assert "nothing is compared" in verdict.answer and os.uname().release in verdict.answer
-    shown = text(verdict, 80)
-    assert "hackbench/pipes" in shown and "2.5" in shown and "No answer" not in shown
-    boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
-    assert [boot.variant for boot in boots] == ["running"] * 3
+    screen = text(verdict, 80)
+    assert "hackbench/pipes" in screen and "2.5" in screen and "No answer" not in screen
+    assert [boot.variant for boot in boots_of(run)] == ["running"] * 3
     manifest = run.manifest()
     assert manifest.images == {"running": running().digest}
     assert "governor" in manifest.host and manifest.host["host_kernel"] == os.uname().release
@@ -291,7 +285,7 @@ def test_a_run_on_the_host_tells_values_and_claims_nothing(options: Options) -> 
 
 
 def test_the_host_against_itself(options: Options) -> None:
-    _, verdict = execute(experiment(HOST + "calibrate = true\n"), load(), options)
+    _, verdict = ran(options, HOST + "calibrate = true\n")
     assert verdict.values == ()
     assert {effect.variant for effect in verdict.effects} == {"running.copy"}
 
@@ -300,7 +294,7 @@ def test_the_host_against_itself(options: Options) -> None:
 def test_a_host_run_is_not_resumed_under_another_kernel(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, _ = execute(experiment(), load(), options)
+    run, _ = ran(options)
     other = Running("6.0-other", "#1", "quiet", "", "")
     monkeypatch.setattr(host, "running", lambda: other)
     with pytest.raises(UsageError, match="another kernel, or another command line"):
@@ -310,13 +304,13 @@ def test_a_host_run_is_not_resumed_under_another_kernel(
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [["0002-running"], ["0001-running", "0002-running"]])
 def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost: list[str]) -> None:
-    run, _ = execute(experiment(), load(), options)
+    run, _ = ran(options)
     for name in lost:
         (run.path / "boots" / name / "host.json").write_text("{")
     resumed, verdict = resume(run.path, experiment(), load(), options)
     assert verdict.stopped == "max_boots = 3 reached"
     assert [it.repetitions for it in verdict.values] == [3, 3]
-    boots = [boot for boot in resumed.boots() if isinstance(boot, BootRecord)]
+    boots = boots_of(resumed)
     assert [boot.block for boot in boots] == [0, 1, 2]
     assert [boot.index for boot in boots][-len(lost) :] == [*range(3, 3 + len(lost))]
     assert [it.name for it in resumed.boots() if isinstance(it, Damaged)] == lost
@@ -327,7 +321,7 @@ def test_a_run_says_what_was_asked_and_of_which_work(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kdyno.measure.bench._exists", lambda need, _programs: need != "hackbench")
-    run, verdict = execute(experiment(HOST + 'equivalent = "2%"\n'), load(), options)
+    run, verdict = ran(options, HOST + 'equivalent = "2%"\n')
     assert [(it.case, it.reason) for it in verdict.values] == [
         ("pipe", None),
         ("pipes", "skip: hackbench is not installed: apt-get install rt-tests"),
@@ -348,9 +342,9 @@ def test_a_run_that_is_refused_the_machine_leaves_nothing(options: Options) -> N
         measuring("this test", wait=False),
         pytest.raises(ToolError, match="leave out --no-wait to have the run of own wait"),
     ):
-        execute(experiment(), load(), refused)
+        ran(refused)
     assert list_runs(options.runs) == ()
-    assert execute(experiment(), load(), refused)[0].manifest().state == "finished"
+    assert ran(refused)[0].manifest().state == "finished"
 
 
 @pytest.mark.slow
@@ -365,7 +359,7 @@ def test_a_run_is_finished_only_once_its_verdict_is_there(
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(RunWriter, "save_verdict", killed)
-        execute(experiment(), load(), options)
+        ran(options)
     (run,) = list_runs(options.runs)
     assert run.manifest().state == "running" and run.verdict() is None
     assert [entry.state for entry in entries(options.runs)] == ["interrupted"]
@@ -376,12 +370,70 @@ def test_a_run_is_finished_only_once_its_verdict_is_there(
 
 @pytest.mark.slow
 def test_a_run_outside_the_sandbox_says_so_for_good(options: Options) -> None:
-    run, verdict = execute(experiment(), load(), options)
-    said = [flag.text for flag in verdict.flags if flag.kind == "no-sandbox"]
-    assert len(said) == 1 and "--no-sandbox" in said[0]
+    run, verdict = ran(options)
+    texts = [flag.text for flag in verdict.flags if flag.kind == "no-sandbox"]
+    assert len(texts) == 1 and "--no-sandbox" in texts[0]
     # A run that was begun inside, and had one boot outside when it was taken up again.
     with write_run(run.path) as writer:
         host = {**run.manifest().host, "sandbox": True}
         writer.save_manifest(run.manifest().model_copy(update={"host": host}))
     _, verdict = resume(run.path, experiment(), load(), options)
-    assert [flag.text for flag in verdict.flags if flag.kind == "no-sandbox"] == said
+    assert [flag.text for flag in verdict.flags if flag.kind == "no-sandbox"] == texts
+
+
+WORKS = "import sys\nfor _ in sys.stdin:\n sum(range(300000)); print(flush=True)\n"
+
+
+def test_it_counts_what_the_process_does_and_not_what_it_waits() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin and child.stdout
+        child.stdin.write("\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        meter = CpuTime([child.pid])
+        begun_ns = meter.ns()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        child.stdout.readline()
+        worked_ns = meter.ns() - begun_ns
+        assert begun_ns > 0 and worked_ns > 0
+        still_ns = meter.ns()
+        sum(range(600_000))  # by us, who are not counted
+        assert meter.ns() - still_ns < worked_ns
+        child.stdin.close()
+        child.wait()
+        assert meter.ns() == 0
+        meter.close()
+
+
+def test_nobody_and_who_is_gone_have_none() -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    meter = CpuTime([child.pid])
+    assert meter.ns() == CpuTime().ns() == 0
+    own = CpuTime([os.getpid()])
+    assert own.ns() > 0
+    own.close()
+    assert own.ns() == 0
+
+
+@pytest.mark.parametrize("hidden", ["/dev/shm", "/run"])
+def test_without_a_sandbox_the_guest_must_see_its_job(
+    hidden: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own /dev or /run would lie over the folder, and it would say nothing."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(Path, "resolve", lambda self: hidden / self.relative_to("/"))
+    request = UmlBoot(
+        program=tmp_path / "guest",
+        kernel=tmp_path / "linux",
+        job=Job(),
+        placement=place(1),
+        sandboxed=False,
+    )
+    with pytest.raises(UsageError, match="such as /var/tmp") as refused:
+        boot(request)
+    assert str(refused.value).startswith(f"TMPDIR: {tmp_path}: a guest has a /{hidden[1:4]}")
+    assert list(tmp_path.iterdir()) == []

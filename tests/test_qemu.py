@@ -1,25 +1,43 @@
 # SPDX-License-Identifier: MIT
-"""QEMU as a machine, without starting one: command lines, first files, what is refused and why."""
+"""QEMU as a machine, without a kernel: command lines, first files, refusals, its monitor."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+from kdyno import sandbox
 from kdyno.command import Finished
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import Variant
 from kdyno.kernels import cpu
+from kdyno.kernels.image import Image
 from kdyno.machines import emulator, qemu
-from kdyno.machines.cpus import Placement
+from kdyno.machines.cpus import Placement, place
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.guest import Ground
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Method, Setup
-from kdyno.machines.process import Pipes
-from kdyno.machines.qemu import Archive, Chance, Places, Qemu, QemuBoot
+from kdyno.machines.machine import Method, Outcome, Setup
+from kdyno.machines.process import (
+    Command,
+    Ended,
+    Events,
+    NoAnswer,
+    Pipes,
+    ProcessSession,
+    dialogue_of,
+)
+from kdyno.machines.qemu import Archive, Chance, Monitor, Places, Qemu, QemuBoot
 from kdyno.sandbox import system
 from kdyno.suites.job import CaseJob, Job
 
@@ -99,16 +117,15 @@ def test_only_a_guest_that_takes_turns_has_a_monitor() -> None:
     assert after(line, "-mon") == ["chardev=monitor,mode=control"]
 
 
-def test_qemu_is_shut_into_its_own_sandbox_and_has_no_network() -> None:
+def test_qemu_is_shut_into_its_own_sandbox_with_no_device_too_many() -> None:
     line = words(request())
-    assert after(line, "-sandbox") == [
-        "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-    ]
+    shut = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+    assert after(line, "-sandbox") == [shut]
     assert {"-nodefaults", "-no-user-config", "-no-reboot"} < set(line)
-    assert "-fsdev" not in line and "-drive" not in line and "-netdev" not in line
-
-
-def test_folders_are_shown_only_to_cases_that_name_them() -> None:
+    assert not {"-fsdev", "-drive", "-netdev"} & set(line)
+    disk = words(request(disk_bytes=1 << 30))
+    assert "if=none,id=disk,format=raw,cache=unsafe,file=/tmp/kdyno.disk" in disk
+    # Folders are shown only to cases that name them.
     asking = CaseJob("s", "c", "run", ("--", "/run/kdyno/programs/fft"))
     shared = ((Path("/cache/programs"), "programs"),)
     assert "-fsdev" in words(request(job=Job((asking,)), shared=shared))
@@ -150,11 +167,6 @@ def test_without_the_sandbox_no_program_of_the_host_is_started(tmp_path: Path) -
     without = dataclasses.replace(request(job=asking, sandboxed=False), program=program)
     with pytest.raises(UsageError, match="it is the sandbox that puts this machine's programs"):
         without.command(b"job", Ground(None, tmp_path), Pipes(1, 2, 3, 4))
-
-
-def test_a_disk_is_one_device_more() -> None:
-    line = words(request(disk_bytes=1 << 30))
-    assert "if=none,id=disk,format=raw,cache=unsafe,file=/tmp/kdyno.disk" in line
 
 
 @pytest.mark.parametrize("word", ["a\x01b", "ü"])
@@ -208,18 +220,11 @@ def _forgets() -> None:
 
 def test_an_emulator_is_known_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, "QEMU emulator version 10.0.3 (Debian 1:10.0.3+ds-0+deb13u1~bpo12+1)\n")
-    assert emulator.find().version == "10.0.3"
+    assert emulator.find().version == "10.0.3" and emulator.missing() is None
     assert emulator.find().described("count") == "QEMU 10.0.3, qemu64, count"
-    assert emulator.missing() is None
-
-
-def test_an_old_emulator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, "QEMU emulator version 6.2.0\n")
     with pytest.raises(ToolError, match=r"is version 6\.2\.0; kdyno needs 7.2 or later"):
         emulator.find()
-
-
-def test_no_emulator_is_told_with_the_command_that_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulator.shutil, "which", lambda _name: None)
     with pytest.raises(ToolError, match="apt-get install --no-install-recommends qemu-system-x86"):
         emulator.find()
@@ -243,6 +248,9 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
     monkeypatch.setattr(emulator, "KVM", tmp_path / "kvm")
     check = KINDS["qemu"].check
+    for accel in ("kvm", "icount"):
+        with pytest.raises(UsageError, match=rf'accel = "{accel}" and .*instructions'):
+            check(Method("instructions", accel))
     check(Method("instructions"))
     check(Method("time", "tcg"))
     for accel in ("auto", "kvm"):
@@ -262,18 +270,13 @@ def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
     assert flag.kind == "emulated-time"
     assert flag.text.startswith("seconds of an emulated CPU (QEMU 7.2.22, qemu64, tcg), as was ")
     slow = Qemu(dataclasses.replace(setup, method=Method("time", "icount")))
-    (flag,) = slow.caveats()
-    assert flag.kind == "emulated-time" and "what a scheduler decides" in flag.text
     assert slow.can.turns == "a count is the same whatever else the machine does"
-    (flag,) = Qemu(dataclasses.replace(setup, method=Method("instructions"))).caveats()
-    assert flag.kind == "machine" and "the length of the path, not time" in flag.text
-
-
-def test_a_guest_that_is_counted_is_not_under_kvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    said(monkeypatch, "QEMU emulator version 7.2.22\n")
-    for accel in ("kvm", "icount"):
-        with pytest.raises(UsageError, match=rf'accel = "{accel}" and .*instructions'):
-            KINDS["qemu"].check(Method("instructions", accel))
+    for machine, kind, text in (
+        (slow, "emulated-time", "what a scheduler decides"),
+        (Qemu(dataclasses.replace(setup, method=Method("instructions"))), "machine", "the length"),
+    ):
+        (flag,) = machine.caveats()
+        assert flag.kind == kind and text in flag.text
 
 
 def test_a_qemu_in_an_odd_place_is_seen_with_what_it_was_installed_with(tmp_path: Path) -> None:
@@ -288,3 +291,206 @@ def test_a_qemu_in_an_odd_place_is_seen_with_what_it_was_installed_with(tmp_path
     folder = str(tmp_path / "usr")
     assert ["--ro-bind", folder, folder] in [argv[at : at + 3] for at in range(len(argv))]
     assert str(program) in argv
+
+
+TIMED = Method("time")
+GREETING = {
+    "QMP": {
+        "version": {
+            "qemu": {"micro": 22, "minor": 2, "major": 7},
+            "package": "Debian 1:7.2+dfsg-7+deb12u18+b3",
+        },
+        "capabilities": ["oob"],
+    }
+}
+"""As Debian 12's says it."""
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A /dev/kvm that may be opened, and a QEMU."""
+    stack = tmp_path / "kvm"
+    stack.touch()
+    monkeypatch.setattr(emulator, "KVM", stack)
+    emulator.find.cache_clear()
+    found = Emulator(str(tmp_path / "qemu"), "7.2.22")
+    monkeypatch.setattr(emulator, "find", lambda: found)
+    return stack
+
+
+def refused() -> str:
+    with pytest.raises(ToolError) as told:
+        KINDS["qemu"].check(TIMED)
+    return str(told.value)
+
+
+def test_without_kvm_the_ways_out_are_named(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    assert f"{device} may not be opened by this user (its group is mostly called kvm)" in refused()
+    device.unlink()
+    text = refused()
+    assert text.startswith(f'[measure] metric = "time" needs KVM: there is no {device} here. ')
+    assert "--metric instructions" in text and 'accel = "tcg" takes the seconds' in text
+
+
+def test_a_device_that_may_be_opened_is_believed_until_the_probe(device: Path) -> None:
+    KINDS["qemu"].check(TIMED)
+    KINDS["qemu"].check(Method("time", "kvm"))
+
+
+def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
+    """With a QEMU that is this shell script, started as the machine starts the real one."""
+    program = folder / "qemu"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    guest = folder / "guest"  # in the place of the supervisor: `guest supervise … -- COMMAND`
+    guest.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+    for file in (program, guest):
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr("kdyno.machines.guest.guest_program", lambda _cache, _bits: guest)
+    (folder / "config").touch()
+    image = Image("d", folder, "x86_64", 64, "7.3", {})
+    sandbox.waive()
+    setup = Setup(
+        {"stock": Variant("stock", "", "x86_64")},
+        {"stock": image},
+        place(1),
+        256 << 20,
+        None,
+        1,
+        folder,
+        TIMED,
+    )
+    return Qemu(setup)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("exec sleep 600", "hang: did not"),
+        ("echo 'qemu-system-x86_64: no kvm' >&2; exit 1", "emulator: qemu-system-x86_64: no kvm"),
+    ],
+)
+def test_a_kvm_that_does_not_work_is_given_up_with_the_reason(
+    device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+) -> None:
+    monkeypatch.setattr(qemu, "_PROBE_S", 0.2 if "sleep" in script else 20.0)
+    qemu_machine = machine(tmp_path, script, monkeypatch)
+    with pytest.raises(ToolError, match=f"needs KVM: stock did not boot under it: {words}"):
+        qemu_machine.probe(lambda _text: None)
+    qemu_machine.close()
+
+
+class FakeQemu:
+    """The other end of a monitor, in a thread."""
+
+    def __init__(self, answers: dict[str, list[object]], greeting: bytes | None = None) -> None:
+        own, self._theirs = socket.socketpair()
+        self.monitor = Monitor(own)
+        self.asked: list[str] = []
+        self._answers, self._greeting = answers, greeting
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):  # who hangs up is not told
+            self._answer()
+
+    def _answer(self) -> None:
+        greeting = json.dumps(GREETING).encode() + b"\r\n"
+        self._theirs.sendall(greeting if self._greeting is None else self._greeting)
+        with self._theirs.makefile("rb") as lines:
+            for line in lines:
+                command = json.loads(line)["execute"]
+                self.asked.append(command)
+                for answer in self._answers.get(command, [{"return": {}}]):
+                    self._theirs.sendall(json.dumps(answer).encode() + b"\r\n")
+
+    def close(self) -> None:
+        self.monitor.close()
+        self._thread.join(5)
+        self._theirs.close()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def fake(stack: ExitStack, greeting: bytes | None = None, **answers: list[object]) -> FakeQemu:
+    one = FakeQemu(answers, greeting)
+    stack.callback(one.close)
+    return one
+
+
+def test_a_guest_is_stopped_and_goes_on_by_the_monitor(stack: ExitStack) -> None:
+    # In the order in which QEMU 7.2.22 wrote them.
+    stop = {"timestamp": {"seconds": 1795372208, "microseconds": 596482}, "event": "STOP"}
+    go_on = {"timestamp": {"seconds": 1795372208, "microseconds": 288943}, "event": "RESUME"}
+    one = fake(stack, stop=[stop, {"return": {}}], cont=[go_on, {"return": {}}])
+    one.monitor.stop()
+    one.monitor.go_on()
+    one.monitor.stop()
+    assert one.asked == ["qmp_capabilities", "stop", "cont", "stop"]
+
+
+def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = [{"error": {"class": "GenericError", "desc": "no"}}]
+    for greeting, answers, message in (
+        (None, {"stop": refusal}, r"stop: .*GenericError"),
+        (None, {"stop": [[1, 2]]}, "not an object"),
+        (b"SPICE\n", {}, "not an object"),
+        (b"{}\n", {}, "did not greet"),
+        (b"x" * (1 << 20), {}, "no whole line"),
+    ):
+        with pytest.raises(NoAnswer, match=message):
+            fake(stack, greeting, **answers).monitor.stop()
+    monkeypatch.setattr(Monitor, "LIMIT_S", 0.05)
+    with pytest.raises(NoAnswer):
+        fake(stack, stop=[]).monitor.stop()
+    near, far = socket.socketpair()
+    far.close()
+    gone = Monitor(near)
+    with pytest.raises(NoAnswer):
+        gone.stop()
+    gone.close()
+
+
+def session(events: Events, monitor: Monitor) -> ProcessSession:
+    """Of a process that does nothing, paused by this monitor."""
+    guest, _ = dialogue_of(Job(turns=True), {}, None, lambda _case: None)
+    command = Command(("sleep", "600"), (), {"PATH": os.environ["PATH"]}, monitor)
+
+    def conclude(ended: Ended, argv: tuple[str, ...]) -> Outcome:
+        return ended  # type: ignore[return-value]
+
+    placement = Placement(frozenset(os.sched_getaffinity(0)), frozenset())
+    return ProcessSession(
+        events, guest, lambda _pipes: command, conclude, placement.guest, ExitStack()
+    )
+
+
+def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(stack: ExitStack) -> None:
+    one = fake(stack)
+    with Events() as events:
+        guest = session(events, one.monitor)
+        guest.pause()
+        guest.pause()
+        guest.resume()
+        guest.resume()
+        guest.close()
+    assert one.asked == ["qmp_capabilities", "stop", "cont"]
+    with pytest.raises(NoAnswer, match="Bad file descriptor"):
+        one.monitor.stop()
+
+
+def test_a_guest_whose_monitor_does_not_answer_is_ended(stack: ExitStack) -> None:
+    one = fake(stack, stop=[{"error": {"class": "GenericError"}}])
+    with Events() as events:
+        guest = session(events, one.monitor)
+        guest.pause()
+        assert guest.ended
+        ended = guest.close()
+    assert isinstance(ended, Ended) and ended.stopped == "no-answer"

@@ -25,18 +25,20 @@ ON_THE_HOST = """
 import sys
 from pathlib import Path
 from kdyno.machines.cpus import place
-from kdyno.machines.host import HostJob, work_off
+from kdyno.machines.guest import boot
+from kdyno.machines.host import HostJob
 from kdyno.suites.job import CaseJob, Job
 program, script = sys.argv[1:]
 case = CaseJob("attack", "it", "run", ("--figure", "printed", "--", "sh", "-c", script), None, 1)
-made = work_off(HostJob(program=Path(program), job=Job((case,)), placement=place(1)))
+made = boot(HostJob(program=Path(program), job=Job((case,)), placement=place(1)))
 print(made.host.status, made.host.text, *made.transcript.results, sep="\\n")
 """
 IN_A_GUEST = """
 import sys
 from pathlib import Path
 from kdyno.machines.cpus import place
-from kdyno.machines.uml import UmlBoot, boot
+from kdyno.machines.guest import boot
+from kdyno.machines.uml import UmlBoot
 from kdyno.suites.job import Job
 folder, kernel, program = map(Path, sys.argv[1:])
 made = boot(UmlBoot(

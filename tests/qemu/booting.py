@@ -9,10 +9,10 @@ from kdyno.kernels.image import Image
 from kdyno.machines import emulator
 from kdyno.machines.cpus import place
 from kdyno.machines.emulator import Way
-from kdyno.machines.machine import Listener, Outcome, run_to_end
-from kdyno.machines.process import Events
+from kdyno.machines.guest import boot
+from kdyno.machines.machine import Listener, Outcome
 from kdyno.machines.program import guest_program
-from kdyno.machines.qemu import QemuBoot, Tallying, start
+from kdyno.machines.qemu import QemuBoot, Tallying
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job
 
@@ -64,5 +64,4 @@ def booted(
         cpus=cpus,
         ticks_khz=ticks_khz,
     )
-    with Events() as events:
-        return run_to_end(start(request, events, listener), events)
+    return boot(request, listener)

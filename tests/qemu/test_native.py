@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Native kernels in QEMU: counts that agree to the last digit, and guests that go wrong."""
+"""Native kernels in QEMU: counts that agree to the last digit, guests that go wrong, programs and
+a disk of this machine, turns."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -14,15 +16,20 @@ from booting import booted, case, command
 from descendants import adopt, descendants
 from real_kernels import built_kernels
 
+from kdyno.experiment.model import SuiteUse
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
 from kdyno.machines.emulator import TALLY, library
 from kdyno.machines.machine import Outcome
+from kdyno.machines.program import guest_program
 from kdyno.machines.qemu import Tallying
+from kdyno.measure import turns
+from kdyno.measure.bench import Bench, bench_of
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.verdict import Verdict
 from kdyno.suites.record import CaseError, Sample
+from kdyno.verbs.options import load
 
 EXPERIMENT = Path(__file__).with_name("known.toml")
 # Also `uml`: real kernels, one test at a time.
@@ -44,20 +51,34 @@ def _guests_of_its_own() -> None:
     adopt()
 
 
+def ran(outcome: Outcome) -> Outcome:
+    assert outcome.host.status == "ok", outcome.host
+    return outcome
+
+
+def sample(outcome: Outcome, number: int = 0) -> Sample:
+    result = outcome.transcript.result(number)
+    assert isinstance(result, Sample), (result, outcome.host)
+    return result
+
+
+def printed(outcome: Outcome, number: int = 0) -> str:
+    return sample(outcome, number).extra["stdout"]
+
+
 def counts(outcome: Outcome) -> list[tuple[tuple[int, int], ...]]:
     """(operations, instructions) of each part of each case."""
-    assert outcome.host.status == "ok", outcome.host
-    found = []
-    for number in range(len(outcome.transcript.results)):
-        result = outcome.transcript.result(number)
-        assert isinstance(result, Sample)
-        found.append(result.reps)
-    return found
+    return [sample(ran(outcome), at).reps for at in range(len(outcome.transcript.results))]
+
+
+def failure(outcome: Outcome) -> str:
+    """Its reason."""
+    assert outcome.host.status == "failed", outcome.host
+    return outcome.host.reason
 
 
 def test_an_empty_job_boots_and_says_what_it_is(stock: Image) -> None:
-    outcome = booted(stock)
-    assert outcome.host.status == "ok", outcome.host
+    outcome = ran(booted(stock))
     hello = outcome.transcript.hello
     assert hello is not None and hello.release.startswith("7.3")
     assert (hello.machine, hello.word_bits, hello.cpus) == ("x86_64", 64, 1)
@@ -149,11 +170,10 @@ def test_a_command_of_the_hosts_is_counted_with_program_and_kernel_apart(stock: 
     sort = command("sort", "-n", "/usr/share/common-licenses/GPL-3", operations=5)
     jobs = (case("pipe"), sort)
     tally = Tallying(library(TALLY, cache_root(), emulator.find()), 1 << 63)
-    said = booted(stock, *jobs, tally=tally)
+    outcome = booted(stock, *jobs, tally=tally)
     # The plugin changes nothing; beside the host's files a part may have a tick more.
-    assert min(counts(said)[0]) == min(counts(booted(stock, *jobs))[0])
-    result = said.transcript.result(1)
-    assert isinstance(result, Sample)
+    assert min(counts(outcome)[0]) == min(counts(booted(stock, *jobs))[0])
+    result = sample(outcome, 1)
     user, kernel = (float(result.extra[f"counted-{name}"]) for name in ("user", "kernel"))
     assert user > 1e5 and kernel > 1e5
     # The score is the CPU time of the command's processes; who started them is in here too.
@@ -162,51 +182,40 @@ def test_a_command_of_the_hosts_is_counted_with_program_and_kernel_apart(stock: 
 
 def test_a_panic_is_a_failed_boot_with_the_kernels_own_words(stock: Image) -> None:
     outcome = booted(stock, case("pipe"), case("fault-panic"))
-    assert (outcome.host.status, outcome.host.reason) == ("failed", "panic"), outcome.host
-    assert "Kernel panic" in outcome.host.text
-    assert isinstance(outcome.transcript.result(0), Sample)
+    assert failure(outcome) == "panic" and "Kernel panic" in outcome.host.text
+    sample(outcome)
 
 
-def test_an_init_that_is_not_there_or_dies_is_told_so(stock: Image) -> None:
-    outcome = booted(stock, cmdline="rdinit=/nowhere init=/nowhere")
-    assert (outcome.host.status, outcome.host.reason) == ("failed", "init-died"), outcome.host
+def test_an_init_that_is_not_there_or_dies_is_reported(stock: Image) -> None:
+    assert failure(booted(stock, cmdline="rdinit=/nowhere init=/nowhere")) == "init-died"
 
 
 def test_a_guest_that_stays_silent_is_killed_at_the_limit(stock: Image) -> None:
-    outcome = booted(stock, case("fault-hang", timeout_s=3000.0), limit_s=4)
-    assert (outcome.host.status, outcome.host.reason) == ("failed", "timeout"), outcome.host
+    assert failure(booted(stock, case("fault-hang", timeout_s=3000.0), limit_s=4)) == "timeout"
 
 
 def test_a_case_that_hangs_crashes_or_eats_memory_costs_only_itself(stock: Image) -> None:
-    outcome = booted(
-        stock,
-        case("fault-hang", timeout_s=0.5),
-        case("fault-segv"),
-        case("fault-oom"),
-        case("fault-exit"),
-        case("pipe"),
-        memory=64 << 20,
-    )
-    assert outcome.host.status == "ok", outcome.host
+    faults = [case(f"fault-{name}") for name in ("segv", "oom", "exit")]
+    cases = (case("fault-hang", timeout_s=0.5), *faults, case("pipe"))
+    outcome = ran(booted(stock, *cases, memory=64 << 20))
     for number in range(4):
         assert isinstance(outcome.transcript.result(number), CaseError)
-    assert isinstance(outcome.transcript.result(4), Sample)
+    sample(outcome, 4)
 
 
 def test_a_guest_that_floods_its_console_is_ended(stock: Image) -> None:
     # Its serial port is so slow that the limit in time comes first, or that in bytes.
     outcome = booted(stock, case("fault-flood", timeout_s=3000.0), limit_s=5)
-    assert outcome.host.reason in ("flood", "timeout"), outcome.host
-    assert len(outcome.console) < 3 << 20
+    assert failure(outcome) in ("flood", "timeout") and len(outcome.console) < 3 << 20
 
 
-def test_a_kernel_that_is_none_is_told_in_qemus_words(stock: Image, tmp_path: Path) -> None:
+def test_a_kernel_that_is_none_is_reported_in_qemus_words(tmp_path: Path) -> None:
     broken = tmp_path / "linux"
     broken.write_bytes(Path("/bin/true").read_bytes())  # an ELF file, but no kernel
     broken.chmod(0o644)
     tmp_path.chmod(0o755)
-    outcome = booted(Image("x", tmp_path, "x86_64", 64, "7.3", {}), sandboxed=False)
-    assert (outcome.host.status, outcome.host.reason) == ("failed", "emulator"), outcome.host
+    image = Image("x", tmp_path, "x86_64", 64, "7.3", {})
+    assert failure(booted(image, sandboxed=False)) == "emulator"
 
 
 def test_nothing_is_left_when_kdyno_is_killed(built: Built, tmp_path: Path) -> None:
@@ -221,3 +230,113 @@ def test_nothing_is_left_when_kdyno_is_killed(built: Built, tmp_path: Path) -> N
         process.wait()
     while descendants(b"-icount"):
         os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
+
+
+def test_a_guest_runs_this_machines_programs_and_sees_no_more_than_they_need(stock: Image) -> None:
+    look = "sort /etc/passwd | head -n 1; ls /tmp /ro* /run/kdyno; find / -xdev -name kdyno.job"
+    write = "touch /usr/x 2>&1 || :; mknod /tmp/disk b 254 0 2>&1 || :"
+    outcome = ran(booted(stock, command("sh", "-c", look), command("sh", "-c", write)))
+    first = sorted(Path("/etc/passwd").read_text().splitlines(), key=str.encode)[0]
+    assert printed(outcome) == f"{first}\n/root:\n\n/run/kdyno:\nhost\n\n/tmp:\n"
+    refused = printed(outcome, 1)
+    assert "Read-only file system" in refused and "not permitted" in refused
+
+
+def test_what_a_program_costs_is_its_own_cpu_time_and_not_the_hosts(stock: Image) -> None:
+    outcome = booted(stock, command("sleep", "0.2"), case("shell", "1", operations=5))
+    # And not 200 million.
+    assert sum(count for _, count in sample(outcome).reps) < 20_000_000
+    each = [count / operations for operations, count in sample(outcome, 1).reps]
+    assert len(each) == 5 and max(each) < 1.1 * min(each)
+
+
+def test_a_case_on_a_disk_has_one_that_nobody_else_can_find(stock: Image) -> None:
+    folder, left = cache_root() / "disks", []
+
+    def files() -> set[Path]:
+        return set(folder.glob("kdyno-boot-*/in/disk"))
+
+    def begun(_case: str) -> None:
+        left.append(files() - before)
+
+    before = files()
+    write = "dd if=/dev/zero of=/run/disk/file bs=4k count=100 conv=fsync 2>&1; df -T /run/disk"
+    write_case = command("sh", "-c", write)
+    outcome = ran(booted(stock, write_case, disk_bytes=64 << 20, listener=begun))
+    assert "409600 bytes" in printed(outcome) and "ext4" in printed(outcome)
+    assert left == [set()]  # gone as soon as the guest has greeted
+
+
+def test_suites_of_programs_and_of_a_disk_are_counted_where_somebody_insists(
+    tmp_path: Path,
+) -> None:
+    text = EXPERIMENT.read_text(encoding="utf-8")
+    head, tail = text.index("[[suite]]"), text.index("[measure]")
+    suites = """[[suite]]
+name = "hackbench"
+cases = ["pipes"]
+
+[[suite]]
+name = "fio"
+cases = ["write-4k"]
+
+"""
+    file = tmp_path / "programs.toml"
+    text = text[:head] + suites + text[tail:] + "insist = true\nmax_boots = 2\n"
+    file.write_text(text.replace('"128M"', '"256M"'))
+    found = tmp_path / "verdict.json"
+    line = [sys.executable, "-m", "kdyno", "run", file, "--quick", "--runs", tmp_path / "runs"]
+    done = subprocess.run(
+        [*line, "--json", found], capture_output=True, text=True, timeout=600, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = json.loads(found.read_text())
+    effects = {it["case"]: it for it in verdict["effects"]}
+    assert {it["unit"] for it in effects.values()} == {"instructions/operation"}
+    assert all(1e6 < it["value"] < 1e10 for it in effects.values())
+    first, second = [it["text"] for it in verdict["flags"] if it["kind"] == "not-decided"]
+    assert "hackbench/pipes: how often" in first and "fio/write-4k: it waits" in second
+
+
+def test_an_emulated_clock_goes_by_the_time_stamp_counter(stock: Image) -> None:
+    """How far its seconds are from the host's is for `benchmarks.counting clock`."""
+    khz = emulator.ticks_khz(guest_program(cache_root(), 64))
+    if khz == 0:
+        pytest.skip("this CPU's time-stamp counter does not always go alike")
+    source = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    outcome = ran(booted(stock, command("cat", source), way="tcg", ticks_khz=khz))
+    assert printed(outcome) in ("tsc-early\n", "tsc\n")
+    assert outcome.host.host_clock_s is not None and outcome.host.guest_clock_s is not None
+
+
+NAMES = ("stock", "pipe-41")
+LOOP = "i=0; while [ $i -lt 20 ]; do cat /proc/version >/dev/null; i=$((i+1)); done"
+
+
+@pytest.fixture
+def bench() -> Bench:
+    experiment, suites = load(EXPERIMENT)
+    experiment = dataclasses.replace(
+        experiment,
+        suites=(
+            SuiteUse("unixbench", ("pipe",), 0.05),
+            SuiteUse("run", ("loop",), 0.2, command=("sh", "-c", LOOP)),
+        ),
+        machine=dataclasses.replace(experiment.machine, accel="tcg"),
+        measure=dataclasses.replace(experiment.measure, metric="time"),
+    )
+    images = built_kernels(EXPERIMENT).images
+    return bench_of(experiment, suites, images, None, cache_root(), lambda _text: None)
+
+
+def test_guests_take_turns_and_those_that_are_frozen_stand_still(bench: Bench) -> None:
+    effort = {("unixbench", "pipe"): 0.05, ("run", "loop"): 0.2}
+    found = turns.measure(bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=effort)
+    boots = [record for record, _ in found]
+    for boot in boots:
+        assert boot.ok, boot.host
+        assert [sample.interleave for sample in boot.samples] == ["turns", "frozen"]
+        assert "chardev=monitor,mode=control" in boot.job.command
+    for ours, theirs in zip(boots[0].samples, boots[1].samples, strict=True):
+        assert [done for done, _ in ours.reps] == [done for done, _ in theirs.reps]
+    assert [flag.kind for flag in bench.caveats()] == ["emulated-time"]

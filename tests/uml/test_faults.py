@@ -155,7 +155,7 @@ def free_pages(image: Image, **more: Any) -> tuple[int, int]:
 def test_pages_lie_apart_where_they_are_scattered(stock: Image) -> None:
     assert free_pages(stock) == (0, pytest.approx(0, abs=300))
     # 32 MiB: an eighth of the free pages have both neighbours taken, and more only one.
-    scattered, alone = free_pages(stock, scatter=7)
+    scattered, alone = free_pages(stock, draw=7)
     assert scattered == 8192 and alone > 1500
 
 
@@ -167,7 +167,7 @@ def test_an_ordinary_user_boots_in_the_sandbox(stock: Image, tmp_path: Path) -> 
     code = (
         "import sys; sys.path.insert(0, sys.argv[3])\n"
         "from pathlib import Path\n"
-        "from kdyno.machines.uml import UmlBoot, boot\n"
+        "from kdyno.machines.guest import boot\nfrom kdyno.machines.uml import UmlBoot\n"
         "from kdyno.machines.cpus import place\n"
         "from kdyno.suites.job import Job\n"
         "kernel, program = map(Path, sys.argv[1:3])\n"

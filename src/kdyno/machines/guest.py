@@ -21,7 +21,15 @@ from kdyno.errors import ToolError
 from kdyno.kernels.image import Image
 from kdyno.machines import facts
 from kdyno.machines.cpus import Placement
-from kdyno.machines.machine import Footprint, Listener, Outcome, Programs, Setup
+from kdyno.machines.machine import (
+    Footprint,
+    Listener,
+    Outcome,
+    Plan,
+    Programs,
+    Setup,
+    run_to_end,
+)
 from kdyno.machines.process import (
     FIRST_WORD_S,
     Command,
@@ -34,8 +42,8 @@ from kdyno.machines.process import (
 )
 from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.reading.checked import values
+from kdyno.sandbox import Binds, Sandbox, View, hand_over
 from kdyno.store.boot import BootFlag, BootHost
-from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
 
 SPARE_BYTES = 1 << 30
@@ -169,31 +177,15 @@ class Ground:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Boot(ABC):
-    """One boot to be done. Each kind of machine adds what it needs, and how it is started."""
+class Boot(Plan, ABC):
+    """One boot to be done: a plan, and what the machine adds to it. Each kind has its own."""
 
+    variant: str = ""
     program: Path
-    job: Job
     placement: Placement
     sandboxed: bool = field(default_factory=sandbox.require)
     limit_s: float | None = None
     """None follows from the cases."""
-    shared: tuple[tuple[Path, str], ...] = ()
-    """(folder of the host, name): what cases may read, as {tree}, {programs} and {prepared}."""
-    disk_bytes: int = 0
-    """Room that the cases want in {disk}; 0: they want none."""
-    disk_parent: Path = Path("/var/tmp")
-    """Where on the host that is."""
-    scatter: int = 0
-    """The seed by which free pages are put at drawn places; 0: they stay in the kernel's order.
-
-    Which pages a case gets follows else from what ran before it in the same boot, and where its
-    buffers and files lie to each other decides how often they meet in a cache's ways. Copies of
-    64 KiB between files were 28 % faster by rep movsb when they came first, and 0 % after others,
-    each time within 2 %. One layout is an accident; a new one for each block, the same for all its
-    variants, is a sample, as link orders and stack addresses have to be (Mytkowicz et al.,
-    *Producing Wrong Data Without Doing Anything Obviously Wrong!*, ASPLOS 2009).
-    """
     first_word_s: ClassVar[float] = FIRST_WORD_S
 
     @abstractmethod
@@ -230,9 +222,58 @@ class Boot(ABC):
         alone = ("--alone", "yes") if self.sandboxed else ()
         return [program, "supervise", "--report-fd", str(pipes.report), *alone]
 
+    def boxed(
+        self,
+        view: View,
+        argv: list[str],
+        ground: Ground,
+        *,
+        read_only: Binds,
+        file: tuple[bytes, str],
+        shared: str,
+        disk: str,
+        **more: Any,
+    ) -> tuple[tuple[str, ...], int]:
+        """(argv in the sandbox, descriptor to be passed): the folders that cases read lie below
+        ``shared``. file: content and place of what the guest is given. more: of ``Sandbox``."""
+        if ground.disk is not None:
+            hand_over(ground.disk, view)
+        descriptor = handed(file[0])
+        box = Sandbox(
+            view,
+            read_only=(*read_only, *((path, f"{shared}/{name}") for path, name in self.shared)),
+            writable=((ground.disk, disk),) if ground.disk is not None else (),
+            files=((descriptor, file[1]),),
+            **more,
+        )
+        return tuple(box.argv(argv)), descriptor
+
+    @property
+    def scatter(self) -> int:
+        """The seed by which free pages are put at random places; 0: in the kernel's order.
+
+        Which pages a case gets follows else from what ran before it in the same boot, and where
+        its buffers and files lie to each other decides how often they meet in a cache's ways.
+        Copies of 64 KiB between files were 28 % faster by rep movsb when they came first, and 0 %
+        after others, each time within 2 %. One layout is an accident; a new one for each block, the
+        same for all its variants, is a sample, as link orders and stack addresses have to be
+        (Mytkowicz et al., *Producing Wrong Data Without Doing Anything Obviously Wrong!*, ASPLOS
+        2009).
+        """
+        return self.draw
+
     def scatter_words(self) -> list[str]:
         """For the kernel's command line, where init reads it."""
         return [f"kdyno.scatter={self.scatter}"] if self.scatter else []
+
+
+def boot(request: Boot, listener: Listener = lambda _case: None) -> Outcome:
+    """Boot once, let the guest work its job off, and give the record; whatever it does.
+
+    Raises only for what is not the guest's fault (no bwrap, no descriptors, Ctrl-C).
+    """
+    with Events() as events:
+        return run_to_end(start(request, events, listener), events)
 
 
 def start(boot: Boot, events: Events, listener: Listener = lambda _case: None) -> ProcessSession:

@@ -14,22 +14,20 @@ from typing import Any
 
 from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
-from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, handed, start, tail
+from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, start, tail
 from kdyno.machines.machine import (
     Can,
     Footprint,
     Listener,
     Method,
-    Outcome,
     Plan,
     Programs,
     Setup,
     only_times,
-    run_to_end,
 )
 from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Pipes, ProcessSession
 from kdyno.machines.program import guest_program
-from kdyno.sandbox import HOST, Sandbox, hand_over, named
+from kdyno.sandbox import HOST, named
 from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Transcript
 
@@ -102,21 +100,17 @@ class HostJob(Boot):
         ]
         if root is not None:
             return Command(tuple(argv), (), environment)
-        job_in = handed(job)
-        if ground.disk is not None:
-            hand_over(ground.disk, HOST)
-        argv = Sandbox(
+        boxed, job_in = self.boxed(
             HOST,
-            read_only=(
-                *named(*(case.args for case in self.job.cases)),
-                (self.program, program),
-                *((path, f"{_SHARED}/{name}") for path, name in self.shared),
-            ),
-            writable=((ground.disk, f"{_SHARED}/disk"),) if ground.disk is not None else (),
-            files=((job_in, file),),
+            argv,
+            ground,
+            read_only=(*named(*(it.args for it in self.job.cases)), (self.program, program)),
+            file=(job, file),
+            shared=_SHARED,
+            disk=f"{_SHARED}/disk",
             tmp_bytes=max(self.tmp_bytes, HOST.tmp_bytes or 0),
-        ).argv(argv)
-        return Command(tuple(argv), (job_in,), environment)
+        )
+        return Command(boxed, (job_in,), environment)
 
     def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
         """Nothing here is the kernel's fault, for it still runs."""
@@ -181,12 +175,6 @@ def running(root: Path = Path("/")) -> Running:
     return Running(name.release, name.version, cmdline, origin, config)
 
 
-def work_off(request: HostJob, listener: Listener = lambda _case: None) -> Outcome:
-    """Run the job once and give the record; whatever its cases do, this returns."""
-    with Events() as events:
-        return run_to_end(start(request, events, listener), events)
-
-
 def check(method: Method) -> None:
     only_times(NAME, CAN, method)
 
@@ -227,14 +215,11 @@ class Host:
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
         setup = self._setup
         request = HostJob(
+            **vars(plan),
             program=guest_program(setup.cache, 64),
-            job=plan.job,
             placement=setup.placement,
             tmp_bytes=setup.memory_bytes,
             limit_s=setup.timeout_s,
-            shared=plan.shared,
-            disk_bytes=plan.disk_bytes,
-            disk_parent=plan.disk_parent,
         )
         return start(request, self.clock, listener)
 

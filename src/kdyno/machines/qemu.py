@@ -33,7 +33,7 @@ from kdyno.machines.process import (
 )
 from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.reading.checked import values
-from kdyno.sandbox import EMPTY, QEMU, Binds, Sandbox, around, hand_over, named, system
+from kdyno.sandbox import EMPTY, QEMU, Binds, around, named, system
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import OF_THE_HOST, Job
 from kdyno.suites.protocol import Transcript
@@ -283,9 +283,6 @@ class QemuBoot(Boot):
     cpus: int = 1
     """Of the guest. Counting they run one after the other, on one of the host's."""
     memory_bytes: int = 256 << 20
-    cmdline: str = ""
-    beside: tuple[str, ...] = ()
-    """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
     plugin: Plugin | None = None
     tally: Tallying | None = None
     """A guest has this or another plugin."""
@@ -294,13 +291,20 @@ class QemuBoot(Boot):
     ticks_khz: int = 0
     """How fast the host's time-stamp counter goes, where the guest's clock is that; 0: it finds out
     itself."""
-    draw: int = 0
-    """Perturbs what should not matter, see ``Chance``; 0: nothing is perturbed."""
 
     @property
     def keeps_time(self) -> bool:
         """A count's clock counts instructions, and is not to be held against the host's."""
         return self.way not in emulator.SHIFTS
+
+    @property
+    def chance(self) -> Chance:
+        """What is counted is perturbed so; the pages' places cost no instructions."""
+        return Chance.of(0 if self.keeps_time else self.draw)
+
+    @property
+    def scatter(self) -> int:
+        return self.draw if self.keeps_time else 0
 
     def observed(self, transcript: Transcript) -> Transcript:
         if self.tally is None:
@@ -331,9 +335,7 @@ class QemuBoot(Boot):
                 "kernel in QEMU. Leave out --no-sandbox, or the cases that start programs"
             )
         host = host_folders(self.job)
-        files = first_files(
-            self.program.read_bytes(), job, Chance.of(self.draw), bool(host), self.scheduler
-        )
+        files = first_files(self.program.read_bytes(), job, self.chance, bool(host), self.scheduler)
         loaded = self.plugin or self.tally
         program, places = "/tmp/kdyno-guest", Places()
         if folder is not None:
@@ -362,25 +364,24 @@ class QemuBoot(Boot):
         ]
         if folder is not None:
             return Command((*self.beside, *argv), passed, dict(ENVIRONMENT), pauser)
-        initrd = handed(files)
-        if ground.disk is not None:
-            hand_over(ground.disk, QEMU)
-        argv = Sandbox(
+        boxed, initrd = self.boxed(
             QEMU,
+            argv,
+            ground,
             read_only=(
                 *around(Path(self.emulator.program)),
                 (self.kernel, places.kernel),
                 (self.program, program),
                 *(((loaded.library, places.plugin),) if loaded is not None else ()),
-                *((path, f"{places.shared}/{name}") for path, name in self.shared),
                 *((path, f"{places.shared}/host{inside}") for path, inside in host),
             ),
-            writable=((ground.disk, places.disk),) if ground.disk is not None else (),
-            files=((initrd, places.initrd),),
+            file=(files, places.initrd),
+            shared=places.shared,
+            disk=places.disk,
             devices=(emulator.KVM,) if self.way == "kvm" else (),
             tmp_bytes=_TMP_BYTES + len(files),
-        ).argv(argv)
-        return Command((*self.beside, *argv), (initrd, *passed), dict(ENVIRONMENT), pauser)
+        )
+        return Command((*self.beside, *boxed), (initrd, *passed), dict(ENVIRONMENT), pauser)
 
     def qemu_words(
         self, places: Places, console: int, plugin: tuple[int, ...] = (), monitor: int | None = None
@@ -390,7 +391,7 @@ class QemuBoot(Boot):
         console, plugin, monitor: descriptors. Without a bus to search and tables to read a kernel
         is at its first program after 20 million instructions.
         """
-        chance = Chance.of(self.draw)
+        chance = self.chance
         shut = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
         words = [
             *(self.emulator.program, "-nodefaults", "-no-user-config", "-display", "none"),
@@ -533,8 +534,7 @@ class Qemu(Built):
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
         cpus = self._cpus(plan.variant)
         placement = first(setup.placement, cpus)
-        counts = self._way in emulator.SHIFTS
-        if counts:
+        if self._way in emulator.SHIFTS:
             placement = apart(placement, self._opened)
             self._opened += 1
         plugin: Plugin | None = None
@@ -546,30 +546,21 @@ class Qemu(Built):
             counter = library(TALLY, setup.cache, self._emulator)
             tally = Tallying(counter, _KERNEL_FROM[image.arch])
         cleared = ",".join(NATIVE_COPIES.get(variant.memcpy or "", ()))
+        cmdline = (f"clearcpuid={cleared}" if cleared else "", variant.cmdline, plan.cmdline)
         request = QemuBoot(
+            **vars(plan) | {"cmdline": " ".join(cmdline).strip()},
             emulator=self._emulator,
             way=self._way,
             kernel=image.link(plan.layout).kernel,
             program=self._program(plan.variant),
-            job=plan.job,
             placement=placement,
             cpus=cpus,
             memory_bytes=setup.memory_bytes,
-            cmdline=" ".join(
-                (*([f"clearcpuid={cleared}"] if cleared else []), variant.cmdline, plan.cmdline)
-            ).strip(),
             limit_s=limit_s or setup.timeout_s,
-            shared=plan.shared,
-            disk_bytes=plan.disk_bytes,
-            disk_parent=plan.disk_parent,
-            beside=plan.beside,
             plugin=plugin,
             tally=tally,
             scheduler=image.scheduler,
             ticks_khz=self._ticks_khz,
-            # What is counted is perturbed by other means; the pages' places cost no instructions.
-            draw=plan.draw if counts else 0,
-            scatter=0 if counts else plan.draw,
         )
         return start(request, self.clock, listener)
 

@@ -11,18 +11,17 @@ from pathlib import Path
 from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.machines.cpus import first
-from kdyno.machines.guest import Boot, Built, Ground, handed, start
-from kdyno.machines.machine import Can, Listener, Method, Outcome, Plan, only_times, run_to_end
+from kdyno.machines.guest import Boot, Built, Ground, start
+from kdyno.machines.machine import Can, Listener, Method, Plan, only_times, run_to_end
 from kdyno.machines.process import (
     ENVIRONMENT,
     Command,
-    Events,
     Pipes,
     ProcessSession,
     printable_words,
 )
 from kdyno.machines.program import GUEST_PLACES
-from kdyno.sandbox import GUEST, Sandbox, hand_over, named
+from kdyno.sandbox import GUEST, named
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
 
@@ -46,12 +45,7 @@ class UmlBoot(Boot):
 
     kernel: Path
     memory_bytes: int = 1 << 30
-    cmdline: str = ""
     mode: str = "seccomp"
-    beside: tuple[str, ...] = ()
-    """A profiler's command line that the whole boot is appended to, outside of the sandbox."""
-    left: tuple[tuple[str, Path], ...] = ()
-    """(file that the kernel's process leaves in its folder, where it is put on the host)."""
 
     def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:
         # The same places in every boot of every variant: what a program's path and environment
@@ -90,24 +84,24 @@ class UmlBoot(Boot):
         ]
         descriptors = [to for _, to in outputs]
         if folder is None:
-            job_in = handed(job)
-            descriptors.append(job_in)
-            if ground.disk is not None:
-                hand_over(ground.disk, GUEST)
-            argv = Sandbox(
+            boxed, job_in = self.boxed(
                 GUEST,
+                argv,
+                ground,
                 read_only=(
                     *named(*(case.args for case in self.job.cases)),
                     (self.kernel, kernel),
                     (self.program, program),
                     (_CPUINFO, str(_CPUINFO)),
-                    *((path, f"{work}/shared/{name}") for path, name in self.shared),
                 ),
-                writable=((ground.disk, disk),) if ground.disk is not None else (),
-                files=((job_in, job_file),),
+                file=(job, job_file),
+                shared=f"{work}/shared",
+                disk=disk,
                 # A little more than the guest's memory: UML rounds up.
                 memory_bytes=self.memory_bytes + (64 << 20),
-            ).argv(argv)
+            )
+            descriptors.append(job_in)
+            argv = list(boxed)
         elif self.left:
             argv = ["env", "-C", work, *argv]
         return Command(
@@ -130,15 +124,6 @@ def _require_seen(folder: Path) -> None:
 def supports_seccomp(kernel: Path) -> bool:
     """Whether the UML image knows the seccomp mode (its help text says so)."""
     return b"seccomp=<on/auto/off>" in kernel.read_bytes()
-
-
-def boot(request: UmlBoot, listener: Listener = lambda _case: None) -> Outcome:
-    """Boot once, let the guest work its job off, and give the record; whatever it does.
-
-    Raises only for what is not the guest's fault (no bwrap, no descriptors, Ctrl-C).
-    """
-    with Events() as events:
-        return run_to_end(start(request, events, listener), events)
 
 
 def check(method: Method) -> None:
@@ -197,19 +182,13 @@ class Uml(Built):
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
         setup, image = self._setup, self._image(plan.variant)
         request = UmlBoot(
+            **vars(plan)
+            | {"cmdline": f"{setup.variants[plan.variant].cmdline} {plan.cmdline}".strip()},
             kernel=image.link(plan.layout).kernel,
             program=self._program(plan.variant),
-            job=plan.job,
             placement=first(setup.placement, self._cpus(plan.variant)),
             memory_bytes=setup.memory_bytes,
-            cmdline=f"{setup.variants[plan.variant].cmdline} {plan.cmdline}".strip(),
             mode=self._mode if supports_seccomp(image.kernel) else "ptrace",
             limit_s=setup.timeout_s,
-            shared=plan.shared,
-            disk_bytes=plan.disk_bytes,
-            disk_parent=plan.disk_parent,
-            beside=plan.beside,
-            left=plan.left,
-            scatter=plan.draw,
         )
         return start(request, self.clock, listener)
