@@ -15,7 +15,7 @@ import pytest
 
 from kdyno.paths import data_root
 from kdyno.suites.job import CaseJob, Job, render
-from kdyno.suites.protocol import parse
+from kdyno.suites.protocol import Transcript, parse
 from kdyno.suites.record import CaseError, Sample, Skip
 
 NONCE = "0123456789abcdef" * 2
@@ -58,8 +58,7 @@ def test_operations_are_done_exactly(program: Path, tmp_path: Path) -> None:
 
 def test_a_repetition_too_short_for_the_clock_is_an_error(program: Path) -> None:
     done = call(program, "bench", "hello", "--operations", "5")
-    assert done.returncode == 1
-    assert "less than 1 ms cannot be timed" in done.stderr
+    assert done.returncode == 1 and "less than 1 ms cannot be timed" in done.stderr
 
 
 @pytest.mark.slow
@@ -81,45 +80,37 @@ def test_a_new_benchmark_is_one_file(guest_build: Path, tmp_path: Path) -> None:
     assert "my-own" not in call(program, "list").stdout
 
 
-def test_run_keeps_what_the_last_run_said(program: Path, tmp_path: Path) -> None:
+def ran(program: Path, tmp_path: Path, *words: str, operations: int = 1) -> dict[str, Any]:
+    return bench(program, tmp_path, "run", "--operations", str(operations), "--", *words)
+
+
+def test_run_keeps_the_output_of_the_last_run(program: Path, tmp_path: Path) -> None:
     script = 'printf "a\\tb\\n\\303\\251\\377"; echo err >&2; exec sleep 0.002'
-    record = bench(program, tmp_path, "run", "--operations", "3", "--", "sh", "-c", script)
+    record = ran(program, tmp_path, "sh", "-c", script, operations=3)
     assert [operations for operations, _ in record["reps"]] == [1, 1, 1]
     assert record["extra"]["stdout"] == "a\tb\né\ufffd"
     assert record["extra"]["stderr"] == "err\n"
     assert int(record["extra"]["last_user_us"]) >= 0
+    # Of much output only the end.
+    text = ran(program, tmp_path, "sh", "-c", "seq 1 100000; echo last")["extra"]["stdout"]
+    assert text.endswith("100000\nlast\n") and 32 * 1024 <= len(text) <= 64 * 1024
 
 
 def test_a_printed_figure_may_come_from_a_run_too_short_to_time(
     program: Path, tmp_path: Path
 ) -> None:
-    words = ("--operations", "1", "--", "--figure", "printed", "--", "true")
-    record = bench(program, tmp_path, "run", *words)
-    assert [operations for operations, _ in record["reps"]] == [1]
-
-
-def test_only_in_a_guest_are_rights_taken_away(program: Path, tmp_path: Path) -> None:
+    """And only in a guest are rights taken away."""
     command = ("grep", "-E", "^(Cap|NoNewPrivs)", "/proc/self/status")
     ours = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    words = ("--operations", "1", "--", "--figure", "printed", "--", *command)
-    assert bench(program, tmp_path, "run", *words)["extra"]["stdout"] == ours
-
-
-def test_run_keeps_only_the_end_of_much_output(program: Path, tmp_path: Path) -> None:
-    script = "seq 1 100000; echo last"
-    record = bench(program, tmp_path, "run", "--operations", "1", "--", "sh", "-c", script)
-    said = record["extra"]["stdout"]
-    assert said.endswith("100000\nlast\n")
-    assert 32 * 1024 <= len(said) <= 64 * 1024
+    record = ran(program, tmp_path, "--figure", "printed", "--", *command)
+    assert [operations for operations, _ in record["reps"]] == [1]
+    assert record["extra"]["stdout"] == ours
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (
-            ["run", "--", "sh", "-c", "echo why >&2; exit 4"],
-            "exited with status 4; its last output: why",
-        ),
+        (["run", "--", "sh", "-c", "echo why >&2; exit 4"], "status 4; its last output: why"),
         (["run", "--", "sh", "-c", "kill -9 $$"], "killed by signal 9"),
         (["run", "--", "no-such-program"], "cannot start no-such-program: No such file"),
         (["run"], "run wants a command line"),
@@ -135,88 +126,63 @@ def test_run_keeps_only_the_end_of_much_output(program: Path, tmp_path: Path) ->
 )
 def test_a_bad_case_says_why(program: Path, words: list[str], text: str) -> None:
     done = call(program, "bench", *words)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert text in done.stderr
+    assert (done.returncode, done.stdout) == (1, "") and text in done.stderr
 
 
 @pytest.mark.parametrize("name", ["fault-panic", "fault-oom", "fault-flood", "fault-fill"])
 def test_dangerous_faults_refuse_outside_a_guest(program: Path, name: str) -> None:
     done = call(program, "bench", name)
-    assert done.returncode == 77
-    assert "only in a guest" in done.stderr
+    assert done.returncode == 77 and "only in a guest" in done.stderr
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["bench"],
-        ["bench", "pipe", "--seconds", "0"],
-        ["bench", "pipe", "--what", "1"],
-        ["nonsense"],
-        [],
-    ],
+    "line", ["bench", "bench pipe --seconds 0", "bench pipe --what 1", "nonsense", "", "init"]
 )
-def test_misuse_is_status_2(program: Path, words: list[str]) -> None:
-    assert call(program, *words).returncode == 2
-
-
-def test_init_is_only_for_process_1(program: Path) -> None:
-    done = call(program, "init")
-    assert done.returncode == 2
-    assert "process 1" in done.stderr
+def test_misuse_is_status_2(program: Path, line: str) -> None:
+    done = call(program, *line.split())
+    assert done.returncode == 2 and (line != "init" or "process 1" in done.stderr)
 
 
 def case(bench_: str, *args: str, operations: int = 5, timeout_s: float = 10.0) -> CaseJob:
     return CaseJob("s", bench_, bench_, args, None, operations, timeout_s)
 
 
-def test_a_whole_job_survives_its_bad_cases(program: Path, tmp_path: Path) -> None:
-    job = Job(
-        (
-            case("idle"),
-            case("fault-segv"),
-            case("fault-exit", "orphan"),
-            case("fault-hang", timeout_s=0.05),
-            case("fault-oom"),
-            case(
-                "run", "--", "sh", "-c", "ls -l /proc/self/fd; env; echo '$x' \"y z\"; sleep 0.002"
-            ),
-            case("idle", operations=7),
-        )
-    )
+def worked_off(program: Path, tmp_path: Path, job: Job) -> Transcript:
     path = tmp_path / "job"
     path.write_text(render(job, NONCE))
-    done = subprocess.run(
-        [str(program), "job", str(path)], capture_output=True, timeout=60, check=False
+    done = subprocess.run([program, "job", path], capture_output=True, timeout=60, check=False)
+    return parse(done.stdout.splitlines(), NONCE, len(job.cases))
+
+
+def test_a_whole_job_survives_its_bad_cases(program: Path, tmp_path: Path) -> None:
+    script = "ls -l /proc/self/fd; env; echo '$x' \"y z\"; sleep 0.002"
+    cases = (
+        case("idle"),
+        case("fault-segv"),
+        case("fault-exit", "orphan"),
+        case("fault-hang", timeout_s=0.05),
+        case("fault-oom"),
+        case("run", "--", "sh", "-c", script),
+        case("idle", operations=7),
     )
-    assert done.returncode == 0, done.stderr
-    transcript = parse(done.stdout.splitlines(), NONCE, len(job.cases))
-    assert transcript.anomaly_texts == ()
-    assert transcript.complete
+    transcript = worked_off(program, tmp_path, Job(cases))
+    assert transcript.anomaly_texts == () and transcript.complete
     assert transcript.hello is not None
     assert transcript.hello.word_bits == (32 if program.name.endswith("32") else 64)
-    assert [begin.bench for begin in transcript.begun] == [one.bench for one in job.cases]
+    assert [begin.bench for begin in transcript.begun] == [one.bench for one in cases]
     kinds = [type(result) for result in transcript.results]
     assert kinds == [Sample, CaseError, CaseError, CaseError, Skip, Sample, Sample]
-    last = transcript.results[-1]
-    assert isinstance(last, Sample)
+    output, last = transcript.results[-2:]
+    assert isinstance(last, Sample) and isinstance(output, Sample)
     assert [operations for operations, _ in last.reps] == [1] * 7
     # What a case can see holds neither the nonce nor the channel.
-    said = transcript.results[5]
-    assert isinstance(said, Sample)
-    assert "y z\n" in said.extra["stdout"]
-    assert NONCE not in said.extra["stdout"]
-    assert "3 -> /proc/" in said.extra["stdout"], "only 0, 1, 2 and ls' own descriptor"
+    text = output.extra["stdout"]
+    assert "y z\n" in text and NONCE not in text
+    assert "3 -> /proc/" in text, "only 0, 1, 2 and ls' own descriptor"
 
 
 def test_a_sysctl_that_does_not_take_is_fatal(program: Path, tmp_path: Path) -> None:
-    path = tmp_path / "job"
-    path.write_text(render(Job((case("idle"),), (("kdyno.nonsense", "1"),)), NONCE))
-    done = subprocess.run(
-        [str(program), "job", str(path)], capture_output=True, timeout=60, check=False
-    )
-    transcript = parse(done.stdout.splitlines(), NONCE, 1)
+    transcript = worked_off(program, tmp_path, Job((case("idle"),), (("kdyno.nonsense", "1"),)))
     assert transcript.fatal == "sysctl kdyno.nonsense = 1: this kernel has no such setting"
     assert transcript.results == ()
 
@@ -250,9 +216,7 @@ def test_a_bad_job_file_is_refused(program: Path, tmp_path: Path, text: str, why
     path = tmp_path / "job"
     path.write_text(text)
     done = call(program, "job", str(path))
-    assert done.returncode == 2
-    assert why in done.stderr
-    assert NONCE not in done.stderr
+    assert done.returncode == 2 and why in done.stderr and NONCE not in done.stderr
 
 
 def test_c_is_formatted() -> None:

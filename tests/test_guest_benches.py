@@ -97,16 +97,13 @@ def test_every_benchmark_repeats_counts_and_cleans_up(
 )
 def test_wrong_arguments_are_named(program: Path, tmp_path: Path, line: str, words: str) -> None:
     done = call(program, tmp_path, *line.split())
-    assert done.returncode == 1
-    assert words in done.stderr
+    assert done.returncode == 1 and words in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_full_or_missing_folder_is_an_error(program: Path, tmp_path: Path) -> None:
-    done = call(program, tmp_path / "none", "fsread", "1024", "100")
-    assert "cannot create" in done.stderr
-    done = call(program, tmp_path / "none", "shell", "1")
-    assert "cannot create" in done.stderr
+    for words in (("fsread", "1024", "100"), ("shell", "1")):
+        assert "cannot create" in call(program, tmp_path / "none", *words).stderr
 
 
 def test_the_text_of_the_shell_case(program: Path) -> None:
@@ -190,13 +187,12 @@ def test_a_program_that_does_not_is_explained(
 
 
 def test_what_was_not_built_says_why(program: Path, tmp_path: Path) -> None:
-    done = call(program, tmp_path, "program", str(tmp_path / "none"))
-    assert done.returncode == 1
-    assert "No such file" in done.stderr
+    none = str(tmp_path / "none")
+    done = call(program, tmp_path, "program", none)
+    assert done.returncode == 1 and "No such file" in done.stderr
     (tmp_path / "none.missing").write_text("none needs x: apt-get install libx-dev\n")
-    done = call(program, tmp_path, "program", str(tmp_path / "none"))
-    assert done.returncode == 77
-    assert "none needs x: apt-get install libx-dev\n" in done.stderr
+    done = call(program, tmp_path, "program", none)
+    assert done.returncode == 77 and "none needs x: apt-get install libx-dev\n" in done.stderr
 
 
 def test_a_machine_without_libraries_builds_all_the_same(tmp_path: Path) -> None:
@@ -213,48 +209,36 @@ def test_a_machine_without_libraries_builds_all_the_same(tmp_path: Path) -> None
         assert "which this machine lacks: apt-get install pkg-config lib" in reason
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "fft",
-        "drawing line",
-        "drawing rectangle",
-        "drawing circle",
-        "drawing bezier",
-        "drawing text",
-        "squares",
-        "controls",
-    ],
-)
-def test_kdyno_s_own_programs(guest_build: Path, tmp_path: Path, line: str) -> None:
-    name, *args = line.split()
+DRAWINGS = [f"drawing {shape}" for shape in ("line", "rectangle", "circle", "bezier", "text")]
+
+
+def built_program(guest_build: Path, name: str) -> Path:
     path = guest_build / "programs" / name
     if not path.exists():
         lack(path.with_suffix(".missing").read_text().strip())
+    return path
+
+
+@pytest.mark.parametrize("line", ["fft", *DRAWINGS, "squares", "controls"])
+def test_kdyno_s_own_programs(guest_build: Path, tmp_path: Path, line: str) -> None:
+    name, *args = line.split()
+    words = ("--seconds", "0.05", str(built_program(guest_build, name)), *args)
     if name == "controls":
         need("Xvfb")
-    done = call(
-        guest_build / "kdyno-guest-64", tmp_path, "program", "--seconds", "0.05", str(path), *args
-    )
+    done = call(guest_build / "kdyno-guest-64", tmp_path, "program", *words)
     if done.returncode == 77:
         lack(done.stderr.strip())
     assert done.returncode == 0, done.stderr
     assert '"reps":[[' in done.stdout
 
 
-def test_without_xvfb_the_user_interface_is_skipped(guest_build: Path, tmp_path: Path) -> None:
-    path = guest_build / "programs" / "controls"
-    if not path.exists():
-        lack(path.with_suffix(".missing").read_text().strip())
-    done = subprocess.run(
-        [str(guest_build / "kdyno-guest-64"), "bench", "program", "--seconds", "0.02", str(path)],
-        env={"PATH": str(tmp_path), "KDYNO_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 77
-    assert "Xvfb is not installed: apt-get install xvfb" in done.stderr
+def test_without_xvfb_the_user_interface_is_skipped(
+    guest_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--seconds", "0.02", str(built_program(guest_build, "controls")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = call(guest_build / "kdyno-guest-64", tmp_path, "program", *words)
+    assert done.returncode == 77 and "Xvfb is not installed: apt-get install xvfb" in done.stderr
 
 
 def test_every_program_names_its_packages() -> None:

@@ -19,20 +19,11 @@ def supervise(
 ) -> tuple[dict[str, int], list[bytes]]:
     report, sender = os.pipe()
     pipes = [os.pipe() for _ in outputs]
-    options = [
-        word
-        for name, (_, fd) in zip(outputs, pipes, strict=True)
-        for word in ("--output", f"{name}:{fd}")
-    ]
+    options = [f"{name}:{fd}" for name, (_, fd) in zip(outputs, pipes, strict=True)]
+    options = [word for option in options for word in ("--output", option)]
     fds = [sender, *(fd for _, fd in pipes)]
-    done = subprocess.run(
-        [str(program), "supervise", "--report-fd", str(sender), *options, *words],
-        pass_fds=fds,
-        cwd=cwd,
-        timeout=60,
-        check=False,
-        capture_output=True,
-    )
+    argv = [program, "supervise", "--report-fd", str(sender), *options, *words]
+    done = subprocess.run(argv, pass_fds=fds, cwd=cwd, timeout=60, check=False, capture_output=True)
     for fd in fds:
         os.close(fd)
     assert done.returncode == 0, done.stderr
@@ -69,15 +60,8 @@ def test_supervise_leaves_nothing_behind_and_counts_it(program: Path, tmp_path: 
 
 def test_supervise_hands_over_regular_files_only(program: Path, tmp_path: Path) -> None:
     script = "printf profile > gmon.out; ln -s /etc/passwd link; mkfifo fifo"
-    _, texts = supervise(
-        program,
-        "--",
-        "sh",
-        "-c",
-        script,
-        cwd=tmp_path,
-        outputs=("gmon.out", "link", "fifo", "missing"),
-    )
+    outputs = ("gmon.out", "link", "fifo", "missing")
+    _, texts = supervise(program, "--", "sh", "-c", script, cwd=tmp_path, outputs=outputs)
     assert texts == [b"profile", b"", b"", b""]
 
 
@@ -116,26 +100,13 @@ def test_supervise_needs_no_proc_where_it_is_alone(program: Path, tmp_path: Path
     assert "first or second process" in outside.stderr
 
 
-def test_supervise_forwards_sigterm(program: Path, tmp_path: Path) -> None:
+def test_supervise_forwards_sigterm(program: Path) -> None:
     report, sender = os.pipe()
-    process = subprocess.Popen(
-        [
-            str(program),
-            "supervise",
-            "--report-fd",
-            str(sender),
-            "--",
-            "sh",
-            "-c",
-            "echo up; read x",
-        ],
-        pass_fds=[sender],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    words = ("supervise", "--report-fd", str(sender), "--", "sh", "-c", "echo up; read x")
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([program, *words], pass_fds=[sender], stdin=pipe, stdout=pipe)
     os.close(sender)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"up\n"
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=30) == 0
     process.communicate()

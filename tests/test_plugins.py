@@ -25,17 +25,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def replayed(program: Path, text: str) -> list[str]:
-    done = subprocess.run([program], input=text, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
-
-
 def chains(built: Path, trace: str) -> dict[tuple[int, ...], int]:
     """Functions, the outermost first → instructions."""
     counts: dict[str, int] = {}
     tree: dict[str, tuple[str, int]] = {}
-    for line in replayed(built, trace):
+    done = subprocess.run([built], input=trace, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for line in done.stdout.splitlines():
         words = line.split()
         if words[0] == "node":
             tree[words[1]] = words[2], int(words[3], 16)
@@ -51,40 +47,45 @@ def chains(built: Path, trace: str) -> dict[tuple[int, ...], int]:
     return found
 
 
-def test_instructions_are_of_the_chain_of_calls(built: Path) -> None:
-    # 1 calls 2, which calls 3 twice.
-    trace = "f 1 0 10\nc 0x8100\nf 2 0 5\nc 0x80f0\nf 3 0 2\nr 0x80f0\nf 2 0 1\n"
-    trace += "c 0x80f0\nf 3 0 2\nr 0x80f0\nf 2 0 1\nr 0x8100\nf 1 0 7\n"
-    assert chains(built, trace) == {(1,): 17, (1, 2): 7, (1, 2, 3): 4}
-
-
-def test_recursion_has_a_level_for_each_call(built: Path) -> None:
-    trace = "f 1 0 1\nc 0x100\nf 1 0 2\nc 0xf0\nf 1 0 3\nr 0xf0\nf 1 0 4\n"
-    assert chains(built, trace) == {(1,): 1, (1, 1): 6, (1, 1, 1): 3}
-
-
-def test_a_tail_call_takes_the_place_of_its_caller(built: Path) -> None:
-    trace = "f 1 0 1\nc 0x100\nf 2 0 1\nf 3 0 5\nr 0x100\nf 1 0 1\n"
-    assert chains(built, trace) == {(1,): 2, (1, 2): 1, (1, 3): 5}
-
-
-def test_frames_left_without_a_return_are_forgotten(built: Path) -> None:
-    # 3 never returns (longjmp): 1 goes on and calls 4.
-    trace = "f 1 0 1\nc 0x100\nf 2 0 1\nc 0xf0\nf 3 0 1\nc 0x100\nf 4 0 9\nr 0x100\n"
-    found = chains(built, trace)
-    assert found[1, 2, 3, 4] == 9  # who called is told by where code was
-    trace += "f 3 0 1\nr 0x110\nf 7 0 2\n"
-    assert chains(built, trace)[(7,)] == 2  # called before all of it
-
-
-def test_a_system_call_begins_anew_and_the_program_goes_on(built: Path) -> None:
-    trace = "f 1 0 1\nc 0x100\nf 2 0 1\nf 50 1 3\nc 0x9000\nf 51 0 4\nr 0x9000\nf 50 1 1\n"
-    trace += "f 2 0 6\nr 0x100\nf 1 0 1\n"
-    assert chains(built, trace) == {(1,): 2, (1, 2): 7, (50,): 4, (50, 51): 4}
-
-
-def test_another_task_has_a_stack_of_its_own(built: Path) -> None:
+# f FUNCTION KERNEL INSTRUCTIONS; c and r with the stack's address: a call, a return.
+TRACES = {
+    "1 calls 2, which calls 3 twice": (
+        "f 1 0 10|c 0x8100|f 2 0 5|c 0x80f0|f 3 0 2|r 0x80f0|f 2 0 1|"
+        "c 0x80f0|f 3 0 2|r 0x80f0|f 2 0 1|r 0x8100|f 1 0 7",
+        {(1,): 17, (1, 2): 7, (1, 2, 3): 4},
+    ),
+    "recursion has a level for each call": (
+        "f 1 0 1|c 0x100|f 1 0 2|c 0xf0|f 1 0 3|r 0xf0|f 1 0 4",
+        {(1,): 1, (1, 1): 6, (1, 1, 1): 3},
+    ),
+    "a tail call takes the place of its caller": (
+        "f 1 0 1|c 0x100|f 2 0 1|f 3 0 5|r 0x100|f 1 0 1",
+        {(1,): 2, (1, 2): 1, (1, 3): 5},
+    ),
+    # 3 never returns (longjmp), 1 goes on and calls 4: who called is known by where code was.
+    "frames left without a return are forgotten": (
+        "f 1 0 1|c 0x100|f 2 0 1|c 0xf0|f 3 0 1|c 0x100|f 4 0 9|r 0x100",
+        {(1,): 1, (1, 2): 1, (1, 2, 3): 1, (1, 2, 3, 4): 9},
+    ),
+    "a system call begins anew and the program goes on": (
+        "f 1 0 1|c 0x100|f 2 0 1|f 50 1 3|c 0x9000|f 51 0 4|r 0x9000|f 50 1 1|"
+        "f 2 0 6|r 0x100|f 1 0 1",
+        {(1,): 2, (1, 2): 7, (50,): 4, (50, 51): 4},
+    ),
     # 60 switches from the stack at 0x9000 to that at 0x20000 and back.
-    trace = "f 50 1 1\nc 0x9000\nf 60 0 1\nc 0x20000\nf 61 0 1\nr 0x20000\nf 60 0 1\n"
-    trace += "r 0x9000\nf 50 1 1\n"
-    assert chains(built, trace) == {(50,): 2, (50, 60): 2, (50, 60, 61): 1}
+    "another task has a stack of its own": (
+        "f 50 1 1|c 0x9000|f 60 0 1|c 0x20000|f 61 0 1|r 0x20000|f 60 0 1|r 0x9000|f 50 1 1",
+        {(50,): 2, (50, 60): 2, (50, 60, 61): 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_instructions_are_of_the_chain_of_calls(built: Path, name: str) -> None:
+    trace, expected = TRACES[name]
+    assert chains(built, trace.replace("|", "\n") + "\n") == expected
+
+
+def test_a_return_beyond_all_calls_begins_anew(built: Path) -> None:
+    trace = TRACES["frames left without a return are forgotten"][0] + "|f 3 0 1|r 0x110|f 7 0 2|"
+    assert chains(built, trace.replace("|", "\n"))[(7,)] == 2  # called before all of it
