@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,53 +33,54 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     return Fleet(tmp_path / "runs", FakeEngine(tmp_path / "jobs"))
 
 
+def options(fleet: Fleet, name: str) -> list[str]:
+    """Of each job so far."""
+    return [option(it, name) for it in fleet.engine.commands]
+
+
 def boots(run: Run) -> list[BootRecord]:
     return [it for it in run.boots() if isinstance(it, BootRecord)]
 
 
-def test_until_the_budget(fleet: Fleet) -> None:
+def ran(fleet: Fleet, **measure: Any) -> tuple[Run, str]:
+    """A new run to its end, and why it stopped."""
     with fleet.new() as writer:
-        own = fleet.controller(writer)
-        assert own.run() == "max_boots = 20 reached"
-    found, manifest = boots(writer.run), writer.run.manifest()
+        return writer.run, fleet.controller(writer, **measure).run()
+
+
+def test_until_the_budget(fleet: Fleet) -> None:
+    run, why = ran(fleet)
+    assert why == "max_boots = 20 reached"
+    found, manifest = boots(run), run.manifest()
     assert len(found) == 40 and len({it.job.shard for it in found}) == 40
     assert [it.index for it in found] == list(range(40))
-    assert {len([it for it in found if it.block == block]) for block in range(20)} == {2}
+    assert Counter(it.block for it in found) == dict.fromkeys(range(20), 2)
     assert sorted(manifest.machines) == ["A CPU n0", "A CPU n1"]
     assert manifest.images == {"stock": "a", "mine": "b"} and len(manifest.blocks) == 20
     command = fleet.engine.commands[0]
     assert command[1:6] == ["-P", "-m", "kdyno", "run", "mine.toml"]
-    assert option(command, "--max-boots") == "8" and option(command, "--variant") == "mine"
-    assert [option(it, "--seed") for it in fleet.engine.commands] == ["100", "101", "102", "103"]
-    assert [option(it, "--max-boots") for it in fleet.engine.commands] == ["8", "8", "2", "2"]
+    assert option(command, "--variant") == "mine"
+    assert options(fleet, "--seed") == ["100", "101", "102", "103"]
+    assert options(fleet, "--max-boots") == ["8", "8", "2", "2"]
     assert fleet.engine.cancelled == []
 
 
-def test_until_the_widths_are_small(fleet: Fleet) -> None:
-    with fleet.new() as writer:
-        own = fleet.controller(writer, precision=0.01, max_boots=1000)
-        assert own.run() == "precision reached"
+def test_until_the_widths_are_small_or_the_minutes_are_over(fleet: Fleet) -> None:
+    run, why = ran(fleet, precision=0.01, max_boots=1000)
     # The first look is after 8 groups: four looks at two nodes.
-    assert len(own.union.blocks) == 8
+    assert why == "precision reached" and len(boots(run)) == 2 * 8
     assert fleet.engine.cancelled == ["0", "1"]
     assert fleet.shown[-1].variant == "on 2 nodes" and fleet.shown[-1].block == 6
-
-
-def test_until_the_minutes_are_over(fleet: Fleet) -> None:
-    with fleet.new() as writer:
-        own = fleet.controller(writer, max_minutes=0.05, max_boots=1000)
-        assert own.run() == "max_minutes = 0.05 reached"
+    run, why = ran(fleet, max_minutes=0.05, max_boots=1000)
     # Three seconds, two groups at a look each half second.
-    assert len(own.union.blocks) == 14
+    assert why == "max_minutes = 0.05 reached" and len(boots(run)) == 2 * 14
 
 
 def test_a_node_that_dies_loses_what_it_was_at_and_no_more(fleet: Fleet) -> None:
     fleet.engine.dies = {1: 5}
-    with fleet.new() as writer:
-        own = fleet.controller(writer)
-        own.run()
-    lost = [it for it in boots(writer.run) if it.job.shard.startswith("1/")]
-    assert len(lost) == 10 and len(own.union.blocks) == 20
+    run, _ = ran(fleet)
+    lost = [it for it in boots(run) if it.job.shard.startswith("1/")]
+    assert len(lost) == 10 and len(boots(run)) == 40
     assert fleet.said == ["job 1: it ended without a result (node_fail)"]
     assert len(fleet.engine.jobs) == 4
 
@@ -95,50 +97,41 @@ def test_what_is_seen_late_is_not_measured_again(
 
     monkeypatch.setattr(Shard, "fresh", lambda it: [] if hidden(it) else fresh(it))
     monkeypatch.setattr(Shard, "manifest", lambda it: None if hidden(it) else ended(it))
-    with fleet.new() as writer:
-        assert fleet.controller(writer).run() == "max_boots = 20 reached"
-    assert [option(it, "--max-boots") for it in fleet.engine.commands] == ["8", "8", "2", "2"]
+    assert ran(fleet)[1] == "max_boots = 20 reached"
+    assert options(fleet, "--max-boots") == ["8", "8", "2", "2"]
     assert 20 <= fleet.now_s < 25 and fleet.said == []
 
 
 def test_jobs_that_only_fail_end_it_in_the_nodes_words(fleet: Fleet) -> None:
     fleet.engine.fails = frozenset(range(100))
-    with (
-        fleet.new() as writer,
-        pytest.raises(
-            ToolError, match=r"3 jobs in a row failed, the last: job 2 on n0.*(\n.*)*full"
-        ),
-    ):
-        fleet.controller(writer).run()
+    words = r"3 jobs in a row failed, the last: job 2 on n0.*(\n.*)*full"
+    with pytest.raises(ToolError, match=words):
+        ran(fleet)
 
 
 def test_a_failure_now_and_then_does_not_end_it(fleet: Fleet) -> None:
     fleet.engine.fails = frozenset({1, 2, 4, 5})
-    with fleet.new() as writer:
-        assert fleet.controller(writer).run() == "max_boots = 20 reached"
-    assert len(fleet.said) == 4
+    assert ran(fleet)[1] == "max_boots = 20 reached" and len(fleet.said) == 4
 
 
 @pytest.mark.slow
 def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fleet.new() as writer:
-        own = fleet.controller(writer)
-        submit = fleet.engine.submit
+    submit = fleet.engine.submit
 
-        def refused(*given: Any) -> list[Job]:
-            if fleet.engine.jobs and fleet.now_s < 60:
-                fleet.engine.refuses = 1
-            return submit(*given)
+    def refused(*given: Any) -> list[Job]:
+        if fleet.engine.jobs and fleet.now_s < 60:
+            fleet.engine.refuses = 1
+        return submit(*given)
 
-        monkeypatch.setattr(fleet.engine, "submit", refused)
-        assert own.run() == "max_boots = 20 reached"
+    monkeypatch.setattr(fleet.engine, "submit", refused)
+    assert ran(fleet)[1] == "max_boots = 20 reached"
     assert fleet.said == ["no job could be submitted: the controller is away; trying again"]
     monkeypatch.setattr(waves, "_PATIENCE_S", 10.0)
     fleet.now_s = 0.0
     fleet.engine.jobs.clear()
     fleet.engine.commands.clear()
-    with fleet.new() as writer, pytest.raises(ToolError, match="the controller is away"):
-        fleet.controller(writer, max_boots=100).run()
+    with pytest.raises(ToolError, match="the controller is away"):
+        ran(fleet, max_boots=100)
 
 
 def record_of(run: Run) -> Record:
@@ -167,33 +160,34 @@ def killed(fleet: Fleet, at_s: float, how: type[BaseException]) -> Run:
         return writer.run
 
 
+def resumed(fleet: Fleet, run: Run, count: int = 40) -> None:
+    """To its end; each of its boots is there once."""
+    with write_run(run.path) as writer:
+        why = fleet.controller(writer, record_of(run)).run()
+    assert why == "max_boots = 20 reached"
+    assert len({it.job.shard for it in boots(run)}) == len(boots(run)) == count
+
+
 @pytest.mark.slow
 def test_leaving_cancels_its_own_jobs_and_keeps_their_groups(fleet: Fleet) -> None:
     run = killed(fleet, 2.0, KeyboardInterrupt)
-    assert fleet.engine.cancelled == ["0", "1"]
-    assert len(boots(run)) == 16 and record_of(run).next == 2
-    assert record_of(run).spent_s == 2.0
-    with write_run(run.path) as writer:
-        own = fleet.controller(writer, record_of(run))
-        assert own.run() == "max_boots = 20 reached"
-    assert [option(it, "--max-boots") for it in fleet.engine.commands[2:]] == ["6", "6"]
-    assert len({it.job.shard for it in boots(run)}) == len(boots(run)) == 40
+    assert fleet.engine.cancelled == ["0", "1"] and len(boots(run)) == 16
+    assert (record_of(run).next, record_of(run).spent_s) == (2, 2.0)
+    resumed(fleet, run)
+    assert options(fleet, "--max-boots")[2:] == ["6", "6"]
 
 
 @pytest.mark.slow
 def test_what_the_jobs_of_a_killed_controller_measured_counts(fleet: Fleet) -> None:
     run = killed(fleet, 2.0, SystemExit)
-    seen = len(boots(run))
+    assert len(boots(run)) == 16
     # They go on meanwhile, until whoever goes on with the run cancels them.
     for _ in range(2):
         fleet.engine.look(fleet.engine.jobs)
     assert fleet.engine.cancelled == [] and record_of(run).next == 2
-    with write_run(run.path) as writer:
-        assert fleet.controller(writer, record_of(run)).run() == "max_boots = 20 reached"
-    found = boots(run)
-    assert seen == 16 and len(found) == len({it.job.shard for it in found}) == 40
+    resumed(fleet, run)
     assert fleet.engine.cancelled == ["0", "1"]
-    assert [option(it, "--max-boots") for it in fleet.engine.commands[2:]] == ["4", "4"]
+    assert options(fleet, "--max-boots")[2:] == ["4", "4"]
 
 
 ENGINE = """
@@ -231,9 +225,8 @@ def test_nodes_that_measure_something_else(fleet: Fleet) -> None:
         place = Place(writer.run.path)
         shard(place.shard(0), 0, 1)
         shard(place.shard(1), 1, 1, mine="c")
-        with pytest.raises(
-            ToolError, match=r"A CPU n1 measured something else .*: the kernels are"
-        ):
+        words = r"A CPU n1 measured something else .*: the kernels are"
+        with pytest.raises(ToolError, match=words):
             fleet.controller(writer).run()
         (file,) = place.shard(1).glob("*/experiment.toml")
         file.write_text("#")
@@ -248,9 +241,7 @@ def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
     for name, said in (("0000-stock", "x/0/0000-stock"), ("0001-mine", "²/0/0001-mine")):
         job = run.path / "boots" / name / "job.json"
         job.write_text(json.dumps({**json.loads(job.read_text()), "shard": said}))
-    with write_run(run.path) as writer:
-        own = fleet.controller(writer, record_of(run))
-        assert own.run() == "max_boots = 20 reached"
+    resumed(fleet, run, 42)
     assert {it.job.shard for it in boots(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
 
 

@@ -167,13 +167,10 @@ def test_settings(tmp_path: Path) -> None:
     for on in ("pbs", "local:lab", ""):
         with pytest.raises(UsageError, match="there are slurm"):
             settings(on, file)
-    for text, says in [
-        ("[fleet]\nnodez = 1\n", 'Did you mean "nodes"'),
-        ("[fleet]\nnodes = 0\n", "nodes"),
-        ("[fleet", "is not TOML"),
-    ]:
+    mistakes = {"[fleet]\nnodez = 1\n": 'Did you mean "nodes"', "[fleet]\nnodes = 0\n": "nodes"}
+    for text, message in {**mistakes, "[fleet": "is not TOML"}.items():
         file.write_text(text)
-        with pytest.raises(UsageError, match=says):
+        with pytest.raises(UsageError, match=message):
             settings("slurm", file)
 
 

@@ -32,12 +32,8 @@ WORDS = Vocabulary(suites={"unixbench": ("pipe",)}, schedulers=("4bsd", "ule"), 
 
 
 def variants(tmp_path: Path, keys: str, kernel: str = "", kind: str = "qemu") -> list[Variant]:
-    text = (
-        'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "debian:linux-x"\n'
-        f"{kernel}\n[variant.a]\n[variant.b]\n{keys}\n"
-        f'[machine]\nkind = "{kind}"\n[[suite]]\nname = "unixbench"\n'
-    )
-    return list(parse(text, "x.toml", tmp_path, WORDS).variants)
+    source = f'baseline = "a"\n[kernel]\nsource = "debian:linux-x"\n{kernel}\n'
+    return parsed(tmp_path, f"{source}[variant.a]\n[variant.b]\n{keys}", kind)
 
 
 def test_a_scheduler_goes_by_its_name_and_fair_is_the_kernels_own(tmp_path: Path) -> None:
@@ -55,14 +51,17 @@ def test_a_file_goes_by_its_path_from_the_experiments_folder(tmp_path: Path) -> 
     assert variants(tmp_path, 'scheduler = "./mine.bpf.c"')[1] == mine
 
 
+def parsed(tmp_path: Path, tables: str, kind: str) -> list[Variant]:
+    head, suite = 'name = "x"\nquestion = "?"\n', '[[suite]]\nname = "unixbench"\n'
+    text = f'{head}{tables}\n[machine]\nkind = "{kind}"\n{suite}'
+    return list(parse(text, "x.toml", tmp_path, WORDS).variants)
+
+
 def test_it_is_a_factor_like_others(tmp_path: Path) -> None:
-    text = (
-        'name = "x"\nquestion = "?"\nbaseline = "fair"\n[kernel]\nsource = "debian:linux-x"\n'
-        '[factor.scheduler]\nfair = {}\nule = { scheduler = "ule" }\n'
-        '[machine]\nkind = "qemu"\n[[suite]]\nname = "unixbench"\n'
-    )
-    found = parse(text, "x", tmp_path, WORDS)
-    assert [(it.name, it.scheduler) for it in found.variants] == [("fair", None), ("ule", "ule")]
+    factor = '[factor.scheduler]\nfair = {}\nule = { scheduler = "ule" }'
+    kernel = 'baseline = "fair"\n[kernel]\nsource = "debian:linux-x"\n'
+    found = parsed(tmp_path, kernel + factor, "qemu")
+    assert [(it.name, it.scheduler) for it in found] == [("fair", None), ("ule", "ule")]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +83,7 @@ def test_what_cannot_be_is_refused_with_the_reason(
     (tmp_path / "a-b.bpf.c").write_text("")
     with pytest.raises(UsageError) as refused:
         if kind == "host":
-            text = (
-                'name = "x"\nquestion = "?"\n[variant.running]\nscheduler = "ule"\n'
-                '[machine]\nkind = "host"\n[[suite]]\nname = "unixbench"\n'
-            )
-            parse(text, "x.toml", tmp_path, WORDS)
+            parsed(tmp_path, f"[variant.running]\n{keys}", kind)
         else:
             variants(tmp_path, keys, kind=kind)
     assert said in str(refused.value)

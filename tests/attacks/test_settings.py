@@ -58,25 +58,14 @@ def test_a_build_is_told_nothing_of_the_callers_environment(
 ) -> None:
     evil = tmp_path / "evil.mk"
     evil.write_text(f"$(shell echo ran > {tmp_path}/mark)\n")
+    own = str(tmp_path)
     hostile = {
-        "KCONFIG_CONFIG": str(tmp_path / "other.config"),
-        "KCONFIG_ALLCONFIG": str(tmp_path / "all.config"),
-        "KCONFIG_AUTOCONFIG": str(tmp_path / "auto.conf"),
-        "KCONFIG_OVERWRITECONFIG": "1",
-        "KCONFIG_SEED": "1",
-        "KBUILD_EXTMOD": str(tmp_path),
-        "KBUILD_KCONFIG": str(tmp_path / "Kconfig"),
-        "KCFLAGS": "-DKCFLAGS=1",
-        "MAKEFILES": str(evil),
-        "MAKEFLAGS": f"--eval=include\\ {evil}",
-        "GNUMAKEFLAGS": f"--eval=include\\ {evil}",
-        "CC": "false",
-        "CPATH": str(tmp_path),
-        "COMPILER_PATH": str(tmp_path),
-        "GCC_EXEC_PREFIX": f"{tmp_path}/",
-        "CCACHE_PREFIX": "false",
-        "CCACHE_DISABLE": "1",
-        "BASH_ENV": str(evil),
+        **{f"KCONFIG_{it}": f"{own}/other" for it in ("CONFIG", "ALLCONFIG", "AUTOCONFIG")},
+        **{"KCONFIG_OVERWRITECONFIG": "1", "KCONFIG_SEED": "1", "KBUILD_EXTMOD": own},
+        **{"KBUILD_KCONFIG": f"{own}/Kconfig", "KCFLAGS": "-DKCFLAGS=1", "MAKEFILES": str(evil)},
+        **dict.fromkeys(("MAKEFLAGS", "GNUMAKEFLAGS"), f"--eval=include\\ {evil}"),
+        **{"CC": "false", "CPATH": own, "COMPILER_PATH": own, "GCC_EXEC_PREFIX": f"{own}/"},
+        **{"CCACHE_PREFIX": "false", "CCACHE_DISABLE": "1", "BASH_ENV": str(evil)},
         "ENV": str(evil),
     }
     for name, value in hostile.items():

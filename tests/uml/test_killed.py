@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,26 +38,34 @@ def guests() -> list[int]:
     return descendants(b"kdyno-guest")
 
 
+def kill_when(
+    ready: Callable[[], object], words: Sequence[str | Path], tmp_path: Path, temporary: Path
+) -> None:
+    """kdyno with these words, killed as soon as it is ready."""
+    environment = {"KDYNO_RUNS": str(tmp_path / "runs"), "TMPDIR": str(temporary)}
+    none = subprocess.DEVNULL
+    process = subprocess.Popen(
+        [*KDYNO, *words], env={**os.environ, **environment}, stdout=none, stderr=none
+    )
+    while process.poll() is None and not ready():
+        os.sched_yield()
+    assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_without_a_sandbox_the_guest_ends_and_the_next_run_removes_its_folder(
     built: Built, tmp_path: Path, temporary: Path, machine: str
 ) -> None:
     file = tmp_path / "long.toml"
     file.write_text(MACHINES[machine] + SUITE.format(seconds=300))
-    process = subprocess.Popen(
-        [*KDYNO, "run", str(file), *OUTSIDE],
-        env={**os.environ, "KDYNO_RUNS": str(tmp_path / "runs"), "TMPDIR": str(temporary)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    job = "job" if machine == "host" else "kdyno.job"
-    while process.poll() is None and not list(temporary.glob(f"kdyno-boot-*/in/{job}")):
-        os.sched_yield()
-    while process.poll() is None and len(guests()) < 2:
-        os.sched_yield()
-    assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    job = f"kdyno-boot-*/in/{'job' if machine == 'host' else 'kdyno.job'}"
+
+    def ready() -> bool:
+        return bool(list(temporary.glob(job))) and len(guests()) >= 2
+
+    kill_when(ready, ["run", file, *OUTSIDE], tmp_path, temporary)
     while guests():
         os.sched_yield()  # the supervisor sees that its parent is gone
     assert list(temporary.glob("kdyno-boot-*"))  # one or both of a group
@@ -73,27 +81,7 @@ def test_a_killed_profile_leaves_no_profiler_and_no_guest(
 ) -> None:
     file = tmp_path / "profiled.toml"
     file.write_text(MACHINES["uml"] + SUITE.format(seconds=1))
-    process = subprocess.Popen(
-        [
-            *KDYNO,
-            "profile",
-            str(file),
-            "--variant",
-            "stock",
-            "--boots",
-            "1",
-            "--seconds",
-            "3",
-            *outside,
-        ],
-        env={**os.environ, "KDYNO_RUNS": str(tmp_path / "runs"), "TMPDIR": str(temporary)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while process.poll() is None and not (descendants(b"perf.data") and guests()):
-        os.sched_yield()
-    assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    words = ["profile", file, "--variant", "stock", "--boots", "1", "--seconds", "3", *outside]
+    kill_when(lambda: descendants(b"perf.data") and guests(), words, tmp_path, temporary)
     while descendants(b"perf.data") or guests():
         os.sched_yield()
