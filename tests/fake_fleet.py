@@ -48,16 +48,11 @@ class FakeEngine:
         if self.refuses:
             self.refuses -= 1
             raise ToolError("no job could be submitted: the controller is away")
-        made = []
         self.folder.mkdir(parents=True, exist_ok=True)
-        for ((*command,),) in work:
-            number = str(len(self.jobs))
-            job = Job(number, self.folder / f"{number}.json")
-            job.state = "RUNNING"
-            self.jobs.append(job)
+        for number, ((*command,),) in enumerate(work, len(self.jobs)):
+            self.jobs.append(Job(str(number), self.folder / f"{number}.json", "RUNNING"))
             self.commands.append(command)
-            made.append(job)
-        return made
+        return self.jobs[-len(work) :]
 
     def look(self, jobs: Iterable[Job]) -> None:
         for job in jobs:

@@ -70,27 +70,19 @@ def test_jobs_that_end_well_and_badly(
     assert "the disk is full" in failed and "exit status 3" in failed
 
 
-def test_a_job_that_is_cancelled_and_one_that_is_not(
+def test_jobs_are_cancelled_by_themselves_or_by_the_label_of_a_killed_controller(
     cluster: slurm.Cluster, engine: Engine, tmp_path: Path
 ) -> None:
-    waits = ["sh", "-c", f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done"]
-    mine, other = given(engine, waits, waits)
-    engine.cancel([mine])
-    assert "it ended without a result" in ended(cluster, engine, mine)[0]
-    engine.look([other])
-    assert not other.over
-    (tmp_path / "go").touch()
-    assert ended(cluster, engine, other) == [""]
-
-
-def test_the_jobs_of_a_killed_controller_are_cancelled_by_their_label(
-    cluster: slurm.Cluster, engine: Engine, tmp_path: Path
-) -> None:
+    """And no others."""
     waits = ["sh", "-c", f"while [ ! -e {tmp_path}/go ]; do sleep 0.1; done"]
     other = Engine(engine.settings, tmp_path / "other", f"{engine.label}-more")
-    (mine,), (theirs,) = given(engine, waits), given(other, waits)
-    Engine(engine.settings, tmp_path / "again", engine.label).cancel_label()
+    (mine, labelled), (theirs,) = given(engine, waits, waits), given(other, waits)
+    engine.cancel([mine])
     assert "it ended without a result" in ended(cluster, engine, mine)[0]
+    engine.look([labelled])
+    assert not labelled.over
+    Engine(engine.settings, tmp_path / "again", engine.label).cancel_label()
+    assert "it ended without a result" in ended(cluster, engine, labelled)[0]
     other.look([theirs])
     assert not theirs.over
     (tmp_path / "go").touch()

@@ -14,7 +14,7 @@ from command_line import EXPERIMENT
 from fake_tree import make_tree
 
 from kdyno.errors import ToolError
-from kdyno.fleet.engine import PYTHON, Engine, Settings
+from kdyno.fleet.engine import PYTHON, Engine, Job, Settings
 from kdyno.fleet.waves import Place
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Note, create_run, open_run
@@ -136,6 +136,14 @@ def test_nothing_is_taken_from_a_folder_that_others_write(tmp_path: Path, what: 
         Place(run).make()
 
 
+def over(folder: Path, command: list[str]) -> Job:
+    engine = Engine(Settings(engine="local"), folder)
+    (job,) = engine.submit([[command]])
+    engine._own[job.name].wait(LIMIT_S)
+    assert job.failure() == ""
+    return job
+
+
 @pytest.mark.slow
 def test_what_jobs_leave_is_nobody_elses(tmp_path: Path) -> None:
     """Whatever the umask says; and nothing of it is a program, or an object that is unpacked."""
@@ -143,12 +151,9 @@ def test_what_jobs_leave_is_nobody_elses(tmp_path: Path) -> None:
     before = os.umask(0o002)
     try:
         place.make()
-        engine = Engine(Settings(engine="local"), place.jobs)
-        (job,) = engine.submit([[["true"]]])
-        engine._own[job.name].wait(LIMIT_S)
+        job = over(place.jobs, ["true"])
     finally:
         os.umask(before)
-    assert job.failure() == ""
     for folder in (place.path.parent, place.path, job.outcome.parent):
         assert folder.stat().st_mode & 0o777 == 0o700, folder
     files = [it for it in place.path.rglob("*") if it.is_file()]
@@ -163,8 +168,5 @@ def test_a_job_takes_no_module_from_the_folder_that_it_is_begun_in(
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\n")
     monkeypatch.chdir(tmp_path)
-    engine = Engine(Settings(engine="local"), tmp_path / "jobs")
-    command = [*PYTHON, "kdyno", "--version"]
-    (job,) = engine.submit([[command]])
-    engine._own[job.name].wait(LIMIT_S)
-    assert job.failure() == "" and not (tmp_path / "mark").exists()
+    over(tmp_path / "jobs", [*PYTHON, "kdyno", "--version"])
+    assert not (tmp_path / "mark").exists()

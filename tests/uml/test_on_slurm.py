@@ -146,21 +146,16 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
         assert there <= set(shards) and nodes(found) == {"n1", "n2"}
         assert len(manifest.machines) == 2 and not Place(run.path).path.exists()
         model = facts.machine()["cpu_model"]
-        by_machine = [
-            it.stratum
-            for effect in verdict.effects
-            if effect.strata
-            for it in effect.strata.machines
-        ]
-        assert {f"{model} n1", f"{model} n2"} <= set(by_machine)
-        elsewhere = tmp_path / "elsewhere"
-        said = kdyno("list", "runs", runs=elsewhere, KDYNO_STORE=store).stdout
-        assert run.name in said
-        again = kdyno("judge", run.name, "--json", "-", runs=elsewhere, KDYNO_STORE=store).stdout
-        judged = Verdict.from_bytes(again.encode(), Path("judged"))
+        strata = [it.strata.machines for it in verdict.effects if it.strata]
+        names = {machine.stratum for machines in strata for machine in machines}
+        assert {f"{model} n1", f"{model} n2"} <= names
+
+        def stored(*words: str) -> str:
+            return kdyno(*words, runs=tmp_path / "elsewhere", KDYNO_STORE=store).stdout
+
+        assert run.name in stored("list", "runs")
+        again = stored("judge", run.name, "--json", "-").encode()
+        judged = Verdict.from_bytes(again, Path("judged"))
         assert [it.ratio for it in judged.effects] == [it.ratio for it in verdict.effects]
-        compared = kdyno(
-            "compare", run.name, "--against", "stock", runs=elsewhere, KDYNO_STORE=store
-        ).stdout
-        assert "umask" in compared
+        assert "umask" in stored("compare", run.name, "--against", "stock")
     assert person.queue() == ["others"] and uml_processes() == []

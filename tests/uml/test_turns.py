@@ -6,7 +6,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import KDYNO, uml_processes
@@ -33,16 +36,15 @@ def bench(built: Built) -> Bench:
     return bench_of(experiment, suites, built.images, None, cache_root(), lambda _text: None)
 
 
-def measured(bench: Bench, show: object = None) -> list[tuple[BootRecord, bytes]]:
-    said = show if callable(show) else lambda _case: None
-    return turns.measure(
-        bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=SHORT, show=said
-    )
+def measured(
+    bench: Bench, show: Callable[[str], None] = lambda _case: None
+) -> list[tuple[BootRecord, bytes]]:
+    more: dict[str, Any] = {"first_index": 0, "block": 0, "draw": 7, "effort": SHORT, "show": show}
+    return turns.measure(bench, NAMES, "1:0", **more)
 
 
 def test_all_guests_of_a_group_do_the_same_rounds(bench: Bench) -> None:
-    found = measured(bench)
-    boots = [record for record, _ in found]
+    boots = [record for record, _ in measured(bench)]
     assert [boot.variant for boot in boots] == list(NAMES)
     for boot in boots:
         assert boot.ok, boot.host
@@ -51,7 +53,7 @@ def test_all_guests_of_a_group_do_the_same_rounds(bench: Bench) -> None:
         for sample in boot.samples:
             assert len(sample.cpu_ns) == len(sample.reps) and min(sample.cpu_ns) > 0
     for ours, theirs in zip(boots[0].samples, boots[1].samples, strict=True):
-        assert [done for done, _ in ours.reps] == [done for done, _ in theirs.reps]
+        assert [count for count, _ in ours.reps] == [count for count, _ in theirs.reps]
         assert len(ours.reps) >= 8
     assert uml_processes() == []
 
@@ -75,25 +77,18 @@ def test_a_guest_that_dies_or_stops_in_a_group_leaves_the_other_its_figures(
     monkeypatch.setattr(bench.machine, "open", remember)
     # A guest that is stopped by somebody else does not answer, and is given up.
     monkeypatch.setattr("kdyno.measure.turns.WORD_S", 2.0)
-    short = tuple(job.__class__(**{**vars(job), "timeout_s": 2.0}) for job in bench.jobs)
-    bench = Bench(**{**vars(bench), "jobs": short})
-    found = measured(bench, strike)
-    (whole, _), (lost, _) = found
+    bench = replace(bench, jobs=tuple(replace(job, timeout_s=2.0) for job in bench.jobs))
+    (whole, _), (lost, _) = measured(bench, strike)
     assert whole.ok and [sample.status for sample in whole.samples] == ["ok"] * 3
-    assert not lost.ok
-    assert lost.host.reason in ("no-result", "timeout")
+    assert not lost.ok and lost.host.reason in ("no-result", "timeout")
     assert uml_processes() == []
 
 
 def test_a_kdyno_that_is_killed_leaves_no_stopped_guest(built: Built, tmp_path: Path) -> None:
     line = [*KDYNO, "try", "--max-boots", "6", "-k", "stock", "--", "sh", "-c", LOOP]
-    process = subprocess.Popen(
-        line,
-        env={**os.environ, "KDYNO_RUNS": str(tmp_path)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    environment = {**os.environ, "KDYNO_RUNS": str(tmp_path)}
+    none, pipe = subprocess.DEVNULL, subprocess.PIPE
+    process = subprocess.Popen(line, env=environment, stdout=none, stderr=pipe, text=True)
     try:
         while process.poll() is None and not any(map(stopped, uml_processes())):
             os.sched_yield()
