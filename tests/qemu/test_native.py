@@ -29,7 +29,7 @@ from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.verdict import Verdict
 from kdyno.suites.record import CaseError, Sample
-from kdyno.verbs.options import load
+from kdyno.verbs.subject import load
 
 EXPERIMENT = Path(__file__).with_name("known.toml")
 # Also `uml`: real kernels, one test at a time.
