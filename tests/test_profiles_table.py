@@ -22,7 +22,7 @@ from kdyno.labs.profile.record import (
     to_json,
 )
 from kdyno.labs.profile.tables import difference, rows, total
-from kdyno.stats.additive import difference_of, mean_of, relative
+from kdyno.stats.effect import difference_of, mean_of, relative
 
 MEMCPY = (0.40, 0.42, 0.38, 0.41, 0.39, 0.40)
 WORK = {"unixbench/pipe": 1000}

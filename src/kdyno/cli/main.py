@@ -73,7 +73,7 @@ LAB = (
     ),
     Entry(
         "published",
-        "kdyno.labs.published.verb",
+        "kdyno.labs.published.page",
         "Answer the claims of published experiments from runs.",
     ),
     Entry(

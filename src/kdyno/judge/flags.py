@@ -13,9 +13,8 @@ from statistics import median
 import numpy as np
 
 from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, Question, pairs_of
-from kdyno.stats.additive import mean_of
 from kdyno.stats.changepoints import drift
-from kdyno.stats.effect import Floats
+from kdyno.stats.effect import Floats, mean_of
 from kdyno.stats.groups import machine_spread
 from kdyno.store.boot import BootFlag, BootHost, BootRecord
 from kdyno.store.manifest import Manifest

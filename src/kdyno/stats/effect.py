@@ -14,6 +14,7 @@ simplest form.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -115,29 +116,28 @@ def effect_of_differences(differences: Floats, confidence: float = 0.95) -> Pair
     if n == 0:
         return PairedEffect(0)
     mean = float(np.mean(differences))
-    if n > MANY:
-        counted = CountedWalsh(differences)
-        estimate, limits = counted.median(), counted.bounds(confidence)
-        p_value = counted.p_value()
-    else:
-        walsh = walsh_averages(differences)
-        estimate, p_value = float(np.median(walsh)), float(p_values(walsh, n))
-        ends = bounds(walsh, n, confidence)
-        limits = None if ends is None else (float(ends[0]), float(ends[1]))
+    estimate, limits, p_value = ranked(differences, confidence)
     if n < FEWEST_BLOCKS:
         return PairedEffect(n, math.exp(estimate), mean_ratio=math.exp(mean))
     t = float(stdtrit(n - 1, 0.5 + confidence / 2.0))
     half = t * float(np.std(differences, ddof=1)) / math.sqrt(n)
-    return PairedEffect(
-        n=n,
-        ratio=math.exp(estimate),
-        lo=None if limits is None else math.exp(limits[0]),
-        hi=None if limits is None else math.exp(limits[1]),
-        mean_ratio=math.exp(mean),
-        mean_lo=math.exp(mean - half),
-        mean_hi=math.exp(mean + half),
-        p_value=p_value,
-    )
+    lo, hi = (None, None) if limits is None else map(math.exp, limits)
+    own = [math.exp(end) for end in (mean, mean - half, mean + half)]
+    return PairedEffect(n, math.exp(estimate), lo, hi, own[0], own[1], own[2], p_value)
+
+
+def ranked(
+    differences: Floats, confidence: float
+) -> tuple[float, tuple[float, float] | None, float]:
+    """(Hodges-Lehmann estimate, limits, p-value of 0) of at least one finite number."""
+    n = len(differences)
+    if n > MANY:
+        counted = CountedWalsh(differences)
+        return counted.median(), counted.bounds(confidence), counted.p_value()
+    walsh = walsh_averages(differences)
+    ends = bounds(walsh, n, confidence)
+    limits = None if ends is None else (float(ends[0]), float(ends[1]))
+    return float(np.median(walsh)), limits, float(p_values(walsh, n))
 
 
 @cache
@@ -272,3 +272,68 @@ class CountedWalsh:
         """As ``p_values``."""
         fewer = min(self.count - self.up_to(shift, "left"), self.up_to(shift))
         return min(1.0, 2.0 * float(tail(self.n, fewer)))
+
+
+# Means of quantities that add up, such as seconds per function, and their differences. Effects on
+# scores are ratios. Seconds at fixed work are added and subtracted, and a function may well take
+# none at all, so here nothing is divided and nothing has a logarithm.
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over n boots (or blocks) with Student's t interval; limits are None below 6."""
+
+    n: int
+    mean: float
+    lo: float | None = None
+    hi: float | None = None
+
+    @property
+    def clear(self) -> bool:
+        """The interval leaves zero out."""
+        return self.lo is not None and self.hi is not None and (self.lo > 0 or self.hi < 0)
+
+
+def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
+    """Of independent values, one a boot; any that is not finite is a mistake (ValueError).
+
+    Values that agree to the last digit have no spread to judge by, and no interval.
+    """
+    from scipy.special import stdtrit
+
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise ValueError("expected one finite number per boot")
+    n = len(array)
+    if n == 0:
+        return Estimate(0, 0.0)
+    mean = float(array.mean())
+    if n < FEWEST_BLOCKS or float(np.ptp(array)) == 0.0:
+        return Estimate(n, mean)
+    deviation = float(array.std(ddof=1))
+    half = float(stdtrit(n - 1, 0.5 + confidence / 2.0)) * deviation / math.sqrt(n)
+    return Estimate(n, mean, mean - half, mean + half)
+
+
+def difference_of(
+    baseline: Mapping[int, float], variant: Mapping[int, float], confidence: float = 0.95
+) -> Estimate:
+    """variant − baseline within the blocks that both have, so that slow drift cancels."""
+    common = sorted(baseline.keys() & variant.keys())
+    return mean_of([variant[block] - baseline[block] for block in common], confidence)
+
+
+def relative(
+    baseline: Mapping[int, float], variant: Mapping[int, float], confidence: float = 0.95
+) -> Estimate | None:
+    """The difference as a share of the baseline's mean; None where that is zero.
+
+    The baseline's mean is taken as known, which is right while its own spread is small.
+    """
+    common = sorted(baseline.keys() & variant.keys())
+    base = sum(baseline[block] for block in common) / len(common) if common else 0.0
+    if base <= 0:
+        return None
+    absolute = difference_of(baseline, variant, confidence)
+    lo, hi = (None if end is None else end / base for end in (absolute.lo, absolute.hi))
+    return Estimate(absolute.n, absolute.mean / base, lo, hi)

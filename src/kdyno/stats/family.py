@@ -109,16 +109,15 @@ class Family:
 
     def raw(self, alpha: float) -> tuple[Floats, Floats]:
         """Each effect's interval as if it were the only one."""
-        inside = self._inside(self._alone(), alpha)
-        return self._end(inside, -1.0), self._end(inside, 1.0)
+        return self._ends(self._alone, alpha)
 
     def holds(self, centre: float, alpha: float) -> Flags:
         """Whether ``raw`` holds this log ratio."""
-        return self._inside(self._alone(), alpha)(np.full_like(self.estimate, centre))
+        return self._inside(self._alone, alpha)(np.full_like(self.estimate, centre))
 
     def p_values(self) -> Floats:
         """Two-sided, of 0, each as if it were the only one."""
-        return self._p(np.zeros_like(self.estimate), self._alone(), 2)
+        return self._p(np.zeros_like(self.estimate), self._alone, 2)
 
     def rejected(self, alpha: float) -> Flags:
         """Effects that are not 0: any true 0 among them in at most ``alpha`` of the runs."""
@@ -130,15 +129,20 @@ class Family:
         Steps: the most extreme of all effects, then of those that are left, until none passes. An
         interval has the level of its effect's own step.
         """
-        inside = self._inside(self._moved(alpha)[0], alpha)
-        return self._end(inside, -1.0), self._end(inside, 1.0)
+        return self._ends(self._moved(alpha)[0], alpha)
 
+    @property
     def _alone(self) -> NDArray[np.float32]:
         return np.full_like(self._centred, -np.inf)
 
     def _moved(self, alpha: float) -> tuple[NDArray[np.float32], Flags]:
         nothing = np.zeros_like(self.estimate)
-        return self._steps(lambda it: self._p(nothing, it, 2), alpha, np.abs(self._centred))
+        chance = np.abs(self._centred)
+        return self._steps(lambda others: self._p(nothing, others, 2), alpha, chance)
+
+    def _ends(self, others: NDArray[np.float32], alpha: float) -> tuple[Floats, Floats]:
+        inside = self._inside(others, alpha)
+        return self._end(inside, -1.0), self._end(inside, 1.0)
 
     def equivalent(self, band: float, alpha: float) -> Flags:
         """Which effects lie within ±band, by two one-sided tests of ``alpha`` each (Schuirmann
@@ -157,10 +161,7 @@ class Family:
         return self._steps(p, alpha, both)[1]
 
     def _steps(
-        self,
-        p: Callable[[NDArray[np.float32]], Floats],
-        alpha: float,
-        chance: NDArray[np.float32],
+        self, p: Callable[[NDArray[np.float32]], Floats], alpha: float, chance: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], Flags]:
         """(what the others of each effect's step reach by chance, which tests passed)."""
         left = np.isfinite(self.estimate)

@@ -60,9 +60,7 @@ def locations_of(groups: Sequence[Floats]) -> Floats:
 
 def errors_of(groups: Sequence[Floats]) -> Floats:
     """``errors`` of each, shape (groups,); NaN of a single round."""
-    return _each(
-        groups, lambda alike: errors(alike) if alike.shape[-1] > 1 else alike[:, 0] * np.nan
-    )
+    return _each(groups, lambda own: errors(own) if own.shape[-1] > 1 else own[:, 0] * np.nan)
 
 
 def between(values: Floats, off: Floats) -> float:
@@ -85,10 +83,7 @@ def precisions(values: Floats, off: Floats) -> Floats:
     return np.asarray(1.0 / total if (total > 0).all() else np.ones_like(total))
 
 
-def _each(
-    groups: Sequence[Floats],
-    work: Callable[[Floats], Floats],
-) -> Floats:
+def _each(groups: Sequence[Floats], work: Callable[[Floats], Floats]) -> Floats:
     """``work``, which takes (groups, rounds) to (groups,), on groups of any numbers of rounds."""
     result = np.empty(len(groups))
     sizes: dict[int, list[int]] = {}
@@ -123,11 +118,9 @@ def spread(groups: Sequence[ArrayLike]) -> Spread | None:
     arrays = [group for group in arrays if group.size >= 2]
     if len(arrays) < _LEAST_GROUPS:
         return None
-    values = locations_of(arrays)
-    within = math.sqrt(float(np.median(_each(arrays, _sds) ** 2)))
+    values, off = locations_of(arrays), _each(arrays, errors)
+    within, error = (math.sqrt(np.median(own**2)) for own in (_each(arrays, _sds), off))
     count = float(np.mean([group.size for group in arrays]))
-    off = _each(arrays, errors)
-    error = math.sqrt(float(np.median(off**2)))
     return Spread(within, between(values, off), _sd(values), count, error)
 
 
@@ -210,8 +203,6 @@ def machine_spread(groups: Sequence[Sequence[Floats]]) -> float | None:
 class Heterogeneity:
     """Whether an effect is the same on all machines that it was measured on."""
 
-    statistic: float
-    """Alexander and Govern's A: chi squared with ``strata`` − 1 degrees of freedom if all agree."""
     p_value: float
     i_squared: float
     """0 to 1: the share of the scatter between strata beyond what their own spread explains."""
@@ -239,7 +230,7 @@ def heterogeneity(strata: Sequence[Floats]) -> Heterogeneity | None:
     statistic = float(test.statistic)
     beyond = statistic - (len(usable) - 1)
     i_squared = max(0.0, beyond / statistic) if statistic > 0 else 0.0
-    return Heterogeneity(statistic, float(test.pvalue), i_squared, len(usable))
+    return Heterogeneity(float(test.pvalue), i_squared, len(usable))
 
 
 def best_rounds(spread: Spread, group_s: float, round_s: float) -> float:

@@ -192,9 +192,8 @@ def _judgement(
     if raw.exact and abs(float(claim.differences[0])) <= claim.resolution:
         word, too_small = "equivalent", False
     elif not raw.exact and ends is not None:
-        moved = word in ("faster", "slower")
-        too_small = alike and moved
-        if not moved:
+        too_small = alike and word in ("faster", "slower")
+        if word not in ("faster", "slower"):
             word = "equivalent" if alike else "inconclusive"
     predicted = None
     if word == "inconclusive":

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -259,16 +259,12 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
     """Hodges and Lehmann's interval of the level of the log scores, as between blocks."""
     import numpy as np
 
-    from kdyno.stats.effect import MANY, CountedWalsh, bounds, walsh_averages
+    from kdyno.stats.effect import ranked
 
-    logs = np.log(values)
-    if len(logs) > MANY:
-        ends: tuple[Any, Any] | None = CountedWalsh(logs).bounds(CONFIDENCE)
-    else:
-        ends = bounds(walsh_averages(logs), len(logs), CONFIDENCE)
-    if ends is None:
-        return None, None
-    return _rounded(math.exp(float(ends[0]))), _rounded(math.exp(float(ends[1])))
+    _, ends, _ = ranked(np.log(values), CONFIDENCE)
+    return (
+        (None, None) if ends is None else (_rounded(math.exp(ends[0])), _rounded(math.exp(ends[1])))
+    )
 
 
 def _rounded(value: float) -> float:

@@ -15,7 +15,7 @@ from kdyno.labs.published.article import Article
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import Part
-from kdyno.stats.additive import Estimate, difference_of, mean_of, relative
+from kdyno.stats.effect import Estimate, difference_of, mean_of, relative
 
 TOP = 15
 _SEEN_S = 1e-12

@@ -26,8 +26,7 @@ from kdyno.paths import data_root
 from kdyno.reading.checked import FromTool, check_json, values
 from kdyno.report import figures, plain
 from kdyno.report.page import run_command
-from kdyno.stats.additive import mean_of
-from kdyno.stats.effect import interval
+from kdyno.stats.effect import interval, mean_of
 from kdyno.stats.verdict import word_of
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import content
@@ -143,9 +142,8 @@ def collect(paths: Iterable[Path]) -> Evidence:
             manifest, subject = of_run(Run(path))
             runs.setdefault(manifest.experiment, []).append((manifest.created, subject))
         else:
-            data = content(path, _MOST_BYTES, "result")
-            kind = _kind(data, path)
-            files[kind] = (*files.get(kind, ()), _FILES[kind](data, str(path)))
+            kind, file = of_file(path)
+            files[kind] = (*files.get(kind, ()), file)
     newest = {
         name: tuple(it for _, it in sorted(each, key=lambda pair: pair[0], reverse=True))
         for name, each in runs.items()
@@ -159,6 +157,10 @@ def kept() -> tuple[Path, ...]:
     paths = folder.iterdir() if folder.is_dir() else ()
     counted = data_root() / "kernel" / "distributions" / "unixbench.json"
     return (*sorted(it for it in paths if it.is_dir() or it.suffix == ".json"), counted)
+
+
+def _span(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
 
 
 def of_run(run: Run) -> tuple[Manifest, OfRun]:
@@ -175,10 +177,8 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
     if verdict is not None:
         how = "by turns" if manifest.interleave == "turns" else "by whole boots"
         counts = sorted(set(verdict.boots.values()))
-        boots = (
-            " to ".join(str(it) for it in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
-        )
-        extent.append(f"{boots} boots of each kernel, {how}" if counts else how)
+        boots = f"{_span(counts[0], counts[-1])} boots of each kernel, " if counts else ""
+        extent.append(boots + how)
     if profiles:
         least = min(len(it.boots) for it in profiles.values())
         method = next(iter(profiles.values())).method
@@ -187,76 +187,50 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
     command = run_command(file, manifest.overrides, manifest.seed).partition(" --seed ")[0]
     if verdict is None:
         command = command.replace("kdyno run", "kdyno profile", 1)
-    source = Source(
-        manifest.experiment,
-        f"{machine}, on {cpu}",
-        manifest.created[:10],
-        "; ".join(extent),
-        command,
-    )
+    machine, day = f"{machine}, on {cpu}", manifest.created[:10]
+    source = Source(manifest.experiment, machine, day, "; ".join(extent), command)
     return manifest, OfRun(source, manifest.baseline, verdict, profiles)
 
 
-def _span(least: int, most: int) -> str:
-    return str(least) if least == most else f"{least} to {most}"
-
-
-def _kind(data: bytes, path: Path) -> str:
+def of_file(path: Path) -> tuple[str, OfFile]:
+    """(its kind, what it says). UsageError for a file of another kind, or that is no result."""
+    data, origin = content(path, _MOST_BYTES, "result"), str(path)
     try:
         value = values(data)
     except ValueError as problem:
         raise UsageError(f"{path}: neither a run's folder nor JSON ({problem})") from None
     kind = value.get("kind") if isinstance(value, dict) else None
-    if kind not in _FILES:
-        known = ", ".join(_FILES)
-        raise UsageError(
-            f'{path}: "kind" is {str(kind)[:60]!r}; files are taken of the kinds {known}'
-        )
-    return str(kind)
-
-
-def _bench(data: bytes, origin: str) -> OfFile:
-    bench = results.parse_bench(data, origin)
-    machine = f"user space, on {plain.short(bench.cpu)}"
-    command = "kdyno lab memcpy bench" + " --paper" * (bench.plan == "paper")
-    extent = f"{bench.blocks} blocks of every size"
-    return OfFile(Source("memcpy bench", machine, bench.created[:10], extent, command), bench)
-
-
-def _copies(data: bytes, origin: str) -> OfFile:
-    copies = distribution.parse_distribution(data, origin)
-    machine = f"User Mode Linux: {plain.short(copies.source)}"
-    extent = f"{copies.calls / 1e6:.1f} million copies counted"
-    return OfFile(
-        Source("memcpy histogram", machine, "", extent, "kdyno lab memcpy histogram"), copies
-    )
-
-
-def _survey(data: bytes, origin: str) -> OfFile:
-    way = "`kdyno lab vectorize --json FILE` writes such files"
-    survey = check_json(Survey, data, origin, SURVEY, way)
-    flags = " ".join(f"--flags {plain.short(it.flags)}" for it in survey.sides)
-    version, compiler = plain.short(survey.version), plain.short(survey.compiler)
-    machine = f"Linux {version} for User Mode Linux, {compiler}"
-    extent = "every loop of the kernel, as the compiler tells it"
-    return OfFile(Source("vectorize", machine, "", extent, f"kdyno lab vectorize {flags}"), survey)
-
-
-def _forms(data: bytes, origin: str) -> OfFile:
-    way = "`python -m benchmarks.simd_candidates --json FILE` writes such files"
-    forms = check_json(Forms, data, origin, FORMS, way)
-    machine = f"user space, on {plain.short(forms.cpu)}"
-    extent = "medians of repeated calls; no interval"
-    command = "python -m benchmarks.simd_candidates"
-    return OfFile(Source("simd_candidates", machine, forms.created[:10], extent, command), forms)
-
-
-_FILES: dict[str, Callable[[bytes, str], OfFile]] = {
-    results.KIND: _bench,
-    distribution.KIND: _copies,
-    SURVEY: _survey,
-    FORMS: _forms,
-}
+    if kind == results.KIND:
+        bench = results.parse_bench(data, origin)
+        machine = f"user space, on {plain.short(bench.cpu)}"
+        command = "kdyno lab memcpy bench" + " --paper" * (bench.plan == "paper")
+        extent = f"{bench.blocks} blocks of every size"
+        source = Source("memcpy bench", machine, bench.created[:10], extent, command)
+        return kind, OfFile(source, bench)
+    if kind == distribution.KIND:
+        copies = distribution.parse_distribution(data, origin)
+        machine = f"User Mode Linux: {plain.short(copies.source)}"
+        extent, command = f"{copies.calls / 1e6:.1f} million copies counted", "memcpy histogram"
+        return kind, OfFile(Source(command, machine, "", extent, f"kdyno lab {command}"), copies)
+    if kind == SURVEY:
+        way = "`kdyno lab vectorize --json FILE` writes such files"
+        survey = check_json(Survey, data, origin, SURVEY, way)
+        flags = " ".join(f"--flags {plain.short(side.flags)}" for side in survey.sides)
+        version, compiler = plain.short(survey.version), plain.short(survey.compiler)
+        machine = f"Linux {version} for User Mode Linux, {compiler}"
+        extent = "every loop of the kernel, as the compiler tells it"
+        source = Source("vectorize", machine, "", extent, f"kdyno lab vectorize {flags}")
+        return kind, OfFile(source, survey)
+    if kind == FORMS:
+        way = "`python -m benchmarks.simd_candidates --json FILE` writes such files"
+        forms = check_json(Forms, data, origin, FORMS, way)
+        machine = f"user space, on {plain.short(forms.cpu)}"
+        extent = "medians of repeated calls; no interval"
+        command = "python -m benchmarks.simd_candidates"
+        source = Source("simd_candidates", machine, forms.created[:10], extent, command)
+        return kind, OfFile(source, forms)
+    names = f"{results.KIND}, {distribution.KIND}, {SURVEY}, {FORMS}"
+    raise UsageError(f'{path}: "kind" is {str(kind)[:60]!r}; files are taken of the kinds {names}')
 
 
 @dataclass(frozen=True)
@@ -320,60 +294,44 @@ _COMMANDS = {
 }
 
 
-def _effects(ask: Ask, run: OfRun) -> list[Row]:
-    return [
-        _row(it.case, f"{it.variant} ÷ {run.baseline}", it)
-        for it in (run.verdict.effects if run.verdict else ())
-        if it.suite == ask.suite
-        and ask.fits(case=it.case, variant=it.variant)
-        and it.ratio is not None
-        and run.verdict is not None
-        and it.variant != run.verdict.copy_of_baseline
-    ]
+def _judged(ask: Ask, run: OfRun) -> list[Row]:
+    """The effects, the groups or the rows of factors of a verdict."""
+    verdict, rows = run.verdict, []
+    if verdict is None:
+        return []
+    for effect in verdict.effects if ask.what == "effect" else ():
+        fits = ask.fits(case=effect.case, variant=effect.variant) and effect.ratio is not None
+        if effect.suite == ask.suite and fits and effect.variant != verdict.copy_of_baseline:
+            name = effect.case + CONTROL * effect.control
+            compared = f"{effect.variant} ÷ {run.baseline}"
+            rows.append(_row(name, compared, effect.unit, effect.better, effect, effect.exact))
+    for group in verdict.groups if ask.what == "group" else ():
+        if group.suite == ask.suite and ask.fits(case=group.group, variant=group.variant):
+            compared = f"{group.variant} ÷ {run.baseline}"
+            rows.append(_row(group.group, compared, "of its items", "higher", group))
+    table = verdict.factors if ask.what == "factor" else None
+    for row in table.effects if table else ():
+        mine = (row.suite, row.factor) == (ask.suite, ask.factor) and row.kind != "interaction"
+        fits = ask.fits(case=row.case, level=row.level, other=row.other or "")
+        if mine and fits and row.ratio is not None:
+            at = f" at {row.other} {row.at}" if row.other else ""
+            compared = f"{row.factor} {row.level} ÷ {row.reference}{at}"
+            rows.append(_row(row.case, compared, row.unit, row.better, row))
+    return rows
 
 
-def _groups(ask: Ask, run: OfRun) -> list[Row]:
-    return [
-        _row(it.group, f"{it.variant} ÷ {run.baseline}", it)
-        for it in (run.verdict.groups if run.verdict else ())
-        if it.suite == ask.suite and ask.fits(case=it.group, variant=it.variant)
-    ]
-
-
-def _factors(ask: Ask, run: OfRun) -> list[Row]:
-    table = run.verdict.factors if run.verdict else None
-    return [
-        _row(
-            it.case,
-            f"{it.factor} {it.level} ÷ {it.reference}" + f" at {it.other} {it.at}" * bool(it.other),
-            it,
-        )
-        for it in (table.effects if table else ())
-        if it.kind != "interaction"
-        and it.suite == ask.suite
-        and it.factor == ask.factor
-        and ask.fits(case=it.case, level=it.level, other=it.other or "")
-        and it.ratio is not None
-    ]
-
-
-def _row(what: str, compared: str, it: Effect | GroupEffect | FactorEffect) -> Row:
-    unit = "of its items" if isinstance(it, GroupEffect) else it.unit
-    if not isinstance(it, GroupEffect) and it.better == "lower":
-        unit += f", {LESS}"
-    control = CONTROL if isinstance(it, Effect) and it.control else ""
-    exact = isinstance(it, Effect) and it.exact
-    return Row(
-        plain.name(what) + control,
-        plain.name(compared),
-        plain.name(unit),
-        figures.exact(it.ratio) if exact else figures.effect(it.ratio),
-        it.ratio,
-        it.ci,
-        exact,
-        it.verdict,
-        it.equivalent_too,
-    )
+def _row(
+    what: str,
+    compared: str,
+    unit: str,
+    better: str,
+    effect: Effect | GroupEffect | FactorEffect,
+    exact: bool = False,
+) -> Row:
+    unit = f"{unit}, {LESS}" if better == "lower" else unit
+    shown = figures.exact(effect.ratio) if exact else figures.effect(effect.ratio)
+    judged = (effect.ratio, effect.ci, exact, effect.verdict, effect.equivalent_too)
+    return Row(plain.name(what), plain.name(compared), plain.name(unit), shown, *judged)
 
 
 def _timed(
@@ -491,9 +449,7 @@ def _formed(ask: Ask, forms: Forms) -> list[Row]:
 
 
 _READERS: dict[str, tuple[str, Callable[[Ask, Any], list[Row]]]] = {
-    "effect": ("", _effects),
-    "group": ("", _groups),
-    "factor": ("", _factors),
+    **dict.fromkeys(("effect", "group", "factor"), ("", _judged)),
     "profile": ("", _profiles),
     "share": ("", _shares),
     "sizes": (results.KIND, _sizes),

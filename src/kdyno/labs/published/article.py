@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from itertools import product
@@ -296,26 +296,35 @@ def load_file(path: Path) -> Article:
 class Checked:
     """A claim, held against the figures that were printed with it."""
 
-    text: str
-    word: str
-    """holds | does not hold | not settled | not checked"""
+    claim: Check
     found: tuple[tuple[str, float], ...]
     """(what, number) of every figure that the claim speaks of."""
-    low: float | None
-    high: float | None
-    value: bool
-    inside: int
-    note: str = ""
+
+    @property
+    def inside(self) -> int:
+        """How many of them are as the claim means."""
+        low = -math.inf if self.claim.low is None else self.claim.low
+        high = math.inf if self.claim.high is None else self.claim.high
+        return sum(low <= number <= high for _, number in self.found)
+
+    @property
+    def word(self) -> Literal["holds", "does not hold", "not settled", "not checked"]:
+        """It holds when enough of the figures lie in its range."""
+        if not self.found:
+            return "not checked"
+        if self.claim.partial:
+            return "not settled"
+        enough = self.inside >= self.claim.share * len(self.found)
+        return "holds" if enough else "does not hold"
 
     def shown(self, number: float, unit: str = "") -> str:
-        return f"{number:.4g} {unit}".rstrip() if self.value else figures.effect(number)
+        return f"{number:.4g} {unit}".rstrip() if self.claim.printed else figures.effect(number)
 
     def range(self, unit: str = "") -> str:
         """What the claim means: ``at least +10.0 %``."""
-        ends = dict.fromkeys(
-            self.shown(end, unit) for end in (self.low, self.high) if end is not None
-        )
-        side = "at least " if self.high is None else "at most " if self.low is None else ""
+        low, high = self.claim.low, self.claim.high
+        ends = dict.fromkeys(self.shown(end, unit) for end in (low, high) if end is not None)
+        side = "at least " if high is None else "at most " if low is None else ""
         return side + " to ".join(ends)
 
     def reach(self, unit: str = "") -> str:
@@ -324,20 +333,23 @@ class Checked:
         low, high = self.shown(lowest[1], unit), self.shown(highest[1], unit)
         return f"from {low} ({lowest[0]}) to {high} ({highest[0]})"
 
+    def as_json(self) -> dict[str, Any]:
+        claim = self.claim
+        return {
+            "text": claim.text,
+            "word": self.word,
+            "found": self.found,
+            "low": claim.low if self.found else None,
+            "high": claim.high if self.found else None,
+            "value": claim.printed and bool(self.found),
+            "inside": self.inside,
+            "note": claim.note,
+        }
+
 
 def check(article: Article, claim: Check) -> Checked:
-    """Every figure that the claim speaks of; it holds when enough of them lie in its range."""
-    numbers = tuple(_numbers(article, claim)) if claim.figure else ()
-    if not numbers:
-        return Checked(claim.text, "not checked", (), None, None, False, 0, claim.note)
-    low = -math.inf if claim.low is None else claim.low
-    high = math.inf if claim.high is None else claim.high
-    inside = sum(low <= number <= high for _, number in numbers)
-    word = "holds" if inside >= claim.share * len(numbers) else "does not hold"
-    word = "not settled" if claim.partial else word
-    return Checked(
-        claim.text, word, numbers, claim.low, claim.high, claim.printed, inside, claim.note
-    )
+    """With every figure that the claim speaks of."""
+    return Checked(claim, tuple(_numbers(article, claim)) if claim.figure else ())
 
 
 def _numbers(article: Article, claim: Check) -> Iterator[tuple[str, float]]:
@@ -387,17 +399,17 @@ def parts(article: Article) -> Iterator[Part]:
     yield from ("", "the article's claims against its own figures")
     for claim in article.checks:
         own = check(article, claim)
-        yield f"  {own.word}: {own.text}"
+        yield f"  {own.word}: {claim.text}"
         text = "no printed figure says anything about it"
         if own.found:
-            side = "" if None in (own.low, own.high) else "meant: "
+            side = "" if None in (claim.low, claim.high) else "meant: "
             text = f"{own.inside} of {len(own.found)} figures; they go {own.reach()}"
             if len(own.found) == 1:
                 text = f"the figures give {own.shown(own.found[0][1])}"
             text += f"; {side}{own.range()}"
         yield f"      {text}"
-        if own.note:
-            yield f"      {own.note}"
+        if claim.note:
+            yield f"      {claim.note}"
 
 
 def _grid(table: Table) -> Grid:
@@ -438,7 +450,7 @@ def as_json(article: Article) -> dict[str, Any]:
             }
             for name, table in article.all_tables.items()
         ],
-        "claims": [asdict(check(article, claim)) for claim in article.checks],
+        "claims": [check(article, claim).as_json() for claim in article.checks],
     }
 
 
@@ -464,16 +476,14 @@ def beside(article: Article, verdict: Verdict) -> list[Beside]:
 
 
 def _variants_beside(name: str, table: Table, today: Today, verdict: Verdict) -> Iterator[Beside]:
-    for cell in table.variants:
-        for figure in table.figures:
-            ratio = table.ratio(cell, figure)
-            case = today.cases.get(figure, figure)
-            for effect in verdict.effects:
-                same = effect.suite == today.suite and fnmatchcase(effect.case, case)
-                own = effect.ratio is not None and effect.variant != verdict.copy_of_baseline
-                if same and own and ratio is not None:
-                    what = f"{effect.suite}/{effect.case}: {effect.variant}"
-                    yield Beside(what, ratio, name, effect)
+    for cell, figure in product(table.variants, table.figures):
+        ratio = table.ratio(cell, figure)
+        for effect in verdict.effects:
+            same = fnmatchcase(effect.case, today.cases.get(figure, figure))
+            own = effect.ratio is not None and effect.variant != verdict.copy_of_baseline
+            if effect.suite == today.suite and same and own and ratio is not None:
+                what = f"{effect.suite}/{effect.case}: {effect.variant}"
+                yield Beside(what, ratio, name, effect)
 
 
 def _factors_beside(
@@ -492,10 +502,9 @@ def _factors_beside(
         if start is None or end is None or (effect.other is not None and level is None):
             continue
         where = {effect.other: [level]} if effect.other is not None else {}
-        claim = Check.model_validate(
-            {"text": "", "where": where, "factor": effect.factor, "from": start, "to": end}
-        )
-        ratios = [table.ratio(cell, today.figure, base) for cell, base in _pairs(table, claim)]
+        keys = {"text": "", "where": where, "factor": effect.factor, "from": start, "to": end}
+        cells = _pairs(table, Check.model_validate(keys))
+        ratios = [table.ratio(cell, today.figure, base) for cell, base in cells]
         logs = [math.log(ratio) for ratio in ratios if ratio is not None]
         if logs:
             at = f" at {effect.other} {effect.at}" if effect.other else ""

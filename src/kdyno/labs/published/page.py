@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""One page for all published experiments: every claim, its own figures, today's answer."""
+"""One page for all published experiments: every claim, its own figures, today's answer; and the
+verb that makes it."""
 
 from __future__ import annotations
 
@@ -8,19 +9,43 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jinja2
+import typer
 
 from kdyno.labs.memcpy import results
-from kdyno.labs.published.answers import CONTROL, LESS, Answer, Evidence, Row, Source, answer
-from kdyno.labs.published.article import NO_SPREAD, Article, Check, Checked, Table, check
+from kdyno.labs.published.answers import (
+    CONTROL,
+    LESS,
+    Answer,
+    Evidence,
+    Row,
+    Source,
+    answer,
+    collect,
+    kept,
+)
+from kdyno.labs.published.article import (
+    NO_SPREAD,
+    Article,
+    Check,
+    Checked,
+    Table,
+    check,
+    load,
+    names,
+)
 from kdyno.reading.checked import values_in
 from kdyno.report import figures, plain
-from kdyno.report.charts.vega import Spec, alone, filled, grid, label_width
+from kdyno.report.charts.vega import Spec, alone, filled, grid, heading, label_width
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.markdown import escaped, table
 from kdyno.store.verdict import Verdict
+from kdyno.verbs.options import Runs
+from kdyno.verbs.output import Json, check_writable, say, write, write_json
+from kdyno.verbs.subject import found
+from kdyno.verbs.verb import Verb
 
 _OWN = {
     "holds": "yes",
@@ -54,14 +79,13 @@ class Claim:
     def expected(self) -> str:
         """The word that effects of today would have if the claim held: faster, slower, equivalent;
         "" where its figures do not tell."""
-        own = self.own
-        if self.check.expect or own.value or not own.found:
+        if self.check.expect or self.check.printed or not self.own.found:
             return self.check.expect
-        low, high = own.low or 0.0, math.inf if own.high is None else own.high
-        if low < 1.0 < high:
+        low = self.check.low or 0.0
+        if low < 1.0 < (math.inf if self.check.high is None else self.check.high):
             return "equivalent"
         tables = self.article.all_tables.items()
-        better = {it.better for name, it in tables if self.check.table in ("", name)}
+        better = {table.better for name, table in tables if self.check.table in ("", name)}
         if better not in ({"higher"}, {"lower"}):
             return ""
         return "faster" if (low >= 1.0) == (better == {"higher"}) else "slower"
@@ -94,7 +118,7 @@ class Claim:
                 f" {own.inside} of {len(own.found)} figures are as the claim means "
                 f"({own.range(unit)}); they go {own.reach(unit)}."
             )
-        return f"{text} {_capital(own.note)}." if own.note else text
+        return f"{text} {_capital(self.check.note)}." if self.check.note else text
 
     @property
     def by_source(self) -> list[tuple[tuple[Source, str], list[Row]]]:
@@ -345,15 +369,15 @@ def _sizes(_articles: Sequence[Article], evidence: Evidence) -> Picture | None:
         if not {"orig", "saito-oikawa"} <= set(bench.ns):
             continue
         rows: Rows = []
-        for load in bench.loads:
-            if (load.mode, load.level, load.alignment) == ("fixed", "L1", "aligned"):
-                effect = results.against(bench, "saito-oikawa", "orig", load)
+        for own in bench.loads:
+            if (own.mode, own.level, own.alignment) == ("fixed", "L1", "aligned"):
+                effect = results.against(bench, "saito-oikawa", "orig", own)
                 if effect.ratio is not None:
                     ends = {"low": effect.lo, "high": effect.hi}
-                    rows.append({"bytes": load.most, "at": effect.ratio, **ends})
+                    rows.append({"bytes": own.most, "at": effect.ratio, **ends})
         if len(rows) < 3:
             continue
-        heading = _heading(
+        title = _heading(
             "The published SIMD memcpy against the kernel's loop",
             f"{plain.short(bench.cpu)}; below the dashed line the published routine is quicker",
         )
@@ -361,7 +385,7 @@ def _sizes(_articles: Sequence[Article], evidence: Evidence) -> Picture | None:
         ends_ = ", ".join(f"{row['at']:.2f} at {row['bytes']} bytes" for row in (rows[0], rows[-1]))
         first = next((row["bytes"] for row in rows if row["at"] < 1), None)
         crossing = f"; below 1 from {first} bytes" if first else ""
-        spec = _filled("sizes", title=heading, rows=rows, ticks=ticks)
+        spec = _filled("sizes", title=title, rows=rows, ticks=ticks)
         return spec, f"Time of the published routine ÷ the kernel's own loop: {ends_}{crossing}."
     return None
 
@@ -417,11 +441,11 @@ def _groups(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
             ("today, another question: kernel for size ÷ for speed", today, ("variant",)),
         )
     ]
-    heading = _heading("XBench's groups", "each picture with an axis of its own")
+    title = _heading("XBench's groups", "each picture with an axis of its own")
     most = [max(rows, key=lambda row: abs(row["at"])) for rows in (then, today)]
     ends = [f"{figures.percent(row['at'] / 100.0)} ({row['group']})" for row in most]
     words = f"published changes go as far as {ends[0]}, today's as far as {ends[1]}"
-    return grid(specs, 1, heading) | _APART, f"XBench's groups: {words}."
+    return grid(specs, 1, title) | _APART, f"XBench's groups: {words}."
 
 
 def _percent(ratio: float | None) -> float:
@@ -429,8 +453,7 @@ def _percent(ratio: float | None) -> float:
 
 
 def _heading(text: str, more: str) -> Spec:
-    colours = {"color": "var(--ink)", "subtitleColor": "var(--muted)"}
-    return {"text": text, "subtitle": more, **colours, "fontSize": 15, "offset": 12}
+    return heading(text, more, 15) | {"offset": 12}
 
 
 _APART: Spec = {"resolve": {"scale": {"color": "independent", "size": "independent"}}}
@@ -440,3 +463,64 @@ _CHARTS: Mapping[str, Callable[[Sequence[Article], Evidence], Picture | None]] =
     "groups": _groups,
 }
 """Name, as a claim's ``chart`` says it → what draws it; None where there is nothing to draw."""
+
+
+def published(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Runs (path, name or last), and JSON files of memcpy bench, memcpy histogram and "
+            "vectorize [those that come with kdyno].",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write there, with pictures in a folder beside."
+        ),
+    ] = None,
+    runs: Runs = None,
+    json: Json = None,
+) -> int:
+    """Answer the claims of published experiments from runs."""
+    check_writable(json)
+    check_writable(output, "-o")
+    paths = list(kept())
+    if what:
+        files = [Path(word).expanduser() for word in what]
+        paths = [
+            file if file.suffix == ".json" and file.is_file() else found(word, runs).path
+            for word, file in zip(what, files, strict=True)
+        ]
+    evidence = collect(paths)
+    articles = [load(name) for name in names()]
+    if json is not None:
+        write_json(as_json(articles, evidence), json)
+        if json == "-" and output is None:
+            return 0
+    links: dict[str, str] = {}
+    if output is not None and output != "-":
+        folder = Path(output).parent / "pictures"
+        for name, (svg, text) in pictures(articles, evidence).items():
+            folder.mkdir(exist_ok=True)
+            file = folder / f"published-{name}.svg"
+            write(svg, str(file))
+            links[name] = f"![{text}](pictures/{file.name})"
+    write(page(articles, evidence, links), output or "-")
+    if output is not None and output != "-":
+        say(f"written: {output}{', with pictures in ' + str(folder) if links else ''}")
+    return 0
+
+
+VERBS = (
+    Verb(
+        "published",
+        published,
+        (
+            "kdyno lab published",
+            "kdyno lab published last -o page.md",
+            "kdyno lab published 3f2a 81bc survey.json --json -",
+        ),
+    ),
+)
