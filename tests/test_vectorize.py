@@ -15,10 +15,19 @@ from hypothesis import strategies as st
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.compiler import identify
-from kdyno.labs.vectorize import compilers
+from kdyno.labs.vectorize import loops
 from kdyno.labs.vectorize import survey as surveys
-from kdyno.labs.vectorize.compilers import DIALECTS, Code, checked, parse_code
-from kdyno.labs.vectorize.loops import OTHER, REASONS, Loop, Records, reason_of
+from kdyno.labs.vectorize.loops import (
+    DIALECTS,
+    OTHER,
+    REASONS,
+    Code,
+    Loop,
+    Records,
+    checked,
+    parse_code,
+    reason_of,
+)
 from kdyno.labs.vectorize.survey import KNOWN, FlagSet, flag_set, flag_sets
 
 SOURCE = """\
@@ -200,13 +209,13 @@ def test_any_words_have_a_reason(said: list[str]) -> None:
 @given(st.text(max_size=400))
 def test_no_text_breaks_the_readers(text: str) -> None:
     for kind in ("vect", "ldist"):
-        compilers.gcc_loops(Path(f"x.{kind}"), text, "/s")
+        loops.gcc_loops(Path(f"x.{kind}"), text, "/s")
     parse_code(text)
 
 
 @given(st.text(alphabet="-! .:{}'\nPassedMissedFunctionDebugLocArgs0123", max_size=300))
 def test_no_stream_breaks_clangs_reader(text: str) -> None:
-    compilers.clang_loops(Path("x"), text, "/s")
+    loops.clang_loops(Path("x"), text, "/s")
 
 
 def test_flag_sets() -> None:

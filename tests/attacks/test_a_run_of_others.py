@@ -12,7 +12,7 @@ from fake_tree import make_repository, make_tree
 
 from kdyno.errors import UsageError
 from kdyno.labs.memcpy.results import stored_bench
-from kdyno.labs.vectorize.verb import _profile as profile_of
+from kdyno.labs.vectorize.verb import profile_of
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import create_run, open_run
 

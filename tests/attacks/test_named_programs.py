@@ -32,7 +32,7 @@ from kdyno.kernels.routines.checking import (
 from kdyno.kernels.routines.routine import find_routine, flatten, kernel_source
 from kdyno.labs.memcpy.timing import Line, Task, time_all
 from kdyno.labs.profile.symbols import symbols_of
-from kdyno.labs.vectorize.compilers import code_of
+from kdyno.labs.vectorize.loops import code_of
 from kdyno.labs.vectorize.survey import FlagSet
 from kdyno.labs.vectorize.survey import check as check_flags
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import kdyno
 
 from kdyno.kernels import cpu
-from kdyno.labs.vectorize.compilers import parse_code, stem
+from kdyno.labs.vectorize.loops import parse_code, stem
 from kdyno.labs.vectorize.survey import KNOWN
 from kdyno.measure.builder import Built
 from kdyno.store.verdict import Verdict

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from kdyno import whole
-from kdyno.command import Finished, capture
+from kdyno.command import capture
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Variant
 from kdyno.kernels import leavings
@@ -33,8 +33,16 @@ from kdyno.kernels.image import Extract, find, has
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.source import Tree
 from kdyno.labs.profile.record import Profile
-from kdyno.labs.vectorize.compilers import DIALECTS, checked, code_of, stem
-from kdyno.labs.vectorize.loops import REGISTER, Loop, ObjectRecord, Records
+from kdyno.labs.vectorize.loops import (
+    DIALECTS,
+    REGISTER,
+    Loop,
+    ObjectRecord,
+    Records,
+    checked,
+    code_of,
+    stem,
+)
 from kdyno.reading.mistakes import meant
 from kdyno.sandbox import confined
 from kdyno.store.reading import AS_WRITTEN, content, parse
@@ -57,10 +65,8 @@ class FlagSet:
 _SSE2 = "-O3 -msse -msse2"
 _AVX2 = f"{_SSE2} -mavx -mavx2"
 _AVX512 = f"{_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512"
-KNOWN: Mapping[str, FlagSet] = {
-    name: FlagSet(name, cflags)
-    for name, cflags in {"o3": "-O3", "sse2": _SSE2, "avx2": _AVX2, "avx512": _AVX512}.items()
-}
+_SETS = {"o3": "-O3", "sse2": _SSE2, "avx2": _AVX2, "avx512": _AVX512}
+KNOWN: Mapping[str, FlagSet] = {name: FlagSet(name, cflags) for name, cflags in _SETS.items()}
 DEFAULT = ("avx2",)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,30}")
 _FLAG = re.compile(r"-[A-Za-z0-9_=+,./:-]*")
@@ -69,28 +75,24 @@ _FLAG = re.compile(r"-[A-Za-z0-9_=+,./:-]*")
 def flag_set(text: str) -> FlagSet:
     """``avx2``, or ``NAME=FLAGS`` for flags of one's own. UsageError says what is allowed."""
     name, equals, cflags = text.partition("=")
-    if not equals:
-        if text in KNOWN:
-            return KNOWN[text]
-        hint = meant(text, KNOWN, " Did you mean {}?")
-        raise UsageError(
-            f"--flags {text!r}: no such set of flags.{hint} Known: {', '.join(KNOWN)}; "
-            'or NAME="FLAGS", such as mine="-O2 -ftree-vectorize -msse2"'
-        )
-    if not _NAME.fullmatch(name) or name in KNOWN:
-        raise UsageError(
-            f"--flags {text!r}: {name!r} is {'taken' if name in KNOWN else 'no name'}; "
-            'write NAME="FLAGS" with a short name of your own'
-        )
+    if not equals and text in KNOWN:
+        return KNOWN[text]
     words = cflags.split()
-    if not words or not all(map(_FLAG.fullmatch, words)):
-        raise UsageError(
-            f'--flags {text!r}: {cflags!r} is not a list of compiler flags, such as "-O3 -msse2"'
-        )
-    return FlagSet(name, " ".join(words))
+    if not equals:
+        hint = meant(text, KNOWN, " Did you mean {}?")
+        problem = f'no such set of flags.{hint} Known: {", ".join(KNOWN)}; or NAME="FLAGS", '
+        problem += 'such as mine="-O2 -ftree-vectorize -msse2"'
+    elif not _NAME.fullmatch(name) or name in KNOWN:
+        problem = f"{name!r} is {'taken' if name in KNOWN else 'no name'}; "
+        problem += 'write NAME="FLAGS" with a short name of your own'
+    elif not words or not all(map(_FLAG.fullmatch, words)):
+        problem = f'{cflags!r} is not a list of compiler flags, such as "-O3 -msse2"'
+    else:
+        return FlagSet(name, " ".join(words))
+    raise UsageError(f"--flags {text!r}: {problem}")
 
 
-def flag_sets(texts: tuple[str, ...]) -> tuple[FlagSet, ...]:
+def flag_sets(texts: Sequence[str]) -> tuple[FlagSet, ...]:
     """All of them, none twice."""
     sets = tuple(flag_set(text) for text in texts or DEFAULT)
     names = [each.name for each in sets]
@@ -140,12 +142,12 @@ class Side:
     def widths(self) -> dict[int, int]:
         """Width in bytes → vectorised loops; every width is there."""
         counted = Counter(loop.width_bytes for loop in self.vectors)
-        return {width: counted.get(width, 0) for width in REGISTER}
+        return {width: counted[width] for width in REGISTER}
 
     def seen(self) -> dict[str, int]:
         """What the machine code says of the vectorised loops: loop, function, no."""
         counted = Counter(loop.seen for loop in self.vectors)
-        return {word: counted.get(word, 0) for word in ("loop", "function", "no")}
+        return {word: counted[word] for word in ("loop", "function", "no")}
 
     def files(self) -> Counter[str]:
         """File of the source → vectorised places in it."""
@@ -153,12 +155,35 @@ class Side:
 
     def reasons(self) -> Counter[str]:
         """Reason → missed places of the source; a place that was vectorised somewhere is none."""
-        missed = {it.place: it.reason for it in self.loops if it.reason}
+        missed = {loop.place: loop.reason for loop in self.loops if loop.reason}
         return Counter(why for place, why in missed.items() if place not in self.places)
 
     def damaged(self) -> list[str]:
         """Records that could not be read to their end."""
-        return [f"{it.object}: {it.damage}" for it in self.records.objects if it.damage]
+        return [f"{each.object}: {each.damage}" for each in self.records.objects if each.damage]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flags": self.flags,
+            "cflags": self.cflags,
+            "image": self.image,
+            "seconds": self.seconds,
+            "vectorized": {
+                "places": len(self.places),
+                "loops": len(self.vectors),
+                "by_width_bytes": {str(width): count for width, count in self.widths().items()},
+                "in_machine_code": self.seen(),
+                "in_general_registers": len(self.narrow),
+                "files": dict(sorted(self.files().items())),
+            },
+            "replaced_by_calls": self.calls,
+            "missed": {
+                "places": self.reasons().total(),
+                "reasons": dict(self.reasons().most_common()),
+            },
+            "damaged": self.damaged(),
+            "records": self.records.to_json(),
+        }
 
 
 @dataclass(frozen=True)
@@ -185,37 +210,9 @@ class Survey:
 
     def to_json(self) -> dict[str, Any]:
         """Totals for programs, and every loop for whoever wants to count anew."""
-        return {
-            "schema": 1,
-            "kind": self.kind,
-            "source": self.source,
-            "version": self.version,
-            "compiler": self.compiler,
-            "sides": [
-                {
-                    "flags": side.flags,
-                    "cflags": side.cflags,
-                    "image": side.image,
-                    "seconds": side.seconds,
-                    "vectorized": {
-                        "places": len(side.places),
-                        "loops": len(side.vectors),
-                        "by_width_bytes": {str(it): count for it, count in side.widths().items()},
-                        "in_machine_code": side.seen(),
-                        "in_general_registers": len(side.narrow),
-                        "files": dict(sorted(side.files().items())),
-                    },
-                    "replaced_by_calls": side.calls,
-                    "missed": {
-                        "places": sum(side.reasons().values()),
-                        "reasons": dict(side.reasons().most_common()),
-                    },
-                    "damaged": side.damaged(),
-                    "records": side.records.to_json(),
-                }
-                for side in self.sides
-            ],
-        }
+        keys = ("schema", "kind", "source", "version", "compiler")
+        sides = [side.to_json() for side in self.sides]
+        return {key: vars(self)[key] for key in keys} | {"sides": sides}
 
 
 def _by_side(counts: Sequence[Counter[str]]) -> list[tuple[str, list[int]]]:
@@ -240,27 +237,26 @@ def refuse_unknown(compiler: Compiler, flags: FlagSet, wanted: Extract) -> None:
     """UsageError with the compiler's words where it takes these flags or its record's not."""
     # Flags of an experiment can name plugins and programs.
     program = Path(compiler.path)
-    with whole.scratch("flags") as folder:
-        # clang lays its record beside the object, which therefore cannot be /dev/null.
-        empty = ["-x", "c", "-c", "-o", str(folder / "empty.o"), "/dev/null"]
 
-        def compiled(words: Sequence[str]) -> Finished:
+    def complaint(words: Sequence[str]) -> str:
+        with whole.scratch("flags") as folder:
+            # clang lays its record beside the object, which therefore cannot be /dev/null.
+            empty = ["-x", "c", "-c", "-o", str(folder / "empty.o"), "/dev/null"]
             argv = [compiler.path, *words, *empty]
-            return capture(confined(argv, reads=[program], writes=[folder]))
+            result = capture(confined(argv, reads=[program], writes=[folder]))
+        return result.output.strip() or "no reason" if result.status != 0 else ""
 
-        result = compiled(flags.cflags.split())
-        # GCC names its dumps after the object, which is not a file here: those are left out.
-        words = [word for word in wanted.flags.split() if not word.startswith("-fdump")]
-        record = compiled(words) if words and result.status == 0 else None
-    if result.status != 0:
-        lines = "; ".join(line for line in result.output.splitlines() if "error" in line)
+    if text := complaint(flags.cflags.split()):
+        lines = "; ".join(line for line in text.splitlines() if "error" in line)
         raise UsageError(
             f"{compiler.name} does not take the flags of {flags.name!r} ({flags.cflags}): {lines}"
         )
-    if record is not None and record.status != 0:
+    # GCC names its dumps after the object, which is not a file here: those are left out.
+    words = [word for word in wanted.flags.split() if not word.startswith("-fdump")]
+    if words and (text := complaint(words)):
         raise UsageError(
             f"{compiler.name} ({compiler.version}) writes no optimisation record that kdyno reads "
-            f"({wanted.flags}): {record.output.strip()}. Take GCC 9 or clang 12, or later ones"
+            f"({wanted.flags}): {text}. Take GCC 9 or clang 12, or later ones"
         )
 
 
@@ -329,13 +325,23 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
         kept = {each.object: each for each in read(tree / _LEFT).objects}
     dialect = DIALECTS[compiler]
     for name, files in dialect.files(tree).items():
-        record = _without_root(dialect.read(name, files, source or ""))
+        record = dialect.read(name, files, source or "")
+        # Paths as in the source tree, whose root is what stands before the object's own source:
+        # clang tells paths below the last folder that sources and objects share.
+        own = f"/{name.rpartition('.')[0]}.c"
+        places = (loop.file.removesuffix(own) for loop in record.loops if loop.file.endswith(own))
+        loops = record.loops
+        if (root := next(places, None)) is not None:
+            shorter = (loop.file.removeprefix(f"{root}/") for loop in loops)
+            loops = tuple(
+                loop._replace(file=file) for loop, file in zip(loops, shorter, strict=True)
+            )
         path = tree / name
         is_object = path.is_file() and not path.is_symlink()
-        if is_object and any(loop.is_vector or loop.lanes for loop in record.loops):
+        if is_object and any(loop.is_vector or loop.lanes for loop in loops):
             code = code_of(path)
-            record = record._replace(loops=tuple(checked(it, code) for it in record.loops))
-        kept[name] = record
+            loops = tuple(checked(loop, code) for loop in loops)
+        kept[name] = record._replace(loops=loops)
         if source is not None:
             for file in files:
                 file.unlink()
@@ -343,19 +349,6 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
     if source is not None:
         leavings.write(tree / _LEFT, packed(records))
     return records
-
-
-def _without_root(record: ObjectRecord) -> ObjectRecord:
-    """Paths as in the source tree, whose root is what stands before the object's own source.
-
-    clang tells paths below the last folder that sources and objects share.
-    """
-    own = f"/{record.object.rpartition('.')[0]}.c"
-    root = next((it.file.removesuffix(own) for it in record.loops if it.file.endswith(own)), None)
-    if root is None:
-        return record
-    shorter = (it._replace(file=it.file.removeprefix(f"{root}/")) for it in record.loops)
-    return record._replace(loops=tuple(shorter))
 
 
 def packed(records: Records) -> bytes:
@@ -404,14 +397,15 @@ class Hot:
 
     @property
     def missed(self) -> list[HotFunction]:
-        return [it for it in self.functions if it.missed]
+        return [each for each in self.functions if each.missed]
 
     def shares(self) -> dict[str, float]:
         """Of the kernel's seconds in functions with a loop that is ``missed``; else with a
         ``vectorized`` one; else with neither: ``none``."""
         shares = dict.fromkeys(("missed", "vectorized", "none"), 0.0)
-        for it in self.functions:
-            shares["missed" if it.missed else "vectorized" if it.vectors else "none"] += it.share
+        for each in self.functions:
+            kind = "missed" if each.missed else "vectorized" if each.vectors else "none"
+            shares[kind] += each.share
         return shares
 
 
@@ -433,7 +427,7 @@ def join(loops: Sequence[Loop], profile: Profile) -> Hot:
             spent[stem(function)] = spent.get(stem(function), 0.0) + mean_s
     total_s = sum(spent.values())
     functions = []
-    for function, seconds_s in sorted(spent.items(), key=lambda it: (-it[1], it[0])):
+    for function, seconds_s in sorted(spent.items(), key=lambda row: (-row[1], row[0])):
         here = by_function.get(function, [])
         vectors = tuple(loop for loop in here if loop.is_vector)
         places = {loop.place for loop in vectors}

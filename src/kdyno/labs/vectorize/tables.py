@@ -30,7 +30,7 @@ def grids(survey: Survey, hot: Sequence[Hot], article: Article) -> list[Grid]:
     names = tuple(plain.name(side.flags) for side in survey.sides)
     files: list[tuple[Value, ...]] = [(file, *counts) for file, counts in survey.files()]
     reasons: list[tuple[Value, ...]] = [
-        (REASONS.get(it, it), *counts) for it, counts in survey.reasons()
+        (REASONS.get(reason, reason), *counts) for reason, counts in survey.reasons()
     ]
     return [
         totals(survey),
@@ -42,21 +42,18 @@ def grids(survey: Survey, hot: Sequence[Hot], article: Article) -> list[Grid]:
 
 
 def totals(survey: Survey) -> Grid:
-    rows: list[tuple[Value, ...]] = []
-    for side in survey.sides:
-        widths, seen = side.widths(), side.seen()
-        rows.append(
-            (
-                side.flags, len(side.places), len(side.vectors), *widths.values(),
-                seen["loop"], seen["function"], seen["no"], len(side.narrow),
-                side.calls, sum(side.reasons().values()),
-                side.cflags,
-            )
-        )  # fmt: skip
     heads = (
         "flags", "places", "loops", "16 bytes", "32 bytes", "64 bytes", "in a loop",
         "unrolled", "not there", "8 bytes or less", "became calls", "missed", "compiler flags",
     )  # fmt: skip
+    rows: list[tuple[Value, ...]] = [
+        (
+            side.flags, len(side.places), len(side.vectors), *side.widths().values(),
+            *side.seen().values(), len(side.narrow), side.calls, side.reasons().total(),
+            side.cflags,
+        )
+        for side in survey.sides
+    ]  # fmt: skip
     note = (
         "places: loops in the source that were vectorised; loops: the same, counted in every "
         "function that they were inlined into, by the width of their vectors. The machine code of "
@@ -71,22 +68,24 @@ def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
     """Missed loops in the functions where the time goes, the hottest first."""
     rows: list[tuple[Value, ...]] = [
         (
-            rank, it.function, round(it.seconds, 4), round(it.share, 5),
+            rank, each.function, round(each.seconds, 4), round(each.share, 5),
             f"{loop.file}:{loop.line}", REASONS.get(loop.reason, loop.reason), loop.words,
             side.flags,
         )
         for side, joined in zip(survey.sides, hot, strict=True)
-        for rank, it in enumerate(joined.missed, start=1)
-        for loop in sorted(it.missed, key=lambda it: it.place)
+        for rank, each in enumerate(joined.missed, start=1)
+        for loop in sorted(each.missed, key=lambda loop: loop.place)
     ]  # fmt: skip
-    one = hot[0]
-    shares = [(side.flags, it.shares()) for side, it in zip(survey.sides, hot, strict=True)]
+    shares = {
+        side.flags: {kind: f"{100 * share:.1f} %" for kind, share in joined.shares().items()}
+        for side, joined in zip(survey.sides, hot, strict=True)
+    }
     parts = "; ".join(
-        f"{flags}: {100 * of['missed']:.1f} % in functions with a missed loop, "
-        f"{100 * of['vectorized']:.1f} % in functions with vectorised loops only, "
-        f"{100 * of['none']:.1f} % in functions without either"
-        for flags, of in shares
+        f"{flags}: {of['missed']} in functions with a missed loop, {of['vectorized']} in functions "
+        f"with vectorised loops only, {of['none']} in functions without either"
+        for flags, of in shares.items()
     )
+    one = hot[0]
     note = (
         f"Of the kernel's {one.total_s:.2f} s a boot ({one.method}, variant {one.variant}), "
         f"{parts}. The seconds are the function's, not the loop's."
@@ -127,20 +126,15 @@ def published_loops(survey: Survey, article: Article) -> Grid:
     counts = [side.files() for side in survey.sides]
     # A file without a single loop leaves no trace in its record, but its object does.
     compiled = [
-        {f"{it.object.rpartition('.')[0]}.c" for it in side.records.objects}
+        {f"{each.object.rpartition('.')[0]}.c" for each in side.records.objects}
         | {loop.file for loop in side.loops}
         for side in survey.sides
     ]
+    sides = list(zip(counts, compiled, strict=True))
     rows: list[tuple[Value, ...]] = [
-        (
-            file, loops,
-            *(
-                count[file] if file in known else None
-                for count, known in zip(counts, compiled, strict=True)
-            ),
-        )
-        for file, loops in sorted(article.loops.items(), key=lambda it: (-it[1], it[0]))
-    ]  # fmt: skip
+        (file, loops, *(count[file] if file in known else None for count, known in sides))
+        for file, loops in sorted(article.loops.items(), key=lambda row: (-row[1], row[0]))
+    ]
     others = (sum(n for file, n in count.items() if file not in article.loops) for count in counts)
     rows.append(("files that the article does not name", 0, *others))
     totals = (len(side.places) for side in survey.sides)
@@ -159,7 +153,7 @@ def vectorised(survey: Survey) -> Grid:
             loop.epilogue_bytes or None, loop.seen or None, side.flags,
         )
         for side in survey.sides
-        for loop in sorted(side.vectors, key=lambda it: (it.place, it.function))
+        for loop in sorted(side.vectors, key=lambda loop: (loop.place, loop.function))
     ]  # fmt: skip
     heads = ("loop", "function", "bytes", "rest", "machine code", "flags")
     grid = of_rows(heads, rows, absent="–", title="Every vectorised loop", id="vectorised")
@@ -186,14 +180,14 @@ def parts(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part
 
 
 def head(survey: Survey) -> list[str]:
-    damaged = [
-        f"{side.flags}: {it}; what comes before it is counted"
-        for side in survey.sides
-        for it in side.damaged()
-    ]
     kernel = " ".join(filter(None, (survey.source, survey.version)))
-    first = f"{kernel}, {survey.compiler}"
-    return [plain.sentence(first), *(plain.sentence(f"damaged record: {it}") for it in damaged), ""]
+    lines = [f"{kernel}, {survey.compiler}"]
+    lines += [
+        f"damaged record: {side.flags}: {damage}; what comes before it is counted"
+        for side in survey.sides
+        for damage in side.damaged()
+    ]
+    return [*map(plain.sentence, lines), ""]
 
 
 def markdown(survey: Survey, tables: Sequence[Grid]) -> str:

@@ -3,22 +3,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from kdyno.verbs.options import Jobs, NoSandbox, Output, Refresh, Runs, runs_folder
+from kdyno import sandbox
+from kdyno.errors import UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Variant
+from kdyno.kernels.source import KINDS, fetch, parse
+from kdyno.labs.profile.record import Profile, read_profile, stored_profiles
+from kdyno.labs.published.article import load as load_article
+from kdyno.labs.vectorize import survey as surveys
+from kdyno.labs.vectorize import tables
+from kdyno.labs.vectorize.survey import Survey
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import cache_root
+from kdyno.report.show import terminal
+from kdyno.verbs.options import Jobs, NoSandbox, Output, Refresh, Runs
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
+from kdyno.verbs.subject import load, stored_run
 from kdyno.verbs.verb import Verb
+from kdyno.verbs.watching import Building
 
-if TYPE_CHECKING:
-    from kdyno.experiment.model import Variant
-    from kdyno.labs.profile.record import Profile
-    from kdyno.labs.vectorize.survey import Survey
-
-FORMATS = ("text", "html", "markdown", "csv")
-_SUFFIXES = {".html": "html", ".md": "markdown", ".csv": "csv", ".txt": "text"}
+FORMATS = {".txt": "text", ".html": "html", ".md": "markdown", ".csv": "csv"}
 
 
 def vectorize(
@@ -58,7 +69,8 @@ def vectorize(
         int, typer.Option("--rows", metavar="N", min=1, help="Rows of each table on the terminal.")
     ] = 20,
     format: Annotated[
-        str | None, typer.Option("-f", "--format", metavar="FORMAT", help=", ".join(FORMATS))
+        str | None,
+        typer.Option("-f", "--format", metavar="FORMAT", help=", ".join(FORMATS.values())),
     ] = None,
     output: Output = None,
     jobs: Jobs = None,
@@ -68,34 +80,27 @@ def vectorize(
     json: Json = None,
 ) -> int:
     """Survey which loops of a kernel are vectorised, and why not all."""
-    from kdyno.errors import UsageError
-    from kdyno.labs.published.article import load
-    from kdyno.labs.vectorize import survey as surveys
-    from kdyno.labs.vectorize import tables
-    from kdyno.report.show import terminal
-
     check_writable(json)
     check_writable(output, "-o")
     suffix = Path(output).suffix.lower() if output is not None else ".txt"
-    chosen = format or _SUFFIXES.get(suffix)
-    if format is not None and format not in FORMATS:
-        raise UsageError(f"--format {format!r}: no such format. There are: {', '.join(FORMATS)}")
+    chosen = format or FORMATS.get(suffix)
+    if format is not None and format not in FORMATS.values():
+        known = ", ".join(FORMATS.values())
+        raise UsageError(f"--format {format!r}: no such format. There are: {known}")
     if chosen is None:
         raise UsageError(
             f"-o {output}: no format has the suffix {suffix!r}. Take one of "
-            f"{', '.join(_SUFFIXES)}, or pass --format"
+            f"{', '.join(FORMATS)}, or pass --format"
         )
     if json == "-" and chosen != "text" and not output:
         raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
-    times = _profile(profile, runs_folder(runs)) if profile is not None else None
-    survey = _survey(what, tuple(flags or ()), variant, compiler, jobs, refresh)
+    times = profile_of(profile, runs) if profile is not None else None
+    survey = _survey(what, flags or (), variant, compiler, jobs, refresh)
     hot = [] if times is None else [surveys.join(side.loops, times) for side in survey.sides]
-    grids = tables.grids(survey, hot, load(tables.ARTICLE))
+    grids = tables.grids(survey, hot, load_article(tables.ARTICLE))
     if json is not None:
-        data = survey.to_json()
-        if hot:
-            data["hot"] = tables.hot_json(survey, hot)
-        write_json(data, json)
+        ranked = {"hot": tables.hot_json(survey, hot)} if hot else {}
+        write_json(survey.to_json() | ranked, json)
     if json == "-" and not output:
         return 0
     if chosen == "html":
@@ -105,7 +110,7 @@ def vectorize(
     elif chosen == "csv":
         content = tables.csv_text(survey)
     else:
-        parts = (part for it in grids for part in tables.parts(it, rows))
+        parts = (part for grid in grids for part in tables.parts(grid, rows))
         content = terminal.text([*tables.head(survey), *parts])
     write(content, output or "-")
     if output:
@@ -115,21 +120,12 @@ def vectorize(
 
 def _survey(
     what: str,
-    flags: tuple[str, ...],
+    flags: Sequence[str],
     variant: str | None,
     compiler: str | None,
     jobs: int | None,
     refresh: bool,
 ) -> Survey:
-    from dataclasses import replace
-
-    from kdyno import sandbox
-    from kdyno.errors import UsageError
-    from kdyno.kernels.source import fetch, parse
-    from kdyno.labs.vectorize import survey as surveys
-    from kdyno.paths import cache_root
-    from kdyno.verbs.watching import Building
-
     path = Path(what).expanduser()
     if path.suffix != ".json":
         sandbox.require()
@@ -143,23 +139,17 @@ def _survey(
     base = _variant(what, path, variant)
     if compiler is not None:
         base = replace(base, compiler=compiler)
-    watch = Building()
+    cache, watch = cache_root(), Building()
     try:
-        tree = fetch(parse(base.source), cache_root(), watch.fetching, refresh=refresh)
+        tree = fetch(parse(base.source), cache, watch.fetching, refresh=refresh)
         recipes = surveys.check(base, sets, tree)
-        return surveys.survey(base, sets, recipes, cache_root(), jobs=jobs, report=watch.building)
+        return surveys.survey(base, sets, recipes, cache, jobs=jobs, report=watch.building)
     finally:
         watch.end()
 
 
 def _variant(what: str, path: Path, name: str | None) -> Variant:
     """The variant that the flags are added to: of an experiment, or a stock one of a source."""
-    from kdyno.errors import UsageError
-    from kdyno.experiment import loader
-    from kdyno.kernels.source import KINDS
-    from kdyno.measure.vocabulary import vocabulary
-    from kdyno.verbs.subject import load
-
     if path.suffix == ".toml" or path.is_file():
         experiment, _ = load(path)
     elif what.partition(":")[0] not in KINDS:
@@ -172,25 +162,20 @@ def _variant(what: str, path: Path, name: str | None) -> Variant:
     else:
         keys = {"source": what, "config": ["bench"]}
         return loader.variant("stock", keys, "vectorize", Path.cwd(), vocabulary({}))
-    wanted = name or experiment.baseline
-    for variant in experiment.variants:
-        if variant.name == wanted:
-            return variant
-    there = ", ".join(variant.name for variant in experiment.variants)
-    raise UsageError(f"--variant {wanted}: the experiment has none of that name. It has: {there}")
+    name = name or experiment.baseline
+    variants = {variant.name: variant for variant in experiment.variants}
+    if name not in variants:
+        there = ", ".join(variants)
+        raise UsageError(f"--variant {name}: the experiment has none of that name. It has: {there}")
+    return variants[name]
 
 
-def _profile(text: str, runs: Path) -> Profile:
-    """A profile file, or a run's: of its baseline, else the first."""
-    from kdyno.errors import UsageError
-    from kdyno.labs.profile.record import read_profile, stored_profiles
-    from kdyno.store.index import resolve
-    from kdyno.store.run import open_run
-
+def profile_of(text: str, runs: Path | None) -> Profile:
+    """A profile file, or a run's: of its baseline, else the first. UsageError without one."""
     path = Path(text).expanduser()
     if path.is_file():
         return read_profile(path)
-    run = open_run(resolve(text, runs))
+    run = stored_run(text, runs)
     for profile in stored_profiles(run).values():
         return profile
     raise UsageError(
