@@ -43,6 +43,7 @@ PACKAGES: Mapping[str, str] = {
     "perf": "linux-perf",
     "postgres": "postgresql",
     "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-x86_64": "qemu-user",
     "setpriv": "util-linux",
     "slurmctld": "slurm-wlm",
     "slurmd": "slurm-wlm",
