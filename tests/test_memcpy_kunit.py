@@ -49,32 +49,40 @@ def test_a_whole_report() -> None:
     assert report.as_json()["suites"]["usercopy"] == {"usercopy_test_valid": "passed"}
 
 
-def test_a_suite_that_is_wanted_and_did_not_run() -> None:
-    assert parse_ktap(GOOD).problems == ("string: did not run",)
-    assert parse_ktap("", ("memcpy",)).problems == ("memcpy: did not run",)
-
-
-def test_a_test_that_failed() -> None:
-    bad = GOOD.replace("    ok 2 memcpy_test", "    not ok 2 memcpy_test").replace(
-        "ok 1 memcpy\n", "not ok 1 memcpy\n"
-    )
-    assert parse_ktap(bad, ("memcpy",)).problems == ("memcpy: memcpy_test failed",)
-
-
-def test_a_console_that_is_cut() -> None:
-    cut = GOOD[: GOOD.index("ok 3 memcpy_large")]
-    assert parse_ktap(cut, ("memcpy",)).problems == (
-        "memcpy: cut short, it has no result",
-        "memcpy: 2 of 3 tests reported",
-    )
-
-
-def test_a_suite_without_a_test_that_passed_is_no_pass() -> None:
-    none = "    # Subtest: memcpy\n    1..0\nok 1 memcpy\n"
-    assert parse_ktap(none, ("memcpy",)).problems == ("memcpy: no test passed",)
-    other = "    # Subtest: memcpy\n    1..1\n    ok 1 a\nok 1 string\n"
-    assert "memcpy: cut short, it has no result" in parse_ktap(other, ("memcpy",)).problems
-    assert "memcpy: reported twice" in parse_ktap(GOOD + GOOD, ("memcpy",)).problems
+@pytest.mark.parametrize(
+    ("console", "expected", "problems"),
+    [
+        (GOOD, ("memcpy", "string", "usercopy"), ["string: did not run"]),
+        ("", ("memcpy",), ["memcpy: did not run"]),
+        (
+            GOOD.replace("    ok 2 memcpy_test", "    not ok 2 memcpy_test").replace(
+                "ok 1 memcpy\n", "not ok 1 memcpy\n"
+            ),
+            ("memcpy",),
+            ["memcpy: memcpy_test failed"],
+        ),
+        (
+            GOOD[: GOOD.index("ok 3 memcpy_large")],
+            ("memcpy",),
+            ["memcpy: cut short, it has no result", "memcpy: 2 of 3 tests reported"],
+        ),
+        (
+            "    # Subtest: memcpy\n    1..0\nok 1 memcpy\n",
+            ("memcpy",),
+            ["memcpy: no test passed"],
+        ),
+        (
+            "    # Subtest: memcpy\n    1..1\n    ok 1 a\nok 1 string\n",
+            ("memcpy",),
+            ["memcpy: cut short, it has no result"],
+        ),
+        (GOOD + GOOD, ("memcpy",), ["memcpy: reported twice", "usercopy: reported twice"]),
+    ],
+)
+def test_what_is_missing_cut_or_repeated_is_no_pass(
+    console: str, expected: tuple[str, ...], problems: list[str]
+) -> None:
+    assert list(parse_ktap(console, expected).problems) == problems
 
 
 @pytest.mark.slow
@@ -87,5 +95,5 @@ def test_a_suite_without_a_test_that_passed_is_no_pass() -> None:
 def test_whatever_is_on_the_console_a_pass_needs_every_line_of_it(lines: list[str]) -> None:
     report = parse_ktap("\n".join(lines), ("memcpy",))
     if report.passed:
-        said = "\n".join(lines)
-        assert "# Subtest: memcpy" in said and "ok 1 memcpy" in said
+        console = "\n".join(lines)
+        assert "# Subtest: memcpy" in console and "ok 1 memcpy" in console
