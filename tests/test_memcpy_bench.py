@@ -83,8 +83,8 @@ def test_shares_and_cycles_are_those_of_the_ceiling() -> None:
     bench, load = bench_of(), GRID[2]
     ns = 0.5 * (1 + 4096 / 64) * 1.0035
     assert results.ns(bench, "wide", load) == pytest.approx(ns)
-    (row,) = [row for row in results.timings(bench, [load]) if row.contender == "wide"]
-    assert row.bytes_per_cycle == pytest.approx(4096 / (ns * 4.0))
+    (row,) = [row for row in results.timings(bench, [load]) if row["contender"] == "wide"]
+    assert row["bytes_per_cycle"] == pytest.approx(4096 / (ns * 4.0))
     assert results.share(bench, "wide", load) == pytest.approx(16.0 / ns)
 
 

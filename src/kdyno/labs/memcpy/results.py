@@ -186,62 +186,38 @@ def over(bench: Bench, name: str, others: Sequence[str], loads: Sequence[Load]) 
     return effect_of_differences(np.asarray(np.mean(differences, axis=0), dtype=np.float64))
 
 
-@dataclass(frozen=True)
-class Timing:
-    """One contender with one load, as a row of the CSV file."""
+def timings(bench: Bench, loads: Iterable[Load] | None = None) -> list[dict[str, Any]]:
+    """All contenders with all loads, in the order of the file, as the CSV file has them.
 
-    contender: str
-    rank: str
-    level: str
-    mode: str
-    least_bytes: int
-    most_bytes: int
-    mean_bytes: float
-    alignment: str
-    ns_per_call: float
-    """Median over blocks."""
-    bytes_per_cycle: float
-    """Mean bytes of a copy ÷ the core's cycles that it took."""
-    share_of_ceiling: float | None
-    """Of the level's; None where that was not measured."""
-    rival: str | None
-    time_ratio: float | None
-    """Time ÷ time of the rival, with its interval; None where there is no rival."""
-    ci_low: float | None
-    ci_high: float | None
-    blocks: int
-
-
-def timings(bench: Bench, loads: Iterable[Load] | None = None) -> list[Timing]:
-    """All contenders with all loads, in the order of the file."""
+    ns_per_call is the median over blocks, bytes_per_cycle the mean bytes of a copy ÷ the core's
+    cycles that it took; share_of_ceiling is None where that was not measured, time_ratio (time ÷
+    time of the rival, with its interval) where there is no rival.
+    """
     rows = []
     for load in bench.loads if loads is None else loads:
         other = rival(bench, load)
-        cell: dict[str, Any] = {
-            "level": load.level,
-            "mode": load.mode,
-            "least_bytes": load.least,
-            "most_bytes": load.most,
-            "mean_bytes": load.mean_bytes,
-            "alignment": load.alignment,
-            "rival": other,
-            "blocks": bench.blocks,
-        }
         for contender in bench.timed:
             name = contender.name
             time_ns = ns(bench, name, load)
             effect = against(bench, name, other, load) if other is not None else None
-            row = Timing(
-                contender=name,
-                rank=contender.rank,
-                ns_per_call=time_ns,
-                bytes_per_cycle=load.mean_bytes / (time_ns * bench.ghz[load.id]),
-                share_of_ceiling=share(bench, name, load),
-                time_ratio=effect.ratio if effect else None,
-                ci_low=effect.lo if effect else None,
-                ci_high=effect.hi if effect else None,
-                **cell,
-            )
+            row = {
+                "contender": name,
+                "rank": contender.rank,
+                "level": load.level,
+                "mode": load.mode,
+                "least_bytes": load.least,
+                "most_bytes": load.most,
+                "mean_bytes": load.mean_bytes,
+                "alignment": load.alignment,
+                "ns_per_call": time_ns,
+                "bytes_per_cycle": load.mean_bytes / (time_ns * bench.ghz[load.id]),
+                "share_of_ceiling": share(bench, name, load),
+                "rival": other,
+                "time_ratio": effect.ratio if effect else None,
+                "ci_low": effect.lo if effect else None,
+                "ci_high": effect.hi if effect else None,
+                "blocks": bench.blocks,
+            }
             rows.append(row)
     return rows
 
@@ -313,14 +289,14 @@ class Worst:
 
 def worst(bench: Bench, name: str, loads: Iterable[Load]) -> Worst | None:
     """The load at which ``name`` compares worst with the rival; None without a rival."""
-    found: Worst | None = None
+    result: Worst | None = None
     for load in loads:
         if (other := rival(bench, load)) is None:
             return None
         ratio = against(bench, name, other, load)
-        if ratio.ratio is not None and (found is None or ratio.ratio > found.value):
-            found = Worst(name, ratio, ratio.ratio, load)
-    return found
+        if ratio.ratio is not None and (result is None or ratio.ratio > result.value):
+            result = Worst(name, ratio, ratio.ratio, load)
+    return result
 
 
 def steadiest(bench: Bench, loads: Sequence[Load]) -> Worst | None:
@@ -362,11 +338,11 @@ def goals(bench: Bench, name: str | None = None) -> list[Goal]:
     who = chosen.name
     title = "worst time ÷ the faster of memcpy_orig and rep movsb, L1"
     how = f"{who}, at {chosen.load.id}"
-    found = [Goal("worst", title, chosen.value, _ends(chosen.ratio), how, most=1.05)]
+    figures = [Goal("worst", title, chosen.value, _ends(chosen.ratio), how, most=1.05)]
     for load in near:
         if load.id == f"L1/fixed/{GOAL_BYTES}/aligned" and (part := share(bench, who, load)):
             title, how = "share of L1's ceiling at 4 KiB", f"{who}, both ends at 64 bytes"
-            found.append(Goal("ceiling", title, part, None, how, least=0.8))
+            figures.append(Goal("ceiling", title, part, None, how, least=0.8))
     for load in bench.loads:
         if load.mode != "distribution":
             continue
@@ -378,8 +354,8 @@ def goals(bench: Bench, name: str | None = None) -> list[Goal]:
             speedup = against(bench, other, who, load) if other in bench.ns else None
             if speedup is not None and speedup.ratio is not None:
                 title = f"speed ÷ {words}, measured distribution"
-                found.append(Goal(key, title, speedup.ratio, _ends(speedup), who, least=least))
-    return found
+                figures.append(Goal(key, title, speedup.ratio, _ends(speedup), who, least=least))
+    return figures
 
 
 def _ends(effect: PairedEffect) -> tuple[float, float] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -235,24 +235,24 @@ def _best(bench: Bench) -> Html:
 def _figures(bench: Bench) -> Html:
     every = [tables.shown(results.curve(bench, *key)) for key in results.curves(bench)]
     chosen = {load.id for loads in every for load in loads}
+
+    def bytes_of(row: dict[str, Any]) -> Cell:
+        return Cell(tables.span(row["least_bytes"], row["most_bytes"]), row["mean_bytes"])
+
     columns = [
-        Column("routine", attrgetter("contender"), "name"),
-        Column(
-            "bytes",
-            lambda row: Cell(tables.span(row.least_bytes, row.most_bytes), row.mean_bytes),
-            "number",
-        ),
-        Column("copied", lambda row: tables.label(row.level, row.mode, row.alignment)),
-        Column("ns per call", attrgetter("ns_per_call"), "number", figures.amount),
-        Column("bytes per cycle", attrgetter("bytes_per_cycle"), "number", figures.amount),
-        Column("of the ceiling", attrgetter("share_of_ceiling"), "number", tables.whole_percent),
-        Column("time ÷ rival’s", attrgetter("time_ratio"), "number", "×{:.3f}".format),
-        Column("95 % interval", lambda row: tables.ends(row.ci_low, row.ci_high), "number"),
+        Column("routine", itemgetter("contender"), "name"),
+        Column("bytes", bytes_of, "number"),
+        Column("copied", lambda row: tables.label(row["level"], row["mode"], row["alignment"])),
+        Column("ns per call", itemgetter("ns_per_call"), "number", figures.amount),
+        Column("bytes per cycle", itemgetter("bytes_per_cycle"), "number", figures.amount),
+        Column("of the ceiling", itemgetter("share_of_ceiling"), "number", tables.whole_percent),
+        Column("time ÷ rival’s", itemgetter("time_ratio"), "number", "×{:.3f}".format),
+        Column("95 % interval", lambda row: tables.ends(row["ci_low"], row["ci_high"]), "number"),
     ]
     facets = {
-        "routine": lambda row: plain.short(row.contender),
-        "level": lambda row: row.level,
-        "mode": lambda row: row.mode,
+        "routine": lambda row: plain.short(row["contender"]),
+        "level": lambda row: row["level"],
+        "mode": lambda row: row["mode"],
     }
     items = results.timings(bench, [load for load in bench.loads if load.id in chosen])
     grid = Grid(columns, items, "Every figure", id="figures-table", facets=facets)

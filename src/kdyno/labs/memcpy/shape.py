@@ -10,6 +10,7 @@ tail: ``copy_page-sse-128``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -102,14 +103,14 @@ class Shape:
     @property
     def requires(self) -> tuple[str, ...]:
         """CPU features, named as /proc/cpuinfo names them."""
-        found = list(REQUIRES[self.registers])
+        features = list(REQUIRES[self.registers])
         if "mask" in (self.tail, self.short):
-            found += ["avx512bw", "bmi2"]
+            features += ["avx512bw", "bmi2"]
         if self.large == "rep-movsb":
-            found.append("erms")
+            features.append("erms")
         if self.short == "bytes":
-            found.append("fsrm")
-        return tuple(dict.fromkeys(found))
+            features.append("fsrm")
+        return tuple(features)
 
     @property
     def name(self) -> str:
@@ -251,75 +252,60 @@ def _problem(shape: Shape) -> str:
             return f"{what} {value!r} is not known; there are {', '.join(allowed)}"
     if (shape.tail == "none") != shape.is_page:
         return "pages have no tail" if shape.is_page else "a tail is missing"
-    return (
-        _problem_of_sizes(shape)
-        or _problem_of_tail(shape)
-        or _problem_of_short(shape)
-        or _problem_of_stores(shape)
-    )
+    return next(_problems(shape), "")
 
 
-def _problem_of_sizes(shape: Shape) -> str:
-    width, loop = shape.width, shape.loop_bytes
+def _problems(shape: Shape) -> Iterator[str]:
+    width, loop, tail = shape.width, shape.loop_bytes, shape.tail
+    function, registers, short = shape.function, shape.registers, shape.short
     if loop < width or loop % width or loop & (loop - 1):
-        return f"{loop} bytes a turn must be a power of two and at least a register's {width} bytes"
+        yield f"{loop} bytes a turn must be a power of two and at least a register's {width} bytes"
     if loop > width * _MOST_LOOP_REGISTERS or (shape.is_page and loop > PAGE_BYTES):
         most = min(width * _MOST_LOOP_REGISTERS, PAGE_BYTES)
-        return f"{loop} bytes a turn are more than {most}"
+        yield f"{loop} bytes a turn are more than {most}"
     if shape.small_bytes not in (0, 32):
-        return "narrower registers are of 32 bytes"
-    if shape.small_bytes and (shape.registers != "avx512" or shape.tail == "string"):
-        return "only avx512 with overlap or mask can use narrower registers"
-    if shape.small_bytes and shape.tail == "mask" and shape.function != "memcpy":
-        return "with mask only memcpy has a loop of narrower registers"
-    if shape.small_bytes and shape.tail == "mask" and loop == width:
-        return "with mask the loop is what uses narrower registers: 128 bytes a turn or more"
+        yield "narrower registers are of 32 bytes"
+    if shape.small_bytes and (registers != "avx512" or tail == "string"):
+        yield "only avx512 with overlap or mask can use narrower registers"
+    if shape.small_bytes and tail == "mask" and function != "memcpy":
+        yield "with mask only memcpy has a loop of narrower registers"
+    if shape.small_bytes and tail == "mask" and loop == width:
+        yield "with mask the loop is what uses narrower registers: 128 bytes a turn or more"
     if shape.large == "plain" or shape.is_page:
-        return "" if shape.large_from == 0 else "a plain loop has no size from which it changes"
-    if shape.large_from < max(_LEAST_LARGE_BYTES, 2 * loop):
-        return f"large blocks begin at {max(_LEAST_LARGE_BYTES, 2 * loop)} bytes or more"
-    return ""
-
-
-def _problem_of_tail(shape: Shape) -> str:
-    if shape.tail == "mask" and shape.registers != "avx512":
-        return "only avx512 has masks"
-    if shape.tail == "mask" and shape.function == "memmove":
-        return "memmove must load its two ends before the loop: only overlap does that"
-    if shape.tail == "string" and shape.function == "memmove":
-        return "string instructions go forward only; memmove needs overlap"
-    if shape.function == "memmove" and shape.large == "non-temporal":
-        return "non-temporal stores are for blocks that do not overlap"
-    held = 16 if shape.registers == "general" else 4 * shape.width
-    if shape.function == "memmove" and shape.loop_bytes > held:
-        return f"memmove holds one turn of the loop in registers: {held} at most"
-    return ""
-
-
-def _problem_of_short(shape: Shape) -> str:
-    if not shape.short:
-        return "" if shape.short_to == 0 else "a size up to which a block is short needs a way"
-    if shape.tail != "overlap":
-        return "only with overlap can the shortest blocks go another way"
-    if shape.short == "mask" and shape.registers not in AVX512:
-        return "only avx512 and avx512vl have masks"
-    if shape.short == "bytes" and shape.function == "memmove":
-        return "string instructions go forward only; memmove needs branches or a mask"
-    allowed = {"mask": (32, 64), "bytes": (16, 32, 64, 128)}[shape.short]
-    most = 16 if shape.registers == "general" else 2 * shape.small_width
-    if shape.short_to not in allowed or shape.short_to > most:
-        several = " or ".join(str(it) for it in allowed if it <= most)
-        return f"{shape.short} is for blocks of up to {several} bytes here"
-    return ""
-
-
-def _problem_of_stores(shape: Shape) -> str:
-    if not shape.stores:
-        return ""
+        if shape.large_from:
+            yield "a plain loop has no size from which it changes"
+    elif shape.large_from < max(_LEAST_LARGE_BYTES, 2 * loop):
+        yield f"large blocks begin at {max(_LEAST_LARGE_BYTES, 2 * loop)} bytes or more"
+    if tail == "mask" and registers != "avx512":
+        yield "only avx512 has masks"
+    if function == "memmove":
+        if tail == "mask":
+            yield "memmove must load its two ends before the loop: only overlap does that"
+        if tail == "string":
+            yield "string instructions go forward only; memmove needs overlap"
+        if shape.large == "non-temporal":
+            yield "non-temporal stores are for blocks that do not overlap"
+        held = 16 if registers == "general" else 4 * width
+        if loop > held:
+            yield f"memmove holds one turn of the loop in registers: {held} at most"
+    if short:
+        if tail != "overlap":
+            yield "only with overlap can the shortest blocks go another way"
+        if short == "mask" and registers not in AVX512:
+            yield "only avx512 and avx512vl have masks"
+        if short == "bytes" and function == "memmove":
+            yield "string instructions go forward only; memmove needs branches or a mask"
+        most = 16 if registers == "general" else 2 * shape.small_width
+        allowed = {"mask": (32, 64), "bytes": (16, 32, 64, 128)}[short]
+        allowed = tuple(upto for upto in allowed if upto <= most)
+        if shape.short_to not in allowed:
+            yield f"{short} is for blocks of up to {' or '.join(map(str, allowed))} bytes here"
+    elif shape.short_to:
+        yield "a size up to which a block is short needs a way"
     if shape.stores == "aligned":
-        if shape.tail != "mask" or shape.small_bytes or shape.function != "memcpy":
-            return "only a memcpy with mask and without narrower registers is not aligned anyway"
-        return "" if shape.loop_bytes > shape.width else "aligned needs a loop of 128 bytes or more"
-    if shape.tail != "overlap" or shape.registers == "general" or shape.function == "memmove":
-        return "only memcpy and memset with overlap and vector registers can do without boundaries"
-    return ""
+        if tail != "mask" or shape.small_bytes or function != "memcpy":
+            yield "only a memcpy with mask and without narrower registers is not aligned anyway"
+        if loop == width:
+            yield "aligned needs a loop of 128 bytes or more"
+    elif shape.stores and (tail != "overlap" or registers == "general" or function == "memmove"):
+        yield "only memcpy and memset with overlap and vector registers can do without boundaries"

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -49,24 +48,26 @@ def span(least: int, most: int) -> str:
     return size(least) if least == most else f"{size(least)} – {size(most)}"
 
 
+_MODES = {
+    "fixed": "one size again and again",
+    "random": "random sizes and offsets",
+    "distribution": "as recorded",
+    "trace": "as recorded, in order",
+}
+_ALIGNMENTS = {
+    "aligned": ", both ends at 64 bytes",
+    "source": ", source 13 bytes off a line",
+    "target": ", target 13 bytes off a line",
+    "both": ", both off a line",
+    "aliased": ", both at the same place of a page",
+    "behind": ", source a byte before the target, in its page",
+}
+
+
 def title(level: str, mode: str, alignment: str) -> str:
     """What a curve was measured with, in words."""
-    words = {
-        "fixed": "one size again and again",
-        "random": "sizes and offsets drawn",
-        "distribution": "as recorded",
-        "trace": "as recorded, in order",
-    }
-    where = {"L1": "in L1", "L2": "from L2", "L3": "from L3", "memory": "from memory"}[level]
-    how = {
-        "aligned": "both ends at 64 bytes",
-        "source": "source 13 bytes off a line",
-        "target": "target 13 bytes off a line",
-        "both": "both off a line",
-        "aliased": "both at the same place of a page",
-        "behind": "source a byte before the target, in its page",
-    }.get(alignment)
-    return f"{words[mode]}, {where}" + (f", {how}" if how else "")
+    where = "in L1" if level == "L1" else f"from {level}"
+    return f"{_MODES[mode]}, {where}{_ALIGNMENTS.get(alignment, '')}"
 
 
 def label(level: str, mode: str, alignment: str) -> str:
@@ -188,8 +189,8 @@ def _time(bench: Bench, load: Load, name: str) -> Cell:
 
 def bench_csv(bench: Bench) -> str:
     """One line per contender and load, full precision."""
-    columns = [Column(each.name, attrgetter(each.name)) for each in fields(results.Timing)]
-    return spreadsheet.text(Grid(columns, results.timings(bench)))
+    rows = results.timings(bench)
+    return spreadsheet.text(Grid([Column(key, itemgetter(key)) for key in rows[0]], rows))
 
 
 def figures_text(bench: Bench, name: str | None = None) -> str:
@@ -236,40 +237,45 @@ def percent(share: float) -> str:
 
 
 def copies(
-    found: Distribution, notes: Iterable[str] = (), top: int = 20, *, ascii_only: bool = False
+    distribution: Distribution,
+    notes: Iterable[str] = (),
+    top: int = 20,
+    *,
+    ascii_only: bool = False,
 ) -> Iterator[Part]:
     """Who copies: the ``top`` sites with most calls, the rest in one line; in which sizes, as bars;
     and how aligned."""
-    head = f"{plain.sentence(found.source)}: {amount(found.calls)} copies, {volume(found.bytes)}"
-    yield from [head, *notes, ""]
-    if found.sites:
-        rows = [(site.site, site.calls, site.bytes) for site in found.sites[:top]]
-        if rest := found.sites[top:]:
+    calls, volume_bytes = distribution.calls, distribution.bytes
+    source = plain.sentence(distribution.source)
+    yield from [f"{source}: {amount(calls)} copies, {volume(volume_bytes)}", *notes, ""]
+    if distribution.sites:
+        rows = [(site.site, site.calls, site.bytes) for site in distribution.sites[:top]]
+        if rest := distribution.sites[top:]:
             totals = sum(site.calls for site in rest), sum(site.bytes for site in rest)
             rows.append((f"{len(rest)} more", *totals))
         columns = [
             Column("call site", itemgetter(0), "name"),
             Column("calls", itemgetter(1), "number", amount),
-            Column("share", lambda row: row[1] / found.calls, "number", percent),
+            Column("share", lambda row: row[1] / calls, "number", percent),
             Column("bytes", itemgetter(2), "number", volume),
-            Column("share", lambda row: row[2] / (found.bytes or 1), "number", percent),
+            Column("share", lambda row: row[2] / (volume_bytes or 1), "number", percent),
             Column(
                 "bytes a call", lambda row: f"{row[2] / row[1]:.0f}" if row[1] else "", "number"
             ),
         ]
         yield from (Grid(columns, rows), "")
-    drawn = partial(bar, ascii_only=ascii_only)
+    bars = partial(bar, ascii_only=ascii_only)
     columns = [
         Column("bytes a copy", lambda share: share.label, "number"),
-        Column("of all calls", lambda share: drawn(share.calls)),
+        Column("of all calls", lambda share: bars(share.calls)),
         Column("", lambda share: share.calls, "number", percent),
-        Column("of all bytes", lambda share: drawn(share.bytes)),
+        Column("of all bytes", lambda share: bars(share.bytes)),
         Column("", lambda share: share.bytes, "number", percent),
     ]
-    yield from (Grid(columns, by_size(found)), "")
-    half, most = size_quantile(found, 0.5), size_quantile(found, 0.9)
-    weight = size_quantile(found, 0.5, of_bytes=True)
-    lines, words = ([f"{100 * share:.0f} %" for share in aligned(found, n)] for n in (64, 8))
+    yield from (Grid(columns, by_size(distribution)), "")
+    half, most = size_quantile(distribution, 0.5), size_quantile(distribution, 0.9)
+    weight = size_quantile(distribution, 0.5, of_bytes=True)
+    lines, words = ([f"{100 * part:.0f} %" for part in aligned(distribution, n)] for n in (64, 8))
     yield (
         f"Half of the calls copy at most {half} bytes, nine of ten at most {most}; half of the "
         f"bytes move in copies of {weight} bytes or less."
@@ -280,10 +286,10 @@ def copies(
     )
 
 
-def sizes_chart(found: Distribution) -> str:
+def sizes_chart(distribution: Distribution) -> str:
     """Shares of sizes as one SVG that stands alone, in the colours of a light page."""
-    shares = by_size(found)
-    heading = f"{plain.sentence(found.source)}: bytes a copy"
+    shares = by_size(distribution)
+    heading = f"{plain.sentence(distribution.source)}: bytes a copy"
     rows = [
         {"size": share.label, "of": of, "share": 100 * part, "text": percent(part)}
         for share in shares
