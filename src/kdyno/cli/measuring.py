@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from kdyno import deferred
 from kdyno.cli.run import Attempt, Request
 from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.machines.kinds import KINDS
-from kdyno.measure.commands import Trial, experiment_text, option_of
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
-from kdyno.store.index import resolve
-from kdyno.store.run import Run, open_run
+from kdyno.store.run import Run
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Extent, Working, runs_folder, where
@@ -32,8 +31,8 @@ from kdyno.verbs.subject import (
     overrides_of,
     pushed,
     store_prepared,
+    stored_run,
 )
-from kdyno.verbs.verb import deferred
 from kdyno.verbs.watching import executed
 
 # What few runs need, or all of them only when everything is measured: imported then.
@@ -41,6 +40,9 @@ _begin_in_jobs = deferred("kdyno.cli.jobs:begin")
 _go_on_in_jobs = deferred("kdyno.cli.jobs:go_on")
 _is_in_jobs = deferred("kdyno.cli.jobs:is_in_jobs")
 _each_commit = deferred("kdyno.cli.matrix:each")
+_trial = deferred("kdyno.measure.commands:Trial")
+_text_of = deferred("kdyno.measure.commands:experiment_text")
+_option_of = deferred("kdyno.measure.commands:option_of")
 _examined = deferred("kdyno.cli.build:examined")
 _check_wishes = deferred("kdyno.cli.outcome:check")
 _end = deferred("kdyno.cli.outcome:end")
@@ -96,7 +98,7 @@ def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
             f"--machine {attempt.machine!r}: a command is tried in several kernels; there are "
             f"{' and '.join(kinds)} for that"
         )
-    trial = Trial(
+    trial = _trial(
         kernels=tuple(attempt.kernel or ()),
         command=tuple(attempt.command),
         source=attempt.source,
@@ -109,8 +111,8 @@ def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
         metric=attempt.metric or "time",
     )
     suites = load_suites()
-    text = experiment_text(trial, Path.cwd())
-    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), option_of)
+    text = _text_of(trial, Path.cwd())
+    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), _option_of)
     return measured(experiment, suites, options, Request(push=attempt.push), working.json)
 
 
@@ -171,8 +173,8 @@ def _stored(
 ) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
-    path = resolve(text, options.runs)
-    run = open_run(path)
+    run = stored_run(text, options.runs)
+    path = run.path
     manifest = run.manifest()
     if manifest.joined:
         raise UsageError(

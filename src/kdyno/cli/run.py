@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from kdyno import deferred
 from kdyno.verbs.options import (
     RUN_NAMES,
     Cases,
@@ -22,7 +23,7 @@ from kdyno.verbs.options import (
     Working,
     Yes,
 )
-from kdyno.verbs.verb import Verb, argument, deferred, option
+from kdyno.verbs.verb import Verb, argument, option
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kdyno import whole
+from kdyno import deferred, whole
 from kdyno.errors import UsageError
-from kdyno.kernels.sources import archive, debian, folder, git
+from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.git import is_url
 from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, SourceSpec, Tree
@@ -41,21 +41,32 @@ _TAR = "tar:FILE, a .tar, .tar.xz, .tar.gz, .tar.bz2 or .tar.zst"
 _GIT = "git:DIR_OR_URL#REF; without #REF it is HEAD"
 _RELEASE = "kernel.org:VERSION, for example kernel.org:6.12.3"
 _PACKAGE, _VERSION = r"[a-z0-9][a-z0-9+.-]+", r"[1-9]\d*\.\d+(\.\d+)?(-rc\d+)?"
+
+
+def _late(place: str) -> Callable[..., Any]:
+    return deferred(f"kdyno.kernels.sources.{place}")
+
+
 _KINDS: Mapping[str, Kind] = {
     "debian": Kind(
-        _DEBIAN, debian.resolve, debian.record_of, _PACKAGE, "a Debian package name", verified=True
+        _DEBIAN,
+        _late("debian:resolve"),
+        _late("debian:record_of"),
+        _PACKAGE,
+        "a Debian package name",
+        verified=True,
     ),
-    "tar": Kind(_TAR, archive.from_file),
+    "tar": Kind(_TAR, _late("archive:from_file")),
     "git": Kind(_GIT, git.resolve, git.record_of),
     "kernel.org": Kind(
         _RELEASE,
-        archive.from_kernel_org,
-        archive.release_record,
+        _late("archive:from_kernel_org"),
+        _late("archive:release_record"),
         _VERSION,
         "a kernel release",
         verified=True,
     ),
-    "path": Kind("path:DIR, a snapshot of a folder as it is now", folder.resolve),
+    "path": Kind("path:DIR, a snapshot of a folder as it is now", _late("folder:resolve")),
 }
 KINDS: Mapping[str, str] = {name: kind.form for name, kind in _KINDS.items()}
 """Kind of source → how it is written."""

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 
-from kdyno.machines import host, qemu, uml
 from kdyno.machines.machine import Can, Machine, Method, Setup
 
 
@@ -19,10 +20,6 @@ class Kind:
     """For people, in the middle of a sentence."""
     archs: tuple[str, ...]
     """What it boots; the first is the default."""
-    can: Can
-    check: Callable[[Method], None]
-    """UsageError or ToolError where it cannot measure by the method, before anything is built."""
-    make: Callable[[Setup], Machine]
     memory: str = ""
     """Of a guest for one command; empty: as much as an experiment's."""
 
@@ -31,13 +28,32 @@ class Kind:
         """It boots kernels that kdyno builds; else there is one variant, the kernel that runs."""
         return bool(self.archs)
 
+    @property
+    def can(self) -> Can:
+        can: Can = self._module.CAN
+        return can
+
+    def check(self, method: Method) -> None:
+        """UsageError or ToolError where it cannot measure by the method, before anything is
+        built."""
+        self._module.check(method)
+
+    def make(self, setup: Setup) -> Machine:
+        machine: Machine = getattr(self._module, self.name.capitalize())(setup)
+        return machine
+
+    @property
+    def _module(self) -> ModuleType:
+        """Of the machine's own name, imported when an experiment names it."""
+        return import_module(f"kdyno.machines.{self.name}")
+
 
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("uml", "User Mode Linux", ("um", "um32"), uml.CAN, uml.check, uml.Uml),
+        Kind("uml", "User Mode Linux", ("um", "um32")),
         # A kernel that is emulated begins with all of its memory.
-        Kind("qemu", "QEMU", ("x86_64", "i386"), qemu.CAN, qemu.check, qemu.Qemu, memory="512M"),
-        Kind("host", "the machine's own kernel", (), host.CAN, host.check, host.Host),
+        Kind("qemu", "QEMU", ("x86_64", "i386"), memory="512M"),
+        Kind("host", "the machine's own kernel", ()),
     )
 }

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
+from kdyno import deferred
 from kdyno.command import shown
 from kdyno.errors import ToolError
-from kdyno.judge.flags import disturbances
 from kdyno.machines.machine import Alive, Listener, Outcome, Plan, run_to_end
 from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
@@ -28,6 +28,7 @@ from kdyno.suites.job import CaseJob, render
 from kdyno.suites.protocol import Transcript
 from kdyno.suites.score import score_of
 
+_disturbances = deferred("kdyno.judge.flags:disturbances")  # after a boot
 OUTPUT_KEPT = 4096
 """Characters of a program's output that are stored with each sample: the last ones."""
 _SLOWEST = 20.0
@@ -171,7 +172,7 @@ def record_of(
 ) -> tuple[BootRecord, bytes]:
     """For the store: a boot, and what it printed below the command that repeats it by hand."""
     samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking, rounds)
-    disturbed = () if bench.undisturbed else disturbances(host)
+    disturbed = () if bench.undisturbed else _disturbances(host)
     flags = (*host.flags, *disturbed, *load_flags(samples))
     job = BootJob(
         index=index,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kdyno import deferred
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.cross import VARIANT
 from kdyno.experiment.model import Experiment, Variant
@@ -26,11 +27,12 @@ from kdyno.kernels.config import (
 from kdyno.kernels.image import Image
 from kdyno.kernels.layout import FLAG
 from kdyno.kernels.recipe import Recipe, recipe_of
-from kdyno.kernels.routines.checking import require_correct
 from kdyno.kernels.routines.routine import Routine, of_variant
 from kdyno.kernels.source import Progress, Tree, at_hand, fetch
 from kdyno.kernels.source import parse as parse_source
 from kdyno.reading.mistakes import KeyPath, Mistakes
+
+_require_correct = deferred("kdyno.kernels.routines.checking:require_correct")
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def check(
             skipped[variant.name] = f"skipped: {lacking}"
             continue
         # A routine that copies wrong is not worth a kernel, let alone a measurement.
-        require_correct(routines, cache)
+        _require_correct(routines, cache)
         try:
             if variant.source not in trees:
                 trees[variant.source] = None

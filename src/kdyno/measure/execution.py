@@ -16,11 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kdyno import __version__, sandbox
+from kdyno import __version__, deferred, sandbox
 from kdyno.errors import ToolError, UsageError, interruption
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.overrides import Overrides
-from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
 from kdyno.kernels.build import BuildProgress
 from kdyno.machines import facts
@@ -39,13 +38,16 @@ from kdyno.measure.boot import with_fixed_work
 from kdyno.measure.builder import Built, Recipes, build_all, changed, check
 from kdyno.measure.extent import too_short
 from kdyno.measure.loop import Loop, Past, Status, choose, whole_cases
-from kdyno.report.sentence import worded
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Note, Run, RunWriter, create_run, open_run, write_run
 from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import cases_of
+
+# Of a run's end.
+_verdict_of: Callable[[Run, Question, str], Verdict] = deferred("kdyno.judge.judging:verdict_of")
+_worded: Callable[[Verdict, Manifest], Verdict] = deferred("kdyno.report.sentence:worded")
 
 
 @dataclass(frozen=True)
@@ -256,7 +258,7 @@ def _measure(
         with suppress(ToolError):  # the first problem is the one to report
             end("interrupted", interruption(problem))
         raise
-    verdict = worded(verdict_of(writer.run, question, stopped), loop.manifest)
+    verdict = _worded(_verdict_of(writer.run, question, stopped), loop.manifest)
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)
     end("failed" if stopped.endswith("failed") else "finished", stopped)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kdyno import deferred
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Measure
-from kdyno.judge.judging import look
 from kdyno.judge.pairs import Pair, Question, rounds
 from kdyno.measure import boot as booting
 from kdyno.measure import turns
@@ -32,6 +32,7 @@ from kdyno.store.run import RunWriter
 from kdyno.store.samples import Gathering, Samples
 
 FAILURES_IN_A_ROW = 3
+_look = deferred("kdyno.judge.judging:look")  # after the first boots
 _OVER = 1.25
 """Times its minutes that a run may take to have intervals at all."""
 _GROUP_S = 1.0
@@ -330,7 +331,7 @@ class Loop:
     def _judge_so_far(self, block: int) -> None:
         data, failed = self.past.gathered.samples(), tuple(self.manifest.failed)
         precision = self.bench.experiment.measure.precision
-        self._effects, self._progress = look(
+        self._effects, self._progress = _look(
             data, self.question, failed, block, precision, self._least_blocks
         )
 

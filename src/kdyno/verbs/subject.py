@@ -7,13 +7,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kdyno import sandbox
+from kdyno import deferred, sandbox
 from kdyno.errors import UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
@@ -21,7 +21,6 @@ from kdyno.experiment.overrides import Overrides
 from kdyno.measure.extent import question
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, runs_root
-from kdyno.store.database import address
 from kdyno.store.index import NoSuchRun, resolve
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Note, Run, list_runs, open_run
@@ -34,6 +33,8 @@ if TYPE_CHECKING:  # SQLAlchemy, for those who have a store
     from kdyno.store.database.push import Pushed
     from kdyno.store.database.shared import Shared
 
+_address_of_store: Callable[[], str | None] = deferred("kdyno.store.database.address:asked")
+_shared: Callable[[str], Shared] = deferred("kdyno.store.database.shared:Shared")
 _RUNS_OFFERED = 20
 _LEFT_OUT_SHOWN = 5
 
@@ -88,20 +89,15 @@ def is_fetched(run: Run) -> bool:
 
 def store() -> Shared | None:
     """What KDYNO_STORE names; None where it names nothing."""
-    if (named := address.asked()) is None:
-        return None
-    from kdyno.store.database.shared import Shared
-
-    return Shared(named)
+    named = _address_of_store()
+    return None if named is None else _shared(named)
 
 
 def store_needed() -> Shared:
     """The same, or UsageError."""
     shared = store()
     if shared is None:
-        raise UsageError(
-            f"there is no store: set {address.VARIABLE}, such as postgresql://HOST/DATABASE"
-        )
+        raise UsageError("there is no store: set KDYNO_STORE, such as postgresql://HOST/DATABASE")
     return shared
 
 

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A verb of the command line: its name, its function, its options, its examples.
-
-What a verb works with is imported when it is called: ``deferred`` is the one way to do so, for
-modules of verbs, for the work of a verb whose options are declared apart, and for words that the
-shell is offered.
-"""
+"""A verb of the command line: its name, its function, its options, its examples."""
 
 from __future__ import annotations
 
@@ -12,11 +7,12 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from importlib import import_module
 from inspect import Parameter, Signature
 from typing import Any, get_type_hints
 
 import typer
+
+from kdyno import deferred
 
 
 @dataclass(frozen=True)
@@ -27,16 +23,6 @@ class Verb:
     function: Callable[..., int]
     """Returns the exit status; its documentation is the help."""
     examples: tuple[str, ...]
-
-
-def deferred(place: str) -> Callable[..., Any]:
-    """The function at ``place``, MODULE:NAME, whose module is imported when it is called."""
-    module, _, name = place.partition(":")
-
-    def call(*words: Any, **more: Any) -> Any:
-        return getattr(import_module(module), name)(*words, **more)
-
-    return call
 
 
 _PLAIN = re.compile(r"[\w./][\w./@%+=:,-]*")
