@@ -19,6 +19,7 @@ from command_line import Kdyno, experiment_file, kdyno, stored, verdict
 from kdyno import __version__
 from kdyno.cli import doctor
 from kdyno.cli.main import VERBS as ENTRIES
+from kdyno.cli.main import verbs
 from kdyno.cli.needs import NEEDS, Finding
 from kdyno.verbs.options import Extent
 from kdyno.verbs.verb import flat
@@ -81,11 +82,11 @@ def test_a_dataclass_of_options_is_one_parameter() -> None:
         flat(twice)
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", ["lab", *verbs()])
 def test_every_verb_shows_examples_that_fit_a_line(kdyno: Kdyno, verb: str) -> None:
     for option in ("--help", "-h"):
-        said = kdyno(verb, option)
-        assert said.status == 0
+        said = kdyno(*verb.split(), option)
+        assert said.status == 0 and (verb == "lab" or "--json" in said.out)
         examples = said.out.split("Examples:\n")[1].strip("\n").splitlines()
         assert examples and all(line.startswith(f"    kdyno {verb}") for line in examples)
         assert max(map(len, examples)) < 100
@@ -101,6 +102,8 @@ def test_every_verb_shows_examples_that_fit_a_line(kdyno: Kdyno, verb: str) -> N
         (("report",), "which run? Name one, or last"),
         (("list", "boots"), "list 'boots': there are "),
         (("list", "cases", "more"), "unexpected extra argument"),
+        (("run",), "which experiment? Give a file"),
+        (("report", "no-such-run", "--runs", "no-such-folder"), "no-such-run"),
     ],
 )
 def test_usage_errors_are_2_and_say_what_is_right(

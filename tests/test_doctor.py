@@ -1,32 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""The doctor: which distribution this is, what is missing, the line that installs it."""
+"""The doctor: which distribution this is, what is missing, the line that installs it; and that it,
+set-up and the tests know every program and library that a suite asks for."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from needed import PACKAGES
 
 from kdyno.cli import needs
 from kdyno.cli.needs import INSTALL, NEEDS, Finding, family, install_line, suites_line
+from kdyno.measure.bench import equip
 from kdyno.paths import data_root
+from kdyno.suites.catalogue import find, load
 
-DEBIAN = """PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"
-NAME="Debian GNU/Linux"
-VERSION_ID="12"
-ID=debian
-HOME_URL="https://www.debian.org/"
-"""
+TESTS = Path(__file__).parent
+SUITE_NEEDS = [need for need in NEEDS if need.suite]
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        (DEBIAN, "debian"),
+        ('PRETTY_NAME="Debian GNU/Linux 12"\nVERSION_ID="12"\nID=debian\nURL="x"\n', "debian"),
         ('NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\n', "ubuntu"),
         ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', "ubuntu"),
         ("ID=raspbian\nID_LIKE=debian\n", "debian"),
@@ -51,17 +52,32 @@ def findings(*missing: str) -> tuple[Finding, ...]:
     return tuple(Finding(need, "gone" if need.name in missing else None) for need in NEEDS)
 
 
-def test_one_line_installs_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    lost = findings("xz", "bubblewrap", "perf", "disk space")
-    assert install_line(lost, "debian") == "sudo apt-get install xz-utils bubblewrap linux-perf"
-    assert install_line(lost, "ubuntu") == (
-        "sudo apt-get install xz-utils bubblewrap linux-tools-generic"
-    )
-    assert install_line(lost, "fedora") == "sudo dnf install xz bubblewrap perf"
-    assert install_line(lost, "arch") == "sudo pacman -S xz bubblewrap perf"
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert install_line(findings("git"), "alpine") == "apk add git"
+@pytest.mark.parametrize(
+    ("lost", "name", "line"),
+    [
+        (
+            "xz,bubblewrap,perf,disk space",
+            "debian",
+            "apt-get install xz-utils bubblewrap linux-perf",
+        ),
+        ("xz,perf", "ubuntu", "apt-get install xz-utils linux-tools-generic"),
+        ("xz,bubblewrap,perf", "fedora", "dnf install xz bubblewrap perf"),
+        ("xz,bubblewrap,perf", "arch", "pacman -S xz bubblewrap perf"),
+        ("git", "alpine", "apk add git"),
+        # A package is named once.
+        ("FFTW,cairo", "debian", "apt-get install pkg-config libfftw3-dev libcairo2-dev"),
+        ("FFTW,cairo", "arch", "pacman -S pkgconf fftw cairo"),
+        ("", "debian", None),
+        ("disk space", "debian", None),
+        ("gcc", None, None),
+    ],
+)
+def test_one_line_installs_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, lost: str, name: str | None, line: str | None
+) -> None:
+    for user, sudo in ((1000, "sudo "), (0, "")):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert install_line(findings(*lost.split(",")), name) == (line and f"{sudo}{line}")
 
 
 def test_what_suites_run_has_a_command_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,74 +91,18 @@ def test_what_suites_run_has_a_command_of_its_own(monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_no_line_when_nothing_is_missing_or_nobody_knows_how() -> None:
-    assert install_line(findings(), "debian") is None
-    assert install_line(findings("disk space"), "debian") is None
-    assert install_line(findings("gcc"), None) is None
-
-
 @pytest.mark.parametrize("name", INSTALL)
-def test_everything_required_can_be_installed_everywhere(name: str) -> None:
+def test_everything_needed_can_be_installed_everywhere(name: str) -> None:
     for need in NEEDS:
         assert need.purpose
-        if need.required and need.packages:
+        if (need.required and need.packages) or need.suite:
             assert need.packages[name], need.name
-
-
-def test_names_are_said_once() -> None:
-    assert len({need.name for need in NEEDS}) == len(NEEDS)
+        if need.suite:
+            assert not need.required and ("suite" in need.purpose or "xbench" in need.purpose)
 
 
 @pytest.mark.slow
 def test_an_empty_path_lacks_every_program(tmp_path: Path) -> None:
-    code = (
-        "from kdyno.cli.needs import examine\n"
-        "for f in examine(): print(f.need.name, f.problem, sep=': ')"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", code],
-        env={"PATH": str(tmp_path), "KDYNO_CACHE": str(tmp_path / "a" / "b")},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    problems = dict(line.split(": ", 1) for line in said.splitlines())
-    assert list(problems) == [need.name for need in NEEDS]
-    for program in ("gcc", "make", "flex", "bison", "bc", "patch", "xz", "git", "ccache", "perf"):
-        assert problems[program] == f"no {program} on PATH"
-    assert problems["static C library"] == problems["32-bit toolchain"] == "no gcc on PATH"
-    assert problems["bubblewrap"] == "bubblewrap (the program bwrap) is not installed"
-
-
-def test_a_gcc_that_cannot_link_statically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "gcc").write_text('#!/bin/sh\nfor x; do [ "$x" != -static ] || exit 1; done\n')
-    (tmp_path / "gcc").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = {finding.need.name: finding.problem for finding in needs.examine()}
-    assert found["static C library"] == "gcc -static cannot link a program"
-    assert found["gcc"] is None
-
-
-def test_a_patch_that_is_not_gnus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "patch").write_text("#!/bin/sh\necho BusyBox >&2; exit 1\n")
-    (tmp_path / "patch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = {finding.need.name: finding.problem for finding in needs.examine()}
-    assert found["patch"] == "the patch on PATH is not GNU patch"
-
-
-def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Usage:
-        free = 1_500_000_000
-
-    monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "not" / "yet"))
-    monkeypatch.setattr("shutil.disk_usage", lambda _path: Usage)
-    found = {finding.need.name: finding.problem for finding in needs.examine()}
-    assert found["disk space"] == f"1.5 GB free at {tmp_path}, 5 GB needed"
-
-
-@pytest.mark.slow
-def test_the_verb_says_what_to_do(tmp_path: Path) -> None:
     code = "from kdyno.cli.main import main; raise SystemExit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "doctor"],
@@ -153,3 +113,136 @@ def test_the_verb_says_what_to_do(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "MISSING  gcc                to build kernels: no gcc on PATH\n" in done.stdout
     assert "missing  ccache " in done.stdout
+    for program in ("make", "flex", "bison", "bc", "patch", "xz", "git", "ccache", "perf"):
+        assert f": no {program} on PATH\n" in done.stdout
+    assert re.search(r"static C library .*: no gcc on PATH", done.stdout)
+    assert ": bubblewrap (the program bwrap) is not installed\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "script", "need", "problem"),
+    [
+        ("gcc", 'for x; do [ "$x" != -static ] || exit 1; done', "static C library",
+         "gcc -static cannot link a program"),
+        ("gcc", 'for x; do [ "$x" != -static ] || exit 1; done', "gcc", None),
+        ("patch", "echo BusyBox >&2; exit 1", "patch", "the patch on PATH is not GNU patch"),
+    ],
+)  # fmt: skip
+def test_a_program_that_does_not_do(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    script: str,
+    need: str,
+    problem: str | None,
+) -> None:
+    (tmp_path / program).write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert next(it for it in NEEDS if it.name == need).missing() == problem
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Usage:
+        free = 1_500_000_000
+
+    monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "not" / "yet"))
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: Usage)
+    (space,) = (need for need in NEEDS if need.name == "disk space")
+    assert space.missing() == f"1.5 GB free at {tmp_path}, 5 GB needed"
+
+
+def test_what_suites_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "ENVIRONMENT", {"PATH": str(tmp_path)})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lacking = {need.name: need.missing() for need in SUITE_NEEDS}
+    assert lacking["fio"] == "no fio"
+    assert lacking["Apache and ab"] == "no apache2 or httpd, no ab"
+    assert lacking["cairo"] == "no pkg-config on PATH"
+    (tmp_path / "httpd").touch(0o755)
+    (tmp_path / "pkg-config").write_text('#!/bin/sh\n[ "$2" = gtk+-3.0 ]\n')
+    (tmp_path / "pkg-config").chmod(0o755)
+    lacking = {need.name: need.missing() for need in SUITE_NEEDS}
+    assert lacking["Apache and ab"] == "no ab"
+    assert lacking["Mesa"] == "pkg-config knows no egl, no glesv2"
+    assert lacking["GTK and Xvfb"] == "no Xvfb"
+
+
+def test_every_package_of_a_suite_is_known() -> None:
+    known = {"bash"}.union(*(need.packages.get("debian", "").split() for need in NEEDS))
+    cases = [case for suite in load().values() for case in suite.cases]
+    wanted = {package for case in cases for package in case.install.split()}
+    for head in (data_root() / "guest" / "programs").glob("*.c"):
+        wanted |= set(re.findall(r"^// install: (.*)$", head.read_text(), re.M)[0].split())
+    assert wanted - known == set()
+    assert "rt-tests" in wanted and "libfftw3-dev" in wanted
+
+
+def test_without_any_program_every_such_case_says_what_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdyno.measure.bench.ENVIRONMENT", {"PATH": str(tmp_path)})
+    suites = load()
+    cases = [it for suite in suites.values() for it in suite.cases if it.program]
+    pipe, web = find(suites, "unixbench").case("pipe"), suites["apachebench"].cases[0]
+    lacking = equip([*cases, pipe], tmp_path / "programs", tmp_path, tmp_path, None, print).lacking
+    assert lacking[-1] == ""
+    for case, why in zip(cases, lacking, strict=False):
+        assert why.endswith(f"not installed: apt-get install {case.install}"), case
+    said = {case.suite: why for case, why in zip(cases, lacking, strict=False)}
+    assert said["fio"] == "fio is not installed: apt-get install fio"
+    assert said["apachebench"] == (
+        "apache2 or httpd, ab, awk are not installed: apt-get install apache2-bin apache2-utils"
+    )
+    for name in ("httpd", "ab", "awk"):  # either name of a program is enough
+        (tmp_path / name).touch(0o755)
+    found = equip([web, pipe], tmp_path / "programs", None, tmp_path, None, lambda _text: None)
+    assert found.lacking == ("", "")
+
+
+def test_set_up_installs_what_tests_and_suites_need() -> None:
+    text = (data_root() / "setup.sh").read_text()
+    lists = {
+        name: set(packages.split())
+        for name, packages in re.findall(r'^(packages|suites|tests)="([^"]*)"$', text, re.M)
+    }
+    assert lists["suites"] == set(" ".join(it.packages["debian"] for it in SUITE_NEEDS).split())
+    assert not lists["packages"] & (lists["suites"] | lists["tests"])
+    installed = set().union(*lists.values()) | {"dpkg"}  # which is essential on Debian
+    assert {package for package in PACKAGES.values() if package} - installed == set()
+
+
+LACKING = """\
+import needed
+import pytest
+needed.PACKAGES = {"no-such-program": "such-a-package"}
+@pytest.mark.needs("no-such-program")
+def test_marked(): raise AssertionError
+def test_asking(): needed.need("no-such-program")
+def test_another_cpu(): pytest.skip("this CPU has no wings")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("complete", [True, False])
+def test_what_is_lacking_fails_where_all_must_be_there(complete: bool, tmp_path: Path) -> None:
+    (tmp_path / "test_lacking.py").write_text(LACKING)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = needs(programs): x\n")
+    options = ["--complete"] if complete else []
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "conftest", "--skips", "skips", *options],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+    )
+    cpu = "test_lacking.py::test_another_cpu: this CPU has no wings\n"
+    way = "no no-such-program: apt-get install such-a-package"
+    skips = (tmp_path / "skips").read_text()
+    if complete:
+        assert done.returncode == 1 and done.stdout.count(f"{way}; `./setup.sh --tests`") >= 2
+        assert skips == cpu
+    else:
+        assert done.returncode == 0, done.stdout
+        lines = [f"test_lacking.py::test_{name}: {way}\n" for name in ("marked", "asking")]
+        assert skips == "".join([*lines, cpu])

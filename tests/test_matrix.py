@@ -7,15 +7,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno  # noqa: F401  # fixture
+from command_line import Kdyno, kdyno
 from site_runs import at_once, small
 
 from kdyno.cli import measuring as run_verb
-from kdyno.cli.matrix import CommitRun, short, table
+from kdyno.cli.matrix import short
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.loader import at_ref, read_matrix
-from kdyno.report.show.terminal import text
 from kdyno.store.run import list_runs
+
+__all__ = ["kdyno"]
 
 TEXT = """name = "nightly"
 question = "Is it faster at {ref}?"
@@ -96,10 +97,7 @@ def measuring(monkeypatch: pytest.MonkeyPatch, runs: Path, broken: str = "") -> 
 
 @pytest.mark.slow
 def test_a_row_a_commit(
-    file: Path,
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    file: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = tmp_path / "runs"
     asked = measuring(monkeypatch, runs)
@@ -128,10 +126,7 @@ def test_a_row_a_commit(
 
 
 def test_a_commit_that_does_not_build(
-    file: Path,
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    file: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = measuring(monkeypatch, tmp_path / "runs", broken="v7.2")
     done = kdyno("run", file, "--runs", tmp_path / "runs")
@@ -141,7 +136,7 @@ def test_a_commit_that_does_not_build(
     )
 
 
-def test_where_a_matrix_is_not_what_is_wanted(file: Path, kdyno: Kdyno) -> None:  # noqa: F811
+def test_where_a_matrix_is_not_what_is_wanted(file: Path, kdyno: Kdyno) -> None:
     assert "is for many commits" in kdyno("build", file).err
     assert "a matrix has one for each commit" in kdyno("run", file, "--json", "-").err
     file.write_text(at_ref(TEXT, "v7.2"))
@@ -150,10 +145,7 @@ def test_where_a_matrix_is_not_what_is_wanted(file: Path, kdyno: Kdyno) -> None:
 
 @pytest.mark.needs("git", "sandbox")
 def test_a_range_is_asked_of_the_repository(
-    file: Path,
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    file: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "linux"
     git = ["git", "-C", str(place), "-c", "user.name=a", "-c", "user.email=a@example.org"]
@@ -173,15 +165,3 @@ def test_a_range_is_asked_of_the_repository(
     assert "has no commit between them" in kdyno("run", file).err
     file.write_text(file.read_text().replace("git:linux", "git:https://git.example/linux"))
     assert "needs a repository on this machine" in kdyno("run", file).err
-
-
-def test_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once(monkeypatch)
-    run = small(tmp_path)
-    verdict = run.verdict()
-    assert verdict is not None
-    said = text([table([CommitRun("v7.2", run, verdict), CommitRun("v7.3", why="does not build")])])
-    values = [f"{100 * ((it.ratio or 1) - 1):+.2f}" for it in verdict.effects]
-    assert said.split("commit")[1].splitlines()[1].split() == [
-        *("v7.2", values[0], "%", values[1], "%", run.name)
-    ]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The sandbox as it really is, and external commands: run, written down, killed with us."""
+"""The sandbox's command line and what may be written; external commands: run, written down, killed
+with us. What must not come out of the sandbox is tried in attacks/."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 from kdyno import sandbox
 from kdyno.command import capture, kill_session, require, shown, started, stream
 from kdyno.errors import ToolError
-from kdyno.sandbox import BUILD, GUEST, HOST, Sandbox, View, hand_over
+from kdyno.sandbox import BUILD, GUEST, HOST, Sandbox, hand_over
 
 needs_sandbox = pytest.mark.needs("sandbox")
 
@@ -91,19 +91,9 @@ def test_only_what_is_named_can_be_written(tmp_path: Path) -> None:
 
 
 @needs_sandbox
-def test_a_process_inside_is_alone_and_without_network() -> None:
-    # The loopback interface exists and carries no address of the host's.
-    said = inside(Sandbox(BUILD), "ls /proc | grep -c '^[0-9]'; tail -n +3 /proc/net/dev | wc -l")
-    processes, interfaces = map(int, said.split())
-    assert processes <= 6
-    assert interfaces <= 1
-    assert inside(Sandbox(BUILD), "echo $HOME $TMPDIR $PWD") == "/tmp /tmp /tmp"
-
-
-@needs_sandbox
-def test_homes_and_services_look_empty_and_tmp_has_its_size() -> None:
+def test_its_tmp_has_its_size_and_is_home() -> None:
     box = Sandbox(BUILD, tmp_bytes=1 << 20)
-    assert inside(box, "ls -A /home /root /run /var/lib | grep -v : | tr -d '\\n'") == ""
+    assert inside(box, "echo $HOME $TMPDIR $PWD") == "/tmp /tmp /tmp"
     said = inside(box, "head -c 3000000 /dev/zero > /tmp/big 2>/dev/null; wc -c < /tmp/big")
     assert int(said) <= 1 << 20
 
@@ -118,24 +108,6 @@ def test_a_descriptor_becomes_a_file() -> None:
         assert inside(box, "cat /tmp/job.json", pass_fds=(reading,)) == "content"
     finally:
         os.close(reading)
-
-
-@needs_sandbox
-@pytest.mark.parametrize("view", [BUILD, GUEST], ids=lambda view: view.name)
-def test_what_runs_inside_dies_with_its_parent(tmp_path: Path, view: View) -> None:
-    for name in ("born", "dies"):
-        os.mkfifo(tmp_path / name)
-    hand_over(tmp_path, view)
-    # The one writer of `dies` is inside: the fifo ends when that process does.
-    box = Sandbox(view, writable=((tmp_path, "/tmp/meet"),))
-    script = "exec 3> /tmp/meet/dies; echo x > /tmp/meet/born; read x < /tmp/meet/born"
-    code = f"import subprocess; subprocess.run({box.argv(['sh', '-c', script])!r})"
-    parent = subprocess.Popen([sys.executable, "-c", code])
-    with (tmp_path / "dies").open() as dies:
-        assert (tmp_path / "born").read_text() == "x\n"
-        parent.send_signal(signal.SIGKILL)
-        parent.wait()
-        assert dies.read() == ""
 
 
 def test_without_bwrap_nothing_runs(

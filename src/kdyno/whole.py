@@ -35,9 +35,7 @@ _ELSEWHERE = "KDYNO_CACHE names another cache folder"
 
 def no_space(path: Path, needed_bytes: int | None = None) -> str:
     """What a person has to know of a full disk: which folder, how much is free and needed."""
-    there = path if path.is_dir() else path.parent
-    while there != there.parent and not there.exists():
-        there = there.parent
+    there = _existing(path if path.is_dir() else path.parent)
     try:
         free = _amount(shutil.disk_usage(there).free)
     except OSError:
@@ -48,22 +46,8 @@ def no_space(path: Path, needed_bytes: int | None = None) -> str:
 
 def require_space(where: Path, needed_bytes: int) -> None:
     """ToolError, before the work, where the cache's folder has fewer bytes free."""
-    there = where
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if shutil.disk_usage(there).free < needed_bytes:
+    if shutil.disk_usage(_existing(where)).free < needed_bytes:
         raise ToolError(f"{no_space(where, needed_bytes)}. Free some; {_ELSEWHERE}")
-
-
-@contextmanager
-def disk_errors(path: Path, needed_bytes: int | None = None) -> Iterator[None]:
-    """A full disk at ``path`` becomes a ToolError that says which and how much."""
-    try:
-        yield
-    except OSError as problem:
-        if problem.errno not in NO_SPACE:
-            raise
-        raise ToolError(f"{path}: not written: {no_space(path, needed_bytes)}") from problem
 
 
 @contextmanager
@@ -72,10 +56,15 @@ def cache_errors(where: Path, needed_bytes: int | None = None) -> Iterator[None]
     try:
         yield
     except OSError as problem:
-        full = problem.errno in NO_SPACE
-        broken = f"cannot write or read {problem.filename or where}: {problem.strerror}"
-        said = f"{no_space(where, needed_bytes)}. Free some" if full else broken
-        raise ToolError(f"{said}; {_ELSEWHERE}") from problem
+        what = f"cannot write or read {problem.filename or where}: {problem.strerror}"
+        if problem.errno in NO_SPACE:
+            what = f"{no_space(where, needed_bytes)}. Free some"
+        raise ToolError(f"{what}; {_ELSEWHERE}") from problem
+
+
+def _existing(path: Path) -> Path:
+    """The nearest folder above that is there."""
+    return next(it for it in (path, *path.parents) if it.exists())
 
 
 def _amount(size_bytes: int) -> str:
@@ -90,7 +79,6 @@ _HELD = ".held"
 _NAME_LIMIT = 100
 _MOST_LINKS = 40
 _LONG_S = 86400.0
-"""After which what another machine left is nobody's."""
 
 
 def here() -> str:
@@ -108,11 +96,6 @@ def into_place(aside: Path, place: Path) -> None:
             raise
 
 
-def is_left(path: Path, by: str) -> bool:
-    """Whether this machine may take for dead what the machine ``by`` left without a lock."""
-    return by == here() or time.time() - path.stat().st_mtime > _LONG_S
-
-
 def write(path: Path, data: bytes) -> None:
     """Replaces the file in one step, through a link of this user's or root's; a pipe or a device is
     written to.
@@ -121,32 +104,43 @@ def write(path: Path, data: bytes) -> None:
     file in a folder that takes no new ones is written where it is: there is no other way.
     """
     target = _target(path)
-    with disk_errors(target, len(data)):
-        try:
-            status = target.stat() if target.exists() else None
-            if status is not None and not stat.S_ISREG(status.st_mode):
-                target.write_bytes(data)
-                return
-            aside, descriptor = _aside(target)
-        except PermissionError:
-            if not os.access(target, os.W_OK):
-                raise
-            target.write_bytes(data)
-            return
-        try:
-            if status is not None:
-                with suppress(OSError):
-                    os.fchown(descriptor, status.st_uid, status.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
-            _put(descriptor, data)
-            aside.replace(target)
-        except BaseException:
-            with suppress(OSError):
-                aside.unlink()
+    try:
+        _replace(target, data)
+    except OSError as problem:
+        if problem.errno not in NO_SPACE:
             raise
-        finally:
-            os.close(descriptor)
-        _settle(target.parent)
+        raise ToolError(f"{target}: not written: {no_space(target, len(data))}") from problem
+
+
+def _replace(target: Path, data: bytes) -> None:
+    status = target.stat() if target.exists() else None
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        target.write_bytes(data)
+        return
+    try:
+        aside, descriptor = _aside(target)
+    except PermissionError:
+        if not os.access(target, os.W_OK):
+            raise
+        target.write_bytes(data)
+        return
+    try:
+        if status is not None:
+            with suppress(OSError):
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+        aside.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            aside.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    _settle(target.parent)
 
 
 def check(path: Path) -> None:
@@ -171,8 +165,8 @@ def folder(place: Path) -> Iterator[Path]:
     Whoever fills it holds a lock of his own: ``place`` must not exist yet.
     """
     place.parent.mkdir(parents=True, exist_ok=True)
-    with scratch("new", place.parent) as made:
-        ready = made / "ready"
+    with scratch("new", place.parent) as aside:
+        ready = aside / "ready"
         ready.mkdir()
         yield ready
         into_place(ready, place)
@@ -196,8 +190,7 @@ def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
         # Held before it has its name, so that no one ever sees it unheld while we live.
         lock = os.open(outer / ".new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with suppress(OSError):  # a full disk is told where it matters
-            # The number is for people.
+        with suppress(OSError):  # for people; a full disk is told where it matters
             os.write(lock, f"{os.getpid()} {here()}\n".encode())
         (outer / ".new").rename(outer / _HELD)
         (outer / "in").mkdir()
@@ -221,7 +214,10 @@ def sweep(parent: Path) -> None:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 words = os.read(descriptor, 64).decode("ascii", "replace").split()
-                left = is_left(outer / _HELD, words[1] if len(words) > 1 else here())
+                other_machine = len(words) > 1 and words[1] != here()
+                age_s = time.time() - (outer / _HELD).stat().st_mtime
+                # Locks may not hold between machines: what another left is nobody's after a day.
+                left = not other_machine or age_s > _LONG_S
                 if left:
                     _empty(outer)
             finally:
@@ -295,13 +291,6 @@ def _remove_unheld(path: Path) -> None:
             path.unlink()
         finally:
             os.close(descriptor)
-
-
-def _put(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-    os.fsync(descriptor)
 
 
 def _settle(parent: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import EXPERIMENT, Kdyno, kdyno  # noqa: F401
+from command_line import EXPERIMENT, Kdyno, kdyno
 from fake_tree import make_repository, make_tree
 
 from kdyno import sandbox
@@ -17,6 +17,8 @@ from kdyno.sandbox import confined
 from kdyno.store.counts import FOLDER, CaseCounts, Counted, to_json
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run, create_run, file_name
+
+__all__ = ["kdyno"]
 
 
 @pytest.fixture
@@ -72,10 +74,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 )
 @pytest.mark.slow
 def test_a_verb_refuses_first(
-    kdyno: Kdyno,  # noqa: F811
-    hostile: Path,
-    words: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
+    kdyno: Kdyno, hostile: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(hostile.parent)
     matrix = hostile.with_name("matrix.toml")
@@ -114,10 +113,7 @@ def test_a_verb_refuses_first(
 )
 @pytest.mark.slow
 def test_what_only_reads_runs_nothing(
-    kdyno: Kdyno,  # noqa: F811
-    hostile: Path,
-    words: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
+    kdyno: Kdyno, hostile: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(hostile.parent)
     folder = hostile.parent
@@ -129,10 +125,7 @@ def test_what_only_reads_runs_nothing(
 
 
 @pytest.mark.slow
-def test_the_word_is_heard_and_holds_for_one_process(
-    kdyno: Kdyno,  # noqa: F811
-    hostile: Path,
-) -> None:
+def test_the_word_is_heard_and_holds_for_one_process(kdyno: Kdyno, hostile: Path) -> None:
     kdyno("build", hostile, "--no-sandbox")
     assert (hostile.parent / "mark").exists()
 

@@ -35,50 +35,43 @@ class Entry:
 
     name: str
     module: str
+    """Below ``kdyno``."""
     help: str
     """The first line of the verb's own documentation."""
 
 
 VERBS = (
-    Entry(
-        "doctor", "kdyno.cli.doctor", "Show what this machine lacks, or what nodes of a cluster do."
-    ),
-    Entry("list", "kdyno.cli.listing", "List what there is to measure, and what was measured."),
-    Entry(
-        "check", "kdyno.cli.build", "Find an experiment's mistakes, and its cost, without a build."
-    ),
-    Entry("build", "kdyno.cli.build", "Build the kernels of an experiment."),
-    Entry("run", "kdyno.cli.run", "Build, boot, measure and judge the kernels of an experiment."),
-    Entry("try", "kdyno.cli.run", "Time a command of your own in several kernels."),
-    Entry("judge", "kdyno.cli.judge", "Judge stored runs again, by today's rule."),
-    Entry(
-        "compare", "kdyno.cli.judge", "Compare runs, variants of a run, or a published experiment."
-    ),
+    Entry("doctor", "cli.doctor", "Show what this machine lacks, or what nodes of a cluster do."),
+    Entry("list", "cli.listing", "List what there is to measure, and what was measured."),
+    Entry("check", "cli.build", "Find an experiment's mistakes, and its cost, without a build."),
+    Entry("build", "cli.build", "Build the kernels of an experiment."),
+    Entry("run", "cli.run", "Build, boot, measure and judge the kernels of an experiment."),
+    Entry("try", "cli.run", "Time a command of your own in several kernels."),
+    Entry("judge", "cli.judge", "Judge stored runs again, by today's rule."),
+    Entry("compare", "cli.judge", "Compare runs, variants of a run, or a published experiment."),
     Entry(
         "profile",
-        "kdyno.labs.profile.verb",
+        "labs.profile.verb",
         "Show seconds per function of each kernel, and what differs.",
     ),
-    Entry(
-        "report", "kdyno.cli.report", "Show a run as a table or exported, or all runs as a site."
-    ),
-    Entry("serve", "kdyno.cli.report", "Show all runs in a browser, as they change, until Ctrl-C."),
-    Entry("push", "kdyno.cli.report", "Put runs into the store that KDYNO_STORE names."),
+    Entry("report", "cli.report", "Show a run as a table or exported, or all runs as a site."),
+    Entry("serve", "cli.report", "Show all runs in a browser, as they change, until Ctrl-C."),
+    Entry("push", "cli.report", "Put runs into the store that KDYNO_STORE names."),
 )
 LAB = (
     Entry(
         "memcpy",
-        "kdyno.labs.memcpy.verbs",
+        "labs.memcpy.verbs",
         "Memory routines: check, generate, time, count and choose them.",
     ),
     Entry(
         "published",
-        "kdyno.labs.published.page",
+        "labs.published.page",
         "Answer the claims of published experiments from runs.",
     ),
     Entry(
         "vectorize",
-        "kdyno.labs.vectorize.verb",
+        "labs.vectorize.verb",
         "Survey which loops of a kernel are vectorised, and why not all.",
     ),
 )
@@ -102,7 +95,7 @@ class Deferred(TyperCommand):
     @cached_property
     def real(self) -> Any:
         """The command itself."""
-        verbs = import_module(self._entry.module).VERBS
+        verbs = import_module(f"kdyno.{self._entry.module}").VERBS
         own = [_command(verb) for verb in verbs if verb.name == self._entry.name]
         if own:
             return own[0]
