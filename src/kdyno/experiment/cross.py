@@ -199,7 +199,7 @@ def _combined(
         if (value := getattr(layer, key, None)) is not None
     ]
     chosen: dict[str, Any] = dict(given)
-    if "source" not in chosen:
+    if "source" not in chosen and not any(mistakes.has((*it.path, "source")) for it in layers):
         mistakes.add(
             kernel.path,
             "source is missing: which kernel? For example "

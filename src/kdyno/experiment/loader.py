@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""An experiment file in, a checked ``Experiment`` out. Mistakes are listed together, each with
-line, key, what was found, what is allowed and the nearest right word: first those of single
-values, and when there are none, those of how the values fit each other.
+"""An experiment file in, a checked ``Experiment`` out, or every mistake in it at once: the messages
+name line, key, what was found, what is allowed and the nearest right word.
 
 A file with [matrix] is one experiment over many commits, a pattern of experiments: the one for a
 commit has that commit in place of ``{ref}`` and no [matrix], and the same line numbers.
@@ -131,7 +130,7 @@ def parse(
     words: Callable[[KeyPath], str] | None = None,
 ) -> Experiment:
     """The experiment in ``text``. ``origin`` names it in messages, ``folder`` is where relative
-    paths begin. UsageError lists the mistakes. words: what messages call a key of a text that
+    paths begin. UsageError lists every mistake. words: what messages call a key of a text that
     nobody wrote as a file."""
 
     def no_mistakes() -> Mistakes:
@@ -140,13 +139,19 @@ def parse(
     mistakes = no_mistakes()
     place = Place(folder, vocabulary)
     file = read_as(File, _toml(text, origin), mistakes, (), place, home_of)
+    if not file.name and not mistakes.has(("name",)):
+        mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
     variants, of_cases = _variants(file, place, mistakes)
     _check_suites(file.suite, vocabulary, mistakes)
     boots = vocabulary.machines.get(file.machine.kind, ())
     measure = replace(file.measure, layouts=file.layout.draws if file.layout else 0)
     # A factor that lacks a level lacks variants, too: that is one mistake.
+    lacking = any(
+        path[:1] == ("factor",) or (path[:1] == ("variant",) and len(path) < 3)
+        for path in mistakes.paths
+    )
     baseline = ""
-    if all(len(levels) > 1 for levels in file.factor.values()):
+    if not lacking and all(len(levels) > 1 for levels in file.factor.values()):
         alone = measure.calibrate or bool(measure.layouts) or not boots
         baseline = _baseline(file, [variant.name for variant in variants], alone, mistakes)
     pairs = [f"{' and '.join(its)} with {kind}" for kind, its in vocabulary.machines.items() if its]
@@ -280,7 +285,7 @@ def _baseline(file: File, names: list[str], alone: bool, mistakes: Mistakes) -> 
             "set calibrate = true in [measure] to measure the noise floor",
         )
     if file.baseline is None:
-        if len(names) > 1:
+        if len(names) > 1 and not mistakes.has(("baseline",)):
             what = "baseline is missing: which variant are the others compared with?"
             mistakes.add((), what, allowed=names)
         return names[0]
@@ -292,7 +297,7 @@ def _baseline(file: File, names: list[str], alone: bool, mistakes: Mistakes) -> 
 
 def _check_suites(uses: tuple[SuiteUse, ...], vocabulary: Vocabulary, mistakes: Mistakes) -> None:
     """One case of a suite in two [[suite]] entries is a mistake."""
-    if not uses:
+    if not uses and not mistakes.has(("suite",)):
         what = "no [[suite]]: nothing would be measured"
         mistakes.add(("suite",), what, allowed=sorted(vocabulary.suites))
     taken: dict[tuple[str, str], KeyPath] = {}
@@ -306,7 +311,7 @@ def _check_suites(uses: tuple[SuiteUse, ...], vocabulary: Vocabulary, mistakes: 
 
 def read_matrix(text: str, origin: str) -> Matrix | None:
     """None for an experiment without [matrix], and for what is no TOML: ``parse`` says what is
-    wrong with that. UsageError lists the mistakes."""
+    wrong with that. UsageError lists every mistake."""
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError, OverflowError):

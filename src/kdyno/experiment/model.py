@@ -30,7 +30,7 @@ from pydantic import (
 )
 
 from kdyno.errors import UsageError
-from kdyno.reading.checked import INSIDE, Closed, keys_of, wrong
+from kdyno.reading.checked import INSIDE, Closed, keys_of, tables_of, wrong
 from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, nearest, quoted, stands_where
 
 ACCELS = ("auto", "kvm", "tcg", "icount")
@@ -503,7 +503,7 @@ class Layer(Closed):
 class VariantLayer(Layer):
     """[variant.NAME]."""
 
-    cpus: Annotated[int | None, whole(1, 1024)] = None
+    cpus: Annotated[int, whole(1, 1024)] | None = None
     programs: Annotated[Text, _of(PROGRAMS)] | None = None
 
 
@@ -562,11 +562,11 @@ class Measure(Closed):
     """Half-width of an effect's interval, as a fraction, at which measuring stops."""
     max_boots: Annotated[int, whole(2, MOST_BOOTS)] = 60
     min_boots: Annotated[int, whole(2, MOST_BOOTS)] = 10
-    max_minutes: Annotated[float | None, _up_to(60 * 24 * 365, "minutes")] = None
+    max_minutes: Annotated[float, _up_to(60 * 24 * 365, "minutes")] | None = None
     equivalent: Share = 0.01
     confidence: Annotated[float, PlainValidator(partial(_share, low=0.5, high=0.9999))] = 0.95
     profile: Annotated[Text, _of(PROFILES)] = "none"
-    seed: Annotated[int | None, whole(0, (1 << 63) - 1)] = None
+    seed: Annotated[int, whole(0, (1 << 63) - 1)] | None = None
     calibrate: StrictBool = False
     interleave: Annotated[Text, _of(INTERLEAVES)] = "auto"
     """How the variants of a block alternate."""
@@ -629,7 +629,7 @@ class SuiteUse(Closed):
     name: Text = ""
     cases: Texts = ()
     seconds: Annotated[float, _up_to(3600, "seconds")] = 0.5
-    operations: Annotated[int | None, whole(1, 1 << 62)] = None
+    operations: Annotated[int, whole(1, 1 << 62)] | None = None
     """Fixed work instead of fixed time, for profiles."""
     command: Annotated[tuple[str, ...], PlainValidator(_command)] = ()
     """Only for the suite ``run``: the command line to time."""
@@ -741,7 +741,7 @@ def _listed(value: object) -> object:
 class File(Closed):
     """The whole file."""
 
-    name: Name
+    name: Name = ""
     question: Annotated[str, AfterValidator(_question)] = ""
     baseline: Text | None = None
     skip_unsupported: Annotated[StrictBool, Field(alias="skip-unsupported")] = False
@@ -785,29 +785,15 @@ class Matrix(Closed):
         return first, last
 
 
-TABLES: Mapping[str, tuple[str, ...]] = {
-    name: keys_of(table)
-    for name, table in {
-        "": File,
-        "layout": Layout,
-        "matrix": Matrix,
-        "kernel": Layer,
-        "machine": Machine,
-        "variant": VariantLayer,
-        "factor": Level,
-        "suite": SuiteUse,
-        "measure": Measure,
-    }.items()
-}
+TABLES: Mapping[str, tuple[str, ...]] = {"": keys_of(File), **tables_of(File), "matrix": ("refs",)}
 """Table → keys. ``variant`` stands for each [variant.NAME], ``factor`` for each level."""
 
 
 def home_of(key: str) -> str:
     """The table that has ``key``, as it is written in the file; empty when none has."""
-    names = {"": "the top of the file", "suite": "[[suite]]"}
-    return next(
-        (names.get(table, f"[{table}]") for table, keys in TABLES.items() if key in keys), ""
-    )
+    home = next((table for table, keys in TABLES.items() if key in keys), None)
+    names = {None: "", "": "the top of the file", "suite": "[[suite]]"}
+    return names.get(home, f"[{home}]")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from kdyno.errors import UsageError
 from kdyno.experiment.model import INTERLEAVES, METRICS, Experiment, Measure, SuiteUse
 from kdyno.reading.mistakes import meant
@@ -42,17 +44,14 @@ class Overrides:
 
     def to_json(self) -> dict[str, Any]:
         """The values that differ from the defaults."""
-        return {name: it for name, it in vars(self).items() if it != getattr(Overrides, name)}
+        return {
+            name: value for name, value in vars(self).items() if value != getattr(Overrides, name)
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Overrides:
         """The reverse of to_json; unknown keys are ignored."""
-        values: dict[str, Any] = {
-            key: tuple(value) if key in ("variants", "cases") else value
-            for key, value in data.items()
-            if key in cls.__dataclass_fields__
-        }
-        return cls(**values)
+        return TypeAdapter(Overrides).validate_python(data)
 
 
 def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
@@ -84,22 +83,17 @@ def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
 def _measure(overrides: Overrides, measure: Measure) -> Measure:
     changed: dict[str, Any] = {}
     if overrides.quick:
-        changed = {
+        changed |= {
             "max_boots": min(measure.max_boots, QUICK_BOOTS),
             "min_boots": min(measure.min_boots, QUICK_BOOTS),
             "max_minutes": min(measure.max_minutes or QUICK_MINUTES, QUICK_MINUTES),
             "precision": max(measure.precision, QUICK_PRECISION),
         }
-    for name in (
-        *("max_boots", "max_minutes", "precision", "seed", "interleave", "metric"),
-        *("exact_boots", "layouts"),
-    ):
-        if getattr(overrides, name) is not None:
-            changed[name] = getattr(overrides, name)
     for option, words in (("interleave", INTERLEAVES), ("metric", METRICS)):
-        if changed.get(option, words[0]) not in words:
-            raise UsageError(f"--{option} {changed[option]!r}: there are {', '.join(words)}")
-    changed["calibrate"] = overrides.calibrate or measure.calibrate
+        if (word := getattr(overrides, option)) not in (None, *words):
+            raise UsageError(f"--{option} {word!r}: there are {', '.join(words)}")
+    given = {name: value for name, value in vars(overrides).items() if name in vars(measure)}
+    changed |= {name: it for name, it in given.items() if it is not None and it is not False}
     measure = replace(measure, **changed)
     return replace(measure, min_boots=min(measure.min_boots, measure.max_boots))
 

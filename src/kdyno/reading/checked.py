@@ -122,7 +122,15 @@ def wrong(
 def check(model: type[T], data: object, origin: str, text: str = "", way: str = "") -> T:
     """``data`` as ``model``. UsageError with every mistake; ``text``: the TOML that it was read
     from, for line numbers; ``way``: how to get a file that is right."""
-    return read(model, data, Mistakes(origin, Positions(text)), way=way)
+    mistakes = Mistakes(origin, Positions(text))
+    try:
+        value: T = _adapter(model).validate_python(data)
+        return value
+    except ValidationError as problem:
+        for error in problem.errors(include_url=False)[:_MOST]:
+            _note(error, model, mistakes, (), lambda _key: "")
+        mistakes.raise_any(way)
+        raise AssertionError("an error without a mistake") from problem
 
 
 def check_json(model: type[T], given: bytes, origin: str, kind: str, way: str) -> T:
@@ -147,20 +155,46 @@ def read(
     path: KeyPath = (),
     context: object = None,
     home: Callable[[str], str] = lambda _key: "",
-    way: str = "",
 ) -> T:
-    """``data``, which stands at ``path`` of the file, as ``model``; else what ``mistakes`` raises.
+    """``data``, which stands at ``path`` of the file, as ``model``. Every mistake is noted, and its
+    key taken out of the data, so that the rest can be checked; raises where no rest is valid.
 
     home: where an unknown key belongs, for the message.
     """
-    try:
-        value: T = _adapter(model).validate_python(data, context=context)
-        return value
-    except ValidationError as problem:
-        for error in problem.errors(include_url=False)[:_MOST]:
-            _note(error, model, mistakes, path, home)
-        mistakes.raise_any(way)
-        raise AssertionError("an error without a mistake") from problem
+    for _ in range(_MOST):
+        try:
+            value: T = _adapter(model).validate_python(data, context=context)
+            return value
+        except ValidationError as problem:
+            errors = problem.errors(include_url=False)[:_MOST]
+        # What lacks a key because that was taken out is no mistake of its own.
+        follows = [mistakes.has((*path, *error["loc"])) for error in errors]
+        places = [
+            error["loc"] if old else _note(error, model, mistakes, path, home)
+            for error, old in zip(errors, follows, strict=True)
+        ]
+        wrong_keys = [_holder(data, place) for place in places]
+        for table, key in wrong_keys:
+            table.pop(key, None)
+        if not any(table is not _NOWHERE for table, _key in wrong_keys):
+            break
+    mistakes.raise_any()
+    raise AssertionError("an error without a mistake")
+
+
+_NOWHERE: dict[str | int, Any] = {}
+
+
+def _holder(data: Any, path: KeyPath) -> tuple[dict[str | int, Any], str | int]:
+    """The innermost table on the path, and its key there."""
+    holder: tuple[dict[str | int, Any], str | int] = (_NOWHERE, "")
+    for part in path:
+        if isinstance(data, dict) and part in data:
+            holder = (data, part)
+        elif not (isinstance(data, list) and isinstance(part, int) and part < len(data)):
+            break
+        data = data[part]
+    return holder
 
 
 def _note(
@@ -175,37 +209,31 @@ def _note(
     path = (*above, *place)
     kind, found = error["type"], error["input"]
     context: Mapping[str, Any] = error.get("ctx", {})
+    near, allowed = None, list[str]()
+    what = f"{quoted(found)} {error['msg'].removeprefix('Input ')}"
     if kind in ("extra_forbidden", _UNKNOWN):
-        key = str(path[-1])
-        belongs = f" here; it belongs in {home(key)}" if home(key) else ""
-        table = next(_models(_annotation_at(model, place[:-1])), object)
-        allowed = keys_of(table)
-        mistakes.add(path, f"unknown key{belongs}", allowed=allowed, near=key)
+        near, found = str(path[-1]), None
+        what = "unknown key" + (f" here; it belongs in {home(near)}" if home(near) else "")
+        allowed = [*keys_of(next(_models(_annotation_at(model, place[:-1])), object))]
     elif kind == "literal_error":
         near = found if isinstance(found, str) else None
-        words = _WORD.findall(context["expected"])
-        text = f"{quoted(found)} is not known"
-        mistakes.add(path, text, allowed=words, found=found, near=near)
+        what = f"{quoted(found)} is not known"
+        allowed = _WORD.findall(context["expected"])
     elif kind == "missing":
-        mistakes.add(path, "is missing")
+        what, found = "is missing", None
     elif kind in _WANTED:
-        wanted = _WANTED[kind]
+        what = stands_where(found, _WANTED[kind])
         if isinstance(found, list) and found and all(isinstance(entry, dict) for entry in found):
             name = spelled(path) + (".NAME" if kind == "dict_type" else "")
-            text = f"[[…]] begins one entry of several: write [{name}], in single brackets"
+            what = f"[[…]] begins one entry of several: write [{name}], in single brackets"
         elif kind == "dict_type" and any(_models(_annotation_at(model, place))):
-            text = stands_where(found, "a table of tables")
-        else:
-            text = stands_where(found, wanted)
-        mistakes.add(path, text, found=found)
+            what = stands_where(found, "a table of tables")
     elif kind == "value_error":
-        mistakes.add(path, str(context["error"]), found=found)
+        what = str(context["error"])
     elif kind == "at_key":
         below, what, near, allowed, value = context["at"]
-        place = (*place, *below)
-        mistakes.add((*above, *place), what, allowed=allowed, near=near, found=value or found)
-    else:
-        mistakes.add(path, f"{quoted(found)} {error['msg'].removeprefix('Input ')}", found=found)
+        place, found = (*place, *below), value or found
+    mistakes.add((*above, *place), what, allowed=allowed, near=near, found=found)
     return place
 
 
@@ -222,6 +250,12 @@ def _annotation_at(model: Any, path: KeyPath) -> Any:
 def keys_of(model: type) -> tuple[str, ...]:
     """The keys that a file's table of this model may have."""
     return tuple(_fields(model))
+
+
+def tables_of(model: type) -> dict[str, tuple[str, ...]]:
+    """Key → the keys of the tables that stand there."""
+    inner = {key: next(_models(annotation), None) for key, annotation in _fields(model).items()}
+    return {key: keys_of(table) for key, table in inner.items() if table}
 
 
 @cache

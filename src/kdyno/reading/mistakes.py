@@ -126,8 +126,12 @@ class Mistakes:
         self._listed.setdefault((self.positions.line(path, found) or 0, text), path)
 
     def has(self, path: KeyPath) -> bool:
-        """Whether there is one at this key."""
-        return path in self._listed.values()
+        """Whether there is one at this key or below."""
+        return any(key[: len(path)] == path for key in self.paths)
+
+    @property
+    def paths(self) -> Iterable[KeyPath]:
+        return self._listed.values()
 
     @property
     def any(self) -> bool:

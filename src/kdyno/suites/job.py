@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The job that a guest is given: which cases of an experiment, how long, in which order.
+"""The job of a guest: which cases of an experiment, how long, in which order.
 
-A case may be a cell of a cross: a factor's level gives its settings, and what stands in the place
-of ``{jobs}``.
+A case may be a cell of a cross: a factor's level gives its settings, and fills ``{jobs}`` in its
+arguments.
 """
 
 from __future__ import annotations
@@ -25,14 +25,11 @@ from kdyno.suites.catalogue import (
 )
 
 JOB_BYTES_MAX = 64 * 1024
-SECONDS_RANGE = (0.01, 86400.0)
+OF_THE_HOST = frozenset({"run", "shell", "program"})
+"""Benchmarks of the guest program that start programs of this machine."""
 _BENCH = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
 _SYSCTL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./:-]*\Z")
 _NONCE = re.compile(r"[0-9a-f]{32}\Z")
-
-
-OF_THE_HOST = frozenset({"run", "shell", "program"})
-"""Benchmarks of the guest program that start programs of this machine."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class CaseJob:
     operations: int | None = None
     timeout_s: float = 60.0
     work: int = 1
-    """Of what the case's figure counts, in one operation."""
+    """Units of work in one operation, for a case with a figure."""
     placed: bool = False
     """The machine puts its own places into the arguments: {dir}, {disk}, {tree}, {programs}."""
 
@@ -64,50 +61,12 @@ class Job:
 
 
 def in_place(job: Job, places: Mapping[str, str]) -> Job:
-    """The job with a machine's places in the command lines that ask for them."""
-
+    """The job with a machine's places in the command lines that have placeholders for them."""
     cases = (
         replace(case, args=in_words(case.args, places)) if case.placed else case
         for case in job.cases
     )
     return replace(job, cases=tuple(cases))
-
-
-def _line(where: str, text: str) -> str:
-    for character, name in (("\n", "a line break"), ("\0", "a NUL")):
-        if character in text:
-            raise UsageError(
-                f"{where}: {text[:60]!r} contains {name}, which a job file cannot carry; "
-                "put it into a script and run that"
-            )
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise UsageError(f"{where}: {text[:60]!r} is not text (UTF-8)") from None
-    return text
-
-
-def _case_lines(index: int, case: CaseJob) -> list[str]:
-    where = f"{case.suite}/{case.case}"
-    if not _BENCH.match(case.bench):
-        raise UsageError(f"{where}: bench {case.bench!r} is not a name of a benchmark")
-    lines = [f"case {index} {case.bench}"]
-    if (case.seconds is None) == (case.operations is None):
-        raise UsageError(f"{where}: exactly one of seconds and operations must be given")
-    if case.seconds is not None:
-        least, most = SECONDS_RANGE
-        if not least <= case.seconds <= most:
-            raise UsageError(f"{where}: seconds is {case.seconds}, allowed is {least} to {most:g}")
-        lines.append(f"seconds {case.seconds:.9f}")
-    if case.operations is not None:
-        if not 1 <= case.operations <= 1 << 50:
-            raise UsageError(f"{where}: operations is {case.operations}, and must be 1 or more")
-        lines.append(f"operations {case.operations}")
-    if not 0.001 <= case.timeout_s <= 1e6:
-        raise UsageError(f"{where}: timeout is {case.timeout_s} s, allowed is 0.001 to 1000000")
-    lines.append(f"timeout {case.timeout_s:.6f}")
-    lines += [f"arg {_line(f'{where}: argument', arg)}" for arg in case.args]
-    return lines
 
 
 def render(job: Job, nonce: str) -> str:
@@ -122,14 +81,32 @@ def render(job: Job, nonce: str) -> str:
     for name, value in job.sysctl:
         if not _SYSCTL.match(name) or ".." in name or len(name) > 255:
             raise UsageError(f"sysctl: {name!r} is not a name of a setting, such as vm.swappiness")
-        _line(f"sysctl {name}", value)
+        _check_line(f"sysctl {name}", value)
         if not 1 <= len(value.encode()) <= 255:
             raise UsageError(f"sysctl {name}: the value must have 1 to 255 bytes")
         lines.append(f"sysctl {name} {value}")
     if job.turns:
         lines.append("turns")
     for index, case in enumerate(job.cases):
-        lines += _case_lines(index, case)
+        where = f"{case.suite}/{case.case}"
+        if not _BENCH.match(case.bench):
+            raise UsageError(f"{where}: bench {case.bench!r} is not a name of a benchmark")
+        if (case.seconds is None) == (case.operations is None):
+            raise UsageError(f"{where}: exactly one of seconds and operations must be given")
+        lines.append(f"case {index} {case.bench}")
+        for key, number, least, most, form in (
+            ("seconds", case.seconds, 0.01, 86400.0, ".9f"),
+            ("operations", case.operations, 1, 1 << 50, "d"),
+            ("timeout", case.timeout_s, 0.001, 1e6, ".6f"),
+        ):
+            if number is not None:
+                if not least <= number <= most:
+                    limits = f"allowed is {least:g} to {most:g}"
+                    raise UsageError(f"{where}: {key} is {number}, {limits}")
+                lines.append(f"{key} {number:{form}}")
+        for arg in case.args:
+            _check_line(f"{where}: argument", arg)
+            lines.append(f"arg {arg}")
     text = "\n".join([*lines, "end", ""])
     size_bytes = len(text.encode())
     if size_bytes > JOB_BYTES_MAX:
@@ -138,6 +115,19 @@ def render(job: Job, nonce: str) -> str:
             "shorten the command lines, or put them into scripts"
         )
     return text
+
+
+def _check_line(where: str, text: str) -> None:
+    for character, name in (("\n", "a line break"), ("\0", "a NUL")):
+        if character in text:
+            raise UsageError(
+                f"{where}: {text[:60]!r} contains {name}, which a job file cannot carry; "
+                "put it into a script and run that"
+            )
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(f"{where}: {text[:60]!r} is not text (UTF-8)") from None
 
 
 def case_job(
@@ -151,24 +141,23 @@ def case_job(
 ) -> CaseJob:
     """The case as a guest runs it. ``operations`` wins over ``seconds``.
 
-    The time limit grows with the seconds asked for. ``cpus`` and ``quick`` fill an existing
-    program's command line. UsageError when the case wants a command line and there is
-    none, or the other way round.
+    The time limit grows with the seconds. ``cpus`` and ``quick`` fill an existing program's command
+    line. UsageError when the case wants a command line and there is none, or the other way round.
     """
     where = f"{case.suite}/{case.name}"
     if case.command is True and not command:
         raise UsageError(f'{where}: command is missing, such as command = ["sort", "words"]')
     if command and case.command is not True:
         raise UsageError(f"{where}: this case takes no command; the suite run does")
-    timeout_s = case.timeout_s + 4 * (seconds or 0.0)
     args = case.args + command
     options: list[str] = []
     work = 1
     warmups = str(case.warmups)
+    timeout_s = case.timeout_s + 4 * (seconds or 0.0)
     if case.program:
+        run_s = seconds or 1.0
         values = {**dict(case.settings), **(dict(case.quick) if quick else {})}
         warmups = values.pop("warmups", warmups)
-        run_s = seconds or 1.0
         values |= {
             "seconds": f"{run_s:g}",
             "whole_seconds": str(max(1, math.ceil(run_s))),
@@ -185,47 +174,23 @@ def case_job(
                 raise UsageError(f"{where}: {what}")
             work = int(text)
     if case.program or case.figure is not None:
-        # A figure is of one run of the program: repeated it would be somebody else's figure.
+        # A figure is of one run of the program: several would give several figures.
         options = ["--warmups", warmups, *options]
         if case.figure is not None:  # however short the run, its time is not the figure
             options += ["--figure", "printed"]
         args = (*options, "--", *(args[1:] if args[:1] == ("--",) else args))
-        seconds, operations = None, 1
-    if operations is not None:
-        seconds = None
+        operations = 1
     return CaseJob(
         suite=case.suite,
         case=case.name,
         bench=case.bench,
         args=args,
-        seconds=seconds,
+        seconds=None if operations is not None else seconds,
         operations=operations,
         timeout_s=timeout_s,
         work=work,
         placed=bool(case.program) or any("{programs}" in arg for arg in case.args),
     )
-
-
-def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[SuiteUse, Case]]:
-    seen: set[tuple[str, str]] = set()
-    for use in experiment.suites:
-        suite = find(catalogue, use.name)
-        names = [case.name for case in suite.cases]
-        for name in use.cases or names:
-            if use.command and name not in names:
-                # A command line of the user's goes by the name that the experiment gives it.
-                case = replace(suite.cases[0], name=name)
-            else:
-                case = suite.case(name)
-            if use.figure is not None:  # it prints its figure, instead of being timed
-                better: Better = "higher" if use.better == "higher" else "lower"
-                case = replace(case, figure=use.figure, unit=use.unit, better=better)
-            if use.levels:
-                case = _in_cell(case, use)
-            if (suite.name, case.name) in seen:
-                raise UsageError(f"{suite.name}/{case.name} is asked for twice")
-            seen.add((suite.name, case.name))
-            yield use, case
 
 
 def open_settings(case: Case) -> tuple[str, ...]:
@@ -235,19 +200,36 @@ def open_settings(case: Case) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*named, *inside]))
 
 
-def _in_cell(case: Case, use: SuiteUse) -> Case:
-    """The case under the name, and with the settings, that it has at the use's levels."""
-    settings = dict(use.settings)
-    return replace(
-        case,
-        name=use.name_in_run(case.name),
-        args=in_words(case.args, settings),
-        settings=tuple((name, settings.get(name, value)) for name, value in case.settings),
-        # What a factor crosses stays crossed in a quick run.
-        quick=tuple((name, value) for name, value in case.quick if name not in settings),
-        of=use.family or case.name,
-        levels=use.levels,
-    )
+def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[SuiteUse, Case]]:
+    names: set[tuple[str, str]] = set()
+    for use in experiment.suites:
+        suite = find(catalogue, use.name)
+        known = [case.name for case in suite.cases]
+        for name in use.cases or known:
+            if use.command and name not in known:
+                # A command line of the user's goes by the name that the experiment gives it.
+                case = replace(suite.cases[0], name=name)
+            else:
+                case = suite.case(name)
+            if use.figure is not None:  # it prints its figure, instead of being timed
+                better: Better = "higher" if use.better == "higher" else "lower"
+                case = replace(case, figure=use.figure, unit=use.unit, better=better)
+            if use.levels:
+                settings = dict(use.settings)
+                case = replace(
+                    case,
+                    name=use.name_in_run(name),
+                    args=in_words(case.args, settings),
+                    settings=tuple((key, settings.get(key, own)) for key, own in case.settings),
+                    # What a factor crosses stays crossed in a quick run.
+                    quick=tuple((key, own) for key, own in case.quick if key not in settings),
+                    of=use.family or name,
+                    levels=use.levels,
+                )
+            if (suite.name, case.name) in names:
+                raise UsageError(f"{suite.name}/{case.name} is asked for twice")
+            names.add((suite.name, case.name))
+            yield use, case
 
 
 def cases_of(experiment: Experiment, catalogue: Catalogue) -> tuple[Case, ...]:
