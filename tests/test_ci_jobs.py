@@ -41,37 +41,23 @@ def scripts(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
-def test_commands_are_kdynos(path: Path) -> None:
-    lines = [line.strip() for text in scripts(read(path)) for line in text.splitlines()]
-    ours = [shlex.split(line)[1:] for line in lines if line.startswith("kdyno ")]
-    assert [words[0] for words in ours] == ["run", "report", "report", "report"]
-    for words in ours:
-        parsed(words)
-    assert not any("--fail-on" in words for words in ours), "errors and regressions, one status"
-    [gate] = [shlex.split(line) for line in lines if "gate.sh" in line]
-    parsed(["report", *gate[1:]])
-
-
-@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
-def test_commands_are_a_shells(path: Path) -> None:
+def test_a_jobs_commands_are_a_shells_and_kdynos_and_its_files_are_there(path: Path) -> None:
     for text in scripts(read(path)):
         plain = re.sub(r"\$\{\{.*?\}\}", "x", text)
         subprocess.run(["sh", "-n"], input=plain, text=True, check=True)
-
-
-@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
-def test_every_file_that_is_named_is_there(path: Path) -> None:
-    root = FOLDER.parent.parent
+    lines = [line.strip() for text in scripts(read(path)) for line in text.splitlines()]
+    ours = [shlex.split(line)[1:] for line in lines if line.startswith("kdyno ")]
+    assert [words[0] for words in ours] == ["run", "report", "report", "report"]
+    assert not any("--fail-on" in words for words in ours), "errors and regressions, one status"
+    [gate] = [shlex.split(line) for line in lines if "gate.sh" in line]
+    for words in (*ours, ["report", *gate[1:]]):
+        parsed(words)
     text = path.read_text(encoding="utf-8")
+    assert "KDYNO_EXPERIMENT: speed # or count" in text
     for experiment in ("speed", "count"):
-        assert "KDYNO_EXPERIMENT: speed # or count" in text
         filled = text.replace("$KDYNO_EXPERIMENT", experiment)
-        _all_there(root, re.findall(r"\.kdyno/tool/((?:docs|setup)[\w./-]*)", filled))
-
-
-def _all_there(root: Path, named: list[str]) -> None:
-    assert len(named) == 3
-    assert [name for name in named if not (root / name).is_file()] == []
+        names = re.findall(r"\.kdyno/tool/((?:docs|setup)[\w./-]*)", filled)
+        assert len(names) == 3 and all((FOLDER.parent.parent / name).is_file() for name in names)
 
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.name)
@@ -93,18 +79,14 @@ def test_the_experiment_that_is_asked_for_is_run(
     assert (tmp_path / "ran").read_text() == f"run {experiment}.toml\n"
     assert (tmp_path / "speed.toml").read_text() == "own"
     if experiment == "count":
-        copied = (tmp_path / "count.toml").read_text(encoding="utf-8")
-        assert copied == (FOLDER / "count.toml").read_text(encoding="utf-8")
+        assert (tmp_path / "count.toml").read_bytes() == (FOLDER / "count.toml").read_bytes()
 
 
-def test_github_gates_last_and_caches_images() -> None:
+def test_github_gates_last_and_caches_images_and_gitlab_retries_errors_only() -> None:
     steps = read(FOLDER / "github.yml")["jobs"]["speed"]["steps"]
     assert steps[-1]["name"] == "Gate" and "if" not in steps[-1]
     [cached] = [it for it in steps if str(it.get("uses", "")).startswith("actions/cache@")]
     assert ".kdyno/cache/images" in cached["with"]["path"].split()
-
-
-def test_gitlab_retries_errors_only() -> None:
     job = read(FOLDER / "gitlab.yml")["speed"]
     assert (job["retry"]["exit_codes"], job["allow_failure"]["exit_codes"]) == (1, 11)
     assert "gate.sh" in job["script"][-1]

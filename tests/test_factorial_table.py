@@ -43,97 +43,78 @@ SUITES = {
     )
     for name, cases in WORDS.suites.items()
 }
-HEAD = 'name = "x"\nbaseline = "off"\n[kernel]\nsource = "kernel.org:7.3"\n'
 SMP = '[factor.smp]\noff = {}\non = { config = ["smp"] }\n'
 
 
-def parsed(body: str, suites: str = '[[suite]]\nname = "build"\ncases = ["whole"]\n') -> Experiment:
-    return parse(HEAD + body + suites, "x.toml", DATA, WORDS)
+def parsed(body: str, baseline: str = "off") -> Experiment:
+    head = f'name = "x"\nbaseline = "{baseline}"\n[kernel]\nsource = "kernel.org:7.3"\n'
+    return parse(head + body, "x.toml", DATA, WORDS)
 
 
-def test_a_list_is_a_factor_of_cases_and_costs_no_kernel() -> None:
-    experiment = parsed("[factor]\njobs = [1, 4]\n" + SMP)
-    assert [variant.name for variant in experiment.variants] == ["off", "on"]
-    assert [(use.cases, use.settings, use.levels) for use in experiment.suites] == [
-        (("whole",), (("jobs", "1"),), (("jobs", "1"),)),
-        (("whole",), (("jobs", "4"),), (("jobs", "4"),)),
-    ]
-    cells = cases_of(experiment, SUITES)
-    assert [(case.name, case.of, case.args) for case in cells] == [
-        ("whole@1", "whole", ("-j1", "{}")),
-        ("whole@4", "whole", ("-j4", "{}")),
-    ]
-
-
-def test_cases_without_the_setting_are_measured_once() -> None:
-    experiment = parsed(
-        "[factor]\njobs = [1, 4]\n" + SMP,
-        '[[suite]]\nname = "build"\n[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n',
-    )
-    names = [case.name for case in cases_of(experiment, SUITES)]
-    assert names == ["whole@1", "lib@1", "whole@4", "lib@4", "pipe"]
-
-
-def test_a_level_may_choose_a_case() -> None:
-    experiment = parsed(
-        SMP + '[factor.block]\n256 = { case = "fscopy-256" }\n4096 = { case = "fscopy-4096" }\n',
-        '[[suite]]\nname = "unixbench"\n',
-    )
-    cells = {case.name: (case.of, case.levels) for case in cases_of(experiment, SUITES)}
-    assert cells == {
-        "pipe": ("", ()),
-        "fscopy-256": ("fscopy-*", (("block", "256"),)),
-        "fscopy-4096": ("fscopy-*", (("block", "4096"),)),
-    }
-
-
-def test_the_users_own_command_has_settings_too() -> None:
-    experiment = parsed(
-        "[factor]\nn = [1, 2]\n" + SMP,
-        "[[suite]]\nname = 'run'\ncommand = \"sort --parallel={n} {}\"\n",
-    )
-    assert [use.name_in_run("sort") for use in experiment.suites] == ["sort@1", "sort@2"]
-
-
-def test_cpus_are_a_factor_of_the_kernels_side() -> None:
-    head = HEAD.replace('"off"', '"1"')
-    body = "[factor]\ncpus = [1, 2]\n[[suite]]\nname = 'build'\n"
-    experiment = parse(head + body, "x.toml", DATA, WORDS)
-    assert [(it.name, it.cpus) for it in experiment.variants] == [("1", 1), ("2", 2)]
-    assert experiment.cpus == 2
+BUILD = '[[suite]]\nname = "build"\ncases = ["whole"]\n'
+UNIX = '[[suite]]\nname = "unixbench"\n'
+JOBS_14 = "[factor]\njobs = [1, 4]\n" + SMP
+BLOCK = '[factor.block]\n256 = { case = "fscopy-256" }\n4096 = { case = "fscopy-4096" }\n'
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "cells"),
+    [
+        # A list is a factor of cases.
+        (JOBS_14 + BUILD, ["whole@1 -j1 of whole", "whole@4 -j4 of whole"]),
+        # Cases without the setting are measured once.
+        (JOBS_14 + BUILD + f'{UNIX}cases = ["pipe"]\n',
+         ["whole@1 -j1 of whole", "whole@4 -j4 of whole", "pipe -j{jobs} of "]),
+        # A level may choose a case.
+        (SMP + BLOCK + UNIX, ["pipe -j{jobs} of ", "fscopy-256 -j{jobs} of fscopy-*",
+                              "fscopy-4096 -j{jobs} of fscopy-*"]),
+    ],
+    ids=["list", "once", "case"],
+)  # fmt: skip
+def test_factors_of_cases_cost_no_kernel(body: str, cells: list[str]) -> None:
+    experiment = parsed(body)
+    assert [variant.name for variant in experiment.variants] == ["off", "on"]
+    cases = cases_of(experiment, SUITES)
+    assert [f"{case.name} {case.args[0]} of {case.of}" for case in cases] == cells
+    assert {case.levels[0][1] for case in cases if case.of} in ({"1", "4"}, {"256", "4096"})
+
+
+def test_the_users_own_command_has_settings_too() -> None:
+    body = "[factor]\nn = [1, 2]\n" + SMP
+    experiment = parsed(body + "[[suite]]\nname = 'run'\ncommand = \"sort --parallel={n} {}\"\n")
+    assert [use.name_in_run("sort") for use in experiment.suites] == ["sort@1", "sort@2"]
+
+
+def test_factors_of_kernels() -> None:
+    experiment = parsed("[factor]\ncpus = [1, 2]\n" + BUILD, "1")
+    assert [(variant.name, variant.cpus) for variant in experiment.variants] == [("1", 1), ("2", 2)]
+    assert experiment.cpus == 2
+    # Many variants are a factor themselves.
+    crossed = parsed("[variant.a]\n[variant.b]\n" + SMP + BUILD, "a+off")
+    assert crossed.variants[3].levels == (("variant", "b"), ("smp", "on"))
+
+
+def levels(first: str, second: str) -> str:
+    return f"{SMP}[factor.x]\na = {{ {first} }}\nb = {{ {second} }}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
     [
         ("[factor.smp]\noff = {}\n", "two levels or more, this has 1"),
         ("[factor]\njobs = [4]\n" + SMP, "two levels or more, this has 1"),
         ("[factor]\njobs = [4, 4]\n" + SMP, "two levels or more, this has 1"),
         ("[factor]\njosb = [1, 4]\n" + SMP, "no case of this experiment has a setting josb.*jobs"),
-        (SMP + "[factor.x]\na = { set = { jobs = 1 } }\nb = { cpus = 2 }\n", "cannot be mixed"),
-        (
-            SMP + "[factor.x]\na = { set = { jobs = true } }\nb = { set = { jobs = 2 } }\n",
-            "true or",
-        ),
-        (
-            SMP + "[factor.x]\na = { set = { 'Jobs!' = 1 } }\nb = { set = { jobs = 2 } }\n",
-            "not a setting",
-        ),
-        (SMP + "[factor.x]\na = { case = 'whole' }\nb = { case = 'lib' }\n", "not a case that a"),
-        (SMP + "[factor.x]\na = { case = 'hole' }\nb = { case = 'wlib' }\n", "changes nothing"),
+        (levels("set = { jobs = 1 }", "cpus = 2"), "cannot be mixed"),
+        (levels("set = { jobs = true }", "set = { jobs = 2 }"), "true or"),
+        (levels("set = { 'Jobs!' = 1 }", "set = { jobs = 2 }"), "not a setting"),
+        (levels("case = 'whole'", "case = 'lib'"), "not a case that a"),
+        (levels("case = 'hole'", "case = 'wlib'"), "changes nothing"),
     ],
 )
-def test_factors_that_cannot_be(body: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        parsed(body)
-
-
-def test_many_variants_with_factors_are_a_factor_themselves() -> None:
-    experiment = parse(
-        HEAD.replace('"off"', '"a+off"') + "[variant.a]\n[variant.b]\n" + SMP
-        + "[[suite]]\nname = 'build'\n", "x.toml", DATA, WORDS,
-    )  # fmt: skip
-    assert experiment.variants[3].levels == (("variant", "b"), ("smp", "on"))
+def test_factors_that_cannot_be(body: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parsed(body + BUILD)
 
 
 JOBS = ("1", "2", "8")
@@ -176,8 +157,7 @@ def factor_table(
 
 def test_the_table_says_what_was_planted() -> None:
     table = factor_table(*planted())
-    assert table is not None and table.missing == ()
-    assert table.summary == ()
+    assert table is not None and table.missing == table.summary == ()
     assert table.factors == {"smp": ("off", "on"), "preempt": ("none", "full"), "jobs": JOBS}
     assert tables.summary_of_factors(table, 0.01) == (
         "build/whole: smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1",

@@ -17,6 +17,7 @@ from fake_tree import make_tree
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse as read_experiment
+from kdyno.experiment.model import one_group
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.kernels.source import fetch, parse
 from kdyno.kernels.sources import archive
@@ -164,7 +165,8 @@ def test_an_expression_without_an_end_is_ended(
 
 @pytest.mark.parametrize("pattern", ["(" * 600 + ")" * 600, "(a)" + "b" * 1000, "(?:" * 330 + "x"])
 def test_an_expression_that_cannot_be_read_is_a_mistake(pattern: str) -> None:
-    assert figure.pattern_problem(pattern) is not None
+    with pytest.raises(ValueError, match=r"characters|regular expression"):
+        one_group(pattern)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from kdyno.errors import UsageError
 from kdyno.experiment import cross
@@ -202,14 +202,11 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        _refuse_syntax(text, origin, str(error))
-    except (ValueError, RecursionError, OverflowError) as problem:
+        problem = str(error)
+    except (ValueError, RecursionError, OverflowError) as error:
         # Numbers of thousands of digits, impossible dates, brackets in brackets in brackets.
-        why = str(problem).partition(";")[0]
-        raise UsageError(f"{origin}: a value in the file cannot be read: {why}") from problem
-
-
-def _refuse_syntax(text: str, origin: str, problem: str) -> NoReturn:
+        why = str(error).partition(";")[0]
+        raise UsageError(f"{origin}: a value in the file cannot be read: {why}") from error
     lines = text.splitlines()
     line = 0
     if match := _SYNTAX_PLACE.search(problem):
@@ -220,12 +217,12 @@ def _refuse_syntax(text: str, origin: str, problem: str) -> NoReturn:
         problem = f"{problem[: match.start()]} (at the end of the file)"
     hint = next((hint for start, hint in _HINTS.items() if problem.startswith(start)), "")
     if problem.startswith('Expected "\'"'):  # looked for to the end of the file
-        odd = (number for number, it in enumerate(lines, 1) if it.count("'") % 2)
+        odd = (number for number, row in enumerate(lines, 1) if row.count("'") % 2)
         line, problem = next(odd, line), "a text in single quotes does not end"
     if problem.startswith(("Cannot overwrite", "Cannot declare")):
         # The key or header that the line begins with stands before it.
-        heads = [_STATEMENT.match(it) for it in lines[:line]]
-        *before, second = [it[1].strip() if it else "" for it in heads]
+        heads = [_STATEMENT.match(row) for row in lines[:line]]
+        *before, second = [head[1].strip() if head else "" for head in heads]
         for number, first in enumerate(before, 1):
             if second and first.strip("[]") == second.strip("[]"):
                 hint = f"{first} stands in line {number} already: it may be there once"

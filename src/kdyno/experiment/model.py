@@ -64,6 +64,7 @@ _MEMORY = re.compile(r"(\d{1,12})([KMGT])(?:i?B)?", re.IGNORECASE)
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*%")
 _SHIFTS = {"K": 10, "M": 20, "G": 30, "T": 40}
 _SMALLEST_MEMORY_BYTES = 32 << 20
+_PATTERN_CHARACTERS = 1000
 _LARGEST_PATCH_BYTES = 16 << 20
 # These strings pass through make and a shell on their way to the compiler.
 _FLAGS = re.compile(r"(-[A-Za-z0-9_=,.+:/@%~ -]*)?")
@@ -611,10 +612,14 @@ def _command(value: object) -> tuple[str, ...]:
     return words
 
 
-def _figure(pattern: str) -> str:
+def one_group(pattern: str) -> str:
+    """A regular expression with one group, for the figure in what a program prints."""
+    if not 0 < len(pattern) <= _PATTERN_CHARACTERS:
+        what = f"{quoted(pattern)} has {len(pattern)} characters"
+        raise ValueError(f"{what}; a regular expression has 1 to {_PATTERN_CHARACTERS}")
     try:
-        groups = re.compile(pattern).groups
-    except re.error as problem:
+        groups = re.compile(pattern, re.MULTILINE).groups
+    except (re.error, RecursionError, OverflowError) as problem:
         raise ValueError(f"{quoted(pattern)} is not a regular expression: {problem}") from None
     if groups != 1:
         what = f"{quoted(pattern)} has {groups} groups"
@@ -633,7 +638,7 @@ class SuiteUse(Closed):
     """Fixed work instead of fixed time, for profiles."""
     command: Annotated[tuple[str, ...], PlainValidator(_command)] = ()
     """Only for the suite ``run``: the command line to time."""
-    figure: Annotated[Text, AfterValidator(_figure)] | None = None
+    figure: Annotated[Text, AfterValidator(one_group)] | None = None
     """Only for the suite ``run``: regular expression for the figure in what the command prints."""
     unit: Text = ""
     better: Annotated[Text, _of(("higher", "lower"))] = ""

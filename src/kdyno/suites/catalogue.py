@@ -85,9 +85,9 @@ from pydantic import (
 )
 
 from kdyno.errors import UsageError
+from kdyno.experiment.model import one_group
 from kdyno.reading.checked import INSIDE, Closed, check, wrong
 from kdyno.reading.mistakes import among, quoted
-from kdyno.suites.figure import pattern_problem
 
 Better = Literal["higher", "lower"]
 Score = Literal["rate", "time"]
@@ -124,14 +124,8 @@ def _some(text: str) -> str:
 
 def _name(name: str) -> str:
     if not _NAME.match(name):
-        raise ValueError(f"{quoted(name)} has something else than a-z, 0-9, '.', '_' and '-'")
+        raise ValueError(f"{quoted(name)}: a name has only a-z, 0-9, '.', '_' and '-'")
     return name
-
-
-def _pattern(pattern: str) -> str:
-    if problem := pattern_problem(pattern):
-        raise ValueError(problem)
-    return pattern
 
 
 def _bytes(value: object) -> int:
@@ -162,6 +156,7 @@ def _table(of: Any) -> PlainValidator:
 
 
 Some = Annotated[StrictStr, AfterValidator(_some)]
+CaseName = Annotated[StrictStr, AfterValidator(_name)]
 Words = Annotated[tuple[Some, ...], Field(min_length=1)]
 Positive = Annotated[float, Strict(), Field(gt=0, lt=1e18)]
 Value = Annotated[str, BeforeValidator(_value)]
@@ -188,8 +183,8 @@ class Case(Closed):
     timeout_s: Annotated[Positive, Field(alias="timeout")] = 60.0
     command: Annotated[bool | tuple[str, ...], PlainValidator(_command)] = False
     """Of an existing program, with {…} in it; True: the experiment says which command line."""
-    figure: Annotated[StrictStr, AfterValidator(_pattern)] | None = None
-    also: Annotated[Pairs, _table(Annotated[StrictStr, AfterValidator(_pattern)])] = ()
+    figure: Annotated[StrictStr, AfterValidator(one_group)] | None = None
+    also: Annotated[Pairs, _table(Annotated[StrictStr, AfterValidator(one_group)])] = ()
     settings: Annotated[Pairs, _table(Value)] = ()
     quick: Annotated[Pairs, _table(Value)] = ()
     needs: tuple[Some, ...] = ()
@@ -218,7 +213,7 @@ class Case(Closed):
 
 
 _WRAPPING = (
-    *("figure", "also", "settings", "quick", "needs", "install", "warmups", "disk", "tree"),
+    *("figure", "also", "settings", "quick", "install", "warmups", "disk", "tree"),
     *("load", "prepare", "work"),
 )
 
@@ -238,7 +233,7 @@ def _case(data: Any, handler: ValidatorFunctionWrapHandler) -> Case:
         raise wrong("bench", "is missing: a benchmark of the guest program, or command = [...]")
     elif case.command is False:
         for key in _WRAPPING:
-            if key in data and key != "needs":
+            if key in data:
                 raise wrong(key, "belongs to a case with command = [...]")
     return replace(
         case,
@@ -285,11 +280,7 @@ class CaseGroup:
 
 
 def _cases(value: object) -> tuple[Case, ...]:
-    for name in value if isinstance(value, dict) else ():
-        if not _NAME.match(name):
-            raise wrong((name,), "a name has only a-z, 0-9, '.', '_' and '-'")
-    cases = _CASES.validate_python(value).items()
-    return tuple(replace(case, name=name) for name, case in cases)
+    return tuple(replace(case, name=name) for name, case in _CASES.validate_python(value).items())
 
 
 def _groups(value: object, info: ValidationInfo) -> tuple[CaseGroup, ...]:
@@ -309,7 +300,7 @@ def _groups(value: object, info: ValidationInfo) -> tuple[CaseGroup, ...]:
 
 
 _CASES = TypeAdapter(
-    Annotated[dict[str, Annotated[Case, WrapValidator(_case)]], Field(min_length=1)]
+    Annotated[dict[CaseName, Annotated[Case, WrapValidator(_case)]], Field(min_length=1)]
 )
 _GROUPS = TypeAdapter(dict[str, Words])
 
@@ -318,7 +309,7 @@ _GROUPS = TypeAdapter(dict[str, Words])
 class Suite(Closed):
     """A suite's file."""
 
-    name: Annotated[StrictStr, AfterValidator(_name)]
+    name: CaseName
     help: Some
     cases: Annotated[tuple[Case, ...], Field(alias="case"), PlainValidator(_cases)]
     index: Positive | None = None

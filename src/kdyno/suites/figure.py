@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figure that a program prints, read as if the program were out to cheat."""
+"""The figure that a program prints, read as if the program tried to cheat."""
 
 from __future__ import annotations
 
@@ -8,25 +8,22 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+from kdyno.suites.catalogue import Case
 from kdyno.suites.record import clean
-
-if TYPE_CHECKING:
-    from kdyno.suites.catalogue import Case
 
 SHOWN = 300
 """Characters of a program's output that a message shows."""
 MOST = 1e90
 """Of a figure; its reciprocal is the least. What is computed from it is still a number."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
-_PATTERN_CHARACTERS = 1000
 _SEARCH_S = 2.0
 """CPU time of one search; an honest one takes microseconds."""
 LOW_PARALLELISM = "low_parallelism_percent"
-"""In extra: share of the time in which fewer than half of the asked-for tasks were runnable."""
+"""In extra: share of the time in which fewer than half of the requested tasks were runnable."""
 LOW_PARALLELISM_PERCENT = 10.0
-"""From there on it is said."""
+"""From there on there is a flag."""
 
 
 class NoFigure(ValueError):
@@ -39,21 +36,6 @@ class Reading:
 
     value: float
     also: Mapping[str, float]
-
-
-def pattern_problem(pattern: object) -> str | None:
-    """Why this is not a regular expression with one group; None when it is."""
-    if not isinstance(pattern, str) or not pattern:
-        return f"is {pattern!r}, but must be a regular expression with one group"
-    if len(pattern) > _PATTERN_CHARACTERS:
-        return f"has {len(pattern)} characters; a regular expression has {_PATTERN_CHARACTERS}"
-    try:
-        groups = re.compile(pattern, re.MULTILINE).groups
-    except (re.error, RecursionError, OverflowError) as problem:
-        return f"is {pattern!r}, which is not a regular expression: {problem}"
-    if groups != 1:
-        return f"is {pattern!r}, which has {groups} groups; the figure is what ONE group matches"
-    return None
 
 
 def number(text: str) -> float:
@@ -76,18 +58,22 @@ def number(text: str) -> float:
 def read(case: Case, output: str) -> Reading:
     """The figures in what a program printed to stdout. NoFigure when the main one is not there."""
     assert case.figure is not None
-    found = _matches(case.figure, output)
-    if len(found) != 1:
-        how = "no figure" if not found else f"{len(found)} figures ({', '.join(found[:3])})"
-        raise NoFigure(
-            f"{how} in what {program_of(case)} printed, by {case.figure!r}: {_shown(output)}"
-        )
+    text = clean(output, 1 << 16).strip()
+    printed = f"it printed {text if len(text) <= SHOWN else '… ' + text[-SHOWN:]!r}"
+    if not text:
+        printed = "it printed nothing"
+    matches = _matches(case.figure, output)
+    if len(matches) != 1:
+        count = f"{len(matches)} figures ({', '.join(matches[:3])})" if matches else "no figure"
+        program = case.program[0].rpartition("/")[2] if case.program else "the command"
+        what = f"{count} in what {program} printed, by {case.figure!r}"
+        raise NoFigure(f"{what}: {printed}")
     try:
-        value = number(found[0]) * case.scale
+        value = number(matches[0]) * case.scale
     except NoFigure as problem:
-        raise NoFigure(f"{problem}: {_shown(output)}") from None
+        raise NoFigure(f"{problem}: {printed}") from None
     if not 1 / MOST <= value <= MOST:
-        raise NoFigure(f"the figure {found[0]} is out of range")
+        raise NoFigure(f"the figure {matches[0]} is out of range")
     return Reading(value, also(case, output))
 
 
@@ -95,9 +81,9 @@ def also(case: Case, output: str) -> dict[str, float]:
     """The further figures; zero and below are as good as any here."""
     values = {}
     for name, pattern in case.also:
-        found = _matches(pattern, output)
-        if len(found) == 1 and _NUMBER.fullmatch(found[0].strip()):
-            value = float(found[0])
+        matches = _matches(pattern, output)
+        if len(matches) == 1 and _NUMBER.fullmatch(matches[0].strip()):
+            value = float(matches[0])
             if math.isfinite(value):
                 values[name] = value
     return values
@@ -123,15 +109,3 @@ def _matches(pattern: str, output: str) -> list[str]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, former)
-
-
-def program_of(case: Case) -> str:
-    """What a message calls the program."""
-    return case.program[0].rpartition("/")[2] if case.program else "the command"
-
-
-def _shown(output: str) -> str:
-    text = clean(output, 1 << 16).strip()
-    if not text:
-        return "it printed nothing"
-    return f"it printed {text if len(text) <= SHOWN else '… ' + text[-SHOWN:]!r}"
