@@ -86,12 +86,23 @@ def test_commands_were_found() -> None:
     assert len(EXAMPLES) > 30 and OUTLINES
 
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def anchors(page: Path) -> set[str]:
+    """What a heading is linked by: its letters, digits, `_` and `-`, with `-` for a space."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@each_page
-def test_benchmarks_files_and_targets_that_are_named_are_there(page: Path) -> None:
-    text = page.read_text(encoding="utf-8").replace("\\_", "_")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_is_there_and_what_is_made_in_it_is_current(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if PART.search(text):
+        assert made(text) == text, "write it again: make docs"
+    for target, place in LINK.findall(text):
+        if "://" not in target:
+            file = page.parent / target if target else page
+            assert file.exists(), target
+            assert not place or place[1:] in anchors(file), f"{target}{place}"
+    text = text.replace("\\_", "_")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"(?:^|`)make ([a-z][a-z-]*)\b(?=[`\s]*(?:#|$|`))", text, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
@@ -113,16 +124,11 @@ def test_every_example_of_the_help_parses(verb: str) -> None:
         parsed(words)
 
 
-@each_page
-def test_what_is_made_of_a_page_is_current(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    if PART.search(text):
-        assert made(text) == text, "write it again: make docs"
-
-
-def test_every_verb_is_in_the_page_of_verbs() -> None:
+def test_every_verb_and_format_has_its_place_in_a_page() -> None:
     text = (ROOT / "docs" / "verbs.md").read_text(encoding="utf-8")
     assert re.findall(r"^## ([a-z].*)$", text, re.M) == list(VERBS)
+    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    assert [name for name in exporters(labs.formats()) if f"`{name}`" not in text] == []
 
 
 def test_the_readmes_table_is_a_reports() -> None:
@@ -130,11 +136,6 @@ def test_the_readmes_table_is_a_reports() -> None:
     [shown] = [match[0].split("```text\n")[1] for match in DEMO.finditer(text)]
     report = f"question\nanswer\n\n{shown.split(chr(10) * 2)[0]}\n\nsteal  x\n≈  y\n"
     assert demo(report) == f"{shown.split(chr(10) * 2)[0]}\n\n≈  y"
-
-
-def test_every_format_is_in_the_page_of_reports() -> None:
-    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
-    assert [name for name in exporters(labs.formats()) if f"`{name}`" not in text] == []
 
 
 RECORDS = [
@@ -161,21 +162,6 @@ def test_every_word_and_flag_kind_is_explained() -> None:
     kinds = set(re.findall(r'[fF]lag\(\s*(?:kind=)?"([a-z-]+)"', source))
     assert {"control-moved", "drift", "damaged"} <= kinds
     assert sorted(kind for kind in kinds if f"`{kind}`" not in text) == []
-
-
-def anchors(page: Path) -> set[str]:
-    """What a heading is linked by: its letters, digits, `_` and `-`, with `-` for a space."""
-    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
-    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
-
-
-@each_page
-def test_links_lead_somewhere(page: Path) -> None:
-    for target, place in LINK.findall(page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            file = page.parent / target if target else page
-            assert file.exists(), target
-            assert not place or place[1:] in anchors(file), f"{target}{place}"
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

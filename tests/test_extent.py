@@ -30,23 +30,17 @@ def crossed(factors: int, key: str = 'config = ["CONFIG_X{i}=y"]', more: str = "
     )  # fmt: skip
 
 
-def test_hours_by_hand() -> None:
-    found = extent(crossed(7))
-    assert (found.variants, found.kernels) == (128, 128)
-    assert found.build_hours == pytest.approx(128 * 240 / 3600)
-    assert found.measure_hours == pytest.approx(128 * 30 * (0.3 + 1.4 * 2 * 0.5) / 3600)
+def test_hours_by_hand_and_more_than_64_variants_are_asked_about() -> None:
+    cost = extent(crossed(7))
+    assert (cost.variants, cost.kernels) == (128, 128)
+    assert cost.build_hours == pytest.approx(128 * 240 / 3600)
+    assert cost.measure_hours == pytest.approx(128 * 30 * (0.3 + 1.4 * 2 * 0.5) / 3600)
     assert extent(crossed(7, more="max_minutes = 30")).measure_hours == 0.5
-
-
-def test_command_lines_and_cpus_need_no_kernel_of_their_own() -> None:
-    found = extent(crossed(7, 'cmdline = "a{i}"'))
-    assert (found.variants, found.kernels) == (128, 1)
-
-
-def test_64_are_not_asked_about_and_65_are() -> None:
+    # Command lines and CPUs need no kernel of their own.
+    cost = extent(crossed(7, 'cmdline = "a{i}"'))
+    assert (cost.variants, cost.kernels) == (128, 1)
     assert question(crossed(6)) is None
-    asked = question(crossed(7))
-    assert asked == (
+    assert question(crossed(7)) == (
         "x has 128 variants (128 kernels to build): up to 8.5 hours of building and 1.8 hours or "
         "more of measuring"
     )
@@ -57,10 +51,8 @@ def test_nobody_there_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"128 variants .*--yes"):
         consent(crossed(7), yes=False)
     consent(crossed(7), yes=True)
-    few = apply(
-        Overrides(variants=("yes0+" + "+".join(f"no{i}" for i in range(1, 7)),)), crossed(7)
-    )
-    consent(few, yes=False)
+    name = "yes0+" + "+".join(f"no{i}" for i in range(1, 7))
+    consent(apply(Overrides(variants=(name,)), crossed(7)), yes=False)
 
 
 @pytest.mark.slow

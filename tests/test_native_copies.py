@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which memcpy a native kernel has: chosen by the features that it sees, and told by itself."""
+"""Which memcpy a native kernel has: chosen by the features that it sees, and reported by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Experiment, Variant
+from kdyno.experiment.model import Variant
 from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.routines.routine import find_routine, kernel_source, of_variant
@@ -46,35 +46,32 @@ cases = ["pipe"]
 """
 
 
-def read_experiment(text: str = TEXT) -> Experiment:
-    return parse(text, "copies.toml", Path.cwd(), vocabulary(load()))
+VARIANTS = parse(TEXT, "copies.toml", Path.cwd(), vocabulary(load())).variants
 
 
 def machine(monkeypatch: pytest.MonkeyPatch, folder: Path, *variants: Variant) -> Qemu:
-    found = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
-    monkeypatch.setattr(qemu.emulator, "find", lambda: found)
+    emulator = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
+    monkeypatch.setattr(qemu.emulator, "find", lambda: emulator)
     monkeypatch.setattr(guest, "guest_program", lambda _cache, _bits: folder / "guest")
     (folder / "config").touch()
-    image = Image("d", folder, "x86_64", 64, "7.3", {})
-    named = {it.name: it for it in variants}
-    images = dict.fromkeys(named, image)
+    named = {variant.name: variant for variant in variants}
+    images = dict.fromkeys(named, Image("d", folder, "x86_64", 64, "7.3", {}))
     placement = Placement(frozenset((0,)), frozenset((0,)))
-    asked = Method("instructions")
-    return Qemu(Setup(named, images, placement, 1 << 28, None, 1, folder, asked))
+    method = Method("instructions")
+    return Qemu(Setup(named, images, placement, 1 << 28, None, 1, folder, method))
 
 
 def test_features_are_cleared_on_the_command_line_of_the_same_image(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    variants = read_experiment().variants
-    assert [it.memcpy for it in variants] == [None, "erms", "plain"]
-    assert [of_variant(it.memcpy, it.routines) for it in variants] == [()] * 3
-    asked: list[QemuBoot] = []
-    made = machine(monkeypatch, tmp_path, *variants)
-    monkeypatch.setattr(qemu, "start", lambda request, *_: asked.append(request))
-    for it in variants:
-        made.open(Plan(it.name, Job(), cmdline="quiet"))
-    assert [it.cmdline.split() for it in asked] == [
+    assert [variant.memcpy for variant in VARIANTS] == [None, "erms", "plain"]
+    assert [of_variant(variant.memcpy, variant.routines) for variant in VARIANTS] == [()] * 3
+    boots: list[QemuBoot] = []
+    opener = machine(monkeypatch, tmp_path, *VARIANTS)
+    monkeypatch.setattr(qemu, "start", lambda request, *_: boots.append(request))
+    for variant in VARIANTS:
+        opener.open(Plan(variant.name, Job(), cmdline="quiet"))
+    assert [boot.cmdline.split() for boot in boots] == [
         ["quiet"], ["clearcpuid=fsrm", "quiet"], ["clearcpuid=fsrm,erms", "quiet"],
     ]  # fmt: skip
 
@@ -93,36 +90,32 @@ def test_a_simd_routine_in_a_native_kernel_is_refused_with_the_reason() -> None:
 
 
 def hello(**more: object) -> Hello:
-    said = {"t": "hello", "protocol": 1, "release": "7.3", "machine": "x86_64", **more}
-    found = read({**said, "word_bits": 64, "cpus": 1, "mem_kb": 1, "mono_ns": 1})
-    assert isinstance(found, Hello)
-    return found
-
-
-def test_a_guest_tells_how_its_kernel_copies() -> None:
-    assert hello(copies="erms").copies == "erms" and hello().copies == ""
-    for odd in (1, "x" * 4000):
-        with pytest.raises(Nonsense, match="copies: Input should be 'fsrm', 'erms', 'plain'"):
-            hello(copies=odd)
+    about = {"release": "7.3", "machine": "x86_64", "word_bits": 64, "cpus": 1, "mem_kb": 1}
+    record = read({"t": "hello", "protocol": 1, "mono_ns": 1, **about, **more})
+    assert isinstance(record, Hello)
+    return record
 
 
 def test_what_the_booted_kernels_chose_stands_beside_the_verdict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    said = {"stock": "fsrm", "erms": "erms", "plain": "plain", "built": "fsrm"}
+    for odd in (1, "x" * 4000):
+        with pytest.raises(Nonsense, match="copies: Input should be 'fsrm', 'erms', 'plain'"):
+            hello(copies=odd)
+    copies = {"stock": "fsrm", "erms": "erms", "plain": "plain", "built": "fsrm"}
     built = Variant("built", "", arch="x86_64", memcpy="overlap-general")
-    made = machine(monkeypatch, tmp_path, *read_experiment().variants, built)
+    prober = machine(monkeypatch, tmp_path, *VARIANTS, built)
 
     def probed(name: str) -> Outcome:
-        transcript = Transcript(cases=0, hello=hello(copies=said[name]))
+        transcript = Transcript(cases=0, hello=hello(copies=copies[name]))
         return Outcome(BootHost(status="ok"), transcript, b"", ())
 
-    monkeypatch.setattr(made, "_probe_boot", probed)
-    assert "memcpy here" not in made.caveats()[0].text
-    made.probe(lambda _text: None)
-    told = "; memcpy here: stock fsrm, erms erms, plain plain, built overlap-general"
-    assert made.caveats()[0].text.endswith(told)
-    said |= dict.fromkeys(said, "plain")
+    monkeypatch.setattr(prober, "_probe_boot", probed)
+    assert "memcpy here" not in prober.caveats()[0].text
+    prober.probe(lambda _text: None)
+    caveat = "; memcpy here: stock fsrm, erms erms, plain plain, built overlap-general"
+    assert prober.caveats()[0].text.endswith(caveat)
+    copies |= dict.fromkeys(copies, "plain")
     alone = machine(monkeypatch, tmp_path, Variant("stock", "", arch="x86_64"))
     monkeypatch.setattr(alone, "_probe_boot", probed)
     alone.probe(lambda _text: None)

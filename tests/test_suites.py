@@ -29,7 +29,7 @@ from kdyno.suites.figure import MOST, NoFigure, read
 from kdyno.suites.job import CaseJob, Job, case_job, cases_of, in_place, jobs_of, render
 from kdyno.suites.protocol import Transcript
 from kdyno.suites.score import (
-    SuiteIndex,
+    Index,
     case_index,
     group_scores,
     score_of,
@@ -430,7 +430,7 @@ def test_index() -> None:
     doubled = suite_index(suite, {**baselines, "pipe": 24880.0})
     assert doubled is not None and doubled.value == pytest.approx(10.0 * 2 ** (1 / 12))
     del baselines["pipe"], baselines["shell8"]
-    assert suite_index(suite, baselines) == SuiteIndex(None, ("pipe", "shell8"))
+    assert suite_index(suite, baselines) == Index(None, ("pipe", "shell8"))
     assert suite_index(SUITES["run"], {}) is None
 
 

@@ -190,7 +190,7 @@ def _combined(
     default_arch: str,
     mistakes: Mistakes,
 ) -> Variant:
-    _refuse_contradictions(own, mistakes)
+    _check_contradictions(own, mistakes)
     layers = (kernel, *own)
     given = [
         (key, value)
@@ -199,7 +199,9 @@ def _combined(
         if (value := getattr(layer, key, None)) is not None
     ]
     chosen: dict[str, Any] = dict(given)
-    if "source" not in chosen and not any(mistakes.has((*it.path, "source")) for it in layers):
+    if "source" not in chosen and not any(
+        mistakes.has((*layer.path, "source")) for layer in layers
+    ):
         mistakes.add(
             kernel.path,
             "source is missing: which kernel? For example "
@@ -208,11 +210,11 @@ def _combined(
     cflags = dict(chosen.get("cflags", ()))
     memcpy, scheduler = chosen.get("memcpy"), chosen.get("scheduler")
     fragments = [fragment for layer in own for fragment in layer.fragments]
-    # What the variant says of an option goes before what [kernel] says of it.
+    # A variant's value of an option replaces that of [kernel].
     options = {option_of(line) for fragment in fragments for line in fragment.lines}
     below = (
-        replace(it, lines=tuple(line for line in it.lines if option_of(line) not in options))
-        for it in kernel.fragments
+        replace(part, lines=tuple(line for line in part.lines if option_of(line) not in options))
+        for part in kernel.fragments
     )
     return Variant(
         name=name,
@@ -234,7 +236,7 @@ def _combined(
     )
 
 
-def _refuse_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
+def _check_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
     """Two dimensions of a cell that set one thing differently would silently not be crossed."""
     before: list[ConfigFragment] = []
     sysctls: dict[str, tuple[str, Layer]] = {}
@@ -289,22 +291,21 @@ def running(
 
 
 def with_best(variant: Variant, vocabulary: Vocabulary, mistakes: Mistakes) -> Variant:
-    """The variant with a routine's name wherever it asks for the best, and why it is that one."""
-    chosen: dict[str, tuple[str, str]] = {}
-    for function, name in (("memcpy", variant.memcpy), *variant.routines):
-        if name == BEST:
-            try:
-                chosen[function] = vocabulary.best(function, variant.arch)
-            except UsageError as problem:
-                mistakes.add(("variant", variant.name), str(problem))
-                return variant
-    memcpy = chosen["memcpy"][0] if variant.memcpy == BEST else variant.memcpy
-    routines = tuple(
-        (function, chosen[function][0] if name == BEST else name)
-        for function, name in variant.routines
-    )
-    best = tuple((function, why) for function, (_name, why) in sorted(chosen.items()))
-    return replace(variant, memcpy=memcpy, routines=routines, best=best)
+    """The variant with a routine's name in place of "best", and why it is that one."""
+    routines = variant.all_routines
+    try:
+        best = {
+            function: vocabulary.best(function, variant.arch)
+            for function, name in sorted(routines.items())
+            if name == BEST
+        }
+    except UsageError as problem:
+        mistakes.add(("variant", variant.name), str(problem))
+        return variant
+    routines |= {function: name for function, (name, _why) in best.items()}
+    memcpy = routines.pop("memcpy", None)
+    reasons = tuple((function, why) for function, (_name, why) in best.items())
+    return replace(variant, memcpy=memcpy, routines=tuple(routines.items()), best=reasons)
 
 
 CaseFactors = Mapping[str, Mapping[str, Level]]
@@ -328,17 +329,18 @@ def cells(
         groups: dict[tuple[str, ...], list[str]] = {}
         for case in use.cases:
             names = {*own, *vocabulary.settings.get(use.name, {}).get(case, ())}
-            mine = tuple(
+            touching = tuple(
                 factor
                 for factor, levels in factors.items()
-                if any(it.case == case or names & it.set.keys() for it in levels.values())
+                if any(level.case == case or names & level.set.keys() for level in levels.values())
             )
-            groups.setdefault(mine, []).append(case)
-            touched.update(mine)
+            groups.setdefault(touching, []).append(case)
+            touched.update(touching)
             settings.update(names)
             cases.add(case)
-        for mine, grouped in groups.items():
-            cells += _cells_of(replace(use, cases=tuple(grouped)), {it: factors[it] for it in mine})
+        for touching, grouped in groups.items():
+            crossed = {factor: factors[factor] for factor in touching}
+            cells += _cells_of(replace(use, cases=tuple(grouped)), crossed)
     for factor, levels in factors.items():
         if factor not in touched:
             wanted = sorted({name for level in levels.values() for name in level.set})
@@ -360,7 +362,7 @@ def cells(
 def _cells_of(use: SuiteUse, factors: CaseFactors) -> list[SuiteUse]:
     if not factors:
         return [use]
-    named = [it.case for levels in factors.values() for it in levels.values() if it.case]
+    named = [level.case for levels in factors.values() for level in levels.values() if level.case]
     cells = []
     for cell in product(*(levels.items() for levels in factors.values())):
         picked = {level.case for _name, level in cell if level.case}

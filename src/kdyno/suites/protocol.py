@@ -74,7 +74,7 @@ class Reader:
 
     def __init__(self, nonce: str, cases: int) -> None:
         self.transcript = Transcript(cases)
-        """What is known so far."""
+        """Everything so far."""
         self._nonce = nonce.encode()
         self._lines = 0
         self._line = bytearray()
@@ -87,24 +87,27 @@ class Reader:
         *whole, rest = data.split(b"\n")
         for piece in whole:
             self._keep(piece)
-            record = self._end_line()
-            if record is not None:
-                records.append(record)
+            line, overlong = bytes(self._line), self._overlong
+            self._line.clear()
+            self._overlong = False
+            if line or overlong:  # the guest writes an empty one before each record
+                self._lines += 1
+                try:
+                    if overlong:
+                        raise Nonsense(f"longer than {LINE_BYTES_MAX} bytes")
+                    records.append(self._take(line))
+                except Nonsense as why:
+                    self._anomaly(str(why))
         self._keep(rest)
         return records
 
     def finish(self) -> Transcript:
         """After the last byte. A line without its end is not believed."""
         if self._line or self._overlong:
-            self._strange("the last line is cut off")
+            self._anomaly("the last line is cut off")
             self._line.clear()
             self._overlong = False
         return self.transcript
-
-    def _strange(self, what: str) -> None:
-        before = self.transcript
-        texts = (*before.anomaly_texts, f"line {self._lines}: {what}")[:ANOMALIES_KEPT]
-        self.transcript = replace(before, anomalies=before.anomalies + 1, anomaly_texts=texts)
 
     def _keep(self, piece: bytes) -> None:
         if len(self._line) + len(piece) > LINE_BYTES_MAX:
@@ -113,20 +116,10 @@ class Reader:
         elif not self._overlong:
             self._line += piece
 
-    def _end_line(self) -> Record | None:
-        line, overlong = bytes(self._line), self._overlong
-        self._line.clear()
-        self._overlong = False
-        if not line and not overlong:
-            return None  # the guest writes one before each record
-        self._lines += 1
-        try:
-            if overlong:
-                raise Nonsense(f"longer than {LINE_BYTES_MAX} bytes")
-            return self._take(line)
-        except Nonsense as why:
-            self._strange(str(why))
-            return None
+    def _anomaly(self, what: str) -> None:
+        before = self.transcript
+        texts = (*before.anomaly_texts, f"line {self._lines}: {what}")[:ANOMALIES_KEPT]
+        self.transcript = replace(before, anomalies=before.anomalies + 1, anomaly_texts=texts)
 
     def _take(self, line: bytes) -> Record:
         data = decode(line)
@@ -141,7 +134,7 @@ class Reader:
         record = read(data)
         self._admit(record)
         if seq != self._seq + 1:
-            self._strange(f"{seq - self._seq - 1} records before it are lost")
+            self._anomaly(f"{seq - self._seq - 1} records before it are lost")
         self._seq = seq
         return record
 

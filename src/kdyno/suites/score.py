@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from kdyno.suites.catalogue import Case, CaseGroup, Suite
 
 SCORINGS = ("kdyno", "unixbench")
-"""kdyno: the median. unixbench: as that program sums up its passes, for people who compare with
-published indices; verdicts are always by kdyno's own."""
+"""kdyno: the median. unixbench: as that program combines its passes, for people who compare with
+published indices; verdicts always use kdyno's own."""
 
 
 def score_of(case: Case, reps: Sequence[tuple[int, int]]) -> float:
@@ -60,11 +60,13 @@ def unixbench_mean(passes: Sequence[float], higher_is_better: bool = True) -> fl
 
 
 @dataclass(frozen=True)
-class SuiteIndex:
-    """``value`` is None when a member is missing: the index of fewer cases is another index."""
+class Index:
+    """Of a suite or a group. ``value`` is None when a member is missing: it is never the mean of
+    fewer."""
 
     value: float | None
     missing: tuple[str, ...] = ()
+    """The cases (or groups without a score of their own) that are not there."""
 
 
 def case_index(suite: Suite, case: Case, score: float) -> float | None:
@@ -85,7 +87,7 @@ def members(suite: Suite) -> tuple[Case, ...]:
     return tuple(case for case in suite.cases if case.baseline is not None)
 
 
-def suite_index(suite: Suite, scores: Mapping[str, float]) -> SuiteIndex | None:
+def suite_index(suite: Suite, scores: Mapping[str, float]) -> Index | None:
     """Geometric mean of the indices of all cases that have a baseline; None: it has no index.
 
     ``scores`` by case name, above 0.
@@ -95,40 +97,31 @@ def suite_index(suite: Suite, scores: Mapping[str, float]) -> SuiteIndex | None:
         return None
     missing = tuple(case.name for case in wanted if case.name not in scores)
     if missing:
-        return SuiteIndex(None, missing)
+        return Index(None, missing)
     indices = (case_index(suite, case, scores[case.name]) for case in wanted)
-    return SuiteIndex(statistics.geometric_mean(it for it in indices if it is not None))
+    return Index(statistics.geometric_mean(it for it in indices if it is not None))
 
 
-@dataclass(frozen=True)
-class GroupScore:
-    """``value`` is None when anything is missing: it is never the mean of fewer."""
-
-    value: float | None
-    missing: tuple[str, ...] = ()
-    """The cases (or groups without a score of their own) that are not there."""
-
-
-def group_scores(groups: Iterable[CaseGroup], scores: Mapping[str, float]) -> dict[str, GroupScore]:
+def group_scores(groups: Iterable[CaseGroup], scores: Mapping[str, float]) -> dict[str, Index]:
     """The score of every group, in their order.
 
     ``scores`` by the name of the case, all above 0. A score that stands under a group's own name
     is taken where its members have none, as in published tables that print only the group.
     """
-    found: dict[str, GroupScore] = {}
+    indices: dict[str, Index] = {}
     known = dict(scores)
     for group in groups:
         missing = tuple(
             name
             for member in group.members
             if member not in known
-            for name in (found[member].missing if member in found else (member,))
+            for name in (indices[member].missing if member in indices else (member,))
         )
         if not missing:
             known[group.name] = statistics.harmonic_mean([known[it] for it in group.members])
-            found[group.name] = GroupScore(known[group.name])
+            indices[group.name] = Index(known[group.name])
         elif group.name in scores:
-            found[group.name] = GroupScore(scores[group.name])
+            indices[group.name] = Index(scores[group.name])
         else:
-            found[group.name] = GroupScore(None, missing)
-    return found
+            indices[group.name] = Index(None, missing)
+    return indices
