@@ -22,7 +22,7 @@ from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob
 
 PIPE = Case("s", "pipe", "a pipe", "loops/s", "higher", "pipe")
-LONG = Case("s", "long", "a program", "s", "lower", "run", score="time")
+LONG = Case("s", "long", "a program", "s", "lower", "run")
 """An operation of a tenth of a second: handed over by freezing."""
 PRINTED = Case("s", "printed", "says its own figure", "MB/s", "higher", "run", figure="([0-9.]+)")
 

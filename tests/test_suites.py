@@ -142,7 +142,6 @@ PIPE, WORDS, RT = 'bench = "pipe"', '["hackbench", "-g", "{groups}"]', '"rt-test
         (GOOD, PIPE, f"{PIPE}\nscale = true", ["case.one.scale: true"]),
         (GOOD, PIPE, f"{PIPE}\ncontrol = 1", ["case.one.control: 1,"]),
         (GOOD, PIPE, f"{PIPE}\nargs = [1]", ["case.one.args[1]: 1,"]),
-        (GOOD, PIPE, f'{PIPE}\nscore = "time"', ['does not fit better = "higher"']),
         (GOOD, 'help = "my own"', 'help = " "', ['help: " "']),
         (GOOD, 'name = "mine"', 'name = "a b"', ['name: "a b"']),
         (GOOD, "[case.one]", "[case.'a b']", ["a name has only"]),

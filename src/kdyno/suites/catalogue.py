@@ -12,11 +12,10 @@ total  = ["cpu", "memory"]
 [case.pipe]                     # the cases, in the order in which they are listed and run
 help     = "what one operation is"   # required
 unit     = "loops/s"            # required
-better   = "higher"             # required: higher | lower
+better   = "higher"             # required: higher (a rate: operations per second) | lower (a
+                                #   time: seconds per operation)
 bench    = "pipe"               # required but with command: a benchmark of the guest program
 args     = ["512"]              # optional: the benchmark's arguments
-score    = "rate"               # optional: rate (operations a second, the default for
-                                #   higher) | time (seconds an operation, for lower)
 scale    = 1.0                  # optional: the score is multiplied by this
 control  = false                # optional: true when the kernel should not matter
 baseline = 12440.0              # optional: the score that makes the index
@@ -90,7 +89,6 @@ from kdyno.reading.checked import INSIDE, Closed, check, wrong
 from kdyno.reading.mistakes import among, quoted
 
 Better = Literal["higher", "lower"]
-Score = Literal["rate", "time"]
 PLACES = frozenset({"dir", "disk", "tree", "programs", "prepared"})
 """Placeholders that a machine fills."""
 _TIMES = frozenset({"seconds", "whole_seconds", "milliseconds"})
@@ -113,7 +111,9 @@ def placeholders(word: str) -> list[str]:
 
 def in_words(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
     """The words with these values in them; other ``{…}`` stay."""
-    return tuple(PLACEHOLDER.sub(lambda it: values.get(it[1], it[0]), word) for word in words)
+    return tuple(
+        PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), word) for word in words
+    )
 
 
 def _some(text: str) -> str:
@@ -144,7 +144,7 @@ def _value(value: object) -> str:
 def _command(value: object) -> bool | tuple[str, ...]:
     if isinstance(value, bool):
         return value
-    if isinstance(value, list) and value and all(isinstance(it, str) and it for it in value):
+    if isinstance(value, list) and value and all(isinstance(word, str) and word for word in value):
         return tuple(value)
     raise ValueError(f"{quoted(value)} is neither true, false nor a list of texts")
 
@@ -175,7 +175,6 @@ class Case(Closed):
     better: Better
     bench: Some = ""
     args: tuple[StrictStr, ...] = ()
-    score: Score = "rate"
     scale: Positive = 1.0
     control: Annotated[bool, Strict()] = False
     """The kernel should not matter: a negative control."""
@@ -221,8 +220,6 @@ _WRAPPING = (
 def _case(data: Any, handler: ValidatorFunctionWrapHandler) -> Case:
     """A case whose keys fit each other, with what follows from them."""
     case: Case = handler(data)
-    if "score" in data and (case.score == "rate") != (case.better == "higher"):
-        raise wrong("score", f'"{case.score}" does not fit better = "{case.better}"')
     for key, pairs in (("settings", case.settings), ("quick", case.quick)):
         for name, _text in pairs:
             if not _SETTING.fullmatch(name) or name in BUILTIN:
@@ -238,7 +235,6 @@ def _case(data: Any, handler: ValidatorFunctionWrapHandler) -> Case:
     return replace(
         case,
         bench="run" if case.program else case.bench,
-        score="rate" if case.better == "higher" else "time",
         needs=case.needs or case.program[:1],
     )
 
@@ -384,13 +380,13 @@ def find(suites: Catalogue, name: str) -> Suite:
 
 
 def counted(case: Case) -> Case:
-    """The same case counted instead of timed: nanoseconds an operation, by the clock of a guest
-    that goes on by 1 ns an instruction.
+    """The same case counted instead of timed: nanoseconds per operation, by the clock of a guest
+    that goes on by 1 ns per instruction.
 
-    What a program says of its own speed, and the index of a suite, are of times.
+    A program's own figure of its speed, and the index of a suite, are of times.
     """
-    plain = replace(case, score="time", scale=1.0, figure=None, baseline=None)
-    return replace(plain, unit=UNIT, better="lower", counted=True)
+    counted = replace(case, unit=UNIT, better="lower", counted=True)
+    return replace(counted, scale=1.0, figure=None, baseline=None)
 
 
 def why_uncounted(case: Case) -> str:

@@ -30,7 +30,7 @@ def score_of(case: Case, reps: Sequence[tuple[int, int]]) -> float:
     if case.counted:
         operations, instructions = reps[steady(reps)]
         return instructions / operations
-    if case.score == "rate":
+    if case.better == "higher":
         passes = [n * case.scale / (ns / 1e9) for n, ns in reps]
     else:
         passes = [ns / 1e9 * case.scale / n for n, ns in reps]
