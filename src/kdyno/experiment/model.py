@@ -66,14 +66,6 @@ _SHIFTS = {"K": 10, "M": 20, "G": 30, "T": 40}
 _SMALLEST_MEMORY_BYTES = 32 << 20
 _PATTERN_CHARACTERS = 1000
 _LARGEST_PATCH_BYTES = 16 << 20
-# These strings pass through make and a shell on their way to the compiler.
-_FLAGS = re.compile(r"(-[A-Za-z0-9_=,.+:/@%~ -]*)?")
-_FLAGS_RULE = "flags begin with - and hold letters, digits, spaces and _ = , . + : / @ % ~ - only"
-_COMPILER = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9._+/-]{0,200}")
-_C_FILE = re.compile(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*\.c")
-_SYSCTL = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_:-]+)+")
-_SETTING = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_SETTING_RULE = "a setting is 1 to 40 of a-z, 0-9 and _, and begins with a letter"
 _GIT_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/:]+@[^/:]+:.|-|.*::")
 _COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
 _SCHEDULER = re.compile(r"[A-Za-z0-9_]{1,40}")
@@ -176,10 +168,15 @@ def word(value: str, allowed: Collection[str]) -> str:
     return value
 
 
-def _name(text: str) -> str:
-    if not NAME.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is not a name: {NAME_RULE}")
-    return text
+def _like(pattern: str, why: str) -> AfterValidator:
+    """A text that matches; else ``why`` goes after it."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{quoted(text)} {why}")
+        return text
+
+    return AfterValidator(check)
 
 
 def _question(text: str) -> str:
@@ -249,11 +246,50 @@ def _of(allowed: Collection[str]) -> AfterValidator:
 Text = Annotated[str, AfterValidator(_line)]
 Entry = Annotated[Text, AfterValidator(_entry)]
 Texts = tuple[Entry, ...]
-Name = Annotated[Text, AfterValidator(_name)]
+Name = Annotated[Text, _like(NAME.pattern, f"is not a name: {NAME_RULE}")]
+# These strings pass through make and a shell on their way to the compiler.
+Flags = Annotated[
+    Text,
+    AfterValidator(str.strip),
+    _like(
+        r"(-[A-Za-z0-9_=,.+:/@%~ -]*)?",
+        "is not accepted: flags begin with - and hold letters, digits, spaces and "
+        "_ = , . + : / @ % ~ - only",
+    ),
+]
+CFile = Annotated[
+    str,
+    _like(
+        r"\*|(?!(.*/)?\.\./)[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*\.c",
+        'is not a .c file of a kernel tree, like "lib/sort.c", and not "*"',
+    ),
+]
+Compiler = Annotated[
+    Text,
+    AfterValidator(str.strip),
+    _like(
+        r"[A-Za-z0-9_/][A-Za-z0-9._+/-]{0,200}",
+        'is not a compiler. Allowed: one program, like "gcc-12" or a path; flags go into cflags',
+    ),
+]
+Sysctl = Annotated[
+    str,
+    _like(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_:-]+)+", "is not a sysctl, like vm.swappiness"),
+    AfterValidator(lambda name: name.replace("/", ".")),
+]
+Setting = Annotated[
+    str,
+    _like(
+        r"[a-z][a-z0-9_]{0,39}",
+        "is not a setting: a setting is 1 to 40 of a-z, 0-9 and _, and begins with a letter",
+    ),
+]
 Share = Annotated[float, PlainValidator(_share)]
 Pairs = tuple[tuple[str, str], ...]
 _ENTRY: TypeAdapter[str] = TypeAdapter(Entry)
 _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Texts)
+_FLAGS: TypeAdapter[str] = TypeAdapter(Flags)
+_FLAGS_OF_FILES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[CFile, Flags])
 
 
 def _arch(text: str, info: ValidationInfo) -> str:
@@ -322,36 +358,11 @@ def _once(patches: tuple[Path, ...]) -> tuple[Path, ...]:
 def _cflags(value: object) -> dict[str, str]:
     """File, or "*" for all others → flags. ``"-O3"`` is short for ``{ "*" = "-O3" }``."""
     if isinstance(value, str):
-        return {"*": _flags(value)}
+        return {"*": _FLAGS.validate_python(value)}
     if not isinstance(value, dict):
         wanted = 'text like "-O3" or a table like { "lib/sort.c" = "-O3", "*" = "-O2" }'
         raise ValueError(stands_where(value, wanted))
     return _FLAGS_OF_FILES.validate_python(value)
-
-
-def _flags(text: str) -> str:
-    if not _FLAGS.fullmatch(text.strip()):
-        raise ValueError(f"{quoted(text.strip())} is not accepted: {_FLAGS_RULE}")
-    return text.strip()
-
-
-def _c_file(name: str) -> str:
-    if name != "*" and (not _C_FILE.fullmatch(name) or ".." in name.split("/")):
-        what = f'{quoted(name)} is not a .c file of a kernel tree, like "lib/sort.c", and not'
-        raise ValueError(f'{what} "*"')
-    return name
-
-
-_FLAGS_OF_FILES = TypeAdapter(
-    dict[Annotated[str, AfterValidator(_c_file)], Annotated[str, AfterValidator(_flags)]]
-)
-
-
-def _compiler(text: str) -> str:
-    if not _COMPILER.fullmatch(text.strip()):
-        allowed = 'one program, like "gcc-12" or a path; flags go into cflags'
-        raise ValueError(f"{quoted(text.strip())} is not a compiler. Allowed: {allowed}")
-    return text.strip()
 
 
 def _flat(value: object, depth: int = 8) -> object:
@@ -366,12 +377,6 @@ def _flat(value: object, depth: int = 8) -> object:
         else:
             flat[name] = below
     return flat
-
-
-def _sysctl_name(name: str) -> str:
-    if not _SYSCTL.fullmatch(name):
-        raise ValueError(f"{quoted(name)} is not a sysctl, like vm.swappiness")
-    return name.replace("/", ".")
 
 
 def _sysctl_value(value: object) -> str:
@@ -482,14 +487,10 @@ class Layer(Closed):
         tuple[Annotated[Path, PlainValidator(_patch)], ...], AfterValidator(_once)
     ] = ()
     cflags: Annotated[dict[str, str] | None, PlainValidator(_cflags)] = None
-    compiler: Annotated[Text, AfterValidator(_compiler)] | None = None
+    compiler: Compiler | None = None
     cmdline: Text = ""
     sysctl: Annotated[
-        dict[
-            Annotated[str, AfterValidator(_sysctl_name)],
-            Annotated[str, PlainValidator(_sysctl_value)],
-        ],
-        BeforeValidator(_flat),
+        dict[Sysctl, Annotated[str, PlainValidator(_sysctl_value)]], BeforeValidator(_flat)
     ] = field(default_factory=dict)
     memcpy: Annotated[str | None, PlainValidator(_memcpy)] = None
     routines: Annotated[Pairs | None, PlainValidator(_routines)] = None
@@ -508,12 +509,6 @@ class VariantLayer(Layer):
     programs: Annotated[Text, _of(PROGRAMS)] | None = None
 
 
-def _setting(name: str) -> str:
-    if not _SETTING.fullmatch(name):
-        raise ValueError(f"{quoted(name)} is not a setting: {_SETTING_RULE}")
-    return name
-
-
 def _setting_value(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(stands_where(value, "a number or text"))
@@ -527,9 +522,7 @@ class Level(VariantLayer):
     """[factor.NAME.LEVEL]: a layer of kernels; or of cases what fills ``{name}`` in arguments, or
     the case that this level is: ``{ set = { jobs = 4 } }`` or ``{ case = "fscopy-256" }``."""
 
-    set: dict[
-        Annotated[str, AfterValidator(_setting)], Annotated[str, PlainValidator(_setting_value)]
-    ] = field(default_factory=dict)
+    set: dict[Setting, Annotated[str, PlainValidator(_setting_value)]] = field(default_factory=dict)
     case: Text = ""
 
     @property
