@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from held import held
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_kernel import FILES, Toy, variant
 
-from kdyno import sandbox
+from kdyno import command, sandbox
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import ConfigFragment, Experiment, Variant
@@ -75,6 +76,24 @@ def test_the_final_configuration_is_kept_and_used_again(toy: Toy) -> None:
     stamp = next(place.iterdir()).stat().st_mtime_ns
     settle(toy, variant("x", "CONFIG_NET=y", "CONFIG_SMP=y", "CONFIG_HZ=250", cflags="-O2"))
     assert [file.stat().st_mtime_ns for file in place.iterdir()] == [stamp]
+
+
+def test_kconfigs_program_is_made_once_for_each_kconfig(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goals: list[str] = []
+
+    def stream(argv: list[str], **more: Any) -> int:
+        goals.extend(word for word in argv if word in ("tinyconfig", "olddefconfig"))
+        return command.stream(argv, **more)
+
+    monkeypatch.setattr("kdyno.kernels.build.stream", stream)
+    settle(toy, variant("x", "CONFIG_HZ=250"))
+    assert "CONFIG_HZ=300" in settle(toy, variant("y", "CONFIG_HZ=300"))
+    assert goals == ["tinyconfig", "olddefconfig", "olddefconfig"]
+    other = toy.edit("other", "Kconfig", "default 100", "default 200")
+    assert "CONFIG_HZ=200" in settle(toy, variant("z", "CONFIG_NET=y", patches=(other,)))
+    assert goals[3:] == ["tinyconfig", "olddefconfig"]
 
 
 def test_options_that_are_lost_are_listed_with_origin_and_nearest(toy: Toy) -> None:

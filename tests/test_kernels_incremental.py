@@ -114,13 +114,6 @@ def test_what_a_trunk_had_changed_is_compiled_back(own: Toy) -> None:
     assert ", sort 1," in says(stock)
 
 
-def test_a_file_that_only_the_trunk_had_is_gone(own: Toy) -> None:
-    own.build(variant("more", patches=(own.patch("more", ADDED),)))
-    stock = own.build(variant())
-    assert stock.build["from_trunk"] and own.compiled == set()
-    assert b"toy_extra" not in stock.kernel.read_bytes()
-
-
 @pytest.mark.slow
 def test_every_way_from_trunk_to_variant_ends_in_the_bytes_of_a_whole_build(toy: Toy) -> None:
     variants = asked(toy)

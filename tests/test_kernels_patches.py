@@ -44,16 +44,6 @@ def one_line(path: str, old: str, new: str, line: int = 1) -> str:
     return f"--- a/{path}\n+++ b/{path}\n@@ -{line} +{line} @@\n-{old}\n+{new}\n"
 
 
-def test_a_change_an_addition_and_a_deletion(toy: Toy) -> None:
-    new = {"lib/sort.c": SORT + "int more;\n", "lib/deep/new.c": "int n;\n", "lib/unused.c": None}
-    patch = toy.patch("three", new)
-    assert changes(toy.tree.path, patch) == {
-        "lib/sort.c": (SORT + "int more;\n").encode(),
-        "lib/deep/new.c": b"int n;\n",
-        "lib/unused.c": None,
-    }
-
-
 def test_two_patches_of_one_file_apply_in_order(toy: Toy, tmp_path: Path) -> None:
     first = toy.edit("first", "lib/sort.c", "steps = 1", "steps = 2")
     middle = make_source(tmp_path / "middle", {"lib/sort.c": SORT.replace("1", "2", 1)})

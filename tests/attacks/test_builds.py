@@ -64,19 +64,16 @@ def as_it_was(file: Path) -> bool:
     return file.read_text() == "as it was\n" and file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_configuration_that_is_a_link_is_not_written_through(toy: Toy, precious: Path) -> None:
-    asked = settling(toy, "linking", f"rm .config; ln -s {precious} .config\n")
-    with pytest.raises((KdynoError, OSError)):
-        configure(toy.recipe(asked), toy.cache, name="linking")
-    with pytest.raises(KdynoError):
+@pytest.mark.parametrize("put", ["ln -s {}", "mkfifo"])
+def test_a_configuration_that_is_a_link_or_a_pipe_is_refused(
+    toy: Toy, precious: Path, put: str
+) -> None:
+    asked = settling(toy, "odd", f"rm .config; {put.format(precious)} .config\n")
+    with pytest.raises(KdynoError, match=r"no ordinary file in the place of \.config"):
+        configure(toy.recipe(asked), toy.cache, name="odd")
+    with pytest.raises(KdynoError, match=r"no ordinary file in the place of \.config"):
         toy.build(asked)
     assert as_it_was(precious)
-
-
-def test_a_configuration_that_is_a_pipe_stops_nobody(toy: Toy) -> None:
-    asked = settling(toy, "piping", "rm .config; mkfifo .config\n")
-    with pytest.raises(KdynoError, match=r"no ordinary file in the place of \.config"):
-        configure(toy.recipe(asked), toy.cache, name="piping")
 
 
 @pytest.mark.slow
@@ -137,19 +134,14 @@ def test_nothing_that_is_kept_runs_with_its_owners_rights(toy: Toy) -> None:
     assert all(file.stat().st_mode & 0o7000 == 0 for file in kept)
 
 
-def test_an_image_behind_a_link_is_none(tmp_path: Path, precious: Path) -> None:
+@pytest.mark.parametrize("linked", ["boot", "boot/precious"])
+def test_an_image_behind_a_link_is_none(tmp_path: Path, precious: Path, linked: str) -> None:
     tree = tmp_path / "obj"
-    tree.mkdir()
-    (tree / "boot").symlink_to(precious.parent)
-    with pytest.raises(BuildError, match="no ordinary file in the place of precious"):
-        leavings.require_file(tree, "boot/precious")
-    with pytest.raises(BuildError, match="no ordinary file in the place of precious"):
-        leavings.read(tree, "boot/precious")
-    (tree / "boot").unlink()
-    (tree / "boot").mkdir()
-    (tree / "boot" / "precious").symlink_to(precious)
-    with pytest.raises(BuildError, match="no ordinary file in the place of precious"):
-        leavings.read(tree, "boot/precious")
+    (tree / linked).parent.mkdir(parents=True)
+    (tree / linked).symlink_to(precious.parent if linked == "boot" else precious)
+    for take in (leavings.require_file, leavings.read):
+        with pytest.raises(BuildError, match="no ordinary file in the place of precious"):
+            take(tree, "boot/precious")
     assert as_it_was(precious)
 
 

@@ -393,7 +393,7 @@ def _configure(job: _Build) -> None:
         tiny = leavings.read(kconfig, ".config")
     else:
         job.obj.mkdir(exist_ok=True)
-        job.make("tinyconfig", failure="make tinyconfig failed")
+        job.make("tinyconfig", f"-j{os.cpu_count() or 1}", failure="make tinyconfig failed")
         tiny = leavings.read(job.obj, ".config")
         if empty:
             leavings.disarm(job.obj)

@@ -182,23 +182,23 @@ def _trunk_of(recipe: Recipe) -> _Trunk:
 
 def choose(cache: Path, recipe: Recipe) -> Start:
     """The trunk that leaves least to compile; Start() when there is none to use."""
-    wanted = _trunk_of(recipe)
+    target = _trunk_of(recipe)
     best: tuple[int, Path, frozenset[str], bool] | None = None
     for folder, trunk in _trunks(cache):
-        if (trunk.arch, trunk.compiler) != (wanted.arch, wanted.compiler):
+        if (trunk.arch, trunk.compiler) != (target.arch, target.compiler):
             continue
-        files = _different_files(trunk, wanted) if trunk.foreign <= wanted.foreign else None
+        files = _different_files(trunk, target) if trunk.foreign <= target.foreign else None
         if files is None:
             continue
-        same_flags = trunk.cflags == wanted.cflags
-        cost = len(files) + 20 * len(trunk.config ^ wanted.config) + 10_000 * (not same_flags)
+        same_flags = trunk.cflags == target.cflags
+        cost = len(files) + 20 * len(trunk.config ^ target.config) + 10_000 * (not same_flags)
         if best is None or cost < best[0]:
             best = (cost, folder, files, same_flags)
     if best is None:
         return Start()
     _, folder, files, same_flags = best
     os.utime(folder)
-    return Start(folder / "obj", files, files - wanted.changed.keys(), same_flags)
+    return Start(folder / "obj", files, files - target.changed.keys(), same_flags)
 
 
 def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
@@ -220,22 +220,22 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _different_files(trunk: _Trunk, wanted: _Trunk) -> frozenset[str] | None:
+def _different_files(trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:
     """Between the two; None where they are too many, or not known."""
 
     def differing(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
         return {path for path in {**before, **after} if before.get(path) != after.get(path)}
 
-    files = differing(trunk.changed, wanted.changed)
-    if trunk.source != wanted.source:
+    files = differing(trunk.changed, target.changed)
+    if trunk.source != target.source:
         # A file changed on both sides in the same way is the same file only if both say so;
         # taking it as different costs one compilation and can never be wrong.
         try:
-            files |= differing(read_manifest(trunk.tree), read_manifest(wanted.tree))
+            files |= differing(read_manifest(trunk.tree), read_manifest(target.tree))
         except (OSError, ValueError):
             return None
     # A link has no time stamp of its own that make would look at.
-    usable = len(files) <= MOST_FILES and not any((wanted.tree / it).is_symlink() for it in files)
+    usable = len(files) <= MOST_FILES and not any((target.tree / it).is_symlink() for it in files)
     return frozenset(files) if usable else None
 
 

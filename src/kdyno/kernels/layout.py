@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kdyno.errors import BuildError
-from kdyno.kernels import elf, leavings
+from kdyno.kernels import leavings
 
 FLAG = "-ffunction-sections"
 """Of the compiler: each function in a section of its own, so that the linker can place it."""
@@ -99,7 +99,7 @@ def _number(seed: int, *names: str) -> int:
 
 def _sections(content: bytes, path: str) -> tuple[str, ...]:
     try:
-        table = elf.sections(content) if content[:4] == elf.OBJECT_64[:4] else []
+        table = leavings.sections(content) if content[:4] == leavings.OBJECT_64[:4] else []
     except ValueError as problem:
         raise BuildError(f"{path}: the build left no object that can be read") from problem
     code = (it.name for it in table if it.code and it.content)

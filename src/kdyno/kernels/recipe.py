@@ -88,8 +88,8 @@ class Recipe:
         return f"{self._seen_by_kconfig(config=[])} {sorted(self.foreign)}"
 
     def _seen_by_kconfig(self, **other: object) -> str:
-        seen = [path for path in self.changes.files if not path.endswith((".c", ".S", ".h"))]
-        inputs = dict(self.inputs, changes=self.changes.only(seen).digest(), cflags="", **other)
+        visible = [path for path in self.changes.files if not path.endswith((".c", ".S", ".h"))]
+        inputs = dict(self.inputs, changes=self.changes.only(visible).digest(), cflags="", **other)
         return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -130,17 +130,17 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
                 f"arch {chosen.name!r}, which sets it to {chosen.config[wish.option]}; "
                 "choose another arch or drop the line"
             )
-    wanted = wishes((*variant.config, own))
-    refuse_unfit(variant, wanted)
+    requests = wishes((*variant.config, own))
+    refuse_unfit(variant, requests)
     return Recipe(
         tree=tree,
         arch=chosen,
-        wishes=wanted,
+        wishes=requests,
         changes=changing.of_variant(tree.path, patches, placed, variant.file_cflags),
         cflags=" ".join(variant.cflags.split()),
         file_cflags=variant.file_cflags,
         compiler=for_tree(variant.compiler, tree.path),
-        foreign=foreign_parts(replace(variant, patches=patches), tree, routines, wanted),
+        foreign=foreign_parts(replace(variant, patches=patches), tree, routines, requests),
     )
 
 

@@ -173,13 +173,13 @@ class _Shop:
     name: str
     work: Path
     """Files that they leave are here, not trusted."""
-    shown: dict[str, Path]
+    inputs: dict[str, Path]
     """Name → path on the host: read-only."""
     compiler: Path | None = None
 
     def place(self, name: str) -> str:
-        """Of what is shown, as the commands see it."""
-        return f"/tmp/kdyno/{name}" if sandbox.require() else str(self.shown[name])
+        """Of an input, as the commands see it."""
+        return f"/tmp/kdyno/{name}" if sandbox.require() else str(self.inputs[name])
 
     @property
     def here(self) -> str:
@@ -190,10 +190,10 @@ class _Shop:
         argv = list(command)
         if sandbox.require():
             sandbox.hand_over(self.work, BUILD, again=True)
-            shown = ((path, self.place(name)) for name, path in self.shown.items())
+            inputs = ((path, self.place(name)) for name, path in self.inputs.items())
             argv = sandbox.Sandbox(
                 BUILD,
-                read_only=(*(around(self.compiler) if self.compiler else ()), *shown),
+                read_only=(*(around(self.compiler) if self.compiler else ()), *inputs),
                 writable=((self.work, self.here),),
                 chdir=self.here,
             ).argv(argv)

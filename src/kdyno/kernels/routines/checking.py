@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from kdyno import whole
 from kdyno.command import capture, require
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels import cpu, elf
+from kdyno.kernels import cpu, leavings
 from kdyno.kernels.compiler import identify
 from kdyno.kernels.routines.routine import FUNCTIONS, PLACE, Routine, flatten, read_text
 from kdyno.reading.checked import values_in
@@ -52,7 +52,7 @@ def refuse_unasked(content: bytes, origin: str, *, routine: bool) -> None:
     routine: its global names must be those of routines, so that they replace nothing else.
     """
     try:
-        sections, symbols = elf.sections(content), elf.symbols(content)
+        sections, symbols = leavings.sections(content), leavings.symbols(content)
     except ValueError as problem:
         raise UsageError(f"{origin}: gcc made no object of it that can be read") from problem
     for section in sections:
@@ -63,7 +63,7 @@ def refuse_unasked(content: bytes, origin: str, *, routine: bool) -> None:
                 "and data in .rodata, .data or .bss, and nothing that runs before it is called"
             )
     for name, kind in symbols:
-        if kind == elf.INDIRECT:
+        if kind == leavings.INDIRECT:
             raise UsageError(f"{origin}: {name!r} is an indirect function, which is refused")
         if name in _UNASKED or (routine and not name.startswith(_ROUTINES)):
             raise UsageError(

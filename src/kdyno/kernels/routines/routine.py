@@ -157,11 +157,11 @@ def find_routine(name: str, function: str = "memcpy") -> Routine:
         if start_of(routine) not in text:
             raise UsageError(f"{wish}: the function must begin with {start_of(routine)}")
         return routine
-    known = {routine.name: routine for routine in list_routines(function=function)}
-    if name in known:
-        return known[name]
-    hint = meant(name, known, "; did you mean {!r}?")
-    raise UsageError(f"{wish}: no such routine ({', '.join(known)}){hint}")
+    routines = {routine.name: routine for routine in list_routines(function=function)}
+    if name in routines:
+        return routines[name]
+    hint = meant(name, routines, "; did you mean {!r}?")
+    raise UsageError(f"{wish}: no such routine ({', '.join(routines)}){hint}")
 
 
 def find_by_stem(stem: str) -> Routine:
@@ -185,8 +185,8 @@ def start_of(routine: Routine) -> str:
 def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple[Routine, ...]:
     """The routines that a variant names, as far as they are files; UsageError for one that is not
     there."""
-    wanted = [] if memcpy is None or memcpy in NATIVE_COPIES else [("memcpy", memcpy)]
-    return tuple(find_routine(name, function) for function, name in [*wanted, *routines])
+    own = [] if memcpy is None or memcpy in NATIVE_COPIES else [("memcpy", memcpy)]
+    return tuple(find_routine(name, function) for function, name in [*own, *routines])
 
 
 def kernel_source(routine: Routine, arch: str = "um") -> dict[str, str]:
@@ -247,8 +247,8 @@ def read_text(file: Path) -> str:
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(file, flags), "rb") as stream:
-            seen = os.fstat(stream.fileno())
-            if not stat.S_ISREG(seen.st_mode) or seen.st_size > MOST_BYTES:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
                 raise UsageError(f"{file}: not a regular file of at most {MOST_BYTES} bytes")
             return stream.read(MOST_BYTES).decode("utf-8")
     except OSError as problem:
@@ -396,7 +396,7 @@ def rows() -> tuple[BestFor, ...]:
 def best(
     function: str, arch: str, cpu: Cpu | None = None, table: Sequence[BestFor] | None = None
 ) -> Chosen:
-    """The best routine of ``function`` for a kernel of ``arch`` on ``cpu`` (this one unless told).
+    """The best routine of ``function`` for a kernel of ``arch`` on ``cpu`` (this one by default).
 
     UsageError where no row has one.
     """

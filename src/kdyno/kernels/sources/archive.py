@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -47,8 +46,6 @@ _USUAL_RATIO = 11
 _DISK_OVER_TAR = 1.15
 """Files on disk against bytes in the archive: half a block is lost per file."""
 _TIMEOUT_S = 60
-_SETTLED_S = 2.0
-"""A file younger than this may change again without its times showing it."""
 
 
 def unpack(
@@ -156,19 +153,8 @@ def from_file(request: Request) -> Tree:
     if not file.is_file():
         kind = "is a folder: write path:DIR for it" if file.is_dir() else "does not exist"
         raise UsageError(f"source {request.spec}: {file} {kind}")
-    # The SHA-256 is remembered as long as size, times and inode stay the same.
-    status = file.stat()
-    stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-    name = hashlib.blake2b(str(file).encode("utf-8", "surrogateescape"), digest_size=16)
-    record = request.home / f"{name.hexdigest()}.json"
-    known = trees.read_json(record)
-    if known and known.get("stamp") == stamp and isinstance(known.get("sha256"), str):
-        digest = str(known["sha256"])
-    else:
-        request.progress(f"checking {file.name}", None)
-        digest = sha256_of(file)
-        if time.time() - max(status.st_mtime, status.st_ctime) > _SETTLED_S:
-            trees.write_json(record, {"file": str(file), "stamp": stamp, "sha256": digest})
+    request.progress(f"checking {file.name}", None)
+    digest = sha256_of(file)
 
     def fill(scratch: Path) -> Path:
         source, checksum = unpack_file(file, scratch, request, UsageError)

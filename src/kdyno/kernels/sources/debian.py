@@ -58,8 +58,8 @@ _OTHERWISE = "Use kernel.org:, tar:, git: or path: instead"
 def groups(entries: Sequence[Entry], codename: str) -> list[tuple[Entry, ...]]:
     """The suites to ask, in order: each group is one private apt. From the machine's entries;
     ToolError when none is Debian's main."""
-    known = (codename, *_ROLLING)
-    own = [it for it in entries if it.suite == codename or it.suite.split("-")[0] in known]
+    debians = (codename, *_ROLLING)
+    own = [it for it in entries if it.suite == codename or it.suite.split("-")[0] in debians]
     if not own:
         raise ToolError(
             "no Debian archive (component main) is configured in /etc/apt, so that there is no "
@@ -170,10 +170,10 @@ def resolve(request: Request) -> Tree:
     def make() -> tuple[Tree, dict[str, Any]]:
         with request.locked("debian"):  # the lists are shared by all packages
             apt, version = _offered(request)
-        known = trees.read_json(record) or {}
+        earlier = trees.read_json(record) or {}
         tree = trees.recorded(request.cache, record)
-        if tree is not None and known.get("version") == version:
-            return tree, {"version": version, "sha256": known.get("sha256")}
+        if tree is not None and earlier.get("version") == version:
+            return tree, {"version": version, "sha256": earlier.get("sha256")}
         return _fetched(request, apt, version)
 
     return request.once(record, f"debian-{package}", make)

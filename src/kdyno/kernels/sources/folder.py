@@ -52,8 +52,8 @@ def resolve(request: Request) -> Tree:
         for path, it in present
     )
     signature = hashlib.blake2b(os.fsencode(stamps), digest_size=32).hexdigest()
-    known = trees.read_json(record)
-    if known and known.get("signature") == signature:
+    earlier = trees.read_json(record)
+    if earlier and earlier.get("signature") == signature:
         tree = trees.recorded(request.cache, record)
         if tree is not None:
             return tree
@@ -116,12 +116,12 @@ def _tracked(folder: Path) -> Files:
     return files
 
 
-def _real(base: str, folder: str, known: dict[str, bool]) -> bool:
-    """Whether no part of ``folder``, below ``base``, is a link. ``known``: answers so far."""
-    if folder not in known:
+def _real(base: str, folder: str, answers: dict[str, bool]) -> bool:
+    """Whether no part of ``folder``, below ``base``, is a link. ``answers``: of earlier calls."""
+    if folder not in answers:
         above = folder.rpartition("/")[0]
-        known[folder] = _real(base, above, known) and not Path(base, folder).is_symlink()
-    return known[folder]
+        answers[folder] = _real(base, above, answers) and not Path(base, folder).is_symlink()
+    return answers[folder]
 
 
 def _is_product(path: str, names: set[str]) -> bool:

@@ -295,13 +295,13 @@ def _shared(home: Path) -> Iterator[Path]:
     common = home / next(iter(_lines(home / "commondir")), "")
     if common != home and _is_store(common):
         yield common.resolve()
-    waiting, seen = [common / "objects"], set[Path]()
-    while waiting and len(seen) < _MOST_ALTERNATES:
+    waiting, stores = [common / "objects"], set[Path]()
+    while waiting and len(stores) < _MOST_ALTERNATES:
         objects = waiting.pop()
         for line in _lines(objects / "info" / "alternates"):
             other = (objects / line).resolve()
-            if other not in seen and (other / "pack").is_dir():
-                seen.add(other)
+            if other not in stores and (other / "pack").is_dir():
+                stores.add(other)
                 waiting.append(other)
                 yield other
 

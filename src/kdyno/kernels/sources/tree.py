@@ -19,7 +19,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -106,11 +106,9 @@ class Request:
         with whole.locked(self.cache / "locks" / key, waiting):
             yield
 
-    @contextmanager
-    def scratch(self) -> Iterator[Path]:
+    def scratch(self) -> AbstractContextManager[Path]:
         """A folder beside the finished trees; gone afterwards, or swept by the next fetch."""
-        with whole.scratch("tree", self.cache / "trees") as folder:
-            yield folder
+        return whole.scratch("tree", self.cache / "trees")
 
     def once(
         self, record: Path, lock: str, make: Callable[[], tuple[Tree, dict[str, Any]]]
