@@ -13,9 +13,10 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from kdyno import sandbox, whole
+from kdyno import whole
 from kdyno.command import capture
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.model import SUFFIX, Variant, called, is_scheduler_file
@@ -24,7 +25,7 @@ from kdyno.kernels.compiler import for_tree, identify
 from kdyno.kernels.config import Wish
 from kdyno.kernels.sources.tree import Tree
 from kdyno.paths import data_root
-from kdyno.sandbox import BUILD, around
+from kdyno.sandbox import confined
 
 NEEDED = "CONFIG_SCHED_CLASS_EXT"
 FRAGMENT = "sched-ext"
@@ -99,16 +100,24 @@ def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> 
     def compile_into(work: Path, aside: Path) -> None:
         for file in (source, *headers):
             (work / file.name).write_bytes(file.read_bytes())
-        shop = _Shop(
-            f"scheduler {name!r}", work, {"vmlinux": kernel, "loader": loader}, Path(clang.path)
+        run = partial(_run, f"scheduler {name!r}", work, (kernel, loader))
+        (work / "vmlinux.h").write_bytes(run(loader / "loader", "header", kernel))
+        target = f"{name}.bpf.o"
+        # The same bytes wherever the folders lie.
+        plain = [f"-ffile-prefix-map={it}={it.name}" for it in (work, loader)]
+        includes = [f"-I{work}", f"-I{loader}"]
+        run(
+            clang.path,
+            *_CLANG,
+            "-fdebug-compilation-dir=.",
+            *plain,
+            *includes,
+            "-c",
+            work / source.name,
+            "-o",
+            work / target,
         )
-        types = shop.run(f"{shop.place('loader')}/loader", "header", shop.place("vmlinux"))
-        (work / "vmlinux.h").write_bytes(types)
-        shop.run(
-            *(clang.name, *_CLANG, "-I", shop.here, "-I", shop.place("loader")),
-            *("-c", f"{shop.here}/{source.name}", "-o", f"{shop.here}/{name}.bpf.o"),
-        )
-        _keep(work, f"{name}.bpf.o", aside / f"{name}.bpf.o")
+        _keep(work, target, aside / target)
 
     place = _once(cache, f"{name}-{digest}", compile_into)
     return Scheduler(name, place / f"{name}.bpf.o", loader / "loader", digest)
@@ -120,19 +129,17 @@ def _loader(tree: Tree, cache: Path) -> Path:
     parts = (tree.digest.encode(), identify("gcc").version.encode(), source.read_bytes())
 
     def compile_into(work: Path, aside: Path) -> None:
-        (work / "libbpf").mkdir()
-        shop = _Shop("the loader of schedulers", work, {"src": tree.path, "sched": source.parent})
-        here, library = shop.here, f"{shop.place('src')}/{_LIBBPF}"
-        shop.run(
-            *("make", "-s", "-C", library, f"-j{os.cpu_count() or 1}"),
-            *(f"OUTPUT={here}/libbpf/", f"DESTDIR={here}/root", "prefix="),
-            *("install_headers", f"{here}/libbpf/libbpf.a"),
+        objects, root = work / "libbpf", work / "root"
+        objects.mkdir()
+        run = partial(_run, "the loader of schedulers", work, (tree.path, source))
+        run(
+            *("make", "-s", "-C", tree.path / _LIBBPF, f"-j{os.cpu_count() or 1}"),
+            *(f"OUTPUT={objects}/", f"DESTDIR={root}", "prefix="),
+            *("install_headers", objects / "libbpf.a"),
         )
-        shop.run(
-            *(*_CC, "-I", f"{here}/root/include"),
-            *("-I", f"{shop.place('src')}/tools/include/uapi"),
-            *(f"{shop.place('sched')}/{LOADER}", f"{here}/libbpf/libbpf.a"),
-            *("-lelf", "-lz", "-o", f"{here}/loader"),
+        run(
+            *(*_CC, "-I", root / "include", "-I", tree.path / "tools/include/uapi"),
+            *(source, objects / "libbpf.a", "-lelf", "-lz", "-o", work / "loader"),
         )
         _keep(work, "loader", aside / "loader", 0o755)
         (aside / "bpf").mkdir()
@@ -153,6 +160,18 @@ def _once(cache: Path, name: str, compile_into: Callable[[Path, Path], None]) ->
     return place
 
 
+def _run(name: str, work: Path, reads: Sequence[Path], *words: str | Path) -> bytes:
+    """A command's standard output, in the sandbox; files that it leaves in ``work`` are not
+    trusted. BuildError where it fails."""
+    inside = confined([str(word) for word in words], reads=reads, writes=[work])
+    settings = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": "/tmp"}
+    result = capture(inside, env=settings, apart=True)
+    if result.status != 0:
+        text = (result.complaint.strip() or result.output.strip())[-_SHOWN_BYTES:]
+        raise BuildError(f"{name} did not build:\n{text}")
+    return result.stdout
+
+
 def _keep(work: Path, name: str, to: Path, mode: int = 0o644) -> None:
     """A product of the build, as an ordinary file of ours."""
     to.write_bytes(leavings.read(work, name))
@@ -164,42 +183,3 @@ def _digest(*parts: bytes) -> str:
     for part in parts:
         total.update(len(part).to_bytes(8, "little") + part)
     return total.hexdigest()[:32]
-
-
-@dataclass(frozen=True)
-class _Shop:
-    """A folder where commands of a build run: in the sandbox at fixed paths, or plainly."""
-
-    name: str
-    work: Path
-    """Files that they leave are here, not trusted."""
-    inputs: dict[str, Path]
-    """Name → path on the host: read-only."""
-    compiler: Path | None = None
-
-    def place(self, name: str) -> str:
-        """Of an input, as the commands see it."""
-        return f"/tmp/kdyno/{name}" if sandbox.require() else str(self.inputs[name])
-
-    @property
-    def here(self) -> str:
-        return "/tmp/kdyno/work" if sandbox.require() else str(self.work)
-
-    def run(self, *command: str) -> bytes:
-        """Its standard output. BuildError where it fails."""
-        argv = list(command)
-        if sandbox.require():
-            sandbox.hand_over(self.work, BUILD, again=True)
-            inputs = ((path, self.place(name)) for name, path in self.inputs.items())
-            argv = sandbox.Sandbox(
-                BUILD,
-                read_only=(*(around(self.compiler) if self.compiler else ()), *inputs),
-                writable=((self.work, self.here),),
-                chdir=self.here,
-            ).argv(argv)
-        settings = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": "/tmp"}
-        result = capture(argv, env=settings, apart=True)
-        if result.status != 0:
-            text = (result.complaint.strip() or result.output.strip())[-_SHOWN_BYTES:]
-            raise BuildError(f"{self.name} did not build:\n{text}")
-        return result.stdout

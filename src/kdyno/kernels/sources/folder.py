@@ -20,7 +20,7 @@ from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
-from kdyno.kernels.sources.tree import Files, Progress, Request, Tree
+from kdyno.kernels.sources.tree import Files, Request, Tree
 
 _SETTLED_NS = 2_000_000_000
 """A file younger than this may change again without its times showing it."""
@@ -59,8 +59,13 @@ def resolve(request: Request) -> Tree:
             return tree
     names = {path for path, _status in present}
     files = present if tracked else [it for it in present if not _is_product(it[0], names)]
-    trees.refuse_large(files, str(spec))
-    lines = _hashed(folder, files, str(spec), progress)
+    try:
+        lines = trees.manifest_lines(folder, files, str(spec), progress)
+    except (FileNotFoundError, NotADirectoryError) as problem:
+        raise ToolError(
+            f"{folder} changed while it was read ({problem.filename} vanished). "
+            "Run the command again"
+        ) from problem
     digest = trees.digest_of(lines)
 
     def unchanged(copied: list[str]) -> None:
@@ -133,28 +138,3 @@ def _is_product(path: str, names: set[str]) -> bool:
         or _GENERATED.match(path)
         or (f"{above}/.{name}.cmd" if above else f".{name}.cmd") in names
     )
-
-
-def _hashed(folder: Path, files: Files, source: str, progress: Progress) -> list[str]:
-    """The manifest's lines for all files, in their order."""
-    for path, status in files:
-        trees.refuse_odd(path, status.st_mode, source)
-
-    def lines_of(batch: Files) -> list[str]:
-        lines = []
-        for path, status in batch:
-            try:
-                digest = trees.content_hash(f"{folder}/{path}", status.st_mode, status.st_size)
-            except (FileNotFoundError, NotADirectoryError) as problem:
-                raise ToolError(
-                    f"{folder} changed while it was read ({path} vanished). Run the command again"
-                ) from problem
-            lines.append(f"{digest} {trees.short_mode(status.st_mode)} {path}")
-        return lines
-
-    progress(f"hashing {folder}", None)
-    lines: list[str] = []
-    for part in trees.many(lines_of, files):
-        lines += part
-        progress(f"hashing {folder}", len(lines) / len(files))
-    return lines

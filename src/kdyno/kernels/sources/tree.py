@@ -144,8 +144,8 @@ class Request:
             with self.scratch() as scratch:
                 filled = fill(scratch)
                 version = kernel_version(filled, source)
-                self.progress(f"hashing {source}", None)
-                lines = settle(filled, source)
+                _settle(filled)
+                lines = manifest_lines(filled, list(walk(str(filled))), source, self.progress)
                 check(lines)
                 ready = scratch / "ready"
                 ready.mkdir()
@@ -253,30 +253,32 @@ def walk(root: str) -> Iterator[tuple[str, os.stat_result]]:
                     yield path, entry.stat(follow_symlinks=False)
 
 
-def many(work: Callable[[Files], list[Any]], files: Files) -> Iterator[list[Any]]:
-    """``work`` on parts of ``files``, in their order and in threads: hashing and most system calls
-    drop the interpreter lock."""
-    remaining = iter(files)
-    parts = iter(lambda: list(islice(remaining, _BATCH)), [])
-    with ThreadPoolExecutor(max_workers=min(8, (os.cpu_count() or 1) + 2)) as pool:
-        yield from pool.map(work, parts)
+def _settle(root: Path) -> None:
+    """Give ``root`` and all below it the canonical mode and time."""
+    for folder, folders, names in os.walk(root, topdown=False):
+        for name in (*names, *folders, *(["."] if folder == str(root) else [])):
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            mode = 0o755 if stat.S_ISDIR(status.st_mode) or status.st_mode & 0o100 else 0o644
+            if not stat.S_ISLNK(status.st_mode) and stat.S_IMODE(status.st_mode) != mode:
+                os.chmod(path, mode)
+            os.utime(path, (CANONICAL_MTIME_S,) * 2, follow_symlinks=False)
 
 
-def settle(root: Path, source: str) -> list[str]:
-    """Give all below ``root`` its canonical mode and time; manifest lines, sorted by path.
+def manifest_lines(root: Path, files: Files, source: str, progress: Progress) -> list[str]:
+    """``HASH MODE PATH`` of ``files`` below ``root``, sorted by path.
 
     UsageError for what has no place in kernel source: devices, sockets, links that leave the
-    tree, names with line ends.
+    tree, names with line ends, files that are too large.
     """
-    base = str(root)
-    files = list(walk(base))
-    refuse_large(files, source)
+    _refuse_large(files, source)
 
-    def lines(batch: Files) -> list[tuple[str, str]]:
+    def lines_of(batch: Files) -> list[tuple[str, str]]:
         pairs = []
         for path, status in batch:
-            full, mode = f"{base}/{path}", short_mode(status.st_mode)
-            refuse_odd(path, status.st_mode, source)
+            full, mode = f"{root}/{path}", short_mode(status.st_mode)
+            if "\n" in path:
+                raise UsageError(f"source {source}: a file name with a line end: {path!r}")
             if mode == "link":
                 target = os.readlink(full)
                 landed = os.path.normpath(os.path.join(os.path.dirname(path), target))
@@ -286,29 +288,24 @@ def settle(root: Path, source: str) -> list[str]:
                         f"source {source}: the link {path!r} leads out of the tree, to "
                         f"{target!r}. Remove it, or replace it by the file itself"
                     )
-            elif stat.S_IMODE(status.st_mode) != int(mode, 8):
-                os.chmod(full, int(mode, 8))
+            elif not stat.S_ISREG(status.st_mode):
+                raise UsageError(f"source {source}: {path!r} is neither file, folder nor link")
             digest = content_hash(full, status.st_mode, status.st_size)
-            os.utime(full, (CANONICAL_MTIME_S,) * 2, follow_symlinks=False)
             pairs.append((path, f"{digest} {mode} {path}"))
         return pairs
 
-    pairs = [pair for part in many(lines, files) for pair in part]
-    for folder, _folders, _files in os.walk(base, topdown=False):
-        os.chmod(folder, 0o755)
-        os.utime(folder, (CANONICAL_MTIME_S,) * 2)
+    progress(f"hashing {source}", None)
+    pairs: list[tuple[str, str]] = []
+    remaining = iter(files)
+    # In threads: hashing and most system calls drop the interpreter lock.
+    with ThreadPoolExecutor(max_workers=min(8, (os.cpu_count() or 1) + 2)) as pool:
+        for part in pool.map(lines_of, iter(lambda: list(islice(remaining, _BATCH)), [])):
+            pairs += part
+            progress(f"hashing {source}", len(pairs) / len(files))
     return [line for _path, line in sorted(pairs)]
 
 
-def refuse_odd(path: str, mode: int, source: str) -> None:
-    """UsageError for what is neither file nor link, and for a name with a line end."""
-    if "\n" in path:
-        raise UsageError(f"source {source}: a file name with a line end: {path!r}")
-    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-        raise UsageError(f"source {source}: {path!r} is neither file, folder nor link")
-
-
-def refuse_large(files: Files, source: str) -> None:
+def _refuse_large(files: Files, source: str) -> None:
     """UsageError for files that no kernel source has, before any is read.
 
     A file may have a length of terabytes and take no room on the disk.
