@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What routines are timed with: sizes, alignments, cache levels and modes; the presets; the draws.
+"""What routines are timed with: sizes, alignments, cache levels and modes; the presets; the pools.
 
 A load is one cell of that grid. In mode ``fixed`` one size is copied again and again, between the
 same two places in L1 and between random places beyond; in ``random`` sizes and offsets are random;
-``distribution`` and ``trace`` replay what a kernel copied.
-
-A pool is an array of copies, longer than what one repetition uses: each repetition starts elsewhere
-in it, so that no branch predictor learns the order by heart.
+``distribution`` and ``trace`` replay what a kernel copied. A pool is an array of copies, longer
+than what one repetition uses: each repetition starts elsewhere in it, so that no branch predictor
+learns the order by heart.
 """
 
 from __future__ import annotations
@@ -86,17 +85,9 @@ class Load(FromTool):
 
 def load(level: str, mode: str, least: int, most: int, alignment: str, mean_bytes: float) -> Load:
     size = str(least) if least == most else f"{least}-{most}"
-    return Load.model_validate(
-        {
-            "id": f"{level}/{mode}/{size}/{alignment}",
-            "level": level,
-            "mode": mode,
-            "least": least,
-            "most": most,
-            "alignment": alignment,
-            "mean_bytes": round(mean_bytes, 4),
-        }
-    )
+    values = {"level": level, "mode": mode, "least": least, "most": most, "alignment": alignment}
+    values |= {"id": f"{level}/{mode}/{size}/{alignment}", "mean_bytes": round(mean_bytes, 4)}
+    return Load.model_validate(values)
 
 
 def fixed(level: str, size: int, alignment: str) -> Load:
@@ -129,14 +120,14 @@ class Plan:
 
 def sizes(most: int = MOST, around: bool = True) -> list[int]:
     """Powers of two, what lies half way between them and, up to 1 KiB, one less and one more."""
-    found = {1, 2, 3}
+    values = {1, 2, 3}
     power = 4
     while power <= most:
-        found |= {power, power + power // 2}
+        values |= {power, power + power // 2}
         if around and 8 <= power <= 1024:
-            found |= {power - 1, power + 1}
+            values |= {power - 1, power + 1}
         power *= 2
-    return sorted(size for size in found if size <= most)
+    return sorted(size for size in values if size <= most)
 
 
 def quick() -> Plan:
@@ -188,20 +179,20 @@ def with_copies(
     plan: Plan, copies: Distribution | None, trace: Sequence[Copy] = (), level: str = "L1"
 ) -> Material:
     """The plan with a distribution and a trace to replay beside its own loads."""
-    recorded = {}
-    if copies is not None:
-        mean = copies.bytes / copies.calls
-        recorded["distribution"] = [cell.size for cell in copies.cells], mean
-    if trace:
-        mean = sum(copy.size for copy in trace) / len(trace)
-        recorded["trace"] = [copy.size for copy in trace], mean
+    sizes = {"distribution": [cell.size for cell in copies.cells] if copies is not None else []}
+    sizes["trace"] = [copy.size for copy in trace]
     added = []
-    for mode, (each, mean) in recorded.items():
+    for mode, each in sizes.items():
+        if not each:
+            continue
         if max(each) > MOST_REPLAYED:
             raise UsageError(
                 f"a recorded copy has {max(each)} bytes; at most {MOST_REPLAYED >> 20} MiB are "
                 "replayed"
             )
+        mean = sum(each) / len(each)
+        if mode == "distribution" and copies is not None:
+            mean = copies.bytes / copies.calls
         # Copies of nothing have no size to divide by.
         added.append(load(level, mode, min(each), max(each), "recorded", max(mean, 1e-3)))
     return Material(replace(plan, loads=(*plan.loads, *added)), copies, tuple(trace))
@@ -280,18 +271,18 @@ class Caches:
 @cache
 def caches(folder: Path = _CACHE) -> Caches:
     """Level → size from /sys; common sizes stand in where nothing is known."""
-    bytes_of = {"1": 32 << 10, "2": 1 << 20, "3": 16 << 20}
-    guessed = set(bytes_of)
+    sizes = {"1": 32 << 10, "2": 1 << 20, "3": 16 << 20}
+    guessed = set(sizes)
     for index in sorted(folder.glob("index*")):
         try:
-            level = (index / "level").read_text().strip()
-            kind = (index / "type").read_text().strip()
-            text = (index / "size").read_text().strip()
+            level, kind, text = (
+                (index / name).read_text().strip() for name in ("level", "type", "size")
+            )
             size = int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0)
         except (OSError, ValueError):
             continue
-        if kind != "Instruction" and level in bytes_of and 0 < size < 1 << 40:
-            bytes_of[level] = size
+        if kind != "Instruction" and level in sizes and 0 < size < 1 << 40:
+            sizes[level] = size
             guessed.discard(level)
     levels = tuple(f"L{level}" for level in sorted(guessed))
-    return Caches(bytes_of["1"], bytes_of["2"], bytes_of["3"], levels)
+    return Caches(sizes["1"], sizes["2"], sizes["3"], levels)
