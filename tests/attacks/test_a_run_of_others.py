@@ -53,6 +53,14 @@ def with_a_guest(guest_build: Path, tmp_path: Path) -> None:
     (folder / guest_build.name).symlink_to(guest_build)
 
 
+def with_source(sent: Path, kind: str) -> Path:
+    """The folder of the run's maker; the run's source lies there."""
+    place, file = sent.parent.parent, sent / "experiment.toml"
+    source = f"{kind}:{place / 'linux'}"
+    file.write_text(file.read_text().replace("debian:linux-source-7.3", source))
+    return place
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("with_a_guest")
 @pytest.mark.parametrize("kind", ["path", "git"])
@@ -60,13 +68,9 @@ def with_a_guest(guest_build: Path, tmp_path: Path) -> None:
 def test_to_go_on_with_it_runs_nothing_outside(
     kdyno: Kdyno, sent: Path, kind: str, verb: tuple[str, ...]
 ) -> None:
-    place = sent.parent.parent
-    file = sent / "experiment.toml"
-    file.write_text(
-        file.read_text().replace("debian:linux-source-7.3", f"{kind}:{place / 'linux'}")
-    )
-    said = kdyno(*verb, sent, "--no-wait")
-    assert said.status in (1, 2), said
+    place = with_source(sent, kind)
+    result = kdyno(*verb, sent, "--no-wait")
+    assert result.status in (1, 2), result
     assert not (place / "mark").exists()
 
 
@@ -89,20 +93,18 @@ def test_nothing_of_it_is_built_before_somebody_agrees(
     kdyno: Kdyno, sent: Path, words: tuple[str, ...]
 ) -> None:
     """Not even read: its source is a git repository with programs of its maker's."""
-    place = sent.parent.parent
-    file = sent / "experiment.toml"
-    file.write_text(file.read_text().replace("debian:linux-source-7.3", f"git:{place / 'linux'}"))
-    said = kdyno(*words, sent, "--no-wait")
-    assert said.status == 2 and QUESTION in said.err, said
-    assert f"git:{place / 'linux'}" in said.err and f"{place / 'program'}" in said.err
-    outside = "OUTSIDE OF ANY SANDBOX" in said.err
+    place = with_source(sent, "git")
+    result = kdyno(*words, sent, "--no-wait")
+    assert result.status == 2 and QUESTION in result.err, result
+    assert f"git:{place / 'linux'}" in result.err and f"{place / 'program'}" in result.err
+    outside = "OUTSIDE OF ANY SANDBOX" in result.err
     assert outside == ("--no-sandbox" in words)
     assert not (place / "mark").exists() and not (place / "cache").exists()
 
 
 def test_what_it_has_is_shown_without_a_question(kdyno: Kdyno, sent: Path) -> None:
-    said = kdyno("profile", sent, "--show")
-    assert said.status == 2 and "has no profile" in said.err and QUESTION not in said.err
+    result = kdyno("profile", sent, "--show")
+    assert result.status == 2 and "has no profile" in result.err and QUESTION not in result.err
 
 
 @pytest.mark.slow
@@ -111,8 +113,8 @@ def test_who_agreed_once_or_began_it_is_not_asked(kdyno: Kdyno, sent: Path) -> N
     compiler = str(sent.parent.parent / "program")
     (sent / "experiment.toml").write_text(text.replace(compiler, "no-such-compiler"))
     for yes in (("--yes",), ()):
-        said = kdyno("profile", sent, "--no-wait", *yes)
-        assert said.status in (1, 2) and QUESTION not in said.err, said
+        result = kdyno("profile", sent, "--no-wait", *yes)
+        assert result.status in (1, 2) and QUESTION not in result.err, result
 
 
 @pytest.mark.parametrize("what", ["link", "pipe"])
