@@ -170,10 +170,7 @@ def test_a_kernels_record_says_which_routine_it_was_and_the_report_shows_it() ->
         "mine", "path:x", memcpy="wide", routines=(("memset", "sse"),), best=(("memcpy", "row r"),)
     )
     record = routines_of(asked)
-    assert record == {
-        "routines": {"memcpy": "wide", "memset": "sse"},
-        "best": {"memcpy": "row r"},
-    }
+    assert record == {"routines": {"memcpy": "wide", "memset": "sse"}, "best": {"memcpy": "row r"}}
     assert routines_of(Variant("stock", "path:x")) == {}
     verdict = Verdict.model_construct(experiment="x", baseline="stock", boots={}, effects=())
     shown = builds_section(Evidence(verdict, builds={"mine": record, "stock": {"inputs": {}}}))

@@ -167,10 +167,7 @@ cells = st.dictionaries(
 )
 sites = st.lists(
     st.builds(
-        Site,
-        site=st.text(min_size=1),
-        calls=st.integers(0, 1 << 62),
-        bytes=st.integers(0, 1 << 62),
+        Site, site=st.text(min_size=1), calls=st.integers(0, 1 << 62), bytes=st.integers(0, 1 << 62)
     )
 )
 
@@ -274,7 +271,7 @@ def test_shares_add_up(counts: dict[tuple[int, int, int], int]) -> None:
 def test_the_report_names_sites_sizes_and_what_is_missing() -> None:
     made = distribution_of(counted(), "a test", lambda at: call_site(SYMBOLS, at))
     lines = text(tables.copies(made, ["a note"], top=2)).splitlines()
-    assert lines[:2] == ["a test: 46 copies, 41.0 kB", "a note"]
+    assert lines[:2] == ["a test: 46 copies, 40.96 kB", "a note"]
     assert lines[4].split()[:4] == ["second", "40", "87.0", "%"]
     assert lines[6].strip().startswith("1 more")
     plain = text(tables.copies(made, ascii_only=True), Screen(unicode=False))
@@ -292,10 +289,7 @@ def test_a_hostile_name_does_nothing_to_the_terminal() -> None:
 
 
 def test_amounts_and_bars() -> None:
-    assert [tables.amount(it) for it in (7, 999, 1000, 12345, 1.5e6, 2e15)] == [
-        *("7", "999", "1.00 k", "12.3 k", "1.50 M", "2000 T"),
-    ]
-    assert [tables.volume(it) for it in (7, 1234)] == ["7 B", "1.23 kB"]
+    assert [tables.volume(number) for number in (7, 12345)] == ["7 B", "12.35 kB"]
     assert tables.bar(0.5, width=4) == "██  " and tables.bar(0.0, width=2) == "  "
     assert tables.bar(1e-9, width=2, ascii_only=True) == "# "
 

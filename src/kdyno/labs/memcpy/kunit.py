@@ -9,7 +9,7 @@ repeated or contradicts itself is a problem, never a pass.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,33 +68,11 @@ def kernel_tests(
 
 
 @dataclass(frozen=True)
-class Suite:
-    """One suite's tests, in order: (name, "passed", "failed" or "skipped")."""
-
-    name: str
-    tests: tuple[tuple[str, str], ...]
-    planned: int | None
-    result: str | None
-    """The suite's own line; None where the console ends before it."""
-
-    def problems(self) -> list[str]:
-        found = [f"{self.name}: {test} failed" for test, state in self.tests if state == "failed"]
-        if self.result is None:
-            found.append(f"{self.name}: cut short, it has no result")
-        elif self.result == "failed" and not found:
-            found.append(f"{self.name}: failed")
-        if self.planned is not None and self.planned != len(self.tests):
-            found.append(f"{self.name}: {len(self.tests)} of {self.planned} tests reported")
-        if self.result == "passed" and not any(state == "passed" for _, state in self.tests):
-            found.append(f"{self.name}: no test passed")
-        return found
-
-
-@dataclass(frozen=True)
 class KunitReport:
-    """The tests of all suites, and what is wrong with the report."""
+    """The tests of all suites in their order: (name, "passed", "failed" or "skipped"); and what is
+    wrong with the report."""
 
-    suites: tuple[Suite, ...]
+    suites: Mapping[str, Sequence[tuple[str, str]]]
     problems: tuple[str, ...]
 
     @property
@@ -104,35 +82,51 @@ class KunitReport:
     @property
     def summary(self) -> str:
         """``memcpy 6 of 6, string 36 of 36``, or the problems."""
-        if self.problems:
-            return "; ".join(self.problems)
-        return ", ".join(
-            f"{suite.name} {sum(state == 'passed' for _, state in suite.tests)}"
-            f" of {len(suite.tests)}"
-            for suite in self.suites
+        return "; ".join(self.problems) or ", ".join(
+            f"{name} {sum(state == 'passed' for _, state in tests)} of {len(tests)}"
+            for name, tests in self.suites.items()
         )
 
     def as_json(self) -> dict[str, Any]:
         return {
             "passed": self.passed,
             "problems": list(self.problems),
-            "suites": {suite.name: dict(suite.tests) for suite in self.suites},
+            "suites": {name: dict(tests) for name, tests in self.suites.items()},
         }
 
 
 def parse_ktap(console: str, expected: Iterable[str] = SUITES) -> KunitReport:
     """The report in ``console``; an expected suite that is not there is a problem."""
-    suites: list[Suite] = []
+    suites: dict[str, list[tuple[str, str]]] = {}
+    problems: list[str] = []
+    repeated: list[str] = []
     name = ""
     planned: int | None = None
     tests: list[tuple[str, str]] = []
+
+    def end(result: str | None) -> None:
+        """Of the suite's own line; None where the console ends before it."""
+        failed = [f"{name}: {test} failed" for test, state in tests if state == "failed"]
+        problems.extend(failed)
+        if result is None:
+            problems.append(f"{name}: cut short, it has no result")
+        elif result == "failed" and not failed:
+            problems.append(f"{name}: failed")
+        if planned is not None and planned != len(tests):
+            problems.append(f"{name}: {len(tests)} of {planned} tests reported")
+        if result == "passed" and not any(state == "passed" for _, state in tests):
+            problems.append(f"{name}: no test passed")
+        if name in suites:
+            repeated.append(f"{name}: reported twice")
+        suites[name] = tests
+
     for line in console.splitlines():
         text = _STAMP.sub("", line.rstrip("\r"))
         if match := _SUBTEST.match(text):
             if name and text.startswith("        "):
                 continue  # parameters of one test have a list of their own
             if name:
-                suites.append(Suite(name, tuple(tests), planned, None))
+                end(None)
             name, planned, tests = match[1], None, []
         elif (match := _PLAN.match(text)) and name and planned is None and len(match[1]) == 4:
             planned = int(match[2])
@@ -143,15 +137,10 @@ def parse_ktap(console: str, expected: Iterable[str] = SUITES) -> KunitReport:
             if len(match[1]) == 4:
                 tests.append((match[4] or f"test {match[3]}", state))
             elif not match[1]:
-                own = match[4] == name
-                suites.append(Suite(name, tuple(tests), planned, state if own else None))
+                end(state if match[4] == name else None)
                 name, planned, tests = "", None, []
     if name:
-        suites.append(Suite(name, tuple(tests), planned, None))
-    problems = [problem for suite in suites for problem in suite.problems()]
-    names = [suite.name for suite in suites]
-    problems += [f"{name}: did not run" for name in expected if name not in names]
-    problems += [
-        f"{name}: reported twice" for name in dict.fromkeys(names) if names.count(name) > 1
-    ]
-    return KunitReport(tuple(suites), tuple(problems[:_MOST_PROBLEMS]))
+        end(None)
+    problems += [f"{suite}: did not run" for suite in expected if suite not in suites]
+    problems += dict.fromkeys(repeated)
+    return KunitReport(suites, tuple(problems[:_MOST_PROBLEMS]))

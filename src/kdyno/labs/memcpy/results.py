@@ -142,11 +142,7 @@ def ns(bench: Bench, name: str, load: Load) -> float:
 
 def speed(bench: Bench, names: Iterable[str], loads: Sequence[Load]) -> list[str]:
     """The names, the one with the least time over all these loads first."""
-
-    def total(name: str) -> float:
-        return math.fsum(math.log(ns(bench, name, load)) for load in loads)
-
-    return sorted(names, key=total)
+    return sorted(names, key=lambda name: math.fsum(math.log(ns(bench, name, at)) for at in loads))
 
 
 def ceiling_ns(bench: Bench, load: Load) -> float | None:
@@ -284,6 +280,7 @@ class Worst:
     name: str
     ratio: PairedEffect
     value: float
+    """The ratio itself."""
     load: Load
 
 

@@ -341,16 +341,12 @@ class Workshop:
         return routine_contender(routine, self.cache_root)
 
     def bench(self, contenders: Sequence[Contender], material: Material, seed: int) -> Bench:
-        def left_s(elapsed_s: float) -> float:
-            return max(0.0, self.seconds - self.timed_s - elapsed_s)
+        def tell(_block: int, _part: float, elapsed_s: float, _left_s: float | None) -> None:
+            left_s = max(0.0, self.seconds - self.timed_s - elapsed_s)
+            self.step(f"timing {self.stage}", left_s)
 
         bench = measure(
-            contenders,
-            material,
-            cache_root=self.cache_root,
-            cpu=self.core,
-            seed=seed,
-            tell=lambda now: self.step(f"timing {self.stage}", left_s(now.elapsed_s)),
+            contenders, material, cache_root=self.cache_root, cpu=self.core, seed=seed, tell=tell
         )
         self.timed_s += bench.seconds
         return bench
@@ -486,12 +482,7 @@ def tune_cpu(workshop: Workshop, name: str, tree: Path, seed: int) -> CpuTuned:
     beside = [each for each in field.contenders if each.name != name]
     workshop.rivals = tuple(each.name for each in beside if each.rank == "rival")
     memcpy = workshop.tuned(
-        Space(),
-        beside,
-        name=name,
-        seconds=_SEARCH * seconds,
-        seed=seed,
-        left_out=field.left_out,
+        Space(), beside, name=name, seconds=_SEARCH * seconds, seed=seed, left_out=field.left_out
     )
     texts = {f"{name}.S": memcpy.text}
     workshop.name_stage("the four figures")

@@ -87,8 +87,7 @@ def ends(low: float | None, high: float | None) -> Cell:
     return Cell() if low is None or high is None else Cell(f"{low:.3f} … {high:.3f}", low)
 
 
-def whole_percent(share: float) -> str:
-    return figures.percent(share, signed=False, decimals=0)
+whole_percent = partial(figures.percent, signed=False, decimals=0)
 
 
 def few(names: Sequence[str]) -> str:
@@ -208,19 +207,9 @@ def figures_text(bench: Bench, name: str | None = None) -> str:
     return terminal.text([Grid(columns, goals) if goals else none])
 
 
-def amount(number: float) -> str:
-    """1234567 as "1.23 M": three digits, decimal."""
-    for unit in ("", "k", "M", "G", "T"):
-        if number < 999.5 or unit == "T":
-            digits = 0 if not unit or number >= 99.95 else 1 if number >= 9.995 else 2
-            return f"{number:.{digits}f} {unit}".rstrip()
-        number /= 1000
-    raise AssertionError
-
-
 def volume(number: float) -> str:
-    """1234567 bytes as "1.23 MB"."""
-    text = amount(number)
+    """1234567 bytes as "1.235 MB"."""
+    text = figures.amount(number)
     return f"{text}B" if " " in text else f"{text} B"
 
 
@@ -232,8 +221,7 @@ def bar(share: float, *, width: int = _BAR, ascii_only: bool = False) -> str:
     return ("█" * whole + (_EIGHTHS[part] if part else "")).ljust(width)
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+percent = partial(figures.percent, signed=False, decimals=1)
 
 
 def copies(
@@ -247,7 +235,7 @@ def copies(
     and how aligned."""
     calls, volume_bytes = distribution.calls, distribution.bytes
     source = plain.sentence(distribution.source)
-    yield from [f"{source}: {amount(calls)} copies, {volume(volume_bytes)}", *notes, ""]
+    yield from [f"{source}: {figures.amount(calls)} copies, {volume(volume_bytes)}", *notes, ""]
     if distribution.sites:
         rows = [(site.site, site.calls, site.bytes) for site in distribution.sites[:top]]
         if rest := distribution.sites[top:]:
@@ -255,7 +243,7 @@ def copies(
             rows.append((f"{len(rest)} more", *totals))
         columns = [
             Column("call site", itemgetter(0), "name"),
-            Column("calls", itemgetter(1), "number", amount),
+            Column("calls", itemgetter(1), "number", figures.amount),
             Column("share", lambda row: row[1] / calls, "number", percent),
             Column("bytes", itemgetter(2), "number", volume),
             Column("share", lambda row: row[2] / (volume_bytes or 1), "number", percent),
@@ -326,21 +314,17 @@ def tuning(
     if better:
         yield from ("", f"Not generated, yet faster here: {few(better)}.")
     yield from _unused(tuned)
-    yield from (
-        "",
-        f"The routine: kdyno lab memcpy generate {name} -o FILE.S (or tune -o FILE.S).",
-    )
+    yield from ("", f"The routine: kdyno lab memcpy generate {name} -o FILE.S (or tune -o FILE.S).")
     if prediction is None:
         yield (
             "No prediction: give memcpy's share of the time with --share, or --profile "
             "(`kdyno profile` writes one), and a kernel source with --tree."
         )
     else:
-        share = figures.percent(prediction.share.value, signed=False, decimals=1)
         limits = f" ({figures.interval(prediction.ends)})" if prediction.ends else ""
         yield (
-            f"Predicted: with {share} of {prediction.share.of} in memcpy, "
-            f"{_less(prediction.ratio)} of that time{limits}; a memcpy that costs nothing: "
+            f"Predicted: with {percent(prediction.share.value)} of {prediction.share.of} in "
+            f"memcpy, {_less(prediction.ratio)} of that time{limits}; a memcpy that costs nothing: "
             f"{_less(prediction.bound)}."
         )
     if verdict is not None:

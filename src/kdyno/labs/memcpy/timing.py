@@ -146,15 +146,8 @@ def gather(
     return Field((*own, *others), left_out)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a bench is."""
-
-    block: int
-    part: float
-    """Of the whole, 0 to 1."""
-    elapsed_s: float
-    left_s: float | None
+Tell = Callable[[int, float, float, float | None], None]
+"""Is shown how far a bench is: (block, part of the whole from 0 to 1, elapsed s, s left)."""
 
 
 def measure(
@@ -165,7 +158,7 @@ def measure(
     cpu: int,
     seed: int,
     left_out: dict[str, str] | None = None,
-    tell: Callable[[Progress], None] = lambda _progress: None,
+    tell: Tell = lambda *_: None,
 ) -> results.Bench:
     """Time all contenders. Whoever calls holds the measuring lock.
 
@@ -187,7 +180,7 @@ def measure(
         block_s = elapsed_s / (block + lines / count)
         whole_s = max(block_s * plan.fewest_blocks, min(plan.seconds, block_s * plan.most_blocks))
         left_s = max(0.0, whole_s - elapsed_s) if elapsed_s > 0.5 else None
-        tell(Progress(block, min(1.0, elapsed_s / whole_s), elapsed_s, left_s))
+        tell(block, min(1.0, elapsed_s / whole_s), elapsed_s, left_s)
 
     while True:
         racing = [contender for contender in contenders if contender.name not in failed]

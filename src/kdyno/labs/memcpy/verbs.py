@@ -71,8 +71,7 @@ BenchSeed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Seed of orders, places and copies.")
 ]
 Source = Annotated[
-    str,
-    typer.Option("--source", metavar="SOURCE", help="Kernel source to build from."),
+    str, typer.Option("--source", metavar="SOURCE", help="Kernel source to build from.")
 ]
 KERNEL = "debian:linux-source-7.3"
 
@@ -156,8 +155,7 @@ def generate_verb(
         ),
     ],
     output: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="FILE.S", help="Where to; - is stdout."),
+        str, typer.Option("--output", "-o", metavar="FILE.S", help="Where to; - is stdout.")
     ] = "-",
     name: Annotated[
         str | None,
@@ -216,8 +214,7 @@ def alone(what: str, wait: bool) -> Iterator[tuple[int, Callable[[str, float | N
 
 def bench(
     routine: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ROUTINE", help="Names or FILE.S; default: all."),
+        list[str] | None, typer.Argument(metavar="ROUTINE", help="Names or FILE.S; default: all.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A first impression, in less than a minute.")
@@ -335,9 +332,8 @@ def _timed(
         field = timing.gather(names, tree, cache, material.plan.only)
         field.require_some()
 
-        def tell(progress: timing.Progress) -> None:
-            part = f"block {progress.block + 1}, {100 * progress.part:.0f} %"
-            step(f"timing, {part}", progress.left_s)
+        def tell(block: int, part: float, _elapsed_s: float, left_s: float | None) -> None:
+            step(f"timing, block {block + 1}, {100 * part:.0f} %", left_s)
 
         return timing.measure(
             field.contenders,
