@@ -123,27 +123,24 @@ def test_clangs_record_of_the_same_file(tmp_path: Path) -> None:
     assert found["clear"].library
 
 
-def test_a_dump_cut_short_is_named_and_the_rest_counted(tree: Path, tmp_path: Path) -> None:
+def test_a_record_cut_short_is_named_and_the_rest_counted(tree: Path, tmp_path: Path) -> None:
     whole = next(tree.rglob("*.vect")).read_text()
     cut = tmp_path / "loops.c.172t.vect"
     cut.write_text(whole[: whole.index(";; Function serial")] + whole[:80])
-    found = DIALECTS["gcc"].read("lib/loops.o", [cut], "")
-    assert "ends in the middle" in found.damage
-    assert {"sum", "call", "first"} <= set(by_function(found.loops))
-    assert "serial" not in by_function(found.loops)
-
-
-def test_a_remark_cut_short_is_named_and_the_rest_counted(tmp_path: Path) -> None:
-    file = tmp_path / "x.opt.yaml"
+    record = DIALECTS["gcc"].read("lib/loops.o", [cut], "")
+    assert "ends in the middle" in record.damage
+    functions = set(by_function(record.loops))
+    assert {"sum", "call", "first"} <= functions and "serial" not in functions
     whole = (
         "--- !Passed\nPass:            loop-vectorize\nName:            Vectorized\n"
         "DebugLoc:        { File: '/s/a.c', Line: 7, Column: 59 }\nFunction:        f\nArgs:\n"
         "  - VectorizationFactor: '4'\n...\n"
     )
-    file.write_text(whole + whole[:90])
-    found = DIALECTS["clang"].read("x.o", [file], "/s")
-    assert "ends in the middle" in found.damage
-    assert found.loops == (Loop("a.c", 7, 59, "f", lanes=4),)
+    cut = tmp_path / "x.opt.yaml"
+    cut.write_text(whole + whole[:90])
+    record = DIALECTS["clang"].read("x.o", [cut], "/s")
+    assert "ends in the middle" in record.damage
+    assert record.loops == (Loop("a.c", 7, 59, "f", lanes=4),)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "no gzip", "no record", "wrong type"])
@@ -158,7 +155,7 @@ def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, damage: str)
         surveys.read(file)
 
 
-def test_a_vector_that_is_not_in_the_code_is_told() -> None:
+def test_a_vector_that_is_not_in_the_code_is_named() -> None:
     code = parse_code(
         "0000000000000010 <hot.part.0>:\n  10:\tmovdqu (%rdi),%xmm0\n  14:\tje     10 <hot>\n"
         "  16:\tvmovdqu %ymm1,(%rsi)\n  20:\tret\n"
@@ -171,7 +168,7 @@ def test_a_vector_that_is_not_in_the_code_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("messages", "reason"),
     [
         (["  not vectorized: control flow in loop.", " bad loop form."], "branches"),
         (["not vectorized: number of iterations cannot be computed."], "trips"),
@@ -190,15 +187,15 @@ def test_a_vector_that_is_not_in_the_code_is_told() -> None:
         ([], OTHER),
     ],
 )  # fmt: skip
-def test_reasons_in_plain_words(said: list[str], reason: str) -> None:
-    assert reason_of(said)[0] == reason
+def test_reasons_in_plain_words(messages: list[str], reason: str) -> None:
+    assert reason_of(messages)[0] == reason
 
 
 @given(st.lists(st.text(max_size=40), max_size=6))
-def test_any_words_have_a_reason(said: list[str]) -> None:
-    reason, words = reason_of(said)
+def test_any_words_have_a_reason(messages: list[str]) -> None:
+    reason, words = reason_of(messages)
     assert reason in REASONS
-    assert words in {text.strip() for text in said} | {""}
+    assert words in {text.strip() for text in messages} | {""}
 
 
 @given(

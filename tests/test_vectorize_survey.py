@@ -98,22 +98,19 @@ def test_what_was_surveyed_is_not_built_again(toy: Toy, survey: Survey) -> None:
     assert steps == []
     assert [side.records for side in again.sides] == [side.records for side in survey.sides]
     assert [side.seconds for side in again.sides] == [None, None]
-
-
-def test_a_survey_and_a_variant_with_its_flags_share_an_image(toy: Toy, survey: Survey) -> None:
-    asked = variant("avx2", cflags=SETS[1].cflags)
-    assert toy.build(asked).digest == survey.sides[1].image
-    assert toy.steps == []
+    # A variant with the flags of a set shares its image.
+    flagged = variant("avx2", cflags=SETS[1].cflags)
+    assert toy.build(flagged).digest == survey.sides[1].image and toy.steps == []
 
 
 def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None:
-    asked = variant("o3", cflags="-O3 -msse2 -mtune=generic")
-    plain = toy.build(asked)
+    flagged = variant("o3", cflags="-O3 -msse2 -mtune=generic")
+    plain = toy.build(flagged)
     kernel = plain.kernel.read_bytes()
     inode = plain.kernel.stat().st_ino
-    wanted = surveys.extract(toy.recipe(asked).compiler)
+    wanted = surveys.extract(toy.recipe(flagged).compiler)
     assert not has(plain, wanted)
-    again = toy.build(asked, extract=wanted)
+    again = toy.build(flagged, extract=wanted)
     assert again.digest == plain.digest and has(again, wanted)
     assert (again.kernel.stat().st_ino, again.kernel.read_bytes()) == (inode, kernel)
     assert surveys.read(again.folder / surveys.FILE).loops
@@ -160,15 +157,12 @@ def test_missed_loops_are_ranked_by_the_seconds_of_their_functions(survey: Surve
 
 
 def test_a_loop_that_was_vectorised_elsewhere_is_not_missed() -> None:
-    place = Loop("a.c", 1, 1, "f", reason="branches")
-    loops = (
-        place,
-        place._replace(function="g", reason="", width_bytes=32),
-        place._replace(line=2, width_bytes=8, reason=""),
-    )
-    side = Side("sse2", "", Records("gcc", (ObjectRecord("a.o", "", loops),)))
-    assert side.reasons() == {}
-    assert len(side.places) == 1 and len(side.narrow) == 1
+    missed = Loop("a.c", 1, 1, "f", reason="branches")
+    vector = missed._replace(function="g", reason="", width_bytes=32)
+    narrow = vector._replace(line=2, width_bytes=8)
+    records = Records("gcc", (ObjectRecord("a.o", "", (missed, vector, narrow)),))
+    side = Side("sse2", "", records)
+    assert side.reasons() == {} and len(side.places) == len(side.narrow) == 1
 
 
 def test_the_published_table_beside(survey: Survey) -> None:
