@@ -274,7 +274,7 @@ def bench(
     if calls is not None and not paper:
         raise UsageError("--calls goes with --paper")
     suffix = Path(output).suffix if output is not None else ""
-    if suffix not in ("", ".html", ".svg", ".png") or (output and not suffix):
+    if output is not None and suffix not in (".html", ".svg", ".png"):
         raise UsageError(f"-o {output}: its name must end in .html, .svg, .png")
     for file, option in ((json, "--json"), (csv, "--csv"), (output, "-o")):
         check_writable(file, option)
