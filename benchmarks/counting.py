@@ -10,7 +10,6 @@ out the same whatever else the machine does, and `same` loads all of its CPUs on
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from typing import Any
 
 from benchmarks.kernels import told
 from benchmarks.load import busy, on_every_cpu
-from benchmarks.speed import Figure, finish, quiet, timed
+from benchmarks.speed import Figure, finish, options, quiet, timed
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import build
 from kdyno.labs.profile.counts import count
@@ -219,16 +218,7 @@ FIGURES: dict[str, Callable[[], list[Figure]]] = {
 }
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    arguments.add_argument("figures", nargs="*", choices=[*FIGURES, []], metavar="FIGURE")
-    arguments.add_argument("--json", metavar="FILE", type=Path)
-    given = arguments.parse_args()
-    names = given.figures or [name for name in FIGURES if name != "clean"]
-    return finish([figure for name in names for figure in FIGURES[name]()], given.json)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    given = options(__doc__, FIGURES)
+    names = given.parts or [name for name in FIGURES if name != "clean"]
+    sys.exit(finish([figure for name in names for figure in FIGURES[name]()], given.json))

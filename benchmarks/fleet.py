@@ -9,7 +9,6 @@ processes. The last two boot real kernels and want a machine on which nothing el
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -26,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.speed import Figure, finish, timed
+from benchmarks.speed import Figure, finish, options, timed
 from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.union import Union
@@ -293,19 +292,12 @@ def start(folder: Path) -> list[Figure]:
     return [Figure(name, median(by_slurm) / bare_s, "", most=1.3, how=how)]
 
 
-def main() -> int:
-    parts = {"scale": scale, "nodes": nodes, "start": start}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", choices=[*parts, []])
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    asked = parser.parse_args()
-    os.fsync = lambda _descriptor: None  # all of it is thrown away
-    found = []
-    for part in asked.parts or parts:
-        with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
-            found += parts[part](Path(folder))
-    return finish(found, asked.json)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    parts = {"scale": scale, "nodes": nodes, "start": start}
+    given = options(__doc__, parts)
+    os.fsync = lambda _descriptor: None  # all of it is thrown away
+    rows: list[Figure] = []
+    for part in given.parts or parts:
+        with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
+            rows += parts[part](Path(folder))
+    sys.exit(finish(rows, given.json))

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -76,11 +76,14 @@ def finish(figures: Sequence[Figure], file: Path | None) -> int:
     return 0 if all(figure.met for figure in figures) else 1
 
 
-def options(doc: str | None, **defaults: Any) -> argparse.Namespace:
-    """The command line: an option for each default, a flag where that is False, and --json."""
+def options(doc: str | None, parts: Iterable[str] = (), **defaults: Any) -> argparse.Namespace:
+    """The command line: which of ``parts`` (none: all), an option for each default, a flag where
+    that is False, and --json."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    if parts:
+        parser.add_argument("parts", nargs="*", choices=[*parts, []], metavar="PART")
     for name, default in defaults.items():
         option = f"--{name.replace('_', '-')}"
         if default is False:

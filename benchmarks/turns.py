@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What taking turns is worth, on this machine, now: ``make bench`` has it (about 45 minutes).
 
-    python -m benchmarks.turns [FIGURE ...] [--minutes M] [--runs-of-copies N] [--json FILE]
+    python -m benchmarks.turns [PART ...] [--minutes M] [--runs-of-copies N] [--json FILE]
 
-Figures: cost, quiet, load, frozen, demo, demo-load, five, five-load, same, copies, known, places.
+Parts: cost, quiet, load, frozen, demo, demo-load, five, five-load, same, copies, known, places.
 Boots and turns are measured in the same minutes on the same images: whichever has had less time is
 next. Half-widths are raw ones on the log scale, at the same seconds of measuring. Nothing else
 should run on the machine; the loads of `load`, `demo-load` and `five-load` are made here.
@@ -11,17 +11,17 @@ should run on the machine; the loads of `load`, `demo-load` and `five-load` are 
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.load import on_every_cpu, restless
-from benchmarks.speed import EXPERIMENT, Figure, finish
+from benchmarks.speed import EXPERIMENT, Figure, finish, options
 from kdyno.errors import ToolError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
@@ -41,6 +41,7 @@ from kdyno.stats.effect import PairedEffect
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Gathering, Key
 from kdyno.store.verdict import Verdict
+from kdyno.suites import record
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.subject import load
 
@@ -54,28 +55,24 @@ source = "debian:linux-source-7.3"
 config = ["bench"]
 [variant.stock]
 """
-SIX = (
-    HEAD
-    + """
-%s
+SIX = """
 [[suite]]
 name = "unixbench"
 cases = ["fscopy-256", "fscopy-1024", "fscopy-4096", "pipe", "syscall", "dhry2reg"]
 [measure]
-precision = "0.01%%"
+precision = "0.01%"
 max_boots = 2000
-equivalent = "0.5%%"
-%s
+equivalent = "0.5%"
 """
-)
-FROZEN = (
-    HEAD
-    + """
+COPY = f"{HEAD}{SIX}calibrate = true\n"
+TWO = f'{HEAD}[variant.fsrm]\nmemcpy = "fsrm"\n{SIX}'
+FROZEN = f"""{HEAD}
 [[suite]]
 name = "run"
 seconds = 0.5
-command = ["sh", "-c", "cd /tmp && echo 'long f(long a,long b){while(b){long t=a%b;a=b;b=t;}\
-return a;}' >gcd.c && cp gcd.c lcm.c && echo 'all: gcd.o lcm.o' >Makefile && make -s -B CFLAGS=-O1"]
+command = ["sh", "-c", "cd /tmp && echo 'long f(long a,long b){{while(b){{long t=a%b;a=b;b=t;}}\
+return a;}}' >gcd.c && cp gcd.c lcm.c && echo 'all: gcd.o lcm.o' >Makefile && \
+make -s -B CFLAGS=-O1"]
 cases = ["make"]
 [[suite]]
 name = "run"
@@ -93,9 +90,6 @@ cases = ["read"]
 calibrate = true
 max_boots = 2000
 """
-)
-
-
 KNOWN = """
 name = "known"
 question = "Are known differences found alike by boots and by turns?"
@@ -130,19 +124,6 @@ def bench(experiment: Experiment) -> Bench:
     return bench_of(experiment, load_suites(), images, tree, cache, lambda _text: None)
 
 
-def question_of(made: Bench) -> Question:
-    manifest = Manifest(
-        tool="0",
-        created="now",
-        experiment=made.experiment.name,
-        baseline=made.experiment.baseline,
-        seed=1,
-        cases=tuple(info(case, job) for case, job in zip(made.cases, made.jobs, strict=True)),
-        **asked_of(made.experiment),
-    )
-    return Question.of(manifest)
-
-
 @dataclasses.dataclass(frozen=True)
 class BothWays:
     """What the same minutes of each way gave."""
@@ -163,8 +144,16 @@ class BothWays:
 
 def both_ways(made: Bench, minutes: float) -> BothWays:
     """So many minutes of boots and as many of turns, mixed."""
-    question = question_of(made)
-    names = list(made.variants)
+    manifest = Manifest(
+        tool="0",
+        created="now",
+        experiment=made.experiment.name,
+        baseline=made.experiment.baseline,
+        seed=1,
+        cases=tuple(info(case, job) for case, job in zip(made.cases, made.jobs, strict=True)),
+        **asked_of(made.experiment),
+    )
+    question, names = Question.of(manifest), list(made.variants)
     gathered = {way: Gathering() for way in WAYS}
     spent_s = dict.fromkeys(WAYS, 0.0)
     inside_s, blocks = 0.0, dict.fromkeys(WAYS, 0)
@@ -210,12 +199,10 @@ def ratio(name: str, both: BothWays, least: float) -> Figure:
 
 def cost() -> Figure:
     """A turn of nothing, by a guest of the first image."""
-    made = bench(experiment_of(SIX % ("", "calibrate = true")))
+    made = bench(experiment_of(COPY))
     plan = plan_of(made, made.experiment.baseline, turns=True)
     session = made.machine.open(plan)
     member = Member(plan, session, made.machine.clock, booting.now())
-    from kdyno.suites import record
-
     member.hear(record.Hello)
     member.begin(3, 60.0)
     if not member.ready:
@@ -239,18 +226,14 @@ def verdict_of(experiment: Experiment, minutes: float, seed: int | None = None) 
         )
     for effect in verdict.effects:
         low, high = effect.ci or (math.nan, math.nan)
-        spread = effect.spread
-        print(
+        text = (
             f"  {effect.variant:14} {effect.case:14} {100 * ((effect.ratio or 1) - 1):+.2f} % "
             f"({100 * (low - 1):+.2f} … {100 * (high - 1):+.2f})  {effect.verdict}, "
             f"{effect.blocks} groups"
-            + (
-                f"; SD within {100 * spread.within:.2f} %, between {100 * spread.between:.2f} %"
-                if spread
-                else ""
-            ),
-            flush=True,
         )
+        if spread := effect.spread:
+            text += f"; SD within {100 * spread.within:.2f} %, between {100 * spread.between:.2f} %"
+        print(text, flush=True)
     return verdict
 
 
@@ -262,13 +245,9 @@ def widths_of(verdict: Verdict) -> list[float]:
     ]
 
 
-def two_kernels() -> Experiment:
-    return experiment_of(SIX % ('[variant.fsrm]\nmemcpy = "fsrm"', ""))
-
-
 def copies(runs: int, minutes: float) -> Figure:
     """Runs of a kernel against itself in which anything is called faster or slower."""
-    asked = experiment_of(SIX % ("", "calibrate = true"))
+    asked = experiment_of(COPY)
     false = 0
     for number in range(runs):
         verdict = verdict_of(asked, minutes, seed=number)
@@ -324,86 +303,76 @@ def places(minutes: float) -> Figure:
     return Figure("64 KiB copies, alone and after others: difference ÷ allowed", worst, "×", most=1)
 
 
-def all_figures(minutes: float, runs: int) -> dict[str, Callable[[], list[Figure]]]:
-    demo = load(EXPERIMENT)[0]
+def demo(where: str, most: int) -> Figure:
+    experiment = load(EXPERIMENT.with_name("simd-demo.toml"))[0]
+    verdict = verdict_of(experiment, experiment.measure.max_minutes or math.inf)
+    undecided = sum(effect.verdict == "inconclusive" for effect in verdict.effects)
+    middle = statistics.median(widths_of(verdict))
+    how = f"of {len(verdict.effects)}; median half-width, corrected, {middle:.2f} %"
+    return Figure(f"`make demo`{where}: effects undecided", undecided, "", most, how=how)
 
-    def quiet() -> list[Figure]:
-        both = both_ways(bench(demo), minutes)
-        return [
-            ratio("half-width, boots ÷ turns, nothing else running", both, 5),
-            Figure("share of wall time inside turns", both.share, "", least=0.85),
-        ]
 
-    def loaded() -> list[Figure]:
-        with on_every_cpu(restless):
-            return [ratio("… beside a load", both_ways(bench(demo), minutes), 15)]
+def five(name: str, most: float) -> Figure:
+    widest = max(widths_of(verdict_of(experiment_of(TWO), 5)))
+    return Figure(name, widest, "%", most=most, how="largest of six, corrected")
 
-    def five(name: str, most: float) -> list[Figure]:
-        widest = max(widths_of(verdict_of(two_kernels(), 5)))
-        return [Figure(name, widest, "%", most=most, how="largest of six, corrected")]
 
-    def five_load() -> list[Figure]:
-        with on_every_cpu(restless):
-            return five("five minutes, two kernels, beside a load: half-width", 0.4)
+def same() -> Figure:
+    verdict = verdict_of(experiment_of(COPY), 5)
+    alike = sum(row.verdict == "equivalent" or row.equivalent_too for row in verdict.effects)
+    return Figure("A/A of five minutes: equivalent within ±0.5 %", alike, "of 6", least=6)
 
-    def same() -> list[Figure]:
-        verdict = verdict_of(experiment_of(SIX % ("", "calibrate = true")), 5)
-        alike = sum(it.verdict == "equivalent" or it.equivalent_too for it in verdict.effects)
-        return [Figure("A/A of five minutes: equivalent within ±0.5 %", alike, "of 6", least=6)]
 
-    def demos(where: str = "", most: int = 2) -> list[Figure]:
-        experiment = load(EXPERIMENT.with_name("simd-demo.toml"))[0]
-        verdict = verdict_of(experiment, experiment.measure.max_minutes or math.inf)
-        undecided = sum(it.verdict == "inconclusive" for it in verdict.effects)
-        middle = statistics.median(widths_of(verdict))
-        how = f"of {len(verdict.effects)}; median half-width, corrected, {middle:.2f} %"
-        return [Figure(f"`make demo`{where}: effects undecided", undecided, "", most, how=how)]
+def figures_of(part: str, minutes: float, runs: int) -> list[Figure]:
+    """``minutes``: of each way; ``runs``: of copies."""
+    match part.removesuffix("-load"):
+        case "cost":
+            return [cost()]
+        case "quiet":
+            both = both_ways(bench(load(EXPERIMENT)[0]), minutes)
+            return [
+                ratio("half-width, boots ÷ turns, nothing else running", both, 5),
+                Figure("share of wall time inside turns", both.share, "", least=0.85),
+            ]
+        case "load":
+            return [ratio("… beside a load", both_ways(bench(load(EXPERIMENT)[0]), minutes), 15)]
+        case "frozen":
+            both = both_ways(bench(experiment_of(FROZEN)), minutes)
+            return [ratio("… of frozen commands", both, 3)]
+        case "demo":
+            return [demo(", beside a load", 4) if part != "demo" else demo("", 2)]
+        case "five" if part == "five":
+            return [five("five minutes, two kernels: half-width", 0.25)]
+        case "five":
+            return [five("five minutes, two kernels, beside a load: half-width", 0.4)]
+        case "same":
+            return [same()]
+        case "copies":
+            return [copies(runs, 0.75)]
+        case "known":
+            return [known(both_ways(bench(experiment_of(KNOWN)), minutes))]
+    return [places(minutes)]
 
-    def demos_load() -> list[Figure]:
-        with on_every_cpu(restless):
-            return demos(", beside a load", 4)
 
-    def frozen() -> list[Figure]:
-        both = both_ways(bench(experiment_of(FROZEN)), minutes)
-        return [ratio("… of frozen commands", both, 3)]
-
-    return {
-        "cost": lambda: [cost()],
-        "quiet": quiet,
-        "load": loaded,
-        "frozen": frozen,
-        "demo": demos,
-        "demo-load": demos_load,
-        "five": lambda: five("five minutes, two kernels: half-width", 0.25),
-        "five-load": five_load,
-        "same": same,
-        "copies": lambda: [copies(runs, 0.75)],
-        "known": lambda: [known(both_ways(bench(experiment_of(KNOWN)), minutes))],
-        "places": lambda: [places(minutes)],
-    }
+PARTS = (
+    *("cost", "quiet", "load", "frozen", "demo", "demo-load", "five", "five-load", "same"),
+    *("copies", "known", "places"),
+)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("figures", nargs="*")
-    parser.add_argument("--minutes", type=float, default=3.0, help="of each way")
-    parser.add_argument("--runs-of-copies", type=int, default=20)
-    parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    figures = all_figures(asked.minutes, asked.runs_of_copies)
-    wanted = asked.figures or list(figures)
-    if unknown := [name for name in wanted if name not in figures]:
-        parser.error(f"{', '.join(unknown)}: there are {', '.join(figures)}")
-    found: list[Figure] = []
-    for name in wanted:
-        print(f"{name}:", flush=True)
-        # A run holds the machine's lock itself.
-        if name in ("cost", "quiet", "load", "frozen", "known"):
-            with measuring("a benchmark", wait=True):
-                found += figures[name]()
-        else:
-            found += figures[name]()
-    return finish(found, asked.json)
+    given = options(__doc__, PARTS, minutes=3.0, runs_of_copies=20)
+    rows: list[Figure] = []
+    for part in given.parts or PARTS:
+        print(f"{part}:", flush=True)
+        with ExitStack() as beside:
+            # A run holds the machine's lock itself.
+            if part in ("cost", "quiet", "load", "frozen", "known"):
+                beside.enter_context(measuring("a benchmark", wait=True))
+            if part.endswith("load"):
+                beside.enter_context(on_every_cpu(restless))
+            rows += figures_of(part, given.minutes, given.runs_of_copies)
+    return finish(rows, given.json)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,10 @@
 
 Whole runs of groups of guests that take turns, on the machines of ``benchmarks.turn_noise``. Each
 run is judged as ``kdyno`` judges it: by typical turns and by summed times.
-
-    python -m benchmarks.simulation.rare --experiments 400
 """
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,17 +117,3 @@ def row(kind: tuple[Noise, Rare, int], experiments: int, seed: int) -> Sequence[
 
 HEAD = ["noise", "cost", "groups", "named", "equivalent", "by typical turns alone", "slower"]
 HEAD += ["runs with a false word", "equal kernels, equivalent"]
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Simulate rare costs; shares in per cent.")
-    parser.add_argument("--experiments", type=int, default=400)
-    parser.add_argument("--seed", type=int, default=20261123)
-    given = parser.parse_args(arguments)
-    rows = (row(kind, given.experiments, given.seed) for kind in kinds())
-    for words in itertools.chain([HEAD], rows):
-        print("| " + " | ".join(words) + " |", flush=True)
-
-
-if __name__ == "__main__":
-    main()
