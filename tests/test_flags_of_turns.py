@@ -20,12 +20,16 @@ from kdyno.measure.execution import interleaved
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
 from kdyno.store.samples import Samples, samples
+from kdyno.store.verdict import Verdict
 
 SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
 
 
-def flags_by_kind(run: Run, kind: str) -> list[str]:
-    verdict = verdict_of(run, Question.of(run.manifest()), "")
+def judged(run: Run) -> Verdict:
+    return verdict_of(run, Question.of(run.manifest()), "")
+
+
+def texts_of(verdict: Verdict, kind: str) -> list[str]:
     return [flag.text for flag in verdict.flags if flag.kind == kind]
 
 
@@ -46,7 +50,7 @@ def test_what_was_not_measured_by_turns_says_why(tmp_path: Path) -> None:
         f"one whole boot after the other, not by turns: no case can take turns: {why}"
     ]
     assert len(told) == 2
-    assert flags_by_kind(run, "not-by-turns") == []
+    assert texts_of(judged(run), "not-by-turns") == []
 
 
 @pytest.mark.parametrize(("swing", "said"), [(0.0, ""), (0.1, "changed by 1")])
@@ -60,10 +64,10 @@ def test_a_machine_whose_speed_changes_is_told_from_its_rounds(
         return 5e-6 * wave / SPEEDS[variant]
 
     run, _ = measured(bench(rule, max_boots=8), tmp_path)
-    texts = flags_by_kind(run, "restless-host")
+    verdict = judged(run)
+    texts = texts_of(verdict, "restless-host")
     assert len(texts) == bool(said)
     assert all(f"speed {said}" in text and "Turns cancel that" in text for text in texts)
-    verdict = verdict_of(run, Question.of(run.manifest()), "")
     ratios = {effect.variant: effect.ratio for effect in verdict.effects}
     assert ratios["mine"] == pytest.approx(1.02, abs=0.004)
 
@@ -76,7 +80,7 @@ def test_a_frozen_command_that_sleeps_is_flagged_by_what_that_could_hide(
     assert isinstance(made.machine, FakeMachine)
     made.machine.awake = awake
     run, _ = measured(made, tmp_path)
-    texts = flags_by_kind(run, "asleep")
+    texts = texts_of(judged(run), "asleep")
     assert len(texts) == bool(said)
     # Three guests: of a wait that is long two thirds were in the others' turns.
     hidden = f"{200 * (1 - awake):.0f} % of its time"

@@ -264,28 +264,21 @@ def test_blocks_go_round_over_the_links(tmp_path: Path, way: str) -> None:
 
 
 def test_what_the_file_and_the_command_line_ask_for(tmp_path: Path) -> None:
-    alone = """name = "one"
-question = "?"
-[kernel]
-source = "path:."
-[variant.stock]
-[[suite]]
-name = "unixbench"
-cases = ["pipe"]
-"""
-    folder, words = tmp_path, vocabulary(load_suites())
+    head = 'name = "one"\nquestion = "?"\n'
+    suite = '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
+    alone = f'{head}[kernel]\nsource = "path:."\n[variant.stock]\n{suite}'
+    words = vocabulary(load_suites())
     (tmp_path / "Makefile").touch()
-    asked = loader.parse(alone + "[layout]\ndraws = 12\n", "e.toml", folder, words)
-    assert (asked.measure.layouts, asked.measure.calibrate) == (12, False)
-    measure = apply(Overrides(), asked).measure
+    experiment = loader.parse(f"{alone}[layout]\ndraws = 12\n", "e.toml", tmp_path, words)
+    assert (experiment.measure.layouts, experiment.measure.calibrate) == (12, False)
+    measure = apply(Overrides(), experiment).measure
     assert (measure.layouts, measure.calibrate) == (12, True)
-    assert apply(Overrides(layouts=7), asked).measure.layouts == 7
+    assert apply(Overrides(layouts=7), experiment).measure.layouts == 7
     assert Overrides.from_json(Overrides(layouts=7).to_json()).layouts == 7
     with pytest.raises(UsageError, match="6 to 100"):
-        loader.parse(alone + "[layout]\ndraws = 5\n", "e.toml", folder, words)
-    own = alone.replace('[kernel]\nsource = "path:."\n', "").replace("stock", "running")
-    own += '[machine]\nkind = "host"\n'
-    host = loader.parse(own + "[layout]\n", "e.toml", folder, words)
+        loader.parse(f"{alone}[layout]\ndraws = 5\n", "e.toml", tmp_path, words)
+    own = f'{head}[variant.running]\n{suite}[machine]\nkind = "host"\n[layout]\n'
+    host = loader.parse(own, "e.toml", tmp_path, words)
     assert host.measure.layouts == 8
     with pytest.raises(UsageError, match="builds none"):
         check_machine(host)

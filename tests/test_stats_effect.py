@@ -39,15 +39,12 @@ arms = st.lists(st.tuples(scores, scores), min_size=6, max_size=25).map(
 )
 
 
-def test_null_distribution_of_three_pairs() -> None:
+def test_null_distribution() -> None:
     # 2^3 sign patterns of the ranks 1, 2, 3 give the sums 0 1 2 3 3 4 5 6.
     expected = [1 / 8, 2 / 8, 3 / 8, 5 / 8, 6 / 8, 7 / 8, 1.0]
     assert tail(3, np.arange(7)) == pytest.approx(expected)
-    assert float(tail(3, -1)) == 0.0
-    assert float(tail(3, 99)) == 1.0
-
-
-def test_normal_law_takes_over_smoothly() -> None:
+    assert (float(tail(3, -1)), float(tail(3, 99))) == (0.0, 1.0)
+    # The normal law takes over smoothly.
     n = EXACT_UP_TO
     mean, sd = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
     exact = critical_rank(n, 0.95)
@@ -55,16 +52,6 @@ def test_normal_law_takes_over_smoothly() -> None:
     assert abs(exact - (mean - 1.959964 * sd)) < 2
     beyond = critical_rank(n + 1, 0.95)
     assert beyond is not None and 0 < beyond - exact < n
-
-
-def test_six_pairs_by_hand() -> None:
-    # Six differences: at 95 % no Walsh average is cut (2/64 < 5 % < 4/64).
-    logs = np.array([0.01, 0.02, 0.03, 0.04, 0.05, 0.09])
-    effect = effect_of_differences(logs)
-    assert effect.p_value == pytest.approx(2 / 64)
-    assert (effect.lo, effect.hi) == pytest.approx((math.exp(0.01), math.exp(0.09)))
-    assert effect.ratio == pytest.approx(math.exp(0.035))
-    assert effect.mean_ratio == pytest.approx(math.exp(0.04))
 
 
 @pytest.mark.parametrize("n", [6, 9, 17, 40])
@@ -76,17 +63,19 @@ def test_against_scipy(n: int) -> None:
     assert (effect.mean_lo, effect.mean_hi) == pytest.approx(tuple(np.exp(t)))
 
 
-def test_published_interval() -> None:
+def test_by_hand_and_as_published() -> None:
+    # Six differences: at 95 % no Walsh average is cut (2/64 < 5 % < 4/64).
+    effect = effect_of_differences(np.array([0.01, 0.02, 0.03, 0.04, 0.05, 0.09]))
+    assert effect.p_value == pytest.approx(2 / 64)
+    assert (effect.lo, effect.hi) == pytest.approx((math.exp(0.01), math.exp(0.09)))
+    assert (effect.ratio, effect.mean_ratio) == pytest.approx((math.exp(0.035), math.exp(0.04)))
     # The depression-scale differences of Hollander & Wolfe, example 3.1: n = 9, T+ = 5,
     # estimate -0.46, interval at 1 - 0.0391 from the sixth Walsh average at either end.
     before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30]
     after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]
-    logs = np.array(after) - np.array(before)
-    effect = effect_of_differences(logs)
-    assert effect.ratio is not None and effect.lo is not None and effect.hi is not None
-    assert math.log(effect.ratio) == pytest.approx(-0.46)
-    assert math.log(effect.lo) == pytest.approx(-0.786)
-    assert math.log(effect.hi) == pytest.approx(-0.010)
+    effect = effect_of_differences(np.array(after) - np.array(before))
+    ends = tuple(map(math.exp, (-0.46, -0.786, -0.010)))
+    assert (effect.ratio, effect.lo, effect.hi) == pytest.approx(ends)
     assert float(tail(9, critical_rank(9, 0.95) or 0)) * 2 == pytest.approx(0.0390625)
 
 
@@ -107,17 +96,14 @@ def test_pairs_that_are_none_and_too_few_of_them() -> None:
         equal = paired_effect([100.0] * 8, [100.0 * ratio] * 8)
         assert (equal.ratio, equal.lo, equal.hi) == pytest.approx((ratio, ratio, ratio))
         assert equal.p_value == p_value
+    # Ten differences, four of them zero: dropping the zeros would give p = 2/64.
+    zeros = effect_of_differences(np.array([0.0] * 4 + [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]))
+    assert zeros.p_value is not None and zeros.p_value > 0.05
+    assert zeros.lo == pytest.approx(1.0)
     with pytest.raises(ValueError, match="one length"):
         paired_effect([1, 2], [1, 2, 3])
     with pytest.raises(ValueError, match="confidence"):
         paired_effect([1, 2], [1, 2], confidence=95)
-
-
-def test_zeros_count_against_a_difference() -> None:
-    # Ten differences, four of them zero: dropping the zeros would give p = 2/64.
-    effect = effect_of_differences(np.array([0.0] * 4 + [0.01, 0.02, 0.03, 0.04, 0.05, 0.06]))
-    assert effect.p_value is not None and effect.p_value > 0.05
-    assert effect.lo == pytest.approx(1.0)
 
 
 @given(arms, st.integers(-20, 20))
@@ -158,16 +144,12 @@ def test_interval_and_test_agree_even_with_ties(values: list[int], confidence: f
         assert excluded == (p_value <= 1 - confidence)
 
 
-def test_holm_levels_by_hand() -> None:
-    # 0.01 <= 0.05/4, 0.015 <= 0.05/3, 0.03 > 0.05/2: the last two share the failed level.
-    levels = step_levels([0.03, 0.01, 0.04, 0.015], 0.05)
-    assert levels == pytest.approx([0.025, 0.0125, 0.025, 0.05 / 3])
-    assert step_levels([], 0.05) == []
-    assert step_levels([0.2], 0.05) == [0.05]
-
-
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_holm_levels_reject_what_holm_rejects(p: list[float]) -> None:
+    # 0.01 <= 0.05/4, 0.015 <= 0.05/3, 0.03 > 0.05/2: the last two share the failed level.
+    by_hand = step_levels([0.03, 0.01, 0.04, 0.015], 0.05)
+    assert by_hand == pytest.approx([0.025, 0.0125, 0.025, 0.05 / 3])
+    assert (step_levels([], 0.05), step_levels([0.2], 0.05)) == ([], [0.05])
     levels = step_levels(p, 0.05)
     by_level = [value <= level * (1 + 1e-9) for value, level in zip(p, levels, strict=True)]
     assert by_level == [value <= 0.05 * (1 + 1e-9) for value in adjusted(p)]

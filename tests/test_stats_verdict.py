@@ -90,6 +90,15 @@ def test_steps_give_the_last_effects_more_room() -> None:
     # The other two were found before it, so that it has the interval of an effect alone.
     assert among.hi == pytest.approx(single.hi, rel=1e-4)
     assert among.hi > single.effect.hi
+    # Many siblings take the verdict from a weak effect …
+    weak = one(1.015, sd=0.012, blocks=12, seed=8)
+    (alone,) = judge([weak])
+    among = judge([weak, *[one(1.0, sd=0.012, blocks=12, seed=s) for s in range(20, 50)]])[0]
+    assert (alone.word, among.word) == ("faster", "inconclusive") and among.effect == alone.effect
+    # … and effects that are one and the same cost no more than one.
+    row = Claim(np.random.default_rng(7).normal(0.002, 0.003, 12), "higher")
+    (alone,), twins = judge([row]), judge([row] * 20)
+    assert twins[0].hi == pytest.approx(alone.hi, rel=1e-3)
 
 
 def test_fifty_effects_in_eleven_blocks_are_decided() -> None:
@@ -119,22 +128,6 @@ def test_false_words_of_many_effects_at_the_margin() -> None:
     named = [any(it.equivalent_too or it.word == "equivalent" for it in judge(
         [Claim(row, "higher") for row in run])) for run in runs]  # fmt: skip
     assert np.mean(named) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 150)
-
-
-def test_blocks_of_one_run_are_flipped_together() -> None:
-    """Effects that are one and the same cost no more than one."""
-    row = np.random.default_rng(7).normal(0.002, 0.003, 12)
-    alone, twice = judge([Claim(row, "higher")]), judge([Claim(row, "higher")] * 20)
-    assert alone[0].hi is not None and twice[0].hi == pytest.approx(alone[0].hi, rel=1e-3)
-
-
-def test_many_siblings_take_the_verdict_from_a_weak_effect() -> None:
-    weak = one(1.015, sd=0.012, blocks=12, seed=8)
-    (alone,) = judge([weak])
-    among = judge([weak, *[one(1.0, sd=0.012, blocks=12, seed=s) for s in range(20, 50)]])[0]
-    assert alone.word == "faster"
-    assert among.word == "inconclusive"
-    assert among.effect == alone.effect
 
 
 def test_prediction_by_hand() -> None:
