@@ -146,22 +146,12 @@ def compare(
         return between_runs(baseline.medians(case), arm.medians(case), confidence)
 
     rows = [(arm, case, effect(arm, case, confidence)) for arm in others for case in cases]
-    tested = {
-        at: raw.p_value
-        for at, (arm, _case, raw) in enumerate(rows)
-        if raw.p_value is not None and not refused[arm.label]
-    }
-    levels = dict(zip(tested, step_levels(list(tested.values()), 1.0 - confidence), strict=True))
-    effects = tuple(
-        _effect(
-            case,
-            (baseline, arm),
-            raw,
-            effect(arm, case, 1.0 - levels[at]) if at in levels else None,
-            equivalent,
-        )
-        for at, (arm, case, raw) in enumerate(rows)
-    )
+    tested = [None if refused[arm.label] else raw.p_value for arm, _, raw in rows]
+    levels = iter(step_levels([p for p in tested if p is not None], 1.0 - confidence))
+    effects = []
+    for (arm, case, raw), p_value in zip(rows, tested, strict=True):
+        corrected = None if p_value is None else effect(arm, case, 1.0 - next(levels))
+        effects.append(_effect(case, (baseline, arm), raw, corrected, equivalent))
     return Verdict(
         experiment=" against ".join(arm.label for arm in reversed(arms)),
         baseline=baseline.label,
@@ -170,7 +160,7 @@ def compare(
         stopped="runs that were there already",
         boots={arm.label: sum(run.boots for run in arm.runs) for arm in arms},
         flags=tuple(_flags(arms, effects, refused, left_out)),
-        effects=effects,
+        effects=tuple(effects),
         tool=__version__,
         rule=RULE,
     )
@@ -271,21 +261,18 @@ def _flags(
     for arm in arms[1:]:
         if not (why := refused[arm.label]):
             continue
-        mine = [effect for effect in effects if effect.variant == arm.label and effect.differs]
-        named = [f"{own.case} {100 * ((own.ratio or 1) - 1):+.1f} %" for own in mine[:_SHOWN]]
-        more = f" and {len(mine) - _SHOWN} more" if len(mine) > _SHOWN else ""
-        differs = f"; differs by more than the runs' own spread: {', '.join(named)}{more}"
-        flag("no-verdict", f"no verdict: {why}{differs if mine else ''}", arm.label)
+        named = [
+            f"{effect.case} {100 * ((effect.ratio or 1) - 1):+.1f} %"
+            for effect in effects
+            if effect.variant == arm.label and effect.differs
+        ]
+        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+        differs = f"; differs by more than the runs' own spread: {', '.join(named[:_SHOWN])}{more}"
+        flag("no-verdict", f"no verdict: {why}{differs if named else ''}", arm.label)
     if left_out:
         flag("common-cases", f"only the common cases are compared; left out: {', '.join(left_out)}")
-    first = runs[0].seconds
-    seconds = {
-        name
-        for run in runs
-        for name, value in run.seconds.items()
-        if value != first.get(name, value)
-    }
-    if seconds:
-        names = ", ".join(sorted(seconds)[:_SHOWN])
-        flag("settings", f"not measured for the same time in all runs: {names}")
+    first, seconds = runs[0].seconds, [pair for run in runs for pair in run.seconds.items()]
+    if names := sorted({name for name, value in seconds if value != first.get(name, value)}):
+        others = ", ".join(names[:_SHOWN])
+        flag("settings", f"not measured for the same time in all runs: {others}")
     return flags

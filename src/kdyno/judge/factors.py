@@ -166,7 +166,7 @@ def crosses_of(data: Samples, question: Question) -> list[Cross]:
         if len(factors) < 2:
             continue
         nothing = np.full(data.blocks, np.nan)
-        logs = {cell: nothing for cell in product(*(range(len(it)) for it in factors.values()))}
+        logs = {cell: nothing for cell in product(*(range(len(own)) for own in factors.values()))}
         for variant, case in product(variants, cases):
             levels = {**mine[variant], **case.levels}
             cell = tuple(own.index(levels[factor]) for factor, own in factors.items())
@@ -188,34 +188,34 @@ def table_of(
     """Rows with their judgements, and which cells are missing; None without a cross."""
     if not crosses:
         return None
+    effects = []
+    for row, judgement in zip(rows, judged, strict=True):
+        contrast, case = row.contrast, row.cross.case
+        named = list(row.cross.factors.items())
+        name, levels = named[contrast.factor]
+        other, others = (None, ()) if contrast.other is None else named[contrast.other]
+        effect = FactorEffect(
+            **figures_of(judgement),
+            suite=case.suite,
+            case=row.cross.name,
+            unit=case.unit,
+            better=case.better,
+            kind=contrast.kind,
+            factor=name,
+            level=levels[contrast.level],
+            reference=levels[0],
+            other=other,
+            at=None if contrast.at is None else others[contrast.at],
+            at_reference=others[0] if contrast.kind == "interaction" else None,
+            averaged=row.strata,
+            left_out=row.lost,
+        )
+        effects.append(effect)
     return FactorTable(
         factors={name: levels for cross in crosses for name, levels in cross.factors.items()},
         of_cases=tuple(dict.fromkeys(name for cross in crosses for name in cross.case.levels)),
-        effects=tuple(map(_effect, rows, judged)),
+        effects=tuple(effects),
         missing=_warnings(crosses),
-    )
-
-
-def _effect(row: Row, judged: Judgement) -> FactorEffect:
-    contrast, case = row.contrast, row.cross.case
-    named = list(row.cross.factors.items())
-    name, levels = named[contrast.factor]
-    other, others = (None, ()) if contrast.other is None else named[contrast.other]
-    return FactorEffect(
-        **figures_of(judged),
-        suite=case.suite,
-        case=row.cross.name,
-        unit=case.unit,
-        better=case.better,
-        kind=contrast.kind,
-        factor=name,
-        level=levels[contrast.level],
-        reference=levels[0],
-        other=other,
-        at=None if contrast.at is None else others[contrast.at],
-        at_reference=others[0] if contrast.kind == "interaction" else None,
-        averaged=row.strata,
-        left_out=row.lost,
     )
 
 
@@ -234,7 +234,6 @@ def _warnings(crosses: Sequence[Cross]) -> tuple[str, ...]:
         "taken where both levels were measured"
         for (cell, why), cases in lacking.items()
     ]
-    if len(warnings) > _MISSING_SHOWN:
-        left = len(warnings) - _MISSING_SHOWN
-        warnings = [*warnings[:_MISSING_SHOWN], f"{left} more cells are missing"]
-    return tuple(warnings)
+    left = len(warnings) - _MISSING_SHOWN
+    more = [f"{left} more cells are missing"] if left > 0 else []
+    return (*warnings[:_MISSING_SHOWN], *more)

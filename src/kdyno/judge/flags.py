@@ -190,7 +190,7 @@ def moved_controls(rows: Sequence[Judged]) -> list[Flag]:
     run without any cause moves a control, or anything else, with at most alpha."""
     flags = []
     for row in rows:
-        judged = row.judgement
+        judged, variant = row.judgement, row.pair.variant
         if not row.pair.case.control or not judged.moved:
             continue
         percent = 100 * ((judged.effect.ratio or 1.0) - 1.0)
@@ -199,24 +199,16 @@ def moved_controls(rows: Sequence[Judged]) -> list[Flag]:
         if judged.effect.exact:
             why = "what every case has a share in, such as the tick, has another length"
         small = " (too little to matter)" if judged.equivalent_too else ""
-        text = f" does not depend on the kernel, yet {row.pair.variant} moved it by "
-        text += f"{moved}{small}: {why}, so take effects of that size as noise"
-        flags.append(_flag("control-moved", row, text))
+        text = f" does not depend on the kernel, yet {variant} moved it by {moved}{small}: {why}"
+        flags.append(_flag("control-moved", row, f"{text}, so take effects of that size as noise"))
     return flags
 
 
 def moved_copies(copies: Sequence[Judged]) -> list[Flag]:
     """Cases in which the baseline differs from its own copy."""
-    return [
-        _flag(
-            "copy-moved",
-            row,
-            f": the baseline's own copy came out {row.judgement.word} than the baseline; effects "
-            "of that size are noise here",
-        )
-        for row in copies
-        if row.judgement.moved and not row.judgement.equivalent_too
-    ]
+    text = ": the baseline's own copy came out {} than the baseline; effects of that size are noise"
+    moved = [row for row in copies if row.judgement.moved and not row.judgement.equivalent_too]
+    return [_flag("copy-moved", row, f"{text.format(row.judgement.word)} here") for row in moved]
 
 
 def asleep(data: Samples, question: Question) -> list[Flag]:
@@ -309,12 +301,12 @@ def drifted(data: Samples, question: Question) -> list[Flag]:
 
 def few_boots(rows: Sequence[Judged]) -> list[Flag]:
     """Exact effects that no boots with other memory and random numbers have confirmed."""
-    effects = [(row.pair.key[:2], row.judgement.effect) for row in rows]
-    few = [(key, raw) for key, raw in effects if raw.exact and raw.n < CONFIRMED_BOOTS]
+    exact = [row for row in rows if row.judgement.effect.exact]
+    few = [row for row in exact if row.judgement.effect.n < CONFIRMED_BOOTS]
     if not few:
         return []
-    boots = "one boot" if min(raw.n for _, raw in few) == 1 else "two boots"
-    cases = len({key for key, _ in few})
+    boots = "one boot" if min(row.judgement.effect.n for row in few) == 1 else "two boots"
+    cases = len({row.pair.key[:2] for row in few})
     text = (
         f"{boots} of either kernel decided {len(few)} exact effects, in {cases} cases: most parts "
         "of the case agree to the last digit, and no boot with other memory and random numbers has "

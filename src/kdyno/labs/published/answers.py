@@ -128,9 +128,9 @@ class Evidence:
     @property
     def sources(self) -> list[Source]:
         """Of all that was given, by name."""
-        given = [it.source for each in self.runs.values() for it in each]
-        given += [it.source for each in self.files.values() for it in each]
-        return sorted(given, key=lambda it: (it.name, it.day))
+        given = [one.source for each in self.runs.values() for one in each]
+        given += [one.source for each in self.files.values() for one in each]
+        return sorted(given, key=lambda source: (source.name, source.day))
 
 
 def collect(paths: Iterable[Path]) -> Evidence:
@@ -145,7 +145,7 @@ def collect(paths: Iterable[Path]) -> Evidence:
             kind, file = of_file(path)
             files[kind] = (*files.get(kind, ()), file)
     newest = {
-        name: tuple(it for _, it in sorted(each, key=lambda pair: pair[0], reverse=True))
+        name: tuple(run for _, run in sorted(each, key=lambda pair: pair[0], reverse=True))
         for name, each in runs.items()
     }
     return Evidence(newest, files)
@@ -156,7 +156,7 @@ def kept() -> tuple[Path, ...]:
     folder = data_root() / "published" / "runs"
     paths = folder.iterdir() if folder.is_dir() else ()
     counted = data_root() / "kernel" / "distributions" / "unixbench.json"
-    return (*sorted(it for it in paths if it.is_dir() or it.suffix == ".json"), counted)
+    return (*sorted(path for path in paths if path.is_dir() or path.suffix == ".json"), counted)
 
 
 def _span(least: int, most: int) -> str:
@@ -180,7 +180,7 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
         boots = f"{_span(counts[0], counts[-1])} boots of each kernel, " if counts else ""
         extent.append(boots + how)
     if profiles:
-        least = min(len(it.boots) for it in profiles.values())
+        least = min(len(profile.boots) for profile in profiles.values())
         method = next(iter(profiles.values())).method
         extent.append(f"{least} boots of each kernel under {method}")
     file = f"experiments/{plain.short(manifest.experiment)}.toml"
@@ -351,9 +351,13 @@ def _profiles(ask: Ask, run: OfRun) -> list[Row]:
         if base is None or variant == run.baseline or not ask.fits(variant=variant):
             continue
         compared = difference(base, profile)
-        for it in compared.by_where if ask.function == _EVERY else compared.changes:
-            change = it.relative
-            if it.where != "kernel" or change is None or not ask.fits(function=it.function or "*"):
+        for row in compared.by_where if ask.function == _EVERY else compared.changes:
+            change = row.relative
+            if (
+                row.where != "kernel"
+                or change is None
+                or not ask.fits(function=row.function or "*")
+            ):
                 continue
             ci = None
             if change.lo is not None and change.hi is not None:
@@ -372,16 +376,16 @@ def _shares(ask: Ask, run: OfRun) -> list[Row]:
     whole_s = mean_of(list(base.totals("kernel").values())).mean if base is not None else 0.0
     if base is None or not whole_s:
         return []
-    own = [it for it in means_of(base) if it.where == "kernel" and it.function != OTHERS]
+    own = [row for row in means_of(base) if row.where == "kernel" and row.function != OTHERS]
     return [
         Row(
-            it.function,
+            row.function,
             run.baseline,
             f"of the kernel's own {whole_s:.3g} s a boot",
-            f"{figures.share(it.seconds.mean / whole_s)}, place {place}",
+            f"{figures.share(row.seconds.mean / whole_s)}, place {place}",
         )
-        for place, it in enumerate(own, 1)
-        if ask.fits(function=it.function)
+        for place, row in enumerate(own, 1)
+        if ask.fits(function=row.function)
     ]
 
 
@@ -403,15 +407,15 @@ def _sizes(ask: Ask, bench: results.Bench) -> list[Row]:
 
 def _places(ask: Ask, survey: Survey) -> list[Row]:
     return [
-        Row("loops in vectors", it.flags, "places in the source", str(it.vectorized.places))
-        for it in survey.sides
-        if ask.fits(flags=it.flags)
+        Row("loops in vectors", side.flags, "places in the source", str(side.vectorized.places))
+        for side in survey.sides
+        if ask.fits(flags=side.flags)
     ]
 
 
 def _reasons(ask: Ask, survey: Survey) -> list[Row]:
     rows = []
-    for side in (it for it in survey.sides if ask.fits(flags=it.flags)):
+    for side in (side for side in survey.sides if ask.fits(flags=side.flags)):
         for reason, count in side.missed.reasons.items():
             words, of = REASONS.get(reason, reason), side.missed.places
             if ask.fits(reason=words):
@@ -433,14 +437,16 @@ def _copied(ask: Ask, copies: distribution.Distribution) -> list[Row]:
 
 def _formed(ask: Ask, forms: Forms) -> list[Row]:
     rows = []
-    jobs = dict.fromkeys(it.candidate for it in forms.forms if fnmatchcase(it.candidate, ask.job))
+    jobs = dict.fromkeys(
+        form.candidate for form in forms.forms if fnmatchcase(form.candidate, ask.job)
+    )
     for job in jobs:
         for size in ask.bytes:
-            own = [it for it in forms.forms if (it.candidate, it.bytes) == (job, size)]
-            scalar = [it.ns for it in own if it.form.startswith("scalar")]
-            others = [it for it in own if not it.form.startswith("scalar")]
+            own = [form for form in forms.forms if (form.candidate, form.bytes) == (job, size)]
+            scalar = [form.ns for form in own if form.form.startswith("scalar")]
+            others = [form for form in own if not form.form.startswith("scalar")]
             if scalar and others:
-                best = min(others, key=lambda it: it.ns)
+                best = min(others, key=lambda form: form.ns)
                 ratio = best.ns / min(scalar)
                 unit, shown = f"ns a call, {LESS}", figures.effect(ratio)
                 compared = f"{best.form} ÷ scalar"

@@ -274,7 +274,7 @@ def load(name: str) -> Article:
     """``athlon64x2-kernel-compile`` or the beginning of one name; UsageError names them all."""
     name = name.removeprefix(PREFIX)
     known = names()
-    matches = [name] if name in known else [it for it in known if name and it.startswith(name)]
+    matches = [name] if name in known else [one for one in known if name and one.startswith(name)]
     if len(matches) != 1:
         hint = "" if matches else meant(name, known, f" Did you mean {PREFIX}{{}}?")
         which = f"{len(matches)} begin so" if matches else "there is no such article"
@@ -357,7 +357,7 @@ def _numbers(article: Article, claim: Check) -> Iterator[tuple[str, float]]:
         if claim.table and name != claim.table:
             continue
         several = "" if claim.table else f"{name} "
-        for figure in (it for it in table.figures if fnmatchcase(it, claim.figure)):
+        for figure in (name for name in table.figures if fnmatchcase(name, claim.figure)):
             for cell, against in _pairs(table, claim):
                 printed = table.cells[cell].get(figure)
                 number = printed if claim.printed else table.ratio(cell, figure, against)
@@ -422,11 +422,15 @@ def _grid(table: Table) -> Grid:
 
     cells = [table.baseline, *table.variants]
     if len(cells) > 2:
-        rows = [Column(it, partial(change, figure=it), "number") for it in table.figures]
+        rows = [
+            Column(figure, partial(change, figure=figure), "number") for figure in table.figures
+        ]
         return Grid([Column("", "+".join), *rows], list(table.cells))
     columns = [Column("", str)]
-    columns += [Column("+".join(it), table.cells[it].get, "number", "{:g}".format) for it in cells]
-    columns += [Column("effect", partial(change, it), "number") for it in table.variants]
+    columns += [
+        Column("+".join(cell), table.cells[cell].get, "number", "{:g}".format) for cell in cells
+    ]
+    columns += [Column("effect", partial(change, cell), "number") for cell in table.variants]
     return Grid(columns, list(table.figures))
 
 
@@ -444,7 +448,7 @@ def as_json(article: Article) -> dict[str, Any]:
                 "samples_per_cell": table.samples,
                 "verdict": None if table.has_verdict else NO_SPREAD,
                 "ratios": {
-                    "+".join(cell): {it: table.ratio(cell, it) for it in table.figures}
+                    "+".join(cell): {figure: table.ratio(cell, figure) for figure in table.figures}
                     for cell in table.variants
                 },
             }
@@ -520,17 +524,17 @@ def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:
         yield "no case of this run measures what the article did"
         return
 
-    def word(it: Beside) -> GridCell:
-        ci = it.today.ci
-        inside = ci is not None and ci[0] <= it.published <= ci[1]
+    def word(pair: Beside) -> GridCell:
+        ci = pair.today.ci
+        inside = ci is not None and ci[0] <= pair.published <= ci[1]
         note = ", the published figure lies in it" if inside else ""
-        return GridCell(it.today.verdict + note, tone=it.today.verdict)
+        return GridCell(pair.today.verdict + note, tone=pair.today.verdict)
 
     columns = (
-        Column("", lambda it: it.what),
-        Column("published", lambda it: it.published, "number", figures.effect),
-        Column("today", lambda it: effects.effect(it.today), "effect"),
-        Column("interval", lambda it: effects.interval(it.today), "number"),
+        Column("", lambda pair: pair.what),
+        Column("published", lambda pair: pair.published, "number", figures.effect),
+        Column("today", lambda pair: effects.effect(pair.today), "effect"),
+        Column("interval", lambda pair: effects.interval(pair.today), "number"),
         Column("verdict today", word, "verdict"),
     )
     yield Grid(columns, pairs)
@@ -541,12 +545,12 @@ def beside_json(article: Article, verdict: Verdict) -> list[dict[str, Any]]:
     """For programs."""
     return [
         {
-            "what": it.what,
-            "table": it.table,
-            "published_ratio": it.published,
-            "ratio": it.today.ratio,
-            "ci": it.today.ci,
-            "verdict": it.today.verdict,
+            "what": pair.what,
+            "table": pair.table,
+            "published_ratio": pair.published,
+            "ratio": pair.today.ratio,
+            "ci": pair.today.ci,
+            "verdict": pair.today.verdict,
         }
-        for it in beside(article, verdict)
+        for pair in beside(article, verdict)
     ]

@@ -93,12 +93,12 @@ class Claim:
     @property
     def today(self) -> str:
         """In a few words."""
-        asked = [it for it in self.answers if not it.ask.instead]
+        asked = [answer for answer in self.answers if not answer.ask.instead]
         if not asked:
             return "not asked"
-        rows = [row for it in asked for row in it.rows]
+        rows = [row for answer in asked for row in answer.rows]
         words = (carried(self.expected, rows) or summary(rows)) if rows else ""
-        if all(it.rows for it in asked):
+        if all(answer.rows for answer in asked):
             return words
         return f"{words}; partly answered" if words else "not answered yet"
 
@@ -131,13 +131,15 @@ class Claim:
 
     @property
     def needs(self) -> list[str]:
-        return list(dict.fromkeys(it.needs for it in self.answers if it.source is None))
+        return list(dict.fromkeys(answer.needs for answer in self.answers if answer.source is None))
 
 
 def claims(article: Article, evidence: Evidence) -> list[Claim]:
     """In the article's order."""
     return [
-        Claim(article, each, check(article, each), tuple(answer(it, evidence) for it in each.today))
+        Claim(
+            article, each, check(article, each), tuple(answer(ask, evidence) for ask in each.today)
+        )
         for each in article.checks
     ]
 
@@ -159,16 +161,18 @@ def page(
         Column("today", lambda of: of[1].today),
     ]
     sources = [
-        Column("from", lambda it: Cell(it.name)),
-        Column("day", lambda it: it.day),
-        Column("machine", lambda it: Cell(it.machine)),
-        Column("measured", lambda it: it.extent),
-        Column("command", lambda it: Cell(it.command)),
+        Column("from", lambda source: Cell(source.name)),
+        Column("day", lambda source: source.day),
+        Column("machine", lambda source: Cell(source.machine)),
+        Column("measured", lambda source: source.extent),
+        Column("command", lambda source: Cell(source.command)),
     ]
     template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
     text = environment.from_string(template).render(
         claims=every,
-        answered=sum(any(it.rows and not it.ask.instead for it in each.answers) for each in every),
+        answered=sum(
+            any(one.rows and not one.ask.instead for one in each.answers) for each in every
+        ),
         overview=table(Grid(overview, [row for _, each in by_article for row in enumerate(each)])),
         articles=by_article,
         no_spread=_capital(NO_SPREAD),
@@ -182,7 +186,7 @@ def as_json(articles: Sequence[Article], evidence: Evidence) -> dict[str, Any]:
     """The same for programs."""
     return {
         "schema": 1,
-        "sources": [asdict(it) for it in evidence.sources],
+        "sources": [asdict(source) for source in evidence.sources],
         "claims": [
             {
                 "article": claim.article.name,
@@ -192,12 +196,12 @@ def as_json(articles: Sequence[Article], evidence: Evidence) -> dict[str, Any]:
                 "unasked": claim.check.unasked,
                 "today": [
                     {
-                        "source": it.source.name if it.source else None,
-                        "needs": it.needs,
-                        "instead": it.ask.instead,
-                        "rows": [asdict(row) for row in it.rows],
+                        "source": one.source.name if one.source else None,
+                        "needs": one.needs,
+                        "instead": one.ask.instead,
+                        "rows": [asdict(row) for row in one.rows],
                     }
-                    for it in claim.answers
+                    for one in claim.answers
                 ],
             }
             for article in articles
@@ -212,11 +216,11 @@ def carried(expected: str, rows: Sequence[Row]) -> str:
     Negative controls say nothing about a claim.
     """
     words = {
-        "equivalent" if it.equivalent_too else it.verdict
-        for it in rows
-        if it.verdict in ("faster", "slower", "equivalent") and not it.what.endswith(CONTROL)
+        "equivalent" if row.equivalent_too else row.verdict
+        for row in rows
+        if row.verdict in ("faster", "slower", "equivalent") and not row.what.endswith(CONTROL)
     }
-    if not expected or not any(it.verdict for it in rows):
+    if not expected or not any(row.verdict for row in rows):
         return ""
     if not words or words == {expected}:
         return "carried today" if words else "undecided"
@@ -227,16 +231,16 @@ def summary(rows: Iterable[Row]) -> str:
     """``4 faster, 1 equivalent (0.28 % worse to 10.2 % better)``: all figures of a claim in a few
     words, whichever way their units go."""
     every = list(rows)
-    ordered = sorted((it for it in every if it.ratio), key=lambda it: it.gain)
+    ordered = sorted((row for row in every if row.ratio), key=lambda row: row.gain)
     if not ordered:
-        return "; ".join(f"{it.what}: {it.shown} {it.unit}" for it in every[:2])
-    counts = {word: sum(it.verdict == word for it in every) for word in _WORDS}
+        return "; ".join(f"{row.what}: {row.shown} {row.unit}" for row in every[:2])
+    counts = {word: sum(row.verdict == word for row in every) for word in _WORDS}
     words = ", ".join(f"{count} {_WORDS[word]}" for word, count in counts.items() if count)
     ends = dict.fromkeys(
-        f"{figures.size(it.ratio)} {'better' if it.gain > 0 else 'worse'}"
-        if it.gain
+        f"{figures.size(row.ratio)} {'better' if row.gain > 0 else 'worse'}"
+        if row.gain
         else "no difference"
-        for it in (ordered[0], ordered[-1])
+        for row in (ordered[0], ordered[-1])
     )
     return f"{words} ({' to '.join(ends)})" if words else " to ".join(ends)
 
@@ -254,12 +258,12 @@ def _figures(rows: Sequence[Row]) -> str:
     """A row for each figure, a column for each comparison; the other way round where that is
     narrower."""
 
-    def cell(it: Row) -> str:
-        interval = "exact" if it.exact else ""
-        if it.ci is not None and not it.exact:
-            interval = figures.interval(it.ci).removesuffix(" %")
-        verdict = _WORDS.get(it.verdict, it.verdict) + (" ≈" if it.equivalent_too else "")
-        return " ".join(filter(None, (it.shown, interval and f"({interval})", verdict)))
+    def cell(row: Row) -> str:
+        interval = "exact" if row.exact else ""
+        if row.ci is not None and not row.exact:
+            interval = figures.interval(row.ci).removesuffix(" %")
+        verdict = _WORDS.get(row.verdict, row.verdict) + (" ≈" if row.equivalent_too else "")
+        return " ".join(filter(None, (row.shown, interval and f"({interval})", verdict)))
 
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
@@ -311,7 +315,7 @@ def _jobs(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
                 panels[f"{plain.short(name).replace('_', ' ')}, {system}"] = _times(table_)
     if not panels:
         return None
-    for run in (it for name in _COMPILED for it in evidence.runs.get(name, ())):
+    for run in (run for name in _COMPILED for run in evidence.runs.get(name, ())):
         where = run.source.machine.partition(",")[0]
         for case, rows in _times_today(run.verdict).items():
             panels[f"today: {run.source.name}, {plain.short(case)}, {where}"] = rows
@@ -346,13 +350,13 @@ def _times_today(verdict: Verdict | None) -> dict[str, Rows]:
     """suite/case → its times by jobs, of cases with a number of jobs; the baseline's with one job
     is 1."""
     times: dict[str, dict[tuple[str, int], float]] = {}
-    for it in verdict.effects if verdict else ():
-        case, _, jobs = it.case.rpartition("@")
-        compiles = it.suite in ("kernel-compile", "make") and jobs.isdigit()
-        if verdict and compiles and it.baseline_value and it.ratio:
-            of = times.setdefault(f"{it.suite}/{case}", {})
-            of[verdict.baseline, int(jobs)] = it.baseline_value
-            of[it.variant, int(jobs)] = it.baseline_value * it.ratio
+    for effect in verdict.effects if verdict else ():
+        case, _, jobs = effect.case.rpartition("@")
+        compiles = effect.suite in ("kernel-compile", "make") and jobs.isdigit()
+        if verdict and compiles and effect.baseline_value and effect.ratio:
+            of = times.setdefault(f"{effect.suite}/{case}", {})
+            of[verdict.baseline, int(jobs)] = effect.baseline_value
+            of[effect.variant, int(jobs)] = effect.baseline_value * effect.ratio
     return {
         name: [
             {"line": plain.short(line), "jobs": jobs, "at": value / base}
@@ -365,7 +369,7 @@ def _times_today(verdict: Verdict | None) -> dict[str, Rows]:
 
 def _sizes(_articles: Sequence[Article], evidence: Evidence) -> Picture | None:
     """The published routine's time ÷ the kernel's own, by size."""
-    for bench in (it.value for it in evidence.files.get(results.KIND, ())):
+    for bench in (file.value for file in evidence.files.get(results.KIND, ())):
         if not {"orig", "saito-oikawa"} <= set(bench.ns):
             continue
         rows: Rows = []
@@ -404,20 +408,20 @@ def _groups(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
         for cell in table.variants
         for figure in table.figures
     ]
-    verdicts = [it.verdict for it in evidence.runs.get("xbench", ()) if it.verdict]
-    judged = next((it.groups for it in verdicts if it.groups), ())
+    verdicts = [run.verdict for run in evidence.runs.get("xbench", ()) if run.verdict]
+    judged = next((verdict.groups for verdict in verdicts if verdict.groups), ())
     if not then or not judged:
         return None
-    order = [it.group for it in judged]
+    order = [group.group for group in judged]
     then = [row for row in then if row["group"] in order]
     today: Rows = [
         {
-            "group": it.group,
+            "group": group.group,
             "of": "today",
-            "at": _percent(it.ratio),
-            **({"low": _percent(it.ci[0]), "high": _percent(it.ci[1])} if it.ci else {}),
+            "at": _percent(group.ratio),
+            **({"low": _percent(group.ci[0]), "high": _percent(group.ci[1])} if group.ci else {}),
         }
-        for it in judged
+        for group in judged
     ]
     label_px = label_width(order, 160)
     # Two questions, so no common axis.
@@ -430,7 +434,7 @@ def _groups(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
             width=_WIDTH_PX - label_px - 60,
             label=label_px,
             names=list(dict.fromkeys(row["of"] for row in rows)),
-            colours=[f"var(--{it})" for it in colours],
+            colours=[f"var(--{colour})" for colour in colours],
         )
         for title, rows, colours in (
             (
