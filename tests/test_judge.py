@@ -55,15 +55,13 @@ def changed(run: Run, **keys: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | keys))
 
 
-def written(
-    runs: Path, manifest: Manifest, boots: list[tuple[str, tuple[Sample, ...]]], text: str = ""
-) -> Run:
-    """``boots``: (variant, samples), every variant in each block."""
-    with create_run(runs, text, manifest) as writer:
-        for index, (variant, samples) in enumerate(boots):
-            block = index // len(manifest.variants)
-            job = BootJob(index=index, block=block, variant=variant)
-            writer.add_boot(BootRecord(job=job, host=BootHost(status="ok"), samples=samples), b"")
+def written(runs: Path, manifest: Manifest, samples: list[Sample]) -> Run:
+    """A run of the baseline alone, a sample in each boot."""
+    with create_run(runs, "", manifest) as writer:
+        for index, sample in enumerate(samples):
+            job = BootJob(index=index, block=index, variant=manifest.baseline)
+            boot = BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,))
+            writer.add_boot(boot, b"")
         return writer.run
 
 
@@ -77,7 +75,7 @@ def host_run(runs: Path) -> Run:
         variants={"running": VariantInfo()}, asked=Criteria(), state="finished", stopped="enough",
     )  # fmt: skip
     samples = [Sample(suite="s", case="pipe", score=100.0 + index) for index in range(7)]
-    return written(runs, manifest, [("running", (sample,)) for sample in samples])
+    return written(runs, manifest, samples)
 
 
 def test_a_run_judged_again_names_the_rule_and_keeps_its_first_verdict(
@@ -156,35 +154,6 @@ def test_a_calibrated_run_keeps_its_noise_floor(
     assert kdyno("judge", "last").status == 0
     again = run.verdict()
     assert again and again.effects == first.effects
-
-
-def test_the_factors_of_a_crossed_run_are_judged_again(kdyno: Kdyno, runs: Path) -> None:
-    data, question = planted(blocks=8)
-    names = [question.baseline, *question.variants]
-    manifest = Manifest(
-        tool="0.1.0", created="2026-01-01", experiment="x", baseline=names[0], seed=1,
-        images=dict.fromkeys(names, ""), cases=question.cases, state="finished",
-        machine=MachineInfo(), asked=Criteria(),
-        variants={name: VariantInfo(levels=dict(question.levels[name])) for name in names},
-    )  # fmt: skip
-    text = "[factor.smp]\noff = {}\non = {}\n[factor.preempt]\nnone = {}\nfull = {}\n"
-    boots = [
-        (
-            name,
-            tuple(
-                Sample(suite=it.suite, case=it.case, score=data.scores[it.suite, it.case, name][at])
-                for it in question.cases
-            ),
-        )
-        for at in range(8)
-        for name in names
-    ]
-    run = written(runs, manifest, boots, text)
-    assert kdyno("judge", "last").status == 0
-    now = run.verdict()
-    assert now and now.factors
-    assert list(now.factors.factors) == ["smp", "preempt", "jobs"]
-    assert now.factors.summary[0].startswith("build/whole: smp on: ")
 
 
 def test_several_runs_and_one_of_them_damaged(kdyno: Kdyno, runs: Path, run: Run) -> None:
