@@ -25,7 +25,7 @@ from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, inte
 from kdyno.stats.groups import Heterogeneity, heterogeneity
 from kdyno.stats.verdict import RULE, Claim, Judgement, adjusted, judge, judge_sums, noise_floor
 from kdyno.store.boot import BootRecord
-from kdyno.store.counts import CaseCounts, Counted, Where, stored_counts
+from kdyno.store.counts import CaseCounts, Counted, stored_counts
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
@@ -498,7 +498,7 @@ def _by_stratum(ratios: Mapping[str, Floats], confidence: float) -> tuple[Stratu
 class InBoth:
     """A function in two kernels: instructions per operation."""
 
-    where: Where
+    where: str
     function: str
     before: float
     after: float
@@ -533,7 +533,7 @@ def explained(verdict: Verdict, counted: Mapping[str, Counted]) -> Verdict:
             large = [row for row in rows if abs(row.more) >= NOTHING][:_FUNCTIONS_SHOWN]
             counts = [
                 FunctionCounts(
-                    where=row.where,
+                    where=row.where,  # type: ignore[arg-type]
                     function=row.function,
                     baseline_value=row.before,
                     value=row.after,

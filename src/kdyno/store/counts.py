@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from kdyno.errors import ToolError
-from kdyno.store.reading import Count, Name, Record, Text, parse
+from kdyno.store.reading import Count, Name, Record, Text, first_mistake, parse
 from kdyno.store.run import Run, read_each
 
 FOLDER = "counts"
@@ -98,10 +98,8 @@ def to_json(counted: Counted) -> bytes:
             cases=tuple(map(_record, counted.cases)),
         )
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise ToolError(
-            f"{counted.variant}: the counts make no sense: {first['loc'][0]}: {first['msg']}"
-        ) from None
+        why = f"{counted.variant}: the counts make no sense: {first_mistake(error)}"
+        raise ToolError(why) from None
     return made.model_dump_json(by_alias=True).encode() + b"\n"
 
 

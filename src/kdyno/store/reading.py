@@ -70,16 +70,21 @@ def content(path: Path, most_bytes: int, what: str, error: type[KdynoError] = Us
     return found
 
 
+def first_mistake(error: ValidationError) -> str:
+    """``KEY: WHAT``, without what the file's author wrote there."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part)[:60] for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]
+
+
 def parse(kind: type[T], data: bytes, path: Path) -> T:
     """A record or a dataclass, or ToolError with the path, the key and what is wrong."""
     try:
         adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable
-        found: T = adapter.validate_json(data)
+        record: T = adapter.validate_json(data)
         values(data)  # which takes a key's last value for its only one
-        return found
+        return record
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part)[:60] for part in first["loc"])
-        raise ToolError(f"{path}: damaged: {where + ': ' if where else ''}{first['msg']}") from None
+        raise ToolError(f"{path}: damaged: {first_mistake(error)}") from None
     except ValueError as error:
         raise ToolError(f"{path}: damaged: {str(error)[:200]}") from None

@@ -15,22 +15,22 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.paths import state_root
+from kdyno.reading.checked import values
+from kdyno.store.boot import BootRecord, plain_name, read_boot, read_console
 from kdyno.store.folder import TEMPORARY, Folder
-
-if TYPE_CHECKING:
-    from kdyno.store.boot import BootRecord
-    from kdyno.store.manifest import Manifest
-    from kdyno.store.verdict import Verdict
+from kdyno.store.manifest import Manifest
+from kdyno.store.reading import parse
+from kdyno.store.verdict import Verdict
 
 EXPERIMENT, MANIFEST, VERDICT = "experiment.toml", "manifest.json", "verdict.json"
 FIRST_VERDICT = "first-verdict.json"
@@ -114,22 +114,16 @@ class Run:
             raise ToolError(f"{self.path / EXPERIMENT}: damaged: {error}") from None
 
     def manifest(self) -> Manifest:
-        from kdyno.store.manifest import Manifest
-        from kdyno.store.reading import parse
 
         with Folder.open(self.path) as folder:
             return parse(Manifest, folder.read(MANIFEST, _LIMIT_BYTES), self.path / MANIFEST)
 
-    def verdict(self) -> Verdict | None:
-        """The newest; None before the first judgement."""
-        return self._verdict(VERDICT)
-
     def first_verdict(self) -> Verdict | None:
         """The one of the measurement itself, where the run was judged again since; else None."""
-        return self._verdict(FIRST_VERDICT)
+        return self.verdict(FIRST_VERDICT)
 
-    def _verdict(self, name: str) -> Verdict | None:
-        from kdyno.store.verdict import Verdict
+    def verdict(self, name: str = VERDICT) -> Verdict | None:
+        """The newest; None before the first judgement."""
 
         with Folder.open(self.path) as folder:
             if not folder.has(name):
@@ -138,8 +132,6 @@ class Run:
 
     def image(self, variant: str) -> dict[str, Any]:
         """How the variant's image was built, as ``RunWriter.save_image`` got it."""
-        from kdyno.reading.checked import values
-
         name = file_name(variant)
         with Folder.open(self.path) as folder, folder.folder(IMAGES) as images:
             data = images.read(name, _LIMIT_BYTES)
@@ -151,12 +143,11 @@ class Run:
             raise ToolError(f"{self.path / IMAGES / name}: damaged: is not a JSON object")
         return value
 
-    def boots(self, skip: Container[str] = ()) -> Iterator[BootRecord | Damaged]:
+    def boots(self, skip: Collection[str] = ()) -> Iterator[BootRecord | Damaged]:
         """Every boot in the order of the index; what cannot be read comes as Damaged.
 
         ``skip``: names of folders that are not looked at.
         """
-        from kdyno.store.boot import read_boot
 
         last = -1
         with Folder.open(self.path) as folder:
@@ -166,7 +157,7 @@ class Run:
                 return
             boots = folder.folder(BOOTS)
         with boots:
-            for name in sorted((it for it in boots.folders() if it not in skip), key=_by_index):
+            for name in sorted(set(boots.folders()) - set(skip), key=_by_index):
                 try:
                     with boots.folder(name) as inside:
                         boot = read_boot(inside)
@@ -185,7 +176,6 @@ class Run:
 
     def console(self, boot: BootRecord) -> bytes:
         """Raw bytes of the boot's console."""
-        from kdyno.store.boot import read_console
 
         with (
             Folder.open(self.path) as folder,
@@ -225,7 +215,7 @@ class RunWriter:
     def save_verdict(self, verdict: Verdict) -> None:
         """Of a measurement that has just ended: what was judged before is gone."""
         self._folder.remove(FIRST_VERDICT)
-        self._folder.write(VERDICT, verdict.to_json().encode() + b"\n")
+        self.save_explained(verdict)
 
     def save_later_verdict(self, verdict: Verdict) -> None:
         """Of boots that were judged before; the first verdict stays beside it, byte for byte."""
@@ -235,7 +225,7 @@ class RunWriter:
             judged = False
         if judged and not self._folder.has(FIRST_VERDICT):
             self._folder.write(FIRST_VERDICT, self._folder.read(VERDICT, _LIMIT_BYTES))
-        self._folder.write(VERDICT, verdict.to_json().encode() + b"\n")
+        self.save_explained(verdict)
 
     def save_explained(self, verdict: Verdict) -> None:
         """The same verdict, which now says which functions its effects are in."""
@@ -263,13 +253,11 @@ class RunWriter:
 
     def add_boots(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
         """Those of a group: each whole or absent, and all of them in one go."""
-        self._boots.write_folders({it.folder_name: it.files(console) for it, console in boots})
+        self._boots.write_folders({boot.folder_name: boot.files(text) for boot, text in boots})
 
 
 def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWriter:
     """A new run in the folder ``runs``, complete from the moment that it has its name."""
-    from kdyno.store.boot import plain_name
-
     try:
         runs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -383,7 +371,7 @@ def read_each(
 
     Empty where there is none. ToolError names the file that is damaged or not the variant's.
     """
-    found: dict[str, T] = {}
+    records: dict[str, T] = {}
     with Folder.open(run.path) as whole:
         if folder not in whole.folders():
             return {}
@@ -396,16 +384,14 @@ def read_each(
                 if not inside.has(file):
                     continue
                 path = run.path / folder / file
-                it = read(inside.read(file, _LIMIT_BYTES), path)
-                if it.variant != name:
-                    raise ToolError(f"{path}: damaged: it is of {it.variant!r}, not {name!r}")
-                found[name] = it
-    return found
+                record = read(inside.read(file, _LIMIT_BYTES), path)
+                if record.variant != name:
+                    raise ToolError(f"{path}: damaged: it is of {record.variant!r}, not {name!r}")
+                records[name] = record
+    return records
 
 
 def file_name(variant: str) -> str:
-    from kdyno.store.boot import plain_name
-
     return f"{plain_name(variant)}.json"
 
 

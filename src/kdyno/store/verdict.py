@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from itertools import product
@@ -12,6 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, computed_field
 
 from kdyno.errors import UsageError
+from kdyno.reading.checked import values
+from kdyno.store.reading import first_mistake
 
 Word = Literal["faster", "slower", "equivalent", "inconclusive", "failed"]
 
@@ -359,8 +362,6 @@ class Verdict(Frozen):
 
     def to_json(self) -> str:
         """The file's text."""
-        import json
-
         text = json.dumps(self.to_data(), indent=1, ensure_ascii=False)
         # A reason may quote a console that was not UTF-8; lone surrogates cannot be written.
         return text.encode("utf-8", "replace").decode()
@@ -368,8 +369,6 @@ class Verdict(Frozen):
     @classmethod
     def from_json(cls, text: str | bytes) -> Verdict:
         """ValueError (pydantic's among them) when it is not a verdict."""
-        from kdyno.reading.checked import values
-
         data = values(text)
         if isinstance(data, dict) and "schema" in data:
             data["schema_"] = data.pop("schema")
@@ -380,18 +379,10 @@ class Verdict(Frozen):
         """As from_json; what is wrong is a UsageError that names the file and the key."""
         try:
             verdict = cls.from_json(data)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            where = ".".join(str(part)[:60] for part in first["loc"])
-            raise UsageError(
-                f"{path}: is not a verdict: {where + ': ' if where else ''}{first['msg']}. "
-                "`kdyno judge RUN` judges its boots again"
-            ) from None
         except ValueError as error:
-            raise UsageError(
-                f"{path}: is not a verdict: {str(error)[:200]}. "
-                "`kdyno judge RUN` judges its boots again"
-            ) from None
+            what = first_mistake(error) if isinstance(error, ValidationError) else str(error)[:200]
+            way_out = "`kdyno judge RUN` judges its boots again"
+            raise UsageError(f"{path}: is not a verdict: {what}. {way_out}") from None
         if verdict.schema_ != 1:
             which = "a later kdyno" if verdict.schema_ > 1 else "no kdyno that was released"
             raise UsageError(f"{path}: schema {verdict.schema_} is of {which}; this reads 1")

@@ -15,7 +15,7 @@ from typing import Any
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
-from kdyno.judge.judging import NOTHING, differences
+from kdyno.judge.judging import NOTHING, InBoth, differences
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.emulator import COUNTS, FUNCTIONS
 from kdyno.machines.kinds import KINDS
@@ -261,20 +261,6 @@ _NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A row of the table; ``before`` and ``after`` are instructions of an operation."""
-
-    where: str
-    function: str
-    before: float
-    after: float
-
-    @property
-    def more(self) -> float:
-        return self.after - self.before
-
-
 def pairs(kernels: Sequence[Counted]) -> Iterator[tuple[CaseCounts, CaseCounts]]:
     """(baseline, variant) of each case and variant; the baseline twice where it is alone."""
     base = {(it.suite, it.case): it for it in kernels[0].cases}
@@ -286,35 +272,29 @@ def pairs(kernels: Sequence[Counted]) -> Iterator[tuple[CaseCounts, CaseCounts]]
 
 def parts(kernels: Sequence[Counted], top: int) -> Iterator[terminal.Part]:
     """A table for each case and variant; of the baseline alone, where nothing is compared."""
-    for before, it in pairs(kernels):
-        compared = before is not it
-        against = f" − {plain.short(before.variant)}" if compared else ""
+    for before, after in pairs(kernels):
+        alone = before is after
+        against = "" if alone else f" − {plain.short(before.variant)}"
         yield (
-            f"{plain.name(it.suite)}/{plain.name(it.case)}: {plain.short(it.variant)}{against}, "
-            "instructions of an operation"
+            f"{plain.name(after.suite)}/{plain.name(after.case)}: "
+            f"{plain.short(after.variant)}{against}, instructions of an operation"
         )
-        yield Grid(
-            _COLUMNS if compared else _ALONE, _lines(before, it, top if compared else 2 * top)
-        )
-        for more, chain in chains(before, it):
+        rows = differences(before, after)
+        if alone:
+            rows.sort(key=lambda row: (-row.before, row.function))
+            shown = rows[: 2 * top]
+        else:
+            shown = [row for row in rows if abs(row.more) >= NOTHING][:top]
+        if rest := rows[len(shown) :]:
+            name = figures.count(len(rest), "other function")
+            others = sum(row.before for row in rest), sum(row.after for row in rest)
+            shown.append(InBoth("", name, *others))
+        shown.append(InBoth("", "sum", before.total, after.total))
+        yield Grid(_ALONE if alone else _COLUMNS, shown)
+        for more, chain in [] if alone else chains(before, after):
             yield f"  {figures.signed(more)} by {path(chain)}"
         yield ""
     yield _NOTE
-
-
-def _lines(before: CaseCounts, after: CaseCounts, top: int) -> list[_Line]:
-    rows = differences(before, after)
-    if before is after:
-        rows.sort(key=lambda it: (-it.before, it.function))
-        shown = rows[:top]
-    else:
-        shown = [it for it in rows if abs(it.more) >= NOTHING][:top]
-    rest = rows[len(shown) :]
-    lines = [_Line(it.where, it.function, it.before, it.after) for it in shown]
-    if rest:
-        left = figures.count(len(rest), "other function")
-        lines.append(_Line("", left, sum(it.before for it in rest), sum(it.after for it in rest)))
-    return [*lines, _Line("", "sum", before.total, after.total)]
 
 
 def chains(before: CaseCounts, after: CaseCounts) -> list[tuple[float, Chain]]:
@@ -327,7 +307,7 @@ def chains(before: CaseCounts, after: CaseCounts) -> list[tuple[float, Chain]]:
     changes.sort(key=lambda it: (-abs(it[0]), it[1]))
     taken: dict[object, int] = {}
     shown = []
-    for more, chain in changes if before is not after else []:
+    for more, chain in changes:
         taken[chain[-1]] = taken.get(chain[-1], 0) + 1
         if taken[chain[-1]] <= _CHAINS:
             shown.append((more, chain))
@@ -356,28 +336,32 @@ _ALONE = (
 
 def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:
     """For programs: every function and chain of calls of every case in every kernel."""
+
+    def largest_first(figures: Mapping[Any, float]) -> list[tuple[Any, float]]:
+        return sorted(figures.items(), key=lambda item: -item[1])
+
     return {
         "schema": 1,
         "baseline": kernels[0].variant,
-        "method": "count",
+        "method": METHOD,
         "counts": [
             {
-                "suite": it.suite,
-                "case": it.case,
-                "variant": it.variant,
-                "operations": it.operations,
-                "total": it.total,
+                "suite": case.suite,
+                "case": case.case,
+                "variant": case.variant,
+                "operations": case.operations,
+                "total": case.total,
                 "functions": [
                     {"where": where, "function": name, "instructions": value}
-                    for (where, name), value in sorted(it.functions.items(), key=lambda x: -x[1])
+                    for (where, name), value in largest_first(case.functions)
                 ],
                 "chains": [
                     {"functions": [name for _where, name in chain], "instructions": value}
-                    for chain, value in sorted(it.chains.items(), key=lambda x: -x[1])
+                    for chain, value in largest_first(case.chains)
                 ],
             }
             for counted in kernels
-            for it in counted.cases
+            for case in counted.cases
         ],
     }
 
@@ -387,10 +371,10 @@ def folded(kernels: Sequence[Counted]) -> str:
     one operation."""
     lines = []
     for counted in kernels:
-        for it in counted.cases:
-            for chain, value in it.chains.items():
-                frames = (counted.variant, f"{it.suite}/{it.case}", *(name for _w, name in chain))
-                plainly = (" ".join(each.replace(";", ":").split()) or "?" for each in frames)
+        for case in counted.cases:
+            for chain, value in case.chains.items():
+                names = (counted.variant, f"{case.suite}/{case.case}", *(name for _, name in chain))
+                frames = (" ".join(each.replace(";", ":").split()) or "?" for each in names)
                 if thousandths := round(1000 * value):
-                    lines.append(f"{';'.join(plainly)} {thousandths}\n")
+                    lines.append(f"{';'.join(frames)} {thousandths}\n")
     return "".join(sorted(lines))

@@ -8,6 +8,7 @@ keep the others from being shown.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -266,12 +267,15 @@ def read_score(row: Any) -> Score | None:
     score = read_row(Score, row)
     if score is None:
         return None
-    if not _ordered(score.low, score.high):
+    if not _is_interval(score.low, score.high):
         score = replace(score, low=None, high=None)
-    if score.ratio is None or not _ordered(score.ratio_low, score.ratio_high):
+    if score.ratio is None or not _is_interval(score.ratio, score.ratio):
+        score = replace(score, ratio=None, ratio_low=None, ratio_high=None)
+    elif not _is_interval(score.ratio_low, score.ratio_high):
         score = replace(score, ratio_low=None, ratio_high=None)
     return score
 
 
-def _ordered(low: float | None, high: float | None) -> bool:
-    return low is not None and high is not None and low <= high
+def _is_interval(low: float | None, high: float | None) -> bool:
+    """SQLite may have the text "Infinity"."""
+    return low is not None and high is not None and 0 < low <= high < math.inf
