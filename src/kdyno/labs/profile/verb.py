@@ -3,15 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kdyno.errors import UsageError
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides, apply
+from kdyno.judge.judging import explained
+from kdyno.labs.profile import annotate as annotating
+from kdyno.labs.profile import boots as profiling
+from kdyno.labs.profile import counts, export, tables
+from kdyno.labs.profile.record import Profile, stored_profiles
+from kdyno.labs.published.article import load as load_article
+from kdyno.measure.execution import Options
+from kdyno.paths import cache_root
+from kdyno.report.progress import duration
+from kdyno.report.show import terminal
+from kdyno.store.counts import FOLDER, Counted, stored_counts, to_json
+from kdyno.store.run import Run, file_name, write_run
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Suite
 from kdyno.verbs.options import (
     RUN_NAMES,
     Cases,
@@ -28,20 +43,7 @@ from kdyno.verbs.options import (
 from kdyno.verbs.output import Json, Line, check_writable, say, write, write_json
 from kdyno.verbs.subject import consent_to_build, load, load_stored, stored_run
 from kdyno.verbs.verb import Verb, offered
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kdyno.experiment.model import Experiment
-    from kdyno.experiment.overrides import Overrides
-    from kdyno.labs.profile.boots import Request, Status
-    from kdyno.labs.profile.record import Profile
-    from kdyno.measure.execution import Options
-    from kdyno.report.show import terminal
-    from kdyno.store.counts import Counted
-    from kdyno.store.run import Run
-    from kdyno.store.verdict import Verdict
-    from kdyno.suites.catalogue import Suite
+from kdyno.verbs.watching import watching
 
 
 def profile_verb(
@@ -129,18 +131,6 @@ def profile_verb(
     json: Json = None,
 ) -> int:
     """Show seconds per function of each kernel, and what differs. All of them did the same work."""
-    from kdyno.experiment.overrides import apply
-    from kdyno.labs.profile import annotate as annotating
-    from kdyno.labs.profile import boots as profiling
-    from kdyno.labs.profile import counts, export, tables
-    from kdyno.labs.profile.record import stored_profiles
-    from kdyno.labs.published.article import load as load_article
-    from kdyno.measure.execution import Options
-    from kdyno.paths import cache_root
-    from kdyno.report.show import terminal
-    from kdyno.store.counts import stored_counts
-    from kdyno.verbs.watching import watching
-
     for file, option in ((json, "--json"), (folded, "--folded"), (speedscope, "--speedscope")):
         check_writable(file, option)
     article = load_article(published) if published else None
@@ -168,7 +158,13 @@ def profile_verb(
             raise UsageError(f"{what} was not counted by function; without --show it is")
     shown: list[terminal.Part] = []
     if annotate or not show:
-        experiment, suites, overrides = _experiment(what, run, method, annotate)
+        if run is not None:
+            experiment, suites, overrides = load_stored(run, run.manifest())
+        else:
+            experiment, suites = load(Path(what))
+            wanted = method or experiment.measure.profile
+            exact = annotate is not None or wanted == counts.METHOD
+            overrides = Overrides(metric="instructions") if exact else Overrides()
         overrides = replace(
             overrides,
             variants=tuple(variant or overrides.variants),
@@ -225,19 +221,6 @@ def profile_verb(
     return 0
 
 
-def _experiment(
-    what: str, run: Run | None, method: str | None, annotate: str | None
-) -> tuple[Experiment, Mapping[str, Suite], Overrides]:
-    """Of a file, or the one that a run stores, with what was overridden in it."""
-    from kdyno.experiment.overrides import Overrides
-
-    if run is not None:
-        return load_stored(run, run.manifest())
-    experiment, suites = load(Path(what))
-    counting = annotate or (method or experiment.measure.profile) == "count"
-    return experiment, suites, Overrides(metric="instructions") if counting else Overrides()
-
-
 def counted_after_run(
     run: Run,
     verdict: Verdict,
@@ -246,9 +229,6 @@ def counted_after_run(
     options: Options,
 ) -> Verdict:
     """What `profile = "count"` in an experiment adds: the verdict says which functions."""
-    from kdyno.judge.judging import explained
-    from kdyno.store.counts import stored_counts
-
     say("\ncounting by function, in a boot of each kernel of its own")
     _count(run, experiment, suites, options)
     return explained(verdict, stored_counts(run))
@@ -264,19 +244,15 @@ def after_run(
 ) -> None:
     """What `profile = "perf"` in an experiment adds to a run that was measured. ``shown``: on
     stdout, which may be wanted for JSON alone."""
-    from kdyno.labs.profile.boots import Request
-    from kdyno.labs.profile.tables import parts
-    from kdyno.report.show import terminal
-
     method = experiment.measure.profile
     say(f"\nprofiling by {method}, in boots of its own")
     try:
-        profiles = _profile(run, experiment, suites, options, Request(method))
+        profiles = _profile(run, experiment, suites, options, profiling.Request(method))
     except KeyboardInterrupt:
         say(f"`kdyno profile {run.name}{where(run.path.parent)}` goes on with the profile")
         raise
     if shown:
-        terminal.show(lambda _: ["", *parts(profiles, run.manifest().baseline)])
+        terminal.show(lambda _: ["", *tables.parts(profiles, run.manifest().baseline)])
 
 
 def _profile(
@@ -284,30 +260,32 @@ def _profile(
     experiment: Experiment,
     suites: Mapping[str, Suite],
     options: Options,
-    request: Request,
+    request: profiling.Request,
 ) -> dict[str, Profile]:
-    from kdyno.labs.profile.boots import profile
-    from kdyno.store.run import write_run
-    from kdyno.verbs.watching import watching
+    line = Line()
 
-    with watching(experiment) as listener, write_run(run.path) as writer, _line() as show:
-        options = replace(options, listener=listener)
-        return profile(writer, run.manifest(), experiment, suites, options, request, show)
+    def show(status: profiling.Status) -> None:
+        left = f", about {duration(status.left_s)} left" if status.left_s is not None else ""
+        line.show(
+            f"profiling: boot {status.done + 1} of {status.boots}, {status.variant}{left}",
+            force=status.done == 0,
+        )
+
+    with watching(experiment) as listener, write_run(run.path) as writer:
+        watched, manifest = replace(options, listener=listener), run.manifest()
+        try:
+            return profiling.profile(writer, manifest, experiment, suites, watched, request, show)
+        finally:
+            line.end()
 
 
 def _count(
     run: Run | None, experiment: Experiment, suites: Mapping[str, Suite], options: Options
 ) -> Sequence[Counted]:
     """Exact, so one boot of each kernel is enough. Kept with the run and its verdict."""
-    from kdyno.judge.judging import explained
-    from kdyno.labs.profile.counts import count
-    from kdyno.store.counts import FOLDER, stored_counts, to_json
-    from kdyno.store.run import file_name, write_run
-    from kdyno.verbs.watching import watching
-
     earlier = run.manifest() if run is not None else None
     with watching(experiment) as listener:
-        counted = count(experiment, suites, replace(options, listener=listener), earlier)
+        counted = counts.count(experiment, suites, replace(options, listener=listener), earlier)
     if run is not None:
         with write_run(run.path) as writer:
             for each in counted:
@@ -315,26 +293,6 @@ def _count(
             if (verdict := run.verdict()) is not None:
                 writer.save_explained(explained(verdict, stored_counts(run)))
     return counted
-
-
-@contextmanager
-def _line() -> Iterator[Callable[[Status], None]]:
-    """Progress of profiled boots, one line."""
-    from kdyno.report.progress import duration
-
-    line = Line()
-
-    def show(status: Status) -> None:
-        left = f", about {duration(status.left_s)} left" if status.left_s is not None else ""
-        line.show(
-            f"profiling: boot {status.done + 1} of {status.boots}, {status.variant}{left}",
-            force=status.done == 0,
-        )
-
-    try:
-        yield show
-    finally:
-        line.end()
 
 
 VERBS = (
