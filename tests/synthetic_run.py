@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from kdyno.report.sentence import worded
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Run, create_run
+from kdyno.store.verdict import Verdict
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -75,6 +77,33 @@ DEMO = Shape(
     question="Does my patch make the kernel faster?",
     experiment="demo",
 )
+
+
+def record(
+    runs: Path,
+    boots: Iterable[tuple[int, str, Sequence[Sample] | str]] = (),
+    verdict: Verdict | None = None,
+    *,
+    text: str = "",
+    built: Mapping[str, dict[str, Any]] | None = None,
+    **manifest: Any,
+) -> Run:
+    """A run of these boots: (block, variant, its samples or the reason why it failed)."""
+    values = {"tool": "0", "created": "2026-01-01T00:00:00", "experiment": "tiny"}
+    values |= {"baseline": "stock", "seed": 1, "state": "finished"} | manifest
+    with create_run(runs, text, Manifest.model_validate(values)) as writer:
+        for name, facts in (built or {}).items():
+            writer.save_image(name, facts)
+        for index, (block, variant, samples) in enumerate(boots):
+            job = BootJob(index=index, block=block, variant=variant)
+            if isinstance(samples, str):
+                boot = BootRecord(job=job, host=BootHost(status="failed", reason=samples))
+            else:
+                boot = BootRecord(job=job, host=BootHost(status="ok"), samples=tuple(samples))
+            writer.add_boot(boot, b"")
+        if verdict is not None:
+            writer.save_verdict(verdict)
+        return writer.run
 
 
 def make(runs: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch | None = None) -> Run:

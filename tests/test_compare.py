@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, kdyno  # noqa: F401
-from synthetic_run import Shape, case, make
+from command_line import Kdyno, kdyno
+from synthetic_run import Shape, case, make, record
 
 from kdyno.errors import UsageError
 from kdyno.judge.comparing import between_runs, compare, within_runs
-from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, work_digest
-from kdyno.store.run import Run, create_run, open_run
-from kdyno.store.verdict import Flag, Verdict
+from kdyno.store.boot import Sample
+from kdyno.store.manifest import work_digest
+from kdyno.store.run import Run, open_run
+from kdyno.store.verdict import Verdict
+
+__all__ = ["kdyno"]
 
 HOST: dict[str, Any] = {
     "cpu_model": "A CPU", "host_arch": "x86_64", "memory_bytes": 8e9, "cpus": 4.0,
@@ -43,51 +45,49 @@ def made(
     """A run of one kernel; ``speed`` is the true score of every case."""
     noise = random.Random(f"{kernel}{at}")
     about = {"suite": "s", "unit": "loops/s", "better": "higher", "seconds": seconds}
-    infos = tuple(
-        CaseInfo(**about, case=it, work=work_digest(it, None, (arg,)))  # type: ignore[arg-type]
-        for it in cases
+    caveats = ({"kind": "machine", "text": "counted"}, {"kind": "ptrace-mode", "text": "x"})
+
+    def samples() -> list[Sample]:
+        scores = {name: speed * math.exp(noise.gauss(0, spread)) for name in cases}
+        return [Sample(suite="s", case=name, score=score) for name, score in scores.items()]
+
+    return record(
+        runs,
+        [(block, "running", samples()) for block in range(boots)],
+        text=f'name = "host"\n[machine]\nkind = "{kind}"\n',
+        built={"running": {"release": f"7.{kernel}"}},
+        created=f"2026-11-{at:02d}T00:00:00.000000+00:00",
+        experiment="host",
+        baseline="running",
+        host=HOST | (host or {}),
+        images={"running": kernel * 8},
+        cases=tuple({**about, "case": it, "work": work_digest(it, None, (arg,))} for it in cases),
+        machine={"kind": kind, "emulator": emulator, "caveats": caveats if emulator else ()},
+        asked={"metric": "instructions" if emulator else "time"},
     )
-    caveats = (Flag(kind="machine", text="counted"), Flag(kind="ptrace-mode", text="x"))
-    machine = MachineInfo(kind=kind, emulator=emulator, caveats=caveats if emulator else ())
-    manifest = Manifest(
-        tool="0", created=f"2026-11-{at:02d}T00:00:00.000000+00:00", experiment="host",
-        baseline="running", seed=1, host={**HOST, **(host or {})}, images={"running": kernel * 8},
-        cases=infos, blocks=tuple(("running",) for _ in range(boots)), state="finished",
-        machine=machine, asked=Criteria(metric="instructions" if emulator else "time"),
-    )  # fmt: skip
-    with create_run(runs, f'name = "host"\n[machine]\nkind = "{kind}"\n', manifest) as writer:
-        writer.save_image("running", {"release": f"7.{kernel}"})
-        for block in range(boots):
-            samples = tuple(
-                Sample(suite="s", case=it, score=speed * math.exp(noise.gauss(0, spread)))
-                for it in cases
-            )
-            job = BootJob(index=block, block=block, variant="running")
-            writer.add_boot(BootRecord(job=job, host=BootHost(status="ok"), samples=samples), b"")
-        return writer.run
 
 
 def kinds(verdict: Verdict) -> dict[str, str]:
     return {flag.kind: flag.text for flag in verdict.flags}
 
 
+def one_each(folder: Path, other: float = 1000, **changed: Any) -> list[Run]:
+    """A run of either kernel, the second with these changes."""
+    return [made(folder, "1", 1000, at=1), made(folder, "2", other, at=2, **changed)]
+
+
 def test_one_run_of_each_kernel_has_no_verdict_but_may_differ(tmp_path: Path) -> None:
-    runs = [made(tmp_path, "1", 1000, at=1), made(tmp_path, "2", 1100, at=2)]
-    verdict = compare(runs)
-    (found,) = verdict.effects
-    assert (found.verdict, found.differs, found.blocks) == ("inconclusive", True, 8)
-    assert found.ratio == pytest.approx(1.1, rel=0.01)
-    assert found.ci is not None and found.ci[0] > 1
-    assert (verdict.baseline, found.variant) == ("7.1", "7.2")
+    verdict = compare(one_each(tmp_path, 1100))
+    (effect,) = verdict.effects
+    assert (effect.verdict, effect.differs, effect.blocks) == ("inconclusive", True, 8)
+    assert effect.ratio == pytest.approx(1.1, rel=0.01)
+    assert effect.ci is not None and effect.ci[0] > 1
+    assert (verdict.baseline, effect.variant) == ("7.1", "7.2")
     assert "measured one after the other" in kinds(verdict)["not-interleaved"]
-    said = kinds(verdict)["no-verdict"]
-    assert said.startswith("no verdict: 1 run of a kernel where 3 are needed")
-    assert "differs by more than the runs' own spread: pipe +" in said
-
-
-def test_no_difference_is_not_called_one(tmp_path: Path) -> None:
-    runs = [made(tmp_path, "1", 1000, at=1), made(tmp_path, "2", 1000, at=2)]
-    verdict = compare(runs)
+    text = kinds(verdict)["no-verdict"]
+    assert text.startswith("no verdict: 1 run of a kernel where 3 are needed")
+    assert "differs by more than the runs' own spread: pipe +" in text
+    verdict = compare(one_each(tmp_path / "alike"))
     assert [(it.verdict, it.differs) for it in verdict.effects] == [("inconclusive", False)]
     assert "differs by" not in kinds(verdict)["no-verdict"]
 
@@ -96,24 +96,21 @@ def turns(folder: Path, order: str, other: float) -> list[Run]:
     """Runs of kernels 1 and 2 in this order of days, those of 1 first in the list."""
     jitter = random.Random(3)
     speeds = {"1": 1000.0, "2": other}
-    made_runs = [
+    runs = [
         (kernel, made(folder, kernel, speeds[kernel] * math.exp(jitter.gauss(0, 0.003)), at=day))
         for day, kernel in enumerate(order, start=1)
     ]
-    return [run for _, run in sorted(made_runs, key=lambda pair: pair[0])]
+    return [run for _, run in sorted(runs, key=lambda pair: pair[0])]
 
 
-def test_three_runs_in_turns_have_a_verdict(tmp_path: Path) -> None:
+def test_three_runs_have_a_verdict_where_they_took_turns(tmp_path: Path) -> None:
     verdict = compare(turns(tmp_path, "121212", 1100.0))
-    (found,) = verdict.effects
-    assert (found.verdict, found.differs, found.blocks) == ("faster", False, 3)
-    assert found.ci is not None and found.ci[0] < 1.1 < found.ci[1]
+    (effect,) = verdict.effects
+    assert (effect.verdict, effect.differs, effect.blocks) == ("faster", False, 3)
+    assert effect.ci is not None and effect.ci[0] < 1.1 < effect.ci[1]
     assert set(kinds(verdict)) == {"not-interleaved"}
     assert verdict.boots == {"7.1": 24, "7.2": 24}
-
-
-def test_three_runs_one_after_the_other_have_none(tmp_path: Path) -> None:
-    verdict = compare(turns(tmp_path, "111222", 1100.0))
+    verdict = compare(turns(tmp_path / "others", "111222", 1100.0))
     assert verdict.effects[0].verdict == "inconclusive" and verdict.effects[0].differs
     assert "slow drift looks like a difference" in kinds(verdict)["no-verdict"]
 
@@ -130,18 +127,14 @@ def test_the_spread_between_runs_decides_not_that_within(tmp_path: Path) -> None
     assert compare(runs[:1] + runs[3:4]).effects[0].differs
 
 
-def test_one_kernel_against_itself(tmp_path: Path) -> None:
+def test_names_of_kernels(tmp_path: Path) -> None:
     runs = [made(tmp_path, "1", 1000, at=1), made(tmp_path, "1", 1001, at=2)]
     verdict = compare(runs)
     assert "one and the same kernel" in kinds(verdict)["same-kernel"]
     assert verdict.baseline == runs[0].name and verdict.effects[0].variant == runs[1].name
-
-
-def test_kernels_of_one_release_get_different_names(tmp_path: Path) -> None:
-    runs = [made(tmp_path, "1", 1000, at=1), made(tmp_path, "2", 1000, at=2)]
-    manifest = runs[1].path / "images" / "running.json"
-    manifest.write_text('{"release": "7.1"}')
-    assert list(compare(runs).boots) == ["7.1 (111111)", "7.1 (222222)"]
+    other = made(tmp_path, "2", 1000, at=3)
+    (other.path / "images" / "running.json").write_text('{"release": "7.1"}')
+    assert list(compare([runs[0], other]).boots) == ["7.1 (111111)", "7.1 (222222)"]
 
 
 @pytest.mark.parametrize(
@@ -158,27 +151,26 @@ def test_kernels_of_one_release_get_different_names(tmp_path: Path) -> None:
 def test_what_cannot_be_compared_is_refused(
     tmp_path: Path, changed: dict[str, Any], told: str
 ) -> None:
-    runs = [made(tmp_path, "1", 1000, at=1), made(tmp_path, "2", 1000, at=2, **changed)]
     with pytest.raises(UsageError, match=told):
-        compare(runs)
+        compare(one_each(tmp_path, **changed))
+
+
+def test_a_little_less_memory_is_the_same_machine(tmp_path: Path) -> None:
+    assert compare(one_each(tmp_path, host={"memory_bytes": 7.95e9})).effects
 
 
 @pytest.mark.parametrize("other", ["QEMU 10.0.3, qemu64, count", "QEMU 7.2.22, max, count"])
 def test_counts_of_another_qemu_or_cpu_model_are_not_compared(tmp_path: Path, other: str) -> None:
     here = "QEMU 7.2.22, qemu64, count"
-    first = made(tmp_path, "1", 1000, at=1, kind="qemu", emulator=here)
-    assert compare([first, made(tmp_path, "2", 1000, at=2, kind="qemu", emulator=here)]).effects
-    second = made(tmp_path, "3", 1000, at=3, kind="qemu", emulator=other)
+    first, second, third, kvm = (
+        made(tmp_path, str(at), 1000, at=at, kind="qemu", emulator=emulator)
+        for at, emulator in enumerate((here, here, other, ""), start=1)
+    )
+    assert compare([first, second]).effects
     with pytest.raises(UsageError, match=f"emulator is {here} in the one and {other} in the other"):
-        compare([first, second])
-    kvm = made(tmp_path, "4", 1000, at=4, kind="qemu")
+        compare([first, third])
     with pytest.raises(UsageError, match="emulator is not known in the one and QEMU 7"):
         compare([kvm, first])
-
-
-def test_a_little_less_memory_is_the_same_machine(tmp_path: Path) -> None:
-    other = made(tmp_path, "2", 1000, at=2, host={"memory_bytes": 7.95e9})
-    assert compare([made(tmp_path, "1", 1000, at=1), other]).effects
 
 
 def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
@@ -194,12 +186,12 @@ def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
 
 
 def test_one_run_or_the_same_twice_is_refused(tmp_path: Path) -> None:
-    run = made(tmp_path, "1", 1000, at=1)
+    run, other = one_each(tmp_path)
     for runs in ([run], [run, run]):
         with pytest.raises(UsageError, match="two different runs"):
             compare(runs)
     with pytest.raises(UsageError, match="no variant 'mine'; it has running"):
-        compare([run, made(tmp_path, "2", 1000, at=2)], variant="mine")
+        compare([run, other], variant="mine")
 
 
 def test_between_runs_is_welchs_interval_by_hand() -> None:
@@ -222,52 +214,40 @@ def test_within_runs_is_the_rank_sums_interval() -> None:
     assert within_runs([1.0] * 5, [2.0] * 9).lo is None
 
 
-def test_on_the_command_line(tmp_path: Path, kdyno: Kdyno) -> None:  # noqa: F811
-    runs = tmp_path / "runs"
-    names = [made(runs, kernel, 1000, at=int(kernel)).name for kernel in "12"]
-    said = kdyno("compare", *names, "--json", "-")
-    assert said.status == 0
-    assert {flag["kind"] for flag in json.loads(said.out)["flags"]} == {
-        "not-interleaved",
-        "no-verdict",
-    }
-    page = kdyno("compare", *names, "-f", "markdown")
-    assert page.status == 0 and "7.2 ÷ 7.1" in page.out
-    assert kdyno("compare", names[0]).status == 2
-    article = kdyno("compare", "published:freebsd")
-    assert article.status == 0 and "no spread was published: no verdict" in article.out
-    assert kdyno("compare", "published:freebsd", "published:simd").status == 2
-    beside = kdyno("compare", names[0], "published:freebsd")
-    assert beside.status == 2 and "no verdict" in beside.err
+def test_on_the_command_line(tmp_path: Path, kdyno: Kdyno) -> None:
+    names = [run.name for run in one_each(tmp_path / "runs")]
+    flags = json.loads(kdyno("compare", *names, "--json", "-").out)["flags"]
+    assert {flag["kind"] for flag in flags} == {"not-interleaved", "no-verdict"}
+    for words, status, text in (
+        ((*names, "-f", "markdown"), 0, "7.2 ÷ 7.1"),
+        (names[:1], 2, ""),
+        (("published:freebsd",), 0, "no spread was published: no verdict"),
+        (("published:freebsd", "published:simd"), 2, ""),
+        ((names[0], "published:freebsd"), 2, "no verdict"),
+    ):
+        done = kdyno("compare", *words)
+        assert done.status == status and text in (done.err if status else done.out), words
     with pytest.raises(UsageError):
         open_run(tmp_path)
 
 
-def test_two_variants_of_one_run_are_judged_in_pairs(
-    tmp_path: Path,
-    kdyno: Kdyno,  # noqa: F811
-) -> None:
+def test_two_variants_of_one_run_are_judged_in_pairs(tmp_path: Path, kdyno: Kdyno) -> None:
     """Neither is the baseline; what the machine did in a block cancels, as in the run itself."""
     shape = Shape(cases=(case(0), case(1)), variants={"one": 1.03, "two": 1.01}, blocks=12)
-    run = make(tmp_path, shape)
-    data = json.loads(
-        kdyno("compare", run.path, "--variant", "one", "--against", "two", "--json", "-").out
-    )
+    against_two = ("compare", make(tmp_path, shape).path, "--against", "two")
+    data = json.loads(kdyno(*against_two, "--variant", "one", "--json", "-").out)
     assert (data["baseline"], {it["variant"] for it in data["effects"]}) == ("two", {"one"})
     assert data["boots"] == {"two": 12, "one": 12}
     for effect in data["effects"]:
         assert effect["ratio"] == pytest.approx(1.03 / 1.01, abs=0.004)
         assert effect["ci"][0] < effect["ratio"] < effect["ci"][1] and effect["blocks"] == 12
-    everybody = json.loads(kdyno("compare", run.path, "--against", "two", "--json", "-").out)
+    everybody = json.loads(kdyno(*against_two, "--json", "-").out)
     assert {it["variant"] for it in everybody["effects"]} == {"stock", "one"}
-    refused = kdyno("compare", run.path, "--against", "tow")
+    refused = kdyno(*against_two[:-1], "tow")
     assert "no variant 'tow'" in refused.err and "two" in refused.err
-    refused = kdyno("compare", run.path, "--against", "two", "--variant", "two")
-    assert "against itself" in refused.err
-    assert (
-        "--against goes with one run"
-        in kdyno("compare", run.path, run.path, "--against", "two").err
-    )
+    assert "against itself" in kdyno(*against_two, "--variant", "two").err
+    twice = kdyno("compare", against_two[1], *against_two[1:])
+    assert "--against goes with one run" in twice.err
 
 
 def test_what_a_count_does_not_see_is_said_and_nothing_of_what_it_cannot_be_moved_by(

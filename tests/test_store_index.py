@@ -6,24 +6,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from synthetic_run import record
 
 from kdyno.errors import UsageError
 from kdyno.store.index import INDEX, entries, resolve
-from kdyno.store.manifest import Manifest, State
-from kdyno.store.run import create_run, write_run
+from kdyno.store.manifest import State
+from kdyno.store.run import write_run
 from kdyno.store.verdict import Verdict
 
 
 def add(runs: Path, experiment: str, created: str, state: State = "finished") -> Path:
-    manifest = Manifest(
-        tool="0.1.0", created=created, experiment=experiment, baseline="stock", seed=1, state=state
-    )
-    with create_run(runs, "", manifest) as writer:
-        if state == "finished":
-            writer.save_verdict(
-                Verdict(experiment=experiment, baseline="stock", boots={}, answer="Faster.")
-            )
-        return writer.run.path
+    judged = Verdict(experiment=experiment, baseline="stock", boots={}, answer="Faster.")
+    verdict = judged if state == "finished" else None
+    return record(runs, (), verdict, created=created, experiment=experiment, state=state).path
 
 
 def test_entries_are_what_the_folders_say(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 
 import pytest
+from synthetic_run import record
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import verdict_of
@@ -16,10 +17,7 @@ from kdyno.machines.emulator import Emulator, Tally, read_tallies, with_tallies
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Method
 from kdyno.report import exporters, terminal
-from kdyno.store.boot import BootHost, BootJob, BootRecord
 from kdyno.store.boot import Sample as Stored
-from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest
-from kdyno.store.run import create_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import UNIT
 from kdyno.suites.protocol import Transcript
@@ -85,24 +83,24 @@ def test_where_it_cannot_be_it_is_refused(
 
 def counted(tmp_path: Path) -> Verdict:
     """Eight blocks; the variant has 40 instructions of the kernel more."""
-    case = CaseInfo(suite="unixbench", case="pipe", unit=UNIT, better="lower")
-    manifest = Manifest(
-        tool="0", created="2026", experiment="e", baseline="stock", seed=1, cases=(case,),
-        images={"stock": "a", "mine": "b"}, asked=Criteria(metric="instructions"),
-        variants={"stock": {}, "mine": {}},  # type: ignore[dict-item]
-        machine=MachineInfo(kind="qemu"),
-    )  # fmt: skip
-    with create_run(tmp_path, "", manifest) as writer:
-        for index in range(16):
-            block, mine = divmod(index, 2)
-            score = 1400.0 + 40 * mine
-            kept = Stored(
-                suite="unixbench", case="pipe", score=score, reps=((10.0, 10 * score),),
-                extra={"counted-user": 400.0, "counted-kernel": 1000.0 + 40 * mine},
-            )  # fmt: skip
-            job = BootJob(index=index, block=block, variant=("stock", "mine")[mine])
-            writer.add_boot(BootRecord(job=job, host=BootHost(status="ok"), samples=(kept,)), b"")
-        return verdict_of(writer.run, Question.of(manifest), "precision reached")
+    case = {"suite": "unixbench", "case": "pipe"}
+    boots = []
+    for index in range(16):
+        more = 40.0 * (index % 2)
+        figures = {"counted-user": 400.0, "counted-kernel": 1000.0 + more}
+        score = 1400.0 + more
+        kept = Stored(**case, score=score, reps=((10.0, 10 * score),), extra=figures)  # type: ignore[arg-type]
+        boots.append((index // 2, ("stock", "mine")[index % 2], [kept]))
+    run = record(
+        tmp_path,
+        boots,
+        cases=(case | {"unit": UNIT, "better": "lower"},),
+        images={"stock": "a", "mine": "b"},
+        asked={"metric": "instructions"},
+        variants={"stock": {}, "mine": {}},
+        machine={"kind": "qemu"},
+    )
+    return verdict_of(run, Question.of(run.manifest()), "precision reached")
 
 
 def test_an_effect_says_what_its_operation_is_made_of(tmp_path: Path) -> None:
