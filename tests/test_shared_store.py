@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Runs in a store that a team shares: whole, once, and the same when they come out again."""
+"""Runs in a store that a team shares: whole, once, and the same when they come out again; and the
+archives that their files are in, ours and those that others made."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import sqlite3
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Barrier
@@ -20,11 +23,12 @@ from sqlalchemy import func, select, text
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.judge.judging import Otherwise, judge_again
 from kdyno.report.site.summary import of_rows, summarize
+from kdyno.store.boot import BootRecord
 from kdyno.store.database import query
 from kdyno.store.database.connection import reading, writing
-from kdyno.store.database.push import copy_of, put
+from kdyno.store.database.push import copy_of, pack, put, unpack
 from kdyno.store.database.query import Wanted
-from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES
+from kdyno.store.database.schema import METADATA, SAMPLES
 from kdyno.store.database.shared import Shared
 from kdyno.store.index import NoSuchRun, entries
 from kdyno.store.run import Run, write_run
@@ -37,12 +41,17 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     at_once(monkeypatch)
 
 
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return small(tmp_path / "runs")
+
+
 def counts(shared: Shared) -> dict[str, int]:
     """Table → rows."""
     with reading(shared._engine, shared.address) as connection:
         return {
-            table.name: connection.scalar(select(func.count()).select_from(table)) or 0
-            for table in (RUNS, KERNELS, MACHINES, SCORES, SAMPLES, PARTS)
+            name: connection.scalar(select(func.count()).select_from(table)) or 0
+            for name, table in METADATA.tables.items()
         }
 
 
@@ -57,34 +66,31 @@ def files(folder: Path) -> dict[str, bytes]:
 ONE = {"runs": 1, "kernels": 2, "machines": 1, "scores": 4, "samples": 4, "parts": 1}
 
 
-def test_a_run_comes_out_as_it_went_in(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs")
-    done = shared.push(run)
-    assert (done.name, done.word, done.boots, done.left_out) == (run.name, "pushed", 14, ())
-    assert counts(shared) == ONE
-    again = shared.fetch(shared.find("last"), tmp_path / "cache")
-    assert again.name == run.name
-    assert files(again.path) == files(run.path)
-    # It is there once, and found there.
-    assert shared.fetch(shared.find(run.name[-4:]), tmp_path / "cache").path == again.path
-    first, _ = judge_again(run, Otherwise())
-    second, _ = judge_again(again, Otherwise())
-    assert first == second and first.effects[0].verdict == "faster"
-
-
-def test_a_run_is_there_once(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs")
-    assert shared.push(run).word == "pushed"
+def test_a_run_is_there_once_and_comes_out_as_it_went_in(
+    tmp_path: Path, run: Run, shared: Shared
+) -> None:
+    pushed = shared.push(run)
+    assert (pushed.name, pushed.word, pushed.boots, pushed.left_out) == (run.name, "pushed", 14, ())
     assert shared.push(run).word == "there"
     copied = tmp_path / "elsewhere" / "another-name"
     shutil.copytree(run.path, copied)
-    done = shared.push(Run(copied))
-    assert (done.name, done.word) == (run.name, "there")
-    assert counts(shared) == ONE
+    again = shared.push(Run(copied))
+    assert (again.name, again.word) == (run.name, "there") and counts(shared) == ONE
+    fetched = shared.fetch(shared.find("last"), tmp_path / "cache")
+    assert fetched.name == run.name and files(fetched.path) == files(run.path)
+    # It is there once, and found there.
+    assert shared.fetch(shared.find(run.name[-4:]), tmp_path / "cache").path == fetched.path
+    first, _ = judge_again(run, Otherwise())
+    second, _ = judge_again(fetched, Otherwise())
+    assert first == second and first.effects[0].verdict == "faster"
+    (fetched.path / "verdict.json").write_text("")  # one that lost something is fetched again
+    fetched = shared.fetch(shared.find("last"), tmp_path / "cache")
+    assert files(fetched.path) == files(run.path)
 
 
-def test_what_is_new_of_a_run_takes_the_place_of_what_was(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs")
+def test_what_is_new_of_a_run_takes_the_place_of_what_was(
+    tmp_path: Path, run: Run, shared: Shared
+) -> None:
     early = tmp_path / "early" / run.name
     shutil.copytree(run.path, early)
     for left in ("0012-stock", "0013-mine"):
@@ -101,41 +107,34 @@ def test_what_is_new_of_a_run_takes_the_place_of_what_was(tmp_path: Path, shared
     assert verdict is not None
     with write_run(run.path) as writer:
         writer.save_later_verdict(verdict.model_copy(update={"answer": "Otherwise."}))
+        with pytest.raises(UsageError, match="still being measured"):
+            shared.push(run)
     assert shared.push(run).word == "replaced"
     assert shared.find("last").answer == "Otherwise."
 
 
-def test_two_runs_of_one_name(tmp_path: Path, shared: Shared) -> None:
-    first = small(tmp_path / "a", 0)
-    other = small(tmp_path / "b", 1)
-    second = Run(other.path.rename(tmp_path / "b" / first.name))
-    assert shared.push(first).name == first.name
-    done = shared.push(second)
-    assert done.word == "pushed"
-    assert done.name == f"{first.name}-{copy_of(second).facts.identity[:8]}"
-    assert shared.push(second).name == done.name
-    assert [it.name for it in shared.listed(Wanted())] == [done.name, first.name]
-    assert shared.find(first.name).created == first.manifest().created
-
-
-def test_a_folder_with_an_odd_name(tmp_path: Path, shared: Shared) -> None:
-    run = Run(small(tmp_path / "runs").path.rename(tmp_path / "runs" / "my ‮ run"))
-    assert shared.push(run).name == "my-run"
+def test_names_of_runs(tmp_path: Path, run: Run, shared: Shared) -> None:
+    second = Run(small(tmp_path / "b", 1).path.rename(tmp_path / "b" / run.name))
+    odd = Run(small(tmp_path / "c", 2).path.rename(tmp_path / "c" / "my \u202e run"))
+    assert shared.push(run).name == run.name
+    pushed = shared.push(second)
+    assert pushed.word == "pushed"
+    assert pushed.name == f"{run.name}-{copy_of(second).facts.identity[:8]}"
+    assert shared.push(second).name == pushed.name
+    assert shared.push(odd).name == "my-run"
+    assert [it.name for it in shared.listed(Wanted())] == ["my-run", pushed.name, run.name]
+    assert shared.find(run.name).created == run.manifest().created
     assert shared.fetch(shared.find("my-run"), tmp_path / "cache").name == "my-run"
 
 
-def test_two_push_at_once(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs")
+def test_several_push_at_once(run: Run, shared: Shared) -> None:
     shared.prepare()
     ready = Barrier(4)
 
     def push(_number: int) -> str:
-        mine = Shared(shared.address)
-        ready.wait()
-        try:
-            return mine.push(run).word
-        finally:
-            mine.close()
+        with closing(Shared(shared.address)) as own:
+            ready.wait()
+            return own.push(run).word
 
     with ThreadPoolExecutor(4) as pool:
         words = sorted(pool.map(push, range(4)))
@@ -143,8 +142,7 @@ def test_two_push_at_once(tmp_path: Path, shared: Shared) -> None:
     assert counts(shared) == ONE
 
 
-def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs")
+def test_an_error_in_the_middle_leaves_nothing(run: Run, shared: Shared) -> None:
     shared.prepare()
     copy = copy_of(run)
     broken = replace(copy, packed=replace(copy.packed, parts=(*copy.packed.parts, None)))  # type: ignore[arg-type]
@@ -157,41 +155,38 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path, shared: Shared) -
     assert shared.push(run).word == "pushed"
 
 
-def test_a_run_that_is_written_is_not_pushed(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs")
-    with write_run(run.path), pytest.raises(UsageError, match="still being measured"):
-        shared.push(run)
-
-
-def test_which_runs(tmp_path: Path, shared: Shared) -> None:
-    runs = tmp_path / "runs"
-    rows = [
-        (0, "7.3.0-rc1", "AMD EPYC", "nightly"),
-        (1, "7.3.0-rc2", "Intel Xeon", "nightly"),
-        (2, "7.4.0", "AMD EPYC", "100%_sure"),
-    ]
+def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     names = []
-    for day, version, cpu, experiment in rows:
-        run = small(runs, day, version=version, cpu=cpu, experiment=experiment)
-        names.append(run.name)
-        shared.push(run)
-
-    def found(**wanted: object) -> list[str]:
-        return [it.name for it in reversed(shared.listed(Wanted(**wanted)))]  # type: ignore[arg-type]
-
-    assert found() == names
-    assert found(kernel="v7.3*-rc*") == names[:2]
-    assert found(kernel="7.3.0-rc2") == names[1:2]
-    assert found(case="pipe", kernel="v7.3*", cpu="*epyc*") == names[:1]
-    assert found(case="fio/read", limit=2) == names[1:]
-    assert found(case="unixbench/read") == []
-    assert found(experiment="100%_*") == names[2:]
-    assert found(experiment="1___*") == []
+    for day, (version, cpu, experiment) in enumerate(
+        [
+            ("7.3.0-rc1", "AMD EPYC", "nightly"),
+            ("7.3.0-rc2", "Intel Xeon", "nightly"),
+            ("7.4.0", "AMD EPYC", "100%_sure"),
+        ]
+    ):
+        run = small(tmp_path / "runs", day, version=version, cpu=cpu, experiment=experiment)
+        names.append(shared.push(run).name)
+    for wanted, expected in (
+        (Wanted(), names),
+        (Wanted(kernel="v7.3*-rc*"), names[:2]),
+        (Wanted(kernel="7.3.0-rc2"), names[1:2]),
+        (Wanted(case="pipe", kernel="v7.3*", cpu="*epyc*"), names[:1]),
+        (Wanted(case="fio/read", limit=2), names[1:]),
+        (Wanted(case="unixbench/read"), []),
+        (Wanted(experiment="100%_*"), names[2:]),
+        (Wanted(experiment="1___*"), []),
+    ):
+        assert [it.name for it in reversed(shared.listed(wanted))] == expected, wanted
     assert shared.find(names[0]).name == names[0]
     with pytest.raises(UsageError, match="several runs match"):
         shared.find("nightly")
     with pytest.raises(NoSuchRun, match="no such run in the store"):
         shared.find("zzz")
+    limits: list[int | None] = []
+    monkeypatch.setattr(query, "listed", lambda _connection, wanted: limits.append(wanted.limit))
+    for limit in (None, 5, 1 << 40):
+        shared.listed(Wanted(limit=limit))
+    assert limits == [1000, 5, 100_000]
 
 
 def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shared) -> None:
@@ -206,16 +201,16 @@ def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shar
     small(tmp_path / "runs", 1, cpu="ARM Neoverse")
     shared.push(run)
     with reading(shared._engine, shared.address) as connection:
-        found = connection.execute(select(MACHINES.c.name, MACHINES.c.cpu_model)).all()
-    assert [tuple(it) for it in found] == [
-        (name, host["cpu_model"]) for name, host in hosts.items()
-    ]
+        machines = connection.execute(text("SELECT name, cpu_model FROM machines ORDER BY place"))
+        assert [tuple(row) for row in machines] == [
+            (name, host["cpu_model"]) for name, host in hosts.items()
+        ]
     for cpu, names in (("intel xeon", [run.name]), ("AMD EPYC", [run.name]), ("AMD", [])):
         assert [it.name for it in shared.listed(Wanted(cpu=cpu))] == names
         assert [it.name for it in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
 
 
-def test_a_page_of_rows_is_that_of_the_folders(tmp_path: Path, shared: Shared) -> None:
+def test_rows_are_what_the_folders_say(tmp_path: Path, shared: Shared) -> None:
     runs = [small(tmp_path / "runs", day, effect=effect) for day, effect in ((0, 1.02), (3, 0.9))]
     for run in runs:
         shared.push(run)
@@ -226,43 +221,25 @@ def test_a_page_of_rows_is_that_of_the_folders(tmp_path: Path, shared: Shared) -
     ]
     assert pages == [summarize(run)[0] for run in runs]
     assert [it.counts for it in pages] == [{"faster": 1, "slower": 1}] * 2
-
-
-def test_samples_are_there_for_sql(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs", blocks=3)
-    shared.push(run)
+    of_mine = select(SAMPLES).where(SAMPLES.c.case == "pipe", SAMPLES.c.variant == "mine")
     with reading(shared._engine, shared.address) as connection:
-        row = connection.execute(
-            select(SAMPLES).where(SAMPLES.c.case == "pipe", SAMPLES.c.variant == "mine")
-        ).one()
-    boots = [it for it in run.boots() if it.variant == "mine"]  # type: ignore[union-attr]
-    assert row.blocks == [0, 1, 2]
-    assert row.scores == [it.samples[0].score for it in boots]  # type: ignore[union-attr]
+        row = connection.execute(of_mine.order_by(SAMPLES.c.run)).first()
+    boots = [it for it in runs[0].boots() if isinstance(it, BootRecord) and it.variant == "mine"]
+    assert row is not None and row.blocks == list(range(7))
+    assert row.scores == [boot.samples[0].score for boot in boots]
 
 
-def test_a_damaged_run_is_kept_as_it_is(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs")
+def test_a_damaged_run_is_kept_as_it_is(tmp_path: Path, run: Run, shared: Shared) -> None:
     (run.path / "boots" / "0003-mine" / "host.json").write_bytes(b"{")
     (run.path / "elsewhere").symlink_to("/etc/passwd")
     (run.path / ".hidden").write_text("mine")
-    done = shared.push(run)
-    assert (done.boots, done.left_out) == (13, ("elsewhere",))
+    pushed = shared.push(run)
+    assert (pushed.boots, pushed.left_out) == (13, ("elsewhere",))
     facts = shared.find("last")
     assert (facts.boots, facts.damaged) == (13, 1)
     again = shared.fetch(facts, tmp_path / "cache")
     assert (again.path / "boots" / "0003-mine" / "host.json").read_bytes() == b"{"
     assert not (again.path / "elsewhere").exists() and not (again.path / ".hidden").exists()
-
-
-def test_a_fetched_folder_that_lost_something_is_fetched_again(
-    tmp_path: Path, shared: Shared
-) -> None:
-    run = small(tmp_path / "runs")
-    shared.push(run)
-    again = shared.fetch(shared.find("last"), tmp_path / "cache")
-    (again.path / "verdict.json").write_text("")
-    again = shared.fetch(shared.find("last"), tmp_path / "cache")
-    assert files(again.path) == files(run.path)
 
 
 ODD_ROWS = {
@@ -279,48 +256,113 @@ ODD_ROWS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ODD_ROWS)
 def test_an_odd_row_keeps_no_other_run_from_being_shown(
-    tmp_path: Path, shared: Shared, command: str
+    tmp_path: Path, run: Run, shared: Shared, command: str
 ) -> None:
-    odd, well = (small(tmp_path / "runs", day) for day in (0, 1))
-    for run in (odd, well):
-        shared.push(run)
+    well = small(tmp_path / "runs", 1)
+    for each in (run, well):
+        shared.push(each)
+    of_run = command.startswith("UPDATE runs")
     with writing(shared._engine, shared.address) as connection:
-        connection.execute(text(f"{command} WHERE {_of(command)} = 1"))
+        connection.execute(text(f"{command} WHERE {'id' if of_run else 'run'} = 1"))
     rows = shared.rows(Wanted())
-    assert [it.name for it in rows.facts] == [well.name, odd.name]
+    assert [it.name for it in rows.facts] == [well.name, run.name]
     kept = {it.name: len(rows.scores.get(it.identity, ())) for it in rows.facts}
-    assert kept == {well.name: 4, odd.name: ODD_ROWS[command]}
+    assert kept == {well.name: 4, run.name: ODD_ROWS[command]}
     for it in rows.facts:
         page = of_rows(it, rows.kernels[it.identity], rows.scores.get(it.identity, ()))
         assert json.dumps(asdict(page), allow_nan=False)
-    assert (rows.facts[1].state == "damaged") == command.startswith("UPDATE runs")
-
-
-def _of(command: str) -> str:
-    return "id" if command.startswith("UPDATE runs") else "run"
+    assert (rows.facts[1].state == "damaged") == of_run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", ["'x'", "x'ff'", "NULL", "CAST(x'ff' AS TEXT)"])
 @pytest.mark.parametrize("column", ["counts", "boots", "answer", "name", "judged"])
 def test_a_file_of_sqlite_holds_anything_in_any_column(
-    tmp_path: Path, column: str, value: str
+    tmp_path: Path, run: Run, column: str, value: str
 ) -> None:
     own = Shared(f"sqlite:///{tmp_path / 'store'}")
-    run = small(tmp_path / "runs")
     own.push(run)
-    with sqlite3.connect(tmp_path / "store") as base, suppress(sqlite3.IntegrityError):
+    with closing(sqlite3.connect(tmp_path / "store")) as base, suppress(sqlite3.IntegrityError):
         base.execute(f"UPDATE runs SET {column} = {value}")
-    base.close()
+        base.commit()
     with suppress(KdynoError):
         for it in own.listed(Wanted()):
             own.fetch(it, tmp_path / "cache")
 
 
-def test_a_question_is_bounded(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(query, "listed", lambda _connection, wanted: asked.append(wanted.limit))
-    shared.prepare()
-    for limit in (None, 5, 1 << 40):
-        shared.listed(Wanted(limit=limit))
-    assert asked == [1000, 5, 100_000]
+def test_many_boots_are_several_parts(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = pack(run.path)
+    monkeypatch.setattr("kdyno.store.database.push._PART_BYTES", 4000)
+    packed = pack(run.path)
+    assert len(packed.parts) >= 3 and packed.digest == whole.digest
+    into = tmp_path / "into"
+    written = [unpack(part, into) for part in packed.parts]
+    assert files(into) == files(run.path)
+    assert tuple(map(sum, zip(*written, strict=True))) == (packed.files, packed.size_bytes)
+
+
+def member(name: str, data: bytes = b"", **about: object) -> bytes:
+    """As it lies in an archive; ``size`` may be another than the data's."""
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    for key, value in about.items():
+        setattr(info, key, value)
+    return info.tobuf(tarfile.GNU_FORMAT) + data.ljust(-(-len(data) // 512) * 512, b"\0")
+
+
+PAX = {"type": tarfile.XHDTYPE}
+OUTSIDE = ("/etc/x", "../x", "a/../x", "a/b/c/d", ".lock", "boots/.tmp-1/x", "")
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        *(member(name, b"1") for name in OUTSIDE),
+        # A header may give a size below 0: Python's own reader goes round in a circle for ever.
+        member("a", b"1") + member("b", size=-1536),
+        member("p", b"14 size=-1024\n", **PAX) + member("a", b"1"),
+        # Some bytes that say that they are a file of a terabyte.
+        member("a", type=tarfile.GNUTYPE_SPARSE, size=1 << 40),
+        member("p", b"22 GNU.sparse.major=1\n", **PAX) + member("a", b"1"),
+        member("a", size=1 << 33),
+        # Names and contents twice over.
+        member("a", b"1") + member("a", b"2"),
+        member("a", b"1") + member("a/b", b"2"),
+        member("p", b"18 path=../outside\n", **PAX) + member("a", b"1"),
+        member("p", b"99999999 path=a\n", **PAX) + member("a", b"1"),
+        member("p", b"-9 path=a\n", **PAX) + member("a", b"1"),
+        member("p", b"0 path=a\n", **PAX) + member("a", b"1"),
+        member("p", b"9 path=a\n", **PAX) * 3000 + member("a", b"1"),
+        member("a", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        member("a", type=tarfile.DIRTYPE),
+        member("a" * 90 + "/" + "b", b"1")[:300],
+        member("é" * 49 + "/x", b"1") + b"x" * 512,
+    ],
+)
+def test_an_archive_that_kdyno_did_not_write(tmp_path: Path, plain: bytes) -> None:
+    into = tmp_path / "into"
+    into.mkdir()
+    with pytest.raises(ToolError, match=r"^an archive of a run (holds|is damaged)"):
+        unpack(gzip.compress(plain, 1), into)
+    assert list(tmp_path.iterdir()) == [into]
+    assert not any(path.is_symlink() for path in into.rglob("*"))
+    if plain in [member(name, b"1") for name in OUTSIDE]:
+        assert list(into.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["n" * 200, "a" * 99 + "/" + "b" * 101, "é\udcff x", "boots/é/x"])
+def test_names_that_do_not_fit_into_an_archives_header(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "run"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_bytes(b"1")
+    assert unpack(pack(folder).parts[0], tmp_path / "into") == (1, 1)
+    assert files(tmp_path / "into") == {name: b"1"}
+
+
+@pytest.mark.slow
+def test_an_archive_that_is_none(tmp_path: Path) -> None:
+    for data in (b"", b"x" * 100, gzip.compress(b"x" * 100)[:-5], gzip.compress(bytes(1 << 27))):
+        with pytest.raises(ToolError, match=r"archive of a run is (damaged|larger)"):
+            unpack(data, tmp_path / "into")
