@@ -53,7 +53,7 @@ def arc(caller: int, called: int, count: int) -> bytes:
 HEAD = struct.pack("<4sI12x", b"gmon", 1)
 
 
-def test_symbols_are_functions_by_address() -> None:
+def test_symbols_are_functions_by_address(tmp_path: Path) -> None:
     found = parse(NM.splitlines())
     assert found.name(0x60001000) == found.name(0x6000100B) == found.name(0x600010FF) == "memcpy"
     assert found.name(0x60001100) == "vfs_read"
@@ -61,9 +61,13 @@ def test_symbols_are_functions_by_address() -> None:
     assert found.name(0x60000FFF) is None and found.name(0x70000000) is None
     assert found.base == 0x60000000
     assert 0x600020FF in found.stub and 0x60002100 not in found.stub
+    file = tmp_path / "text"
+    file.write_text("no program")
+    with pytest.raises(ToolError, match="finds no functions"):
+        symbols_of(file)
 
 
-def test_a_bin_is_divided_by_length() -> None:
+def test_a_bin_is_divided_by_length_and_histograms_are_added() -> None:
     symbols = Symbols((0x1000, 0x1010, 0x1040), ("a", "b", "c"))
     shares = dict(symbols.within(0x1000, 0x1020))
     assert shares == {"a": 0.5, "b": 0.5}
@@ -74,12 +78,9 @@ def test_a_bin_is_divided_by_length() -> None:
         ("a", pytest.approx(0.05), None),
     ]
     assert {it.where for it in found} == {"kernel"}
-
-
-def test_two_histograms_of_one_text_are_added() -> None:
     one = histogram(0x1000, 0x1040, [1, 2])
-    found = gmon.parse(HEAD + one + one)
-    assert found.counts == (2, 4) and found.seconds == 0.06
+    both = gmon.parse(HEAD + one + one)
+    assert both.counts == (2, 4) and both.seconds == 0.06
 
 
 @pytest.mark.parametrize(
@@ -140,10 +141,3 @@ def test_it_agrees_with_gprof(tmp_path: Path) -> None:
         assert rows[name].seconds == pytest.approx(float(seconds), abs=0.011)
         assert rows[name].seconds > 0.05
         assert rows[name].calls == int(calls) == {"heavy": 3, "light": 6}[name]
-
-
-def test_a_program_without_functions_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "text"
-    file.write_text("no program")
-    with pytest.raises(ToolError, match="finds no functions"):
-        symbols_of(file)

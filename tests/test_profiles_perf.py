@@ -64,11 +64,11 @@ def test_frames_below_the_first_are_believed_only_with_frame_pointers() -> None:
     assert whole.stacks[0].frames == ("UML kernel", "calibrate_delay", "memcpy", "futex")
     assert plain.functions == whole.functions
     assert (plain.functions[0].where, plain.functions[0].function) == ("host", "futex")
-
-
-def test_an_address_as_older_versions_print_it() -> None:
-    found = read("linux 7    1000 \n\t 60040010 [unknown] (/tmp/linux)\n")
-    assert found.functions[0].function == "memcpy"
+    # An address as older versions print it.
+    older = read("linux 7    1000 \n\t 60040010 [unknown] (/tmp/linux)\n")
+    assert older.functions[0].function == "memcpy"
+    (sample,) = perf.parse(["linux 7 5 ", "\t12 operator() (/dev/shm/#3 (deleted))"])
+    assert isinstance(sample, Sample) and sample.frames[0].file.endswith("(deleted)")
 
 
 def test_a_page_that_moved_is_where_it_was_last() -> None:
@@ -98,12 +98,6 @@ def test_any_text_is_read(lines: list[str]) -> None:
     assert all(it.frames for it in found.stacks)
 
 
-def test_a_frame_with_brackets_in_its_file() -> None:
-    (sample,) = perf.parse(["linux 7 5 ", "\t12 operator() (/dev/shm/#3 (deleted))"])
-    assert isinstance(sample, Sample)
-    assert sample.frames[0].file.endswith("(deleted)")
-
-
 PROFILE = Profile(
     "stock", "perf", "cpu-clock", "", {}, (ProfiledBoot(0, 1.0, ()),),
     (
@@ -114,52 +108,44 @@ PROFILE = Profile(
 )  # fmt: skip
 
 
-def test_folded_stacks() -> None:
+def test_stacks_for_other_tools() -> None:
     assert folded({"stock": PROFILE}) == (
         "UML kernel;read:x 250000\nUML kernel;read:x;memcpy 500000\n"
     )
     both = folded({"stock": PROFILE, "mine": PROFILE}).splitlines()
     assert len(both) == 4 and both[0].startswith("mine;UML kernel;")
-
-
-def test_speedscopes_file() -> None:
-    found = json.loads(speedscope({"stock": PROFILE}))
-    assert found["$schema"] == SCHEMA
-    (one,) = found["profiles"]
-    names = [it["name"] for it in found["shared"]["frames"]]
+    data = json.loads(speedscope({"stock": PROFILE}))
+    assert data["$schema"] == SCHEMA
+    (one,) = data["profiles"]
+    names = [frame["name"] for frame in data["shared"]["frames"]]
     assert one["type"] == "sampled" and one["unit"] == "seconds"
     assert [names[at] for at in one["samples"][0]] == ["UML kernel", "read;x", "memcpy"]
     assert one["endValue"] == pytest.approx(sum(one["weights"])) == pytest.approx(0.7500001)
-
-
-def test_the_tree_of_a_flame_graph() -> None:
     tree = flame_data(PROFILE)
     assert tree[:2] == ["all", "kernel"] and tree[2] == pytest.approx(0.75, abs=1e-6)
-    (kernel,) = tree[3]  # the other is too small to be drawn
+    (kernel,) = tree[3]  # the other is too small to be plotted
     assert kernel[0] == "UML kernel" and kernel[3][0][3][0][0] == "memcpy"
 
 
-def test_perf_that_may_not_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(argv: list[str]) -> Finished:
-        return Finished(tuple(argv), 255, b"Error:\nAccess to performance monitoring is limited")
-
-    perf.ability.cache_clear()
-    monkeypatch.setattr(perf, "capture", refuse)
-    monkeypatch.setattr(perf, "require", lambda name, _why: name)
-    with pytest.raises(ToolError, match=r"perf_event_paranoid=1, run as root, or take --method"):
-        perf.ability()
-    perf.ability.cache_clear()
-
-
-def test_perf_without_the_hosts_kernel_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("permitted", [False, True])
+def test_what_perf_can_do_here(monkeypatch: pytest.MonkeyPatch, permitted: bool) -> None:
     def answer(argv: list[str]) -> Finished:
-        said = {"stat": "<not supported>,,cycles,0,100.00,,\n", "evlist": "cpu-clock:u\n"}
-        return Finished(tuple(argv), 0, said.get(argv[1], "").encode())
+        if not permitted:
+            message = b"Error:\nAccess to performance monitoring is limited"
+            return Finished(tuple(argv), 255, message)
+        outputs = {"stat": b"<not supported>,,cycles,0,100.00,,\n", "evlist": b"cpu-clock:u\n"}
+        return Finished(tuple(argv), 0, outputs.get(argv[1], b""))
 
     perf.ability.cache_clear()
     monkeypatch.setattr(perf, "capture", answer)
     monkeypatch.setattr(perf, "require", lambda name, _why: name)
-    found = perf.ability()
-    assert found.event == "cpu-clock"
-    assert "no hardware counters" in found.notes[0] and "perf_event_paranoid" in found.notes[1]
+    if permitted:
+        ability = perf.ability()
+        assert ability.event == "cpu-clock"
+        assert "no hardware counters" in ability.notes[0]
+        assert "perf_event_paranoid" in ability.notes[1]
+    else:
+        way_out = r"perf_event_paranoid=1, run as root, or take --method"
+        with pytest.raises(ToolError, match=way_out):
+            perf.ability()
     perf.ability.cache_clear()

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""A run's profiles on the terminal, in JSON, on the page, and what `kdyno profile` refuses."""
+"""Profiles: on disk, the differences of two, on the terminal, in JSON, on the page, and what
+`kdyno profile` refuses."""
 
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -12,49 +14,58 @@ from typing import cast
 
 import pytest
 from command_line import Kdyno, kdyno
+from hypothesis import given
+from hypothesis import strategies as st
 from synthetic_run import DEMO, HOSTILE, make
 from test_docs_examples import examples
 
 from kdyno import labs
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse, Variant
 from kdyno.kernels.recipe import Recipe
 from kdyno.labs.profile import boots as profiling
-from kdyno.labs.profile import tables as shown
+from kdyno.labs.profile import tables
 from kdyno.labs.profile.record import (
     FunctionTime,
     Profile,
     ProfiledBoot,
     Stack,
+    from_bytes,
+    read_profile,
     stored_profiles,
     to_json,
 )
+from kdyno.labs.profile.tables import difference, rows, total
 from kdyno.labs.published.article import load as load_article
 from kdyno.measure.builder import Recipes
 from kdyno.measure.execution import Options, asked_of
 from kdyno.report.evidence import gather
 from kdyno.report.page import page
 from kdyno.report.show import terminal
+from kdyno.stats.effect import difference_of, mean_of, relative
 from kdyno.store.run import Run, write_run
 from kdyno.suites.catalogue import load as load_catalogue
 
 __all__ = ["kdyno"]
 
-SECONDS = (0.40, 0.42, 0.38, 0.41, 0.39, 0.40)
+MEMCPY = (0.40, 0.42, 0.38, 0.41, 0.39, 0.40)
 
 
-def profile(name: str, part: float, function: str = "memcpy") -> Profile:
+def profile(
+    name: str, part: float = 1.0, function: str = "memcpy", saved_s: float = 0.0
+) -> Profile:
+    """memcpy takes ``part`` of its seconds; the host counted ``saved_s`` less in all."""
     boots = tuple(
         ProfiledBoot(
-            number,
-            5.0 - 0.4 * (1 - part),
+            block,
+            5.0 - saved_s,
             (
-                FunctionTime("kernel", function, part * it),
-                FunctionTime("kernel", "vfs_read", 0.1 + 0.01 * number, 7),
+                FunctionTime("kernel", function, part * seconds),
+                FunctionTime("kernel", "vfs_read", 0.1, 12345),
                 FunctionTime("host", "futex", 0.5),
             ),
         )
-        for number, it in enumerate(SECONDS)
+        for block, seconds in enumerate(MEMCPY)
     )
     stacks = (
         Stack("kernel", ("UML kernel", "vfs_read", function), part * 0.4),
@@ -63,18 +74,122 @@ def profile(name: str, part: float, function: str = "memcpy") -> Profile:
     return Profile(name, "perf", "cpu-clock", "", {"a/b": 5}, boots, stacks, ("no counters",))
 
 
+STOCK, HALF = profile("stock"), profile("mine", 0.5, saved_s=0.3)
+
+
+def test_json_and_back(tmp_path: Path) -> None:
+    file = tmp_path / "stock.json"
+    file.write_text(to_json(STOCK))
+    assert read_profile(file) == STOCK
+    assert json.loads(file.read_text())["schema"] == 1
+    with pytest.raises(ToolError, match="No such file"):
+        read_profile(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        ('"schema": 1', '"schema": 2', "schema"),
+        ('"perf"', '"top"', "method"),
+        ('"where": "kernel"', '"where": "moon"', "where"),
+        ('"seconds": 0.4', '"seconds": -1', "seconds"),
+        ('"seconds": 0.4', '"seconds": NaN', ""),
+        ('"block": 1', '"block": 0', "twice"),
+        ('"calls": 12345', '"calls": 1.5', "calls"),
+    ],
+)
+def test_damage_is_told_with_its_place(before: str, after: str, word: str) -> None:
+    text = to_json(STOCK)
+    assert before in text
+    with pytest.raises(ToolError, match=rf"p\.json: damaged.*{word}"):
+        from_bytes(text.replace(before, after).encode(), Path("p.json"))
+
+
+@given(st.integers(0, 4000), st.binary(max_size=4))
+def test_any_damage_is_read_or_refused(at: int, garbage: bytes) -> None:
+    data = to_json(STOCK).encode()
+    try:
+        from_bytes(data[:at] + garbage + data[at + len(garbage) :], Path("p.json"))
+    except ToolError as problem:
+        assert "p.json" in str(problem)
+
+
+def test_seconds_share_and_interval() -> None:
+    table = {row.function: row for row in rows(STOCK)}
+    assert list(table) == ["futex", "memcpy", "vfs_read"]
+    assert table["memcpy"].seconds.mean == pytest.approx(0.4)
+    assert table["memcpy"].share == pytest.approx(0.4)
+    # Student's t with 5 degrees of freedom at 97.5 %: 2.5706.
+    half = 2.570582 * math.sqrt(0.001 / 5) / math.sqrt(6)
+    assert table["memcpy"].seconds.hi == pytest.approx(0.4 + half, rel=1e-5)
+    assert table["vfs_read"].calls == 12345 and table["memcpy"].calls is None
+    assert table["vfs_read"].seconds.hi is None  # no spread, nothing to judge by
+    assert total(STOCK).mean == pytest.approx(1.0)
+
+
+def test_a_difference_adds_up() -> None:
+    changes = difference(STOCK, HALF)
+    first = changes.changes[0]
+    assert (first.where, first.function) == ("kernel", "memcpy")
+    assert first.delta.mean == pytest.approx(-0.2) and first.delta.clear
+    assert first.relative is not None and first.relative.mean == pytest.approx(-0.5)
+    assert changes.sampled.delta.mean == pytest.approx(-0.2)
+    assert changes.sampled.delta.mean == pytest.approx(sum(it.delta.mean for it in changes.changes))
+    assert changes.measured is not None and changes.measured.delta.mean == pytest.approx(-0.3)
+    assert changes.unexplained_s == pytest.approx(-0.1)
+    by_where = {it.where: it.delta.mean for it in changes.by_where}
+    assert by_where == {"kernel": pytest.approx(-0.2), "host": pytest.approx(0.0)}
+    # A function in one kernel only counts as none in the other.
+    bare = Profile("bare", "perf", "cpu-clock", "", {"a/b": 5}, (ProfiledBoot(0, None, ()),))
+    changes = difference(STOCK, bare)
+    assert changes.measured is None and changes.unexplained_s is None
+    memcpy = next(it for it in changes.changes if it.function == "memcpy")
+    assert memcpy.variant_s == 0 and memcpy.delta.n == 1 and memcpy.delta.lo is None
+    for other in (replace(HALF, operations={"a/b": 6}), replace(HALF, method="gprof")):
+        with pytest.raises(UsageError, match="work" if other.method == "perf" else "method"):
+            difference(STOCK, other)
+
+
+def test_additive_estimates() -> None:
+    assert mean_of([]).n == 0
+    assert mean_of([1.0] * 5).lo is None
+    with pytest.raises(ValueError, match="finite"):
+        mean_of([1.0, math.nan])
+    # Only blocks that both have.
+    estimate = difference_of({0: 1.0, 1: 2.0, 7: 9.0}, {0: 1.5, 1: 2.5})
+    assert estimate.n == 2 and estimate.mean == pytest.approx(0.5)
+    assert relative({0: 0.0}, {0: 1.0}) is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=6, max_size=30))
+def test_the_interval_holds_the_mean(values: list[float]) -> None:
+    estimate = mean_of(values)
+    if estimate.lo is not None and estimate.hi is not None:
+        assert estimate.lo <= estimate.mean <= estimate.hi
+
+
+def profiled(runs: Path, monkeypatch: pytest.MonkeyPatch, *profiles: Profile) -> Run:
+    run = make(runs, replace(DEMO, blocks=6), monkeypatch)
+    with write_run(run.path) as writer:
+        for own in profiles:
+            writer.save_file(f"{own.variant}.json", to_json(own).encode(), "profile")
+    return run
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    made = make(tmp_path / "runs", replace(DEMO, blocks=6), monkeypatch)
-    with write_run(made.path) as writer:
-        for name, part in (("stock", 1.0), ("mine", 0.5)):
-            writer.save_file(f"{name}.json", to_json(profile(name, part)).encode(), "profile")
-    return made
+    return profiled(tmp_path / "runs", monkeypatch, STOCK, profile("mine", 0.5, saved_s=0.2))
+
+
+def page_of(run: Run) -> str:
+    verdict = run.verdict()
+    assert verdict is not None
+    return page(replace(gather(run, verdict), sections=labs.sections()), light=True)
 
 
 def test_the_terminal_shows_tables_differences_and_the_rest(run: Run) -> None:
-    text = terminal.text(shown.parts(stored_profiles(run), "stock", 2))
-    assert "stock: perf (cpu-clock), 6 boots, 1.025 s a boot seen of 5.000 s CPU" in text
+    text = terminal.text(tables.parts(stored_profiles(run), "stock", 2))
+    assert "stock: perf (cpu-clock), 6 boots, 1.000 s a boot seen of 5.000 s CPU" in text
     assert "others: 1" in text and "note: no counters" in text
     line = next(it for it in text.splitlines() if "memcpy" in it and "*" in it)
     assert line.split()[2:6] == ["memcpy", "0.400", "0.200", "−0.200"]
@@ -83,36 +198,30 @@ def test_the_terminal_shows_tables_differences_and_the_rest(run: Run) -> None:
     assert "unexplained: 0.000 s" in text
 
 
-def test_theirs_stands_beside(run: Run) -> None:
+def test_an_articles_profile_stands_beside(run: Run) -> None:
     article = load_article("simd-in-the-kernel")
-    text = terminal.text(shown.beside(article, stored_profiles(run), "stock"))
+    text = terminal.text(tables.beside(article, stored_profiles(run), "stock"))
     assert "12.960 s  8.36 %" in text and "not seen" in text
     assert "theirs, memcpy: −32.5 %" in text and "theirs, total: −4.23 %" in text
     assert "today, mine, memcpy: −50.0 % (" in text
     other = load_article("snow-leopard")
-    assert "no profile" in terminal.text(shown.beside(other, stored_profiles(run), "stock"))
-
-
-def test_json_has_what_the_tables_have(run: Run) -> None:
-    found = json.loads(json.dumps(shown.as_json(stored_profiles(run), "stock")))
-    (delta,) = found["differences"]
-    assert delta["variant"] == "mine"
-    assert delta["functions"][0]["function"] == "memcpy"
-    assert delta["functions"][0]["delta_s"]["mean"] == pytest.approx(-0.2)
-    assert [it["variant"] for it in found["profiles"]] == ["stock", "mine"]
+    assert "no profile" in terminal.text(tables.beside(other, stored_profiles(run), "stock"))
 
 
 def test_the_verb_shows_what_a_run_has(kdyno: Kdyno, run: Run, tmp_path: Path) -> None:
     folded, scope = tmp_path / "out.folded", tmp_path / "out.speedscope.json"
-    done = kdyno(
-        *("profile", str(run.path), "--show", "--folded", str(folded)),
-        *("--speedscope", str(scope), "--json", "-"),
-    )
+    files = ("--folded", folded, "--speedscope", scope, "--json", "-")
+    done = kdyno("profile", run.path, "--show", *files)
     assert done.status == 0, done.err
-    assert json.loads(done.out)["baseline"] == "stock"
+    data = json.loads(done.out)
+    (delta,) = data["differences"]
+    assert (data["baseline"], delta["variant"]) == ("stock", "mine")
+    assert delta["functions"][0]["function"] == "memcpy"
+    assert delta["functions"][0]["delta_s"]["mean"] == pytest.approx(-0.2)
+    assert [it["variant"] for it in data["profiles"]] == ["stock", "mine"]
     assert "mine;UML kernel;vfs_read;memcpy 200000" in folded.read_text()
     assert len(json.loads(scope.read_text())["profiles"]) == 2
-    again = kdyno("report", str(run.path), "-f", "speedscope")
+    again = kdyno("report", run.path, "-f", "speedscope")
     assert json.loads(again.out) == json.loads(scope.read_text())
 
 
@@ -121,53 +230,30 @@ def test_the_documented_example(
     line: str, kdyno: Kdyno, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = kdyno(*shlex.split(line, comments=True)[1:])
-    assert said.status == 0, said.err
-    assert "memcpy" in said.out
+    done = kdyno(*shlex.split(line, comments=True)[1:])
+    assert done.status == 0, done.err
+    assert "memcpy" in done.out
     assert [it["name"] for it in json.loads(Path("out.speedscope.json").read_text())["profiles"]]
 
 
-def test_the_page_has_bars_a_table_and_a_flame_graph(run: Run) -> None:
-    verdict = run.verdict()
-    assert verdict is not None
-    text = page(replace(gather(run, verdict), sections=labs.sections()), light=True)
+def test_the_page_has_bars_a_table_and_a_flame_graph(kdyno: Kdyno, run: Run) -> None:
+    text = page_of(run)
     assert '<section id="profile"' in text and "Where the time goes" in text
     assert "Seconds of mine minus the baseline" in text
     assert 'id="flame-data"' in text and "−0.200 s" in text
     assert text.count("<h3>Flame graph</h3>") == 1
-
-
-def test_names_from_kernels_stay_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = make(tmp_path / "runs", replace(DEMO, blocks=6), monkeypatch)
-    with write_run(made.path) as writer:
-        hostile = [profile("stock", 1.0, HOSTILE[0]), profile("mine", 0.5, HOSTILE[1])]
-        for it in hostile:
-            writer.save_file(f"{it.variant}.json", to_json(it).encode(), "profile")
-    verdict = made.verdict()
-    assert verdict is not None
-    text = page(replace(gather(made, verdict), sections=labs.sections()), light=True)
-    assert "<script>alert" not in text and "<img src=x" not in text
-    assert "\x1b" not in terminal.text(shown.parts(stored_profiles(made), "stock"))
-
-
-def test_a_damaged_profile_is_told_on_the_page(kdyno: Kdyno, run: Run) -> None:
     (run.path / "profile" / "mine.json").write_text("{")
-    verdict = run.verdict()
-    assert verdict is not None
-    found = replace(gather(run, verdict), sections=labs.sections())
-    assert "The profile cannot be shown" in page(found, light=True)
-    done = kdyno("profile", str(run.path), "--show")
+    assert "The profile cannot be shown" in page_of(run)
+    done = kdyno("profile", run.path, "--show")
     assert done.status == 1 and "mine.json: damaged" in done.err
 
 
-def test_a_run_without_a_profile_says_so(
-    kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = make(tmp_path / "runs", replace(DEMO, blocks=1), monkeypatch)
-    done = kdyno("profile", str(made.path), "--show")
-    assert done.status == 2 and "has no profile" in done.err
-    done = kdyno("report", str(made.path), "-f", "speedscope")
-    assert done.status == 2 and "has no profile" in done.err
+def test_names_from_kernels_stay_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = profile("stock", 1.0, HOSTILE[0]), profile("mine", 0.5, HOSTILE[1])
+    run = profiled(tmp_path / "runs", monkeypatch, *hostile)
+    text = page_of(run)
+    assert "<script>alert" not in text and "<img src=x" not in text
+    assert "\x1b" not in terminal.text(tables.parts(stored_profiles(run), "stock"))
 
 
 def experiment(*variants: Variant, kind: str = "uml") -> Experiment:
@@ -177,13 +263,22 @@ def experiment(*variants: Variant, kind: str = "uml") -> Experiment:
 
 def test_what_cannot_be_profiled_is_refused_before_anything_is_built() -> None:
     stock = Variant("stock", "debian:linux-source-7.3")
-    with pytest.raises(UsageError, match="there are perf, gprof, count"):
-        profiling.require(experiment(stock), "oprofile")
-    with pytest.raises(UsageError, match=r"kind is 'host'"):
-        profiling.require(experiment(stock, kind="host"), "gprof")
     smp = replace(stock, name="smp", config=(ConfigFragment("smp.config", ("CONFIG_SMP=y",)),))
-    with pytest.raises(UsageError, match=r"'smp' has CONFIG_SMP=y \(from smp.config\)"):
-        profiling.require(experiment(stock, smp), "gprof")
+    for request, method, message in (
+        (experiment(stock), "oprofile", "there are perf, gprof, count"),
+        (experiment(stock, kind="host"), "gprof", "kind is 'host'"),
+        (experiment(stock, smp), "gprof", r"'smp' has CONFIG_SMP=y \(from smp.config\)"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            profiling.require(request, method)
+
+
+def test_a_sibling_has_one_fragment_more() -> None:
+    stock = Variant("stock", "debian:linux-source-7.3", cpus=2)
+    (variant,) = profiling.with_fragment(experiment(stock), profiling.GPROF).variants
+    assert "CONFIG_GPROF=y" in variant.config[-1].lines
+    assert "# CONFIG_SMP is not set" in variant.config[-1].lines
+    assert variant.cpus is None
 
 
 def test_a_run_that_is_only_profiled_says_what_it_was_asked(
@@ -193,30 +288,29 @@ def test_a_run_that_is_only_profiled_says_what_it_was_asked(
     recipes = Recipes({"stock": recipe, "mine": recipe}, {"other": "no such patch"})
     monkeypatch.setattr(profiling, "check", lambda *_, **_more: recipes)
     variants = (Variant("stock", ""), Variant("mine", "", cpus=1), Variant("other", ""))
-    asked = replace(experiment(*variants), machine=Machine("uml", memory_bytes=1 << 28))
+    request = replace(experiment(*variants), machine=Machine("uml", memory_bytes=1 << 28))
     options = Options(tmp_path, tmp_path / "runs")
-    made = profiling.begin(asked, load_catalogue(), options).manifest()
-    assert made.asked == asked_of(asked)["asked"] and made.asked.question == "?"
-    assert made.machine is not None and made.machine.memory_bytes == 1 << 28
-    cpus = {name: it.cpus for name, it in made.variants.items()}
+    manifest = profiling.begin(request, load_catalogue(), options).manifest()
+    assert manifest.asked == asked_of(request)["asked"] and manifest.asked.question == "?"
+    assert manifest.machine is not None and manifest.machine.memory_bytes == 1 << 28
+    cpus = {name: variant.cpus for name, variant in manifest.variants.items()}
     assert cpus == {"stock": None, "mine": 1, "other": None}
-    assert (made.state, made.stopped) == ("interrupted", "profiled, not measured")
-    assert made.images == {"stock": "d", "mine": "d"}
-    assert made.failed == {"other": "no such patch"}
+    assert (manifest.state, manifest.stopped) == ("interrupted", "profiled, not measured")
+    assert manifest.images == {"stock": "d", "mine": "d"}
+    assert manifest.failed == {"other": "no such patch"}
 
 
-def test_a_sibling_has_one_fragment_more() -> None:
-    stock = Variant("stock", "debian:linux-source-7.3", cpus=2)
-    (found,) = profiling.with_fragment(experiment(stock), profiling.GPROF).variants
-    assert "CONFIG_GPROF=y" in found.config[-1].lines
-    assert "# CONFIG_SMP is not set" in found.config[-1].lines
-    assert found.cpus is None
-
-
-def test_the_verb_refuses_nonsense(kdyno: Kdyno, tmp_path: Path) -> None:
+def test_the_verb_refuses_nonsense(
+    kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "x.toml"
-    assert kdyno("profile", str(file)).status == 2
-    done = kdyno("profile", str(file), "--show")
-    assert done.status == 2 and "--show goes with a run" in done.err
-    done = kdyno("profile", "last", "--published", "nonsense", "--runs", str(tmp_path))
-    assert done.status == 2 and "no such article" in done.err
+    run = make(tmp_path / "runs", replace(DEMO, blocks=1), monkeypatch).path
+    for words, message in (
+        (("profile", file), ""),
+        (("profile", file, "--show"), "--show goes with a run"),
+        (("profile", run, "--published", "nonsense"), "no such article"),
+        (("profile", run, "--show"), "has no profile"),
+        (("report", run, "-f", "speedscope"), "has no profile"),
+    ):
+        done = kdyno(*words)
+        assert done.status == 2 and message in done.err, words
