@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from kdyno.labs.profile import annotate
@@ -46,8 +47,7 @@ def test_the_table_has_counts_differences_and_the_line_of_source() -> None:
     left = code("push %rbx", "ret", source="x = 1;")
     right = [*code("push %rbx", source="x = 1;"), *code("nop", each=41.0), *code("ret")]
     lines = shown(beside(left, right))
-    head = "do_pipe in unixbench/pipe: mine − stock, executions an operation"
-    assert lines[0] == head
+    assert lines[0] == "do_pipe in unixbench/pipe: mine − stock, executions an operation"
     assert [line.split() for line in lines[2:6]] == [
         ["2.000", "43.000", "+41.000", "sum"],
         ["+0", "1.000", "1.000", "push", "%rbx", "fs/pipe.c:7", "x", "=", "1;"],
@@ -55,44 +55,27 @@ def test_the_table_has_counts_differences_and_the_line_of_source() -> None:
         ["+0", "1.000", "1.000", "ret"],
     ]
     assert "--lines" not in lines[-1]
-
-
-def test_without_line_numbers_it_says_how_to_have_them() -> None:
-    lines = shown(beside(code("ret"), code("ret")))
-    assert "source" not in lines[1] and "--lines FILE" in lines[-1]
-
-
-def test_a_kernel_alone_has_one_column() -> None:
-    rows = tuple(annotate._beside(code("ret"), code("ret")))
-    lines = shown(Annotated("do_pipe", BEFORE, BEFORE, rows))
-    assert lines[0] == "do_pipe in unixbench/pipe: stock, executions an operation"
-    assert lines[3].split() == ["+0", "1.000", "ret"]
+    bare = shown(beside(code("ret"), code("ret")))
+    assert "source" not in bare[1] and "--lines FILE" in bare[-1]
+    alone = shown(replace(beside(code("ret"), code("ret")), after=BEFORE))
+    assert alone[0] == "do_pipe in unixbench/pipe: stock, executions an operation"
+    assert alone[3].split() == ["+0", "1.000", "ret"]
 
 
 def test_programs_get_all_of_it() -> None:
     (found,) = as_json([beside(code("ret"), code("nop", "ret", source="y"))])["annotated"]
     assert found["function"] == "do_pipe" and found["baseline"] == "stock"
-    assert found["rows"][0] == {
-        "baseline": None,
-        "variant": {
-            "offset": 0,
-            "instruction": "nop",
-            "executions": 1.0,
-            "line": "fs/pipe.c:7",
-            "source": "y",
-        },
-    }
+    nop = {"offset": 0, "instruction": "nop", "executions": 1.0}
+    nop |= {"line": "fs/pipe.c:7", "source": "y"}
+    assert found["rows"][0] == {"baseline": None, "variant": nop}
 
 
-def test_a_line_is_found_in_the_tree_wherever_it_was_built(tmp_path: Path) -> None:
+def test_a_line_of_source_is_found_wherever_it_was_built(tmp_path: Path) -> None:
     (tmp_path / "fs").mkdir()
     (tmp_path / "fs" / "pipe.c").write_text("a\n")
     assert annotate._within("/build/somewhere/fs/pipe.c", tmp_path) == "fs/pipe.c"
     assert annotate._within("fs/pipe.c", tmp_path) == "fs/pipe.c"
     assert annotate._within("/nowhere/else.c", tmp_path) == "else.c"
-
-
-def test_line_numbers_are_added_to_a_files_own_flags() -> None:
     own = (("fs/pipe.c", "-O1"), ("mm/filemap.c", "-Os"))
     assert annotate._added(own, "fs/pipe.c") == (("fs/pipe.c", "-O1 -g"), ("mm/filemap.c", "-Os"))
     assert annotate._added((), "fs/pipe.c") == (("fs/pipe.c", "-g"),)

@@ -18,7 +18,7 @@ from kdyno.report.site.server import SiteServer
 from kdyno.report.site.shared import SharedSite
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
-from kdyno.store.run import Run, open_run
+from kdyno.store.run import Run
 
 __all__ = ["experiment_file", "kdyno"]
 
@@ -42,26 +42,25 @@ def theirs(tmp_path: Path, store: str) -> Run:
 
 
 def test_push_says_what_became_of_each(kdyno: Kdyno, tmp_path: Path, store: str) -> None:
-    runs = [small(tmp_path / "runs", day) for day in range(2)]
-    said = kdyno("push", "last")
-    assert (said.status, said.out) == (0, "")
+    first, second = (small(tmp_path / "runs", day) for day in range(2))
     where = f"the store {store}"
-    assert said.err == f"{runs[1].name}: pushed to {where} (14 boots, 0.0 MB)\n"
-    said = kdyno("push", runs[0].name, "last", "--json", "-")
-    rows = json.loads(said.out)
-    assert [(it["run"], it["state"], it["boots"]) for it in rows] == [
-        (runs[0].name, "pushed", 14),
-        (runs[1].name, "there", 14),
+    done = kdyno("push", "last")
+    pushed = f"{second.name}: pushed to {where} (14 boots, 0.0 MB)\n"
+    assert (done.status, done.out, done.err) == (0, "", pushed)
+    done = kdyno("push", first.name, "last", "--json", "-")
+    assert [(it["run"], it["state"], it["boots"]) for it in json.loads(done.out)] == [
+        (first.name, "pushed", 14),
+        (second.name, "there", 14),
     ]
-    assert f"{runs[1].name}: is in {where} as it is here" in said.err
-    (runs[0].path / "manifest.json").write_text("{")
-    (runs[1].path / "verdict.json").unlink()
-    said = kdyno("push", runs[0].name, runs[1].name)
-    assert said.status == 1
-    assert "manifest.json: damaged" in said.err
-    assert f"{runs[1].name}: brought up to date in {where}" in said.err
-    said = kdyno("push", "--upgrade")
-    assert (said.status, said.err) == (0, f"{where}: tables are those of this kdyno\n")
+    assert f"{second.name}: is in {where} as it is here" in done.err
+    (first.path / "manifest.json").write_text("{")
+    (second.path / "verdict.json").unlink()
+    done = kdyno("push", first.name, second.name)
+    assert done.status == 1
+    assert "manifest.json: damaged" in done.err
+    assert f"{second.name}: brought up to date in {where}" in done.err
+    done = kdyno("push", "--upgrade")
+    assert (done.status, done.err) == (0, f"{where}: tables are those of this kdyno\n")
 
 
 def test_without_a_store(kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,26 +68,26 @@ def test_without_a_store(kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("KDYNO_STORE", raising=False)
     small(tmp_path / "runs")
     file = experiment_file(tmp_path)
-    for words in (("push", "last"), ("judge", "last", "--push"), ("run", file, "--push")):
-        said = kdyno(*words)
-        assert said.status == 2 and "set KDYNO_STORE" in said.err
-    monkeypatch.setenv("KDYNO_STORE", "postgresql://me:sesame-7@host/base")
-    for words in (("push", "last"), ("list", "runs"), ("report", "zzz"), ("serve",)):
-        said = kdyno(*words)
-        assert said.status == 2 and "holds a password" in said.err
-        assert "sesame" not in said.err + said.out
 
-
-def test_run_with_push_looks_for_the_store_first(
-    kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def executed(*_: object) -> Any:
+    def measured(*_: object) -> Any:
         raise AssertionError("measured")
 
-    monkeypatch.setattr("kdyno.cli.measuring.executed", executed)
-    monkeypatch.setenv("KDYNO_STORE", f"sqlite:///{tmp_path / 'none' / 'store'}")
-    said = kdyno("run", experiment_file(tmp_path), "--push")
-    assert said.status == 2 and "there is no folder" in said.err
+    monkeypatch.setattr("kdyno.cli.measuring.executed", measured)
+    run_and_push = ("run", file, "--push")
+    for address, message, verbs in (
+        ("", "set KDYNO_STORE", (("push", "last"), ("judge", "last", "--push"), run_and_push)),
+        (
+            "postgresql://me:sesame-7@host/base",
+            "holds a password",
+            (("push", "last"), ("list", "runs"), ("report", "zzz"), ("serve",)),
+        ),
+        (f"sqlite:///{tmp_path / 'none' / 'store'}", "there is no folder", (run_and_push,)),
+    ):
+        monkeypatch.setenv("KDYNO_STORE", address)
+        for words in verbs:
+            done = kdyno(*words)
+            assert done.status == 2 and message in done.err, words
+            assert "sesame" not in done.err + done.out
 
 
 def test_a_run_is_pushed_when_it_is_measured(
@@ -97,16 +96,16 @@ def test_a_run_is_pushed_when_it_is_measured(
     run = small(tmp_path / "runs")
     monkeypatch.setattr("kdyno.cli.measuring.executed", lambda *_: (run, run.verdict()))
     file = experiment_file(tmp_path)
-    said = kdyno("run", file, "--push")
-    assert said.status == 0 and f"{run.name}: pushed to" in said.err
+    done = kdyno("run", file, "--push")
+    assert done.status == 0 and f"{run.name}: pushed to" in done.err
     for words in (("run", file, "--calibrate", "--push"), ("try", "--push", "--", "true")):
-        said = kdyno(*words)
-        assert said.status == 0 and f"{run.name}: is in" in said.err
+        done = kdyno(*words)
+        assert done.status == 0 and f"{run.name}: is in" in done.err
     assert [it.name for it in Shared(store).listed(Wanted())] == [run.name]
     shutil.rmtree(run.path / "boots")
-    said = kdyno("run", file, "--push")
-    assert said.status == 2
-    assert f"measured, but not pushed: `kdyno push {run.name}` tries again" in said.err
+    done = kdyno("run", file, "--push")
+    assert done.status == 2
+    assert f"measured, but not pushed: `kdyno push {run.name}` tries again" in done.err
 
 
 def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:
@@ -127,25 +126,27 @@ def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> No
     assert listed("--kernel", "v7.3*", "--case", "pipe", "--cpu", "a cpu") == expected[1:]
     assert listed("--experiment", "none") == []
     assert listed("--runs", str(tmp_path / "runs")) == [(mine.name, ""), (both.name, "")]
-    said = kdyno("list", "cases", "--cpu", "x", "--limit", "1")
-    assert said.status == 2 and "--cpu, --limit: go with `kdyno list runs`" in said.err
+    done = kdyno("list", "cases", "--cpu", "x", "--limit", "1")
+    assert done.status == 2 and "--cpu, --limit: go with `kdyno list runs`" in done.err
 
 
 def test_report_compare_and_judge_read_a_run_of_others(
     kdyno: Kdyno, tmp_path: Path, theirs: Run, store: str
 ) -> None:
-    said = kdyno("report", theirs.name)
-    assert said.status == 0 and "faster" in said.out
-    said = kdyno("report", "last", "-f", "csv")  # nothing is measured here, so it is theirs
-    assert said.status == 0 and "unixbench,pipe" in said.out
-    mine = small(tmp_path / "runs", 0)
-    said = kdyno("compare", mine.name, theirs.name, "--json", "-")
-    assert json.loads(said.out)["baseline"] == mine.name
-    said = kdyno("compare", theirs.name, "--against", "stock")
-    assert said.status == 0 and "mine" in said.out
-    said = kdyno("judge", theirs.name, "--equivalent", "5%", "--json", "-")
-    assert said.status == 0 and json.loads(said.out)["effects"][0]["equivalent_too"]
-    assert "--push puts this one there" in said.err
+    done = kdyno("report", theirs.name)
+    assert done.status == 0 and "faster" in done.out
+    done = kdyno("report", "last", "-f", "csv")  # nothing is measured here, so it is theirs
+    assert done.status == 0 and "unixbench,pipe" in done.out
+    mine = small(tmp_path / "runs", 0, effect=0.9)
+    done = kdyno("report", "last", "--json", "-")  # a local run goes before one in the store
+    assert json.loads(done.out)["effects"][0]["verdict"] == "slower"
+    done = kdyno("compare", mine.name, theirs.name, "--json", "-")
+    assert json.loads(done.out)["baseline"] == mine.name
+    done = kdyno("compare", theirs.name, "--against", "stock")
+    assert done.status == 0 and "mine" in done.out
+    done = kdyno("judge", theirs.name, "--equivalent", "5%", "--json", "-")
+    assert done.status == 0 and json.loads(done.out)["effects"][0]["equivalent_too"]
+    assert "--push puts this one there" in done.err
     before = Shared(store).find(theirs.name)
     assert kdyno("judge", theirs.name, "--equivalent", "5%", "--push").status == 0
     after = Shared(store).find(theirs.name)
@@ -154,26 +155,17 @@ def test_report_compare_and_judge_read_a_run_of_others(
     verdict, first = again.verdict(), again.first_verdict()
     assert verdict is not None and first is not None
     assert (first.equivalent, verdict.equivalent) == (0.01, 0.05)
-    said = kdyno("report", "zzz")
-    assert said.status == 2
-    assert said.err.count("no such run in") == 2 and str(store) in said.err
-    said = kdyno("report", theirs.name, "--runs", tmp_path / "runs")
-    assert said.status == 2 and said.err.count("no such run in") == 1
-
-
-def test_a_local_run_goes_before_one_in_the_store(
-    kdyno: Kdyno, tmp_path: Path, theirs: Run
-) -> None:
-    mine = small(tmp_path / "runs", 0, effect=0.9)
-    said = kdyno("report", "last", "--json", "-")
-    assert json.loads(said.out)["effects"][0]["verdict"] == "slower"
-    assert open_run(mine.path).verdict() is not None
+    done = kdyno("report", "zzz")
+    assert done.status == 2
+    assert done.err.count("no such run in") == 2 and str(store) in done.err
+    done = kdyno("report", theirs.name, "--runs", tmp_path / "runs")
+    assert done.status == 2 and done.err.count("no such run in") == 1
 
 
 def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:
     site = tmp_path / "site"
-    said = kdyno("report", "--all", "-o", site, "--json", "-")
-    facts = json.loads(said.out)
+    done = kdyno("report", "--all", "-o", site, "--json", "-")
+    facts = json.loads(done.out)
     assert (facts["runs"], facts["made"], facts["kept"]) == (1, 1, 0)
     assert theirs.name in (site / "index.html").read_text()
     assert "faster" in (site / "runs" / f"{theirs.name}.html").read_text()

@@ -14,16 +14,8 @@ from kdyno.store.verdict import Verdict
 
 __all__ = ["kdyno"]
 
-SHOWN = (
-    (),
-    ("--scoring", "unixbench"),
-    ("--chart", "effects"),
-    ("-f", "html"),
-    ("-f", "markdown"),
-    ("-f", "csv"),
-    ("-f", "junit"),
-    ("-f", "json"),
-)
+FORMATS = ("html", "markdown", "csv", "junit", "json")
+SHOWN = ((), ("--scoring", "unixbench"), ("--chart", "effects"), *(("-f", it) for it in FORMATS))
 
 NONE = "nothing was measured\n"
 
@@ -53,10 +45,7 @@ def changed(run: Path, **values: object) -> None:
     ids=str,
 )
 def test_a_figure_that_is_none_is_absent(
-    kdyno: Kdyno,
-    tmp_path: Path,
-    words: tuple[str, ...],
-    values: dict[str, object],
+    kdyno: Kdyno, tmp_path: Path, words: tuple[str, ...], values: dict[str, object]
 ) -> None:
     run = stored(tmp_path / "runs", verdict(FASTER, SLOWER))
     changed(run, **values)
@@ -68,18 +57,15 @@ def test_a_figure_that_is_none_is_absent(
 def test_what_is_absent_is_null(tmp_path: Path) -> None:
     run = stored(tmp_path, verdict(FASTER))
     changed(run, baseline_value=0, ratio=1e308, ci=[0.9, 1e308], noise_floor=-1.0)
-    found = Verdict.load(run / "verdict.json").effects[0]
-    assert (found.baseline_value, found.ratio, found.ci, found.noise_floor) == (None,) * 4
-    assert found.value == 1050.0
+    odd = Verdict.load(run / "verdict.json").effects[0]
+    assert (odd.baseline_value, odd.ratio, odd.ci, odd.noise_floor) == (None,) * 4
+    assert odd.value == 1050.0
 
 
 @pytest.mark.parametrize("key", ["equivalent", "precision", "confidence"])
 @pytest.mark.parametrize("value", [1e308, -1.0, float("nan")])
 def test_a_margin_that_is_none_is_refused(
-    kdyno: Kdyno,
-    tmp_path: Path,
-    key: str,
-    value: float,
+    kdyno: Kdyno, tmp_path: Path, key: str, value: float
 ) -> None:
     run = stored(tmp_path / "runs", verdict(FASTER))
     data = json.loads((run / "verdict.json").read_text())

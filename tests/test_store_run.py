@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
+"""Runs and boots on disk: whole or absent, one writer, and nothing of others believed."""
+
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import textwrap
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,20 +18,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kdyno.errors import KdynoError, ToolError, UsageError
-from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
+from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample, read_boot
+from kdyno.store.folder import Folder
 from kdyno.store.manifest import CaseInfo, Manifest, State, work_digest
 from kdyno.store.run import Damaged, Run, create_run, list_runs, open_run, write_run
 from kdyno.store.samples import samples
 from kdyno.store.verdict import Verdict
 
 PIPE = ("unixbench", "pipe", "stock")
+EXAMPLES = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
-def manifest(state: State = "running", experiment: str = "simd-memcpy") -> Manifest:
+def manifest(state: State = "running") -> Manifest:
     return Manifest(
         tool="0.1.0",
-        created=datetime.now(UTC).isoformat(),
-        experiment=experiment,
+        created="2026-11-21T09:15:00+00:00",
+        experiment="simd-memcpy",
         baseline="stock",
         seed=42,
         host={"cpu": "a CPU", "cpus": 2},
@@ -71,32 +77,35 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d{4}-simd-memcpy-[0-9a-f]{4}", path.name)
     run = open_run(path)
     assert run.experiment_text() == "name = 'x'\n"
-    assert run.manifest().state == "finished"
-    assert run.manifest().blocks == (("stock", "mine"), ("mine", "stock"))
+    assert run.manifest() == manifest("finished")
     assert run.image("stock") == {"command": "make ARCH=um"}
     verdict = run.verdict()
     assert verdict is not None and verdict.answer == "Yes."
-    boots = list(run.boots())
-    assert [it.index for it in boots if isinstance(it, BootRecord)] == [0, 1, 2, 3, 4, 5]
-    assert isinstance(boots[0], BootRecord)
+    boots = [it for it in run.boots() if isinstance(it, BootRecord)]
+    assert [it.index for it in boots] == [0, 1, 2, 3, 4, 5]
     assert run.console(boots[0]) == b"console\n"
     assert samples(run).scores == {
         PIPE: {0: 100.0, 1: 102.0, 2: 104.0},
         ("unixbench", "pipe", "mine"): {0: 101.0, 1: 103.0, 2: 105.0},
     }
     assert not run.is_being_written()
+    with pytest.raises(UsageError, match=r"manifest\.json"):
+        open_run(tmp_path)
+    assert list_runs(tmp_path / "nothing") == ()
 
 
-def test_failed_boots_give_no_scores(tmp_path: Path) -> None:
+def test_failed_boots_give_no_scores_and_one_index_is_one_boot(tmp_path: Path) -> None:
     with create_run(tmp_path, "", manifest()) as writer:
-        writer.add_boot(boot(0, 0, "stock", None), b"")
-        writer.add_boot(boot(1, 0, "stock", 7.0), b"")
-        writer.add_boot(boot(2, 0, "stock", 8.0), b"")
+        for index, score in enumerate((None, 7.0, 8.0)):
+            writer.add_boot(boot(index, 0, "stock", score), b"")
         found = samples(writer.run)
-    assert found.scores == {PIPE: {0: 7.0}}
-    assert found.boots == {"stock": 2}
-    assert found.failures == {"stock": {"panic": 1}}
-    assert found.blocks == 1
+        assert found.scores == {PIPE: {0: 7.0}} and found.blocks == 1
+        assert found.boots == {"stock": 2} and found.failures == {"stock": {"panic": 1}}
+        writer.add_boot(boot(2, 0, "mine", 1.0), b"")
+        with pytest.raises(ToolError):
+            writer.add_boot(boot(2, 0, "stock", 2.0), b"")
+        last = list(writer.run.boots())[-1]
+    assert isinstance(last, Damaged) and "twice" in last.reason
 
 
 def test_a_damaged_boot_hides_no_other(tmp_path: Path) -> None:
@@ -110,17 +119,6 @@ def test_a_damaged_boot_hides_no_other(tmp_path: Path) -> None:
     found = samples(run)
     assert found.scores[PIPE] == {0: 100.0, 1: 102.0}
     assert [it.name for it in found.damaged] == ["notes", "0001-mine", "0004-stock"]
-
-
-def test_one_index_is_one_boot(tmp_path: Path) -> None:
-    with create_run(tmp_path, "", manifest()) as writer:
-        writer.add_boot(boot(3, 0, "mine", 1.0), b"")
-        writer.add_boot(boot(3, 0, "stock", 1.0), b"")
-        with pytest.raises(ToolError):
-            writer.add_boot(boot(3, 0, "stock", 2.0), b"")
-        found = list(writer.run.boots())
-    assert isinstance(found[0], BootRecord)
-    assert isinstance(found[1], Damaged) and "twice" in found[1].reason
 
 
 def test_the_second_writer_is_told_who_is_first(tmp_path: Path) -> None:
@@ -159,15 +157,13 @@ def test_a_killed_writer_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
 
 
 def test_a_run_killed_before_its_name_is_removed(tmp_path: Path) -> None:
-    gone = tmp_path / ".tmp-gone"
-    gone.mkdir()
+    gone, young = tmp_path / ".tmp-gone", tmp_path / ".tmp-young"
+    for folder in (gone, young):
+        folder.mkdir()
     (gone / ".lock").write_text("1\n")
-    young = tmp_path / ".tmp-young"
-    young.mkdir()
     path = finished(tmp_path)
     assert [run.path for run in list_runs(tmp_path)] == [path]
-    assert not gone.exists()
-    assert young.exists()
+    assert not gone.exists() and young.exists()
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename", "mkdir"])
@@ -175,18 +171,16 @@ def test_a_full_disk_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     path = finished(tmp_path)
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     with write_run(path) as writer:
         before = names(path), names(path / "boots")
-
-        def full(*_: object, **__: object) -> int:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
         with monkeypatch.context() as patch:
             patch.setattr(os, call, full)
-            with pytest.raises(
-                ToolError,
-                match=r"boots/0006-stock: not written, no space left in \S*boots \(",
-            ):
+            why = r"boots/0006-stock: not written, no space left in \S*boots \("
+            with pytest.raises(ToolError, match=why):
                 writer.add_boot(boot(6, 3, "stock", 9.0), b"x")
             if call != "mkdir":
                 with pytest.raises(ToolError, match="manifest"):
@@ -198,9 +192,8 @@ def test_a_full_disk_leaves_nothing_half_written(
 
 def test_nothing_is_written_through_links(tmp_path: Path) -> None:
     path = finished(tmp_path / "runs")
-    outside = tmp_path / "outside"
+    outside, kept = tmp_path / "outside", tmp_path / "kept"
     outside.mkdir()
-    kept = tmp_path / "kept"
     kept.write_text("mine")
     (path / "verdict.json").unlink()
     (path / "verdict.json").symlink_to(kept)
@@ -209,17 +202,13 @@ def test_nothing_is_written_through_links(tmp_path: Path) -> None:
         writer.save_verdict(Verdict(experiment="x", baseline="stock", boots={}))
         assert not (path / "verdict.json").is_symlink()
         writer.save_file("a.txt", b"x", "profile")
-    assert kept.read_text() == "mine"
     assert list(outside.iterdir()) == []
     (path / ".lock").unlink()
     (path / ".lock").symlink_to(kept)
     with pytest.raises(ToolError, match="link"):
         write_run(path)
     assert kept.read_text() == "mine"
-
-
-def test_boots_that_are_a_link_are_damage(tmp_path: Path) -> None:
-    path = finished(tmp_path / "runs")
+    (path / ".lock").unlink()
     (path / "boots").rename(tmp_path / "elsewhere")
     (path / "boots").symlink_to(tmp_path / "elsewhere")
     found = samples(Run(path))
@@ -228,21 +217,13 @@ def test_boots_that_are_a_link_are_damage(tmp_path: Path) -> None:
         write_run(path)
 
 
-def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"manifest\.json"):
-        open_run(tmp_path)
-    assert list_runs(tmp_path / "nothing") == ()
-
-
 @pytest.mark.slow
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@EXAMPLES
 @given(
     name=st.sampled_from(["manifest.json", "verdict.json", "experiment.toml", "images/stock.json"]),
     data=st.binary(max_size=200) | st.just(b"[" * 200_000) | st.just(b'{"schema": 2}'),
 )
-def test_no_content_raises_anything_else(tmp_path: Path, name: str, data: bytes) -> None:
+def test_no_content_of_a_run_raises_anything_else(tmp_path: Path, name: str, data: bytes) -> None:
     found = list_runs(tmp_path)
     run = found[0] if found else Run(finished(tmp_path))
     (run.path / name).write_bytes(data)
@@ -257,3 +238,148 @@ def test_work_is_equal_wherever_temporary_folders_lie() -> None:
     one = work_digest("run", None, ("sh", "/tmp/kdyno-x1/y"))
     assert one == work_digest("run", None, ("sh", "/var/kdyno-other/z"))
     assert len({one, *(work_digest("pipe", it, ()) for it in (7, 8, None))}) == 4
+
+
+BOOT = BootRecord(
+    job=BootJob(index=7, block=2, variant="stock", command=("linux", "mem=1G")),
+    host=BootHost(
+        status="ok",
+        wall_s=3.25,
+        before={"steal": 0.0, "governor": "performance", "temperature": None},
+        flags=(BootFlag(kind="steal", text="2 % of the time was stolen"),),
+    ),
+    samples=(
+        Sample(suite="unixbench", case="pipe", score=2.5, reps=((100.0, 4e7),), user_ns=5),
+        Sample(suite="unixbench", case="execl", status="error", text="exit status 3"),
+    ),
+)
+
+
+def written(folder: Path, name: str = "", data: bytes = b"") -> Path:
+    """The boot's folder, with other content in one of its files."""
+    path = folder / BOOT.folder_name
+    path.mkdir()
+    for file, own in BOOT.files(b"booting\n").items():
+        (path / file).write_bytes(data if file == name else own)
+    return path
+
+
+def read(path: Path) -> BootRecord:
+    with Folder.open(path) as folder:
+        return read_boot(folder)
+
+
+def test_a_boot_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    assert path.name == "0007-stock"
+    assert names(path) == ["console.log", "host.json", "job.json", "samples.jsonl"]
+    assert read(path) == BOOT
+
+
+JOB, HOST, SAMPLES = "job.json", "host.json", "samples.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("part", "data", "says"),
+    [
+        (JOB, b"{", "EOF"),
+        (JOB, b"[" * 100_000, "recursion"),
+        (JOB, b'{"index": -1, "block": 0, "variant": "stock"}', "index"),
+        (JOB, b'{"index": 7, "block": "2", "variant": "stock"}', "block"),
+        (JOB, b'{"index": 8, "block": 2, "variant": "stock"}', "belongs to 0008-stock"),
+        (JOB, b'{"index": 7, "block": 2, "variant": "%s"}' % (b"x" * 300), "200"),
+        (HOST, b'{"status": "fine"}', "status"),
+        (HOST, b'{"status": "ok", "wall_s": -1}', "wall_s"),
+        (HOST, b'{"status": "ok", "wall_s": Infinity}', "wall_s"),
+        (HOST, b"null", "host.json"),
+        (SAMPLES, b'{"suite": "u", "case": "pipe", "score": NaN}\n', "score"),
+        (SAMPLES, b'{"suite": "u", "case": "pipe", "score": 0}\n', "score"),
+        (SAMPLES, b'{"suite": "u", "case": "pipe", "score": "9"}\n', "score"),
+        (SAMPLES, b'{"suite": "u", "case": "pipe", "score": 1e999}\n', "score"),
+        (SAMPLES, b'{"suite": "u", "case": "pipe"}\n', "without a score"),
+        (SAMPLES, b'{"suite": "u", "case": "pipe", "status": "skip", "score": 1}\n', "with a"),
+        (SAMPLES, b'{"suite": "u", "case": "pipe", "score": 1}', "middle of a line"),
+        (SAMPLES, b'{"suite": "u", "case": "pipe", "score": 1}\n' * 2, "twice"),
+        (SAMPLES, b'{"suite": "u", "case": "p", "score": 1, "reps": [[1]]}\n', "reps"),
+        (SAMPLES, b"\n" * 20_000, "lines"),
+        (SAMPLES, b"\xff\n", "samples.jsonl"),
+    ],
+)
+def test_damage_is_told_with_its_place(tmp_path: Path, part: str, data: bytes, says: str) -> None:
+    path = written(tmp_path, part, data)
+    with pytest.raises(ToolError) as error:
+        read(path)
+    assert says in str(error.value) and str(path) in str(error.value)
+
+
+def test_links_pipes_and_huge_files_are_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    host, secret = path / HOST, tmp_path / "secret"
+    secret.write_text('{"status": "ok"}')
+    host.unlink()
+    host.symlink_to(secret)
+    with pytest.raises(ToolError, match="symbolic link"):
+        read(path)
+    host.unlink()
+    os.mkfifo(host)
+    with pytest.raises(ToolError, match="not a regular file"):
+        read(path)
+    host.unlink()
+    host.mkdir()
+    with pytest.raises(ToolError):
+        read(path)
+    host.rmdir()
+    host.touch()
+    os.truncate(host, 1 << 40)
+    with pytest.raises(ToolError, match="at most"):
+        read(path)
+
+
+def test_a_kernels_last_words_can_be_stored() -> None:
+    host = BootHost(
+        status="failed",
+        reason="panic",
+        console_tail="\ud800\x1b[2J" + "x" * 100_000,
+        before={"temperature": float("nan")},
+    )
+    assert host.before == {"temperature": None}
+    assert len(host.console_tail) == 1 << 16
+    assert BootHost.model_validate_json(host.model_dump_json()) == host
+
+
+@pytest.mark.parametrize(
+    ("variant", "folder"),
+    [("../../etc/x y", "etc-x-y"), ("漢字", "unnamed"), ("v" * 200, "v" * 80)],
+)
+def test_a_variants_name_cannot_leave_the_folder(variant: str, folder: str) -> None:
+    assert boot(7, 0, variant).folder_name == f"0007-{folder}"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+keys = st.sampled_from(
+    sorted({*BootJob.model_fields, *BootHost.model_fields, *Sample.model_fields})
+)
+contents = st.binary(max_size=300) | st.dictionaries(keys, json_values, max_size=12).map(
+    lambda value: json.dumps(value).encode() + b"\n"
+)
+
+
+@pytest.mark.slow
+@EXAMPLES
+@given(part=st.sampled_from([JOB, HOST, SAMPLES]), data=contents)
+def test_no_content_of_a_boot_raises_anything_else(tmp_path: Path, part: str, data: bytes) -> None:
+    path = tmp_path / BOOT.folder_name
+    if not path.exists():
+        written(tmp_path)
+    before = (path / part).read_bytes()
+    try:
+        (path / part).write_bytes(data)
+        assert read(path).folder_name == path.name
+    except KdynoError as error:
+        assert str(path) in str(error)
+    finally:
+        (path / part).write_bytes(before)

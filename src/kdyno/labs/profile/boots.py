@@ -460,8 +460,9 @@ class Profiler:
             raise ToolError("perf recorded no sample")
         each_s = 1e-9 if self.event == perf.SOFTWARE else (cpu_s or 0.0) / weight
         kernel, program = self._symbols_of(programs.kernel), self._symbols_of(programs.guest)
-        seen = perf.attribute(samples, perf.Reader(kernel, program, self._frame_pointers), each_s)
-        return _added(so_far, block, cpu_s, seen.functions, seen.stacks)
+        reader = perf.Reader(kernel, program, self._frame_pointers)
+        functions, stacks = perf.attribute(samples, reader, each_s)
+        return _added(so_far, block, cpu_s, functions, stacks)
 
     def _noted(self, so_far: Profile) -> Profile:
         """One boot outside of the sandbox is enough for the whole profile to say so."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from kdyno import whole
 from kdyno.command import capture, dying_with_us, require, shown
@@ -142,32 +143,30 @@ def script(data: Path) -> list[Sample | Mapping]:
 
 def parse(lines: Iterable[str]) -> Iterator[Sample | Mapping]:
     """From the text of ``perf script``; lines that mean nothing here are passed over."""
-    comm, pid, weight, frames = "", 0, 0, list[Frame]()
+    sample: Sample | None = None
+    frames: list[Frame] = []
     for line in lines:
-        if match := _MAPPING.search(line):
-            start, length, offset = (int(match[name], 16) for name in ("start", "length", "offset"))
-            event: Sample | Mapping = Mapping(
-                int(match["pid"]), start, length, offset, match["file"]
-            )
-        elif sample := _sample(line):
-            event = sample
-        else:
-            if weight and len(frames) < _FRAMES_MOST and (frame := _frame(line)):
+        event = _event(line)
+        if event is None:
+            if sample and len(frames) < _FRAMES_MOST and (frame := _frame(line)):
                 frames.append(frame)
             continue
-        if weight:
-            yield Sample(comm, pid, weight, tuple(frames))
-            weight, frames = 0, []
+        if sample:
+            yield replace(sample, frames=tuple(frames))
+        sample, frames = None, []
         if isinstance(event, Mapping):
             yield event
-        else:
-            comm, pid, weight = event.comm, event.pid, event.weight
-    if weight:
-        yield Sample(comm, pid, weight, tuple(frames))
+        elif event.weight:
+            sample = event
+    if sample:
+        yield replace(sample, frames=tuple(frames))
 
 
-def _sample(line: str) -> Sample | None:
-    """``linux  7/8  1001001:``"""
+def _event(line: str) -> Sample | Mapping | None:
+    """``linux  7/8  1001001:``, or a mapping."""
+    if match := _MAPPING.search(line):
+        start, length, offset = (int(match[name], 16) for name in ("start", "length", "offset"))
+        return Mapping(int(match["pid"]), start, length, offset, match["file"])
     words = line.rsplit(None, 2)
     if len(words) != 3 or line[0].isspace():
         return None
@@ -214,16 +213,14 @@ _KERNEL_COMM, _GUEST_COMM = "linux", "uml-userspace"
 _UNKNOWN = "[unknown]"
 
 
-@dataclass(frozen=True)
-class Attribution:
+class Attribution(NamedTuple):
     """What one boot's samples say; both with most seconds first."""
 
     functions: tuple[FunctionTime, ...]
     stacks: tuple[Stack, ...]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     where: Where
     function: str
 
@@ -249,31 +246,26 @@ class Reader:
 
     def place(self, sample: Sample, frame: Frame) -> Place:
         """Where one address belongs."""
+        named = frame.symbol not in ("", _UNKNOWN)
         if frame.address >= _HOST_ADDRESSES or frame.file.startswith("[kernel"):
-            named = frame.symbol not in ("", _UNKNOWN)
             return Place("host", frame.symbol if named else "[host kernel]")
         if frame.file.endswith("/linux"):
             return Place("kernel", self._kernel_name(frame) or f"{_UNKNOWN} in linux")
-        if sample.comm == _GUEST_COMM:
-            return self._guest_place(sample, frame)
         if sample.comm == _KERNEL_COMM:
-            named = frame.symbol not in ("", _UNKNOWN)
             library = frame.file.rpartition("/")[2].split(".so")[0].strip("[]") or "unknown"
             return Place("kernel", f"{frame.symbol} [{library}]" if named else f"[{library}]")
-        return Place("host", f"[{sample.comm}]")
-
-    def _kernel_name(self, frame: Frame) -> str | None:
-        return self.kernel.name(frame.address) or self.kernel.name(frame.address + self.kernel.base)
-
-    def _guest_place(self, sample: Sample, frame: Frame) -> Place:
+        if sample.comm != _GUEST_COMM:
+            return Place("host", f"[{sample.comm}]")
         # The guest's memory begins with the kernel's image, and so does the file that it is.
-        stub = frame.address + self.kernel.base in self.kernel.stub
-        if stub or "uml-userspace" in frame.file:
+        if frame.address + self.kernel.base in self.kernel.stub or "uml-userspace" in frame.file:
             return Place("kernel", STUB)
         page = self._pages.get((sample.pid, frame.address >> _PAGE_BITS))
         inside = frame.address & ((1 << _PAGE_BITS) - 1)
         address = frame.address if page is None else (page << _PAGE_BITS) | inside
         return Place("user", self.program.name(address) or "[other programs]")
+
+    def _kernel_name(self, frame: Frame) -> str | None:
+        return self.kernel.name(frame.address) or self.kernel.name(frame.address + self.kernel.base)
 
     def stack(self, sample: Sample) -> tuple[Place, ...]:
         """The believable frames, the innermost first; one at least.
@@ -286,38 +278,38 @@ class Reader:
         for number, frame in enumerate(sample.frames):
             place = self.place(sample, frame)
             below_host = not places or places[-1].where == "host"
-            if place.where != "host" and not below_host:
+            if place.where == "host":
+                if number and not below_host:
+                    break
+            elif not below_host:
                 believed = self.frame_pointers and frame.file.endswith("/linux")
                 if not believed or self._kernel_name(frame) is None:
                     break
-            elif place.where == "host" and number and places[-1].where != "host":
-                break
             places.append(place)
-        if not places:
-            places.append(Place("host", f"[{sample.comm or 'unknown'}]"))
-        return tuple(places)
+        return tuple(places) or (Place("host", f"[{sample.comm or 'unknown'}]"),)
 
 
 def attribute(
     samples: Iterable[Sample | Mapping], reader: Reader, seconds_per_weight: float
 ) -> Attribution:
     """Seconds per function and per stack."""
-    functions: defaultdict[tuple[Where, str], float] = defaultdict(float)
+    functions: defaultdict[Place, float] = defaultdict(float)
     stacks: defaultdict[tuple[Where, tuple[str, ...]], float] = defaultdict(float)
     for sample in samples:
         if isinstance(sample, Mapping):
             reader.mapped(sample)
             continue
         seconds = sample.weight * seconds_per_weight
-        places = reader.stack(sample)
-        leaf = places[0]
-        functions[leaf.where, leaf.function[:200]] += seconds
+        places = [Place(where, function[:200]) for where, function in reader.stack(sample)]
         root = {_KERNEL_COMM: KERNEL_PROCESS, _GUEST_COMM: GUEST_PROCESS}.get(sample.comm, AROUND)
-        frames = (root, *(place.function[:200] for place in reversed(places)))
-        stacks[leaf.where, frames] += seconds
-    by_function = sorted(functions.items(), key=lambda item: (-item[1], item[0]))
-    by_stack = sorted(stacks.items(), key=lambda item: (-item[1], item[0]))
+        names = tuple(function for _where, function in reversed(places))
+        functions[places[0]] += seconds
+        stacks[places[0].where, (root, *names)] += seconds
+
+    def largest_first(sums: dict[Any, float]) -> list[tuple[Any, float]]:
+        return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+
     return Attribution(
-        tuple(FunctionTime(where, function, seconds) for (where, function), seconds in by_function),
-        tuple(Stack(where, frames, seconds) for (where, frames), seconds in by_stack),
+        tuple(FunctionTime(where, name, s) for (where, name), s in largest_first(functions)),
+        tuple(Stack(where, frames, s) for (where, frames), s in largest_first(stacks)),
     )
