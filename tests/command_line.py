@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from synthetic_run import record
 
 from kdyno.cli.main import main
-from kdyno.store.manifest import CaseInfo, Manifest, State
-from kdyno.store.run import create_run
+from kdyno.store.manifest import State
 from kdyno.store.verdict import Effect, Verdict
 
 EXPERIMENT = """\
@@ -75,20 +75,11 @@ def experiment_file(folder: Path, text: str = EXPERIMENT) -> Path:
 
 def effect(case: str, word: str, ratio: float, **more: Any) -> Effect:
     """An effect of the variant ``mine``, ±0.2 %."""
-    values = {
-        "suite": "unixbench",
-        "case": case,
-        "variant": "mine",
-        "unit": "loops/s",
-        "better": "higher",
-        "baseline_value": 1000.0,
-        "value": 1000.0 * ratio,
-        "ratio": ratio,
-        "ci": (ratio - 0.002, ratio + 0.002),
-        "blocks": 12,
-        "verdict": word,
-    }
-    return Effect(**(values | more))
+    about = {"suite": "unixbench", "case": case, "variant": "mine", "unit": "loops/s"}
+    about |= {"better": "higher", "blocks": 12, "verdict": word}
+    figures = {"baseline_value": 1000.0, "value": 1000.0 * ratio, "ratio": ratio}
+    figures["ci"] = (ratio - 0.002, ratio + 0.002)
+    return Effect.model_validate(about | figures | more)
 
 
 FASTER = effect("pipe", "faster", 1.05)
@@ -116,17 +107,7 @@ def stored(
     created: str = "2026-01-01T00:00:00",
 ) -> Path:
     """A run on disk with this verdict; without one it was interrupted before any."""
-    manifest = Manifest(
-        tool="0.1.0",
-        created=created,
-        experiment="tiny",
-        baseline="stock",
-        seed=1,
-        cases=(CaseInfo(suite="unixbench", case="pipe", unit="loops/s", better="higher"),),
-        state=state,
-        stopped="precision reached" if state == "finished" else "interrupted: terminated",
-    )
-    with create_run(runs, EXPERIMENT, manifest) as writer:
-        if judged is not None:
-            writer.save_verdict(judged)
-        return writer.run.path
+    case = {"suite": "unixbench", "case": "pipe", "unit": "loops/s", "better": "higher"}
+    stopped = "precision reached" if state == "finished" else "interrupted: terminated"
+    about = {"created": created, "cases": (case,), "state": state, "stopped": stopped}
+    return record(runs, (), judged, text=EXPERIMENT, tool="0.1.0", **about).path

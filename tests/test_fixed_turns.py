@@ -7,6 +7,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_machine import FakeMachine, Fault
@@ -35,6 +36,11 @@ def run(machine: FakeMachine, whole: str = "") -> Mapping[str, Outcome]:
     return in_turns(machine, plans, "7", lambda job: why[job.case])
 
 
+def sizes_of(machine: FakeMachine, variant: str, case: str) -> list[int]:
+    """Operations of the turns, in their order."""
+    return [count for who, of, count in machine.turned if (who, of) == (variant, case)]
+
+
 def test_each_guest_does_all_of_the_work_in_turns() -> None:
     machine = FakeMachine(steady(SPEEDS))
     outcomes = run(machine)
@@ -42,12 +48,11 @@ def test_each_guest_does_all_of_the_work_in_turns() -> None:
     for outcome in outcomes.values():
         assert [type(it) for it in outcome.transcript.results] == [Done, Done]
     for name in SPEEDS:
-        sizes = [count for who, case, count in machine.turned if (who, case) == (name, "pipe")]
+        sizes = sizes_of(machine, name, "pipe")
         assert sum(sizes) == 100_003
         # By the faster of the two, which has the whole of a turn's time.
         assert max(sizes) == TURN_S / 5e-6 and len(sizes) > 60
-        long = [count for who, case, count in machine.turned if (who, case) == (name, "long")]
-        assert long == [1, 1, 1]
+        assert sizes_of(machine, name, "long") == [1, 1, 1]
 
 
 def test_a_long_operation_is_handed_over_in_its_middle_from_the_first_on() -> None:
@@ -87,7 +92,7 @@ def test_the_others_end_their_work_where_one_is_lost(kind: str) -> None:
         "stock": "ok",
         "mine": "failed",
     }
-    sizes = [count for who, case, count in machine.turned if (who, case) == ("stock", "pipe")]
+    sizes = sizes_of(machine, "stock", "pipe")
     assert sum(sizes) == 100_003
 
 
@@ -99,7 +104,7 @@ def test_a_first_turn_that_was_interrupted_makes_the_next_small_and_not_the_work
 
     machine = FakeMachine(rule)
     run(machine)
-    sizes = [count for who, case, count in machine.turned if (who, case) == ("stock", "pipe")]
+    sizes = sizes_of(machine, "stock", "pipe")
     assert sizes[:2] == [1, 1] and sum(sizes) == 100_003 and max(sizes) == TURN_S / 5e-6
 
 
@@ -107,14 +112,8 @@ def test_a_first_turn_that_was_interrupted_makes_the_next_small_and_not_the_work
 def profiling(monkeypatch: pytest.MonkeyPatch) -> None:
     """A profiler that sees one function for a tenth of a second in every boot."""
 
-    def read(
-        _self: boots.Profiler,
-        _machine: Machine,
-        so_far: Profile,
-        outcome: Outcome,
-        block: int,
-        _folder: Path,
-    ) -> Profile:
+    def read(_self: object, _machine: Machine, so_far: Profile, *boot: Any) -> Profile:
+        outcome, block, _folder = boot
         boots._cpu_s(outcome)
         times = (FunctionTime("kernel", "f", 0.1),)
         return boots._added(so_far, block, 1.0, times, (Stack("kernel", ("f",), 0.1),))

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import postgres
@@ -54,9 +54,7 @@ def name(shared: Shared) -> str:
 
 def rows(server: postgres.Server, shared: Shared) -> int:
     with server.connect(name(shared)) as connection:
-        found = connection.execute("SELECT count(*) FROM runs").fetchone()
-        assert found is not None
-        return int(str(found[0]))
+        return len(connection.execute("SELECT 1 FROM runs").fetchall())
 
 
 @contextmanager
@@ -74,12 +72,11 @@ def pusher(connection: psycopg.Connection[tuple[object, ...]]) -> int:
     """The server's process of whoever waits for a lock."""
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
-        found = connection.execute(
+        for (pid,) in connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
             "AND datname = current_database()"
-        ).fetchone()
-        if found is not None:
-            return int(str(found[0]))
+        ):
+            return int(str(pid))
     raise AssertionError("nobody waits")
 
 
@@ -137,15 +134,15 @@ def test_two_that_push_at_once(server: postgres.Server, shared: Shared, run: Run
     for ends_well, second in ((False, "pushed"), (True, "there")):
         with ThreadPoolExecutor(1) as pool, server.connect(name(shared)) as watcher:
             watcher.execute("DELETE FROM runs")
-            try:
-                with writing(shared._engine, shared.address) as connection:
-                    assert put(connection, copy, shared.where).word == "pushed"
-                    pushing = pool.submit(Shared(shared.address).push, run)
-                    pusher(watcher)
-                    if not ends_well:
-                        raise KeyboardInterrupt
-            except KeyboardInterrupt:
-                pass
+            with (
+                suppress(KeyboardInterrupt),
+                writing(shared._engine, shared.address) as connection,
+            ):
+                assert put(connection, copy, shared.where).word == "pushed"
+                pushing = pool.submit(Shared(shared.address).push, run)
+                pusher(watcher)
+                if not ends_well:
+                    raise KeyboardInterrupt
             assert pushing.result(LIMIT_S).word == second
             assert rows(server, shared) == 1
 

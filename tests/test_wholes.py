@@ -67,23 +67,18 @@ def test_a_group_is_the_harmonic_mean_of_its_cases_ratios_and_a_time_counts_the_
     assert whole.verdict == "faster" and not whole.equivalent_too
 
 
-def test_a_block_without_one_of_its_cases_says_nothing_of_the_group() -> None:
-    lacking = samples({"a": 1.1, "b": 1.1, "t": 1.0}, {"t": {0, 3}})
-    found = family_of(lacking, question(), SUITES)[1]
-    assert [(it.group, it.blocks) for it in found] == [("ab", BLOCKS), ("all", BLOCKS - 2)]
+def test_groups_without_one_of_their_cases() -> None:
+    ratios = {"a": 1.1, "b": 1.1, "t": 1.0}
 
+    def blocks(question: Question, without: set[int], suites: dict[str, Suite] = SUITES) -> object:
+        groups = family_of(samples(ratios, {"t": without}), question, suites)[1]
+        return {it.group: it.blocks for it in groups}
 
-def test_a_case_that_was_never_measured_leaves_its_groups_out() -> None:
-    every = set(range(BLOCKS))
-    found = family_of(samples({"a": 1.1, "b": 1.1, "t": 1.0}, {"t": every}), question(), SUITES)[1]
-    assert [it.group for it in found] == ["ab"]
-
-
-def test_counts_and_suites_without_groups_have_none() -> None:
-    data = samples({"a": 1.1, "b": 1.1, "t": 1.0})
-    assert family_of(data, question(counted=True), SUITES)[1] == ()
-    plain = {"s": Suite("s", "help", SUITES["s"].cases)}
-    assert family_of(data, question(), plain)[1] == ()
+    # A block without one of its cases says nothing of the group, and no block leaves it out.
+    assert blocks(question(), {0, 3}) == {"ab": BLOCKS, "all": BLOCKS - 2}
+    assert blocks(question(), set(range(BLOCKS))) == {"ab": BLOCKS}
+    assert blocks(question(counted=True), set()) == {}
+    assert blocks(question(), set(), {"s": Suite("s", "help", SUITES["s"].cases)}) == {}
 
 
 def test_intervals_are_corrected_for_all_groups_and_undecided_ones_say_how_many_blocks() -> None:

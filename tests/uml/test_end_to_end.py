@@ -74,21 +74,9 @@ def test_a_kernel_is_no_other_than_itself(built: Built, tmp_path: Path) -> None:
     """
     claims = []
     for number in range(5):
-        kdyno(
-            *(
-                "run",
-                EXPERIMENT,
-                "--calibrate",
-                "--variant",
-                "stock",
-                "--seed",
-                str(number),
-                "--seconds",
-                "0.12",
-            ),
-            *("--max-boots", "10", "--json", tmp_path / "verdict.json"),
-            runs=tmp_path,
-        )
+        words = ("--calibrate", "--variant", "stock", "--seed", str(number), "--seconds", "0.12")
+        more = ("--max-boots", "10", "--json", tmp_path / "verdict.json")
+        kdyno("run", EXPERIMENT, *words, *more, runs=tmp_path)
         verdict = Verdict.load(tmp_path / "verdict.json")
         assert len(verdict.effects) == 3
         claims += [
