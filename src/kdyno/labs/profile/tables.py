@@ -149,7 +149,11 @@ def parts(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> Ite
     for profile in profiles.values():
         yield from (*_profile(profile, top), "")
     for it in differences(profiles, baseline):
-        yield from (*_difference(it, top), "")
+        yield f"{plain.short(it.variant)} − {plain.short(it.baseline)}, {it.method}"
+        yield change_grid(it, top)
+        if text := unexplained(it):
+            yield text
+        yield ""
     notes = dict.fromkeys(note for profile in profiles.values() for note in profile.notes)
     yield from (f"note: {plain.sentence(note)}" for note in notes)
 
@@ -238,16 +242,18 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
     }
 
 
-def _profile(profile: Profile, top: int) -> Iterator[Part]:
-    table = rows(profile)
+def headline(profile: Profile) -> str:
+    """The kernel, what it was profiled with, and how much of its CPU time was seen."""
     cpu = profile.measured()
-    head = (
+    text = (
         f"{plain.short(profile.variant)}: {profile.method} ({profile.event}), "
         f"{figures.count(len(profile.boots), 'boot')}, {seconds(total(profile).mean)} s a boot seen"
     )
-    if cpu:
-        head += f" of {seconds(sum(cpu.values()) / len(cpu))} s CPU"
-    yield head
+    return f"{text} of {seconds(sum(cpu.values()) / len(cpu))} s CPU" if cpu else text
+
+
+def _profile(profile: Profile, top: int) -> Iterator[Part]:
+    table = rows(profile)
     items: list[tuple[object, ...]] = [
         (WHERES[it.where], it.function, it.seconds.mean, it.share, limits(it.seconds), it.calls)
         for it in table[:top]
@@ -255,6 +261,7 @@ def _profile(profile: Profile, top: int) -> Iterator[Part]:
     if rest := table[top:]:
         others_s, share = sum(it.seconds.mean for it in rest), sum(it.share for it in rest)
         items.append(("", f"others: {len(rest)}", others_s, share, "", None))
+    yield headline(profile)
     yield Grid(_COLUMNS, items)
 
 
@@ -268,19 +275,22 @@ _COLUMNS = (
 )
 
 
-def _difference(it: Difference, top: int) -> Iterator[Part]:
-    items = [(WHERES[each.where], each.function, each) for each in it.changes[:top]]
-    items += [(WHERES[each.where], "all functions", each) for each in it.by_where]
-    items.append(("", "sum of the profile", it.sampled))
-    if it.measured is not None:
-        items.append(("", "CPU time, measured", it.measured))
-    yield f"{plain.short(it.variant)} − {plain.short(it.baseline)}, {it.method}"
-    yield Grid(_CHANGES, items)
-    if it.unexplained_s is not None:
-        yield (
-            f"unexplained: {seconds(it.unexplained_s, True)} s of the measured change is in no "
-            "function of the profile"
-        )
+def change_grid(difference: Difference, top: int, title: str = "") -> Grid:
+    """The largest changes, their sums by kind of code, and what was measured."""
+    items = [(WHERES[it.where], it.function, it) for it in difference.changes[:top]]
+    items += [(WHERES[it.where], "all functions", it) for it in difference.by_where]
+    items.append(("", "sum of the profile", difference.sampled))
+    if difference.measured is not None:
+        items.append(("", "CPU time, measured", difference.measured))
+    return Grid(_CHANGES, items, title)
+
+
+def unexplained(difference: Difference) -> str:
+    """Empty where nothing was measured without the profiler."""
+    if difference.unexplained_s is None:
+        return ""
+    text = seconds(difference.unexplained_s, True)
+    return f"unexplained: {text} s of the measured change is in no function of the profile"
 
 
 _CHANGES = (
