@@ -213,7 +213,7 @@ def test_counts_of_hostile_names_are_kept_and_read_again(kernel: Symbols) -> Non
 
 def test_counts_that_nobody_could_read_again_are_refused() -> None:
     case = CaseCounts("a", "b", "mine", 1, {("kernel", "f"): float(1 << 63)})
-    with pytest.raises(ToolError, match="mine: the counts make no sense: count: "):
+    with pytest.raises(ToolError, match=r"mine: the counts make no sense: .*count: "):
         counts_to_json(Counted("mine", "", "", (case,)))
 
 

@@ -125,12 +125,10 @@ def refuse_different(
                 )
     everything = list(dict.fromkeys(key for run in runs for key in run.cases))
     shared = [key for key in everything if all(key in run.cases for run in runs)]
-    alike = [key for key in shared if all(_alike(first, run, key) for run in runs)]
+    alike = [key for key in shared if all(_alike(first.cases[key], run.cases[key]) for run in runs)]
     names = ["/".join(key) for key in everything if key not in alike]
     if names and not common:
-        why = [
-            f"{name}: not the same work" for name in ("/".join(k) for k in shared if k not in alike)
-        ]
+        why = [f"{'/'.join(key)}: not the same work" for key in shared if key not in alike]
         why += [f"{'/'.join(key)}: not in all" for key in everything if key not in shared]
         raise UsageError(
             f"the runs did not measure the same cases ({'; '.join(why[:6])}"
@@ -141,18 +139,17 @@ def refuse_different(
     return [first.cases[key] for key in alike], tuple(names)
 
 
-def _alike(first: Measured, other: Measured, key: Key) -> bool:
-    mine, theirs = first.cases[key], other.cases[key]
-    units = (mine.unit, mine.better, mine.scale) == (theirs.unit, theirs.better, theirs.scale)
+def _alike(one: CaseInfo, other: CaseInfo) -> bool:
+    if (one.unit, one.better, one.scale) != (other.unit, other.better, other.scale):
+        return False
     # A machine that lacks a case never did its work, which is then not known of old runs.
-    known = mine.work and theirs.work
-    return units and (mine.work == theirs.work or not known)
+    return one.work == other.work or not (one.work and other.work)
 
 
-def _same(mine: Any, theirs: Any) -> bool:
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return abs(mine - theirs) <= MEMORY_TOLERANCE * max(mine, theirs)
-    return bool(mine == theirs)
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= MEMORY_TOLERANCE * max(one, other)
+    return bool(one == other)
 
 
 def _shown(value: Any) -> str:
@@ -288,23 +285,17 @@ def _refuse_different(found: Sequence[Run], manifests: Sequence[Manifest]) -> No
 
 def difference(one: Manifest, other: Manifest) -> str:
     """What beside the machine two runs differ in, as a noun; empty where nothing does."""
-    for what, mine, theirs in (
-        ("experiment", one.experiment, other.experiment),
-        ("baseline", one.baseline, other.baseline),
-        ("kernels", dict(one.images), dict(other.images)),
-        ("cases", _work(one), _work(other)),
-        ("question", one.asked, other.asked),
-        ("machine", _guest(one), _guest(other)),
-    ):
-        if mine != theirs:
-            return what
-    return ""
 
+    def facts(run: Manifest) -> dict[str, object]:
+        guest = run.machine
+        return {
+            "experiment": run.experiment,
+            "baseline": run.baseline,
+            "kernels": dict(run.images),
+            "cases": [(c.suite, c.case, c.unit, c.better, c.scale, c.work) for c in run.cases],
+            "question": run.asked,
+            "machine": (guest.kind, guest.memory_bytes, guest.cpus, guest.emulator),
+        }
 
-def _work(manifest: Manifest) -> list[tuple[object, ...]]:
-    return [(it.suite, it.case, it.unit, it.better, it.scale, it.work) for it in manifest.cases]
-
-
-def _guest(manifest: Manifest) -> tuple[object, ...]:
-    it = manifest.machine
-    return it.kind, it.memory_bytes, it.cpus, it.emulator
+    others = facts(other)
+    return next((what for what, value in facts(one).items() if value != others[what]), "")

@@ -89,29 +89,54 @@ class _Counted(Record):
 
 def to_json(counted: Counted) -> bytes:
     """Whole numbers, of all operations of a part. ToolError for what nobody could read again."""
+    cases = []
+    for case in counted.cases:
+        names = dict.fromkeys((*case.functions, *(name for chain in case.chains for name in chain)))
+        places = {name: at for at, name in enumerate(names)}
+        functions = [(*name, case.functions.get(name, 0.0)) for name in names]
+        chains = [(chain[-DEEPEST:], each) for chain, each in case.chains.items()]
+        record = {
+            "suite": case.suite,
+            "case": case.case,
+            "operations": case.operations,
+            "functions": tuple(
+                {"where": where, "function": name, "count": round(each * case.operations)}
+                for where, name, each in functions
+            ),
+            "chains": tuple(
+                {
+                    "frames": tuple(places[name] for name in frames),
+                    "count": round(each * case.operations),
+                }
+                for frames, each in chains
+            ),
+            "addresses": tuple(sorted(case.addresses.items())),
+        }
+        cases.append(record)
+    data = {"schema": 1, "variant": counted.variant, "image": counted.image}
+    data |= {"emulator": counted.emulator, "cases": tuple(cases)}
     try:
-        made = _Counted(
-            schema=1,
-            variant=counted.variant,
-            image=counted.image,
-            emulator=counted.emulator,
-            cases=tuple(map(_record, counted.cases)),
-        )
+        return _Counted.model_validate(data).model_dump_json(by_alias=True).encode() + b"\n"
     except ValidationError as error:
         why = f"{counted.variant}: the counts make no sense: {first_mistake(error)}"
         raise ToolError(why) from None
-    return made.model_dump_json(by_alias=True).encode() + b"\n"
 
 
 def from_json(data: bytes, path: Path) -> Counted:
     """ToolError with path, key and what is wrong."""
-    found = parse(_Counted, data, path)
-    return Counted(
-        found.variant,
-        found.image,
-        found.emulator,
-        tuple(_case(each, found.variant, path) for each in found.cases),
-    )
+    record = parse(_Counted, data, path)
+    cases = []
+    for case in record.cases:
+        names: list[Function] = [(it.where, it.function) for it in case.functions]
+        if any(at >= len(names) for chain in case.chains for at in chain.frames):
+            raise ToolError(f"{path}: damaged: a chain of calls names a function that is not there")
+        each = case.operations
+        counts = zip(names, (it.count for it in case.functions), strict=True)
+        functions = {name: count / each for name, count in counts if count}
+        chains = {tuple(names[at] for at in it.frames): it.count / each for it in case.chains}
+        own = (record.variant, each, functions, chains, dict(case.addresses))
+        cases.append(CaseCounts(case.suite, case.case, *own))
+    return Counted(record.variant, record.image, record.emulator, tuple(cases))
 
 
 def stored_counts(run: Run, names: Iterable[str] | None = None) -> dict[str, Counted]:
@@ -120,48 +145,3 @@ def stored_counts(run: Run, names: Iterable[str] | None = None) -> dict[str, Cou
     ToolError names the file that is damaged or not the variant's.
     """
     return read_each(run, FOLDER, from_json, names)
-
-
-def _record(case: CaseCounts) -> _Case:
-    names = list(dict.fromkeys((*case.functions, *(it for chain in case.chains for it in chain))))
-    places = {name: at for at, name in enumerate(names)}
-
-    def whole(each: float) -> int:
-        return round(each * case.operations)
-
-    functions = (
-        _Function(where=name[0], function=name[1], count=whole(case.functions.get(name, 0.0)))
-        for name in names
-    )
-    chains = (
-        _Chain(frames=tuple(places[name] for name in chain[-DEEPEST:]), count=whole(each))
-        for chain, each in case.chains.items()
-    )
-    return _Case(
-        suite=case.suite,
-        case=case.case,
-        operations=case.operations,
-        functions=tuple(functions),
-        chains=tuple(chains),
-        addresses=tuple(sorted(case.addresses.items())),
-    )
-
-
-def _case(found: _Case, variant: str, path: Path) -> CaseCounts:
-    names: list[Function] = [(it.where, it.function) for it in found.functions]
-    if any(at >= len(names) for chain in found.chains for at in chain.frames):
-        raise ToolError(f"{path}: damaged: a chain of calls names a function that is not there")
-    each = found.operations
-    return CaseCounts(
-        found.suite,
-        found.case,
-        variant,
-        each,
-        {
-            name: it.count / each
-            for name, it in zip(names, found.functions, strict=True)
-            if it.count
-        },
-        {tuple(names[at] for at in it.frames): it.count / each for it in found.chains},
-        dict(found.addresses),
-    )

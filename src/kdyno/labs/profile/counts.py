@@ -22,7 +22,7 @@ from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import run_to_end
 from kdyno.measure.bench import Bench, bench_of, check_machine, plan_of, tree_of
 from kdyno.measure.boot import with_counted_work, with_fixed_work
-from kdyno.measure.builder import check
+from kdyno.measure.builder import changed, check
 from kdyno.measure.execution import Options, built_of, session
 from kdyno.report import figures, plain
 from kdyno.report.show import terminal
@@ -96,13 +96,12 @@ def count(
     sandbox.require()
     alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
     recipes = check(alone, options.cache, options.listener.fetching, refresh=options.refresh)
-    digests = earlier.images if earlier is not None else {}
-    for name, recipe in recipes.of.items():
-        if digests and digests.get(name, recipe.digest) != recipe.digest:
-            raise UsageError(
-                f"variant {name!r} is not what it was when the run began (its source, patches, "
-                "configuration or compiler changed); count it by `kdyno profile EXPERIMENT`"
-            )
+    name = changed(alone, recipes, earlier.images) if earlier is not None else None
+    if name is not None:
+        raise UsageError(
+            f"variant {name!r} is not what it was when the run began (its source, patches, "
+            "configuration or compiler changed); count it by `kdyno profile EXPERIMENT`"
+        )
     images, tree = built_of(alone, recipes, options).images, tree_of(alone, recipes)
     told = options.listener.told
     bench = bench_of(alone, suites, images, tree, options.cache, told)

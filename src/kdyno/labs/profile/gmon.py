@@ -52,28 +52,37 @@ def parse(data: bytes) -> Gmon:
     if version != 1:
         raise ToolError(f"gmon.out: version {version}, known is 1")
     at = _HEAD.size
-    low = high = rate_hz = 0
-    counts: tuple[int, ...] | None = None
+    text: tuple[int, int, int] | None = None
+    counts: list[int] = []
     arcs: list[tuple[int, int, int]] = []
-    while at < len(data):
-        kind, at = data[at], at + 1
-        if kind == 0:
-            bins, low_, high_, rate_ = _histogram(data, at)
-            if counts is not None and (low_, high_, rate_) != (low, high, rate_hz):
-                raise ToolError("gmon.out: two histograms that do not fit together")
-            low, high, rate_hz = low_, high_, rate_
-            counts = bins if counts is None else _added(counts, bins)
-            at += _HISTOGRAM.size + 2 * len(bins)
-        elif kind == 1:
-            if at + _ARC.size > len(data):
-                raise _cut_short()
-            arcs.append(_ARC.unpack_from(data, at))
-            at += _ARC.size
-        else:
-            raise ToolError(f"gmon.out: record of unknown kind {kind} at byte {at - 1}")
-    if counts is None:
+    try:
+        while at < len(data):
+            kind, at = data[at], at + 1
+            if kind == 0:
+                low, high, bins, rate_hz, _dimension, _letter = _HISTOGRAM.unpack_from(data, at)
+                if not 0 < bins <= _BINS_MOST or high <= low or not 0 < rate_hz <= 1_000_000:
+                    raise ToolError(
+                        f"gmon.out: a histogram of {bins} bins from {low:#x} to {high:#x} at "
+                        f"{rate_hz} Hz makes no sense"
+                    )
+                own = struct.unpack_from(f"<{bins}H", data, at + _HISTOGRAM.size)
+                if text is not None and (text, len(counts)) != ((low, high, rate_hz), bins):
+                    raise ToolError("gmon.out: two histograms that do not fit together")
+                counts = [a + b for a, b in zip(counts, own, strict=True)] if text else [*own]
+                text = low, high, rate_hz
+                at += _HISTOGRAM.size + 2 * bins
+            elif kind == 1:
+                arcs.append(_ARC.unpack_from(data, at))
+                at += _ARC.size
+            else:
+                raise ToolError(f"gmon.out: record of unknown kind {kind} at byte {at - 1}")
+    except struct.error:
+        raise ToolError(
+            "gmon.out is cut short: the kernel did not end by a clean power-off"
+        ) from None
+    if text is None:
         raise ToolError("gmon.out: there is no histogram in it: nothing was sampled")
-    return Gmon(low, high, rate_hz, counts, tuple(arcs))
+    return Gmon(*text, tuple(counts), tuple(arcs))
 
 
 def functions(histogram: Gmon, symbols: Symbols) -> tuple[FunctionTime, ...]:
@@ -102,28 +111,3 @@ def functions(histogram: Gmon, symbols: Symbols) -> tuple[FunctionTime, ...]:
     # A function that was called and never sampled says nothing about time.
     rows = [row for row in rows if row.seconds > 0]
     return tuple(sorted(rows, key=lambda row: (-row.seconds, row.function)))
-
-
-def _histogram(data: bytes, at: int) -> tuple[tuple[int, ...], int, int, int]:
-    if at + _HISTOGRAM.size > len(data):
-        raise _cut_short()
-    low, high, bins, rate_hz, _dimension, _letter = _HISTOGRAM.unpack_from(data, at)
-    if not 0 < bins <= _BINS_MOST or high <= low or not 0 < rate_hz <= 1_000_000:
-        raise ToolError(
-            f"gmon.out: a histogram of {bins} bins from {low:#x} to {high:#x} at {rate_hz} Hz "
-            "makes no sense"
-        )
-    start = at + _HISTOGRAM.size
-    if start + 2 * bins > len(data):
-        raise _cut_short()
-    return struct.unpack_from(f"<{bins}H", data, start), low, high, rate_hz
-
-
-def _added(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    if len(one) != len(other):
-        raise ToolError("gmon.out: two histograms that do not fit together")
-    return tuple(a + b for a, b in zip(one, other, strict=True))
-
-
-def _cut_short() -> ToolError:
-    return ToolError("gmon.out is cut short: the kernel did not end by a clean power-off")

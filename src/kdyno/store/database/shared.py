@@ -123,23 +123,20 @@ class Shared:
             for old in shelf.iterdir():
                 if old.is_dir():  # what the run was like before
                     shutil.rmtree(old, ignore_errors=True)
-            with whole.folder(place) as made:
-                self._unpacked(facts, made)
+            with whole.folder(place) as into:
+                with reading(self._engine, self.address) as connection:
+                    schema.require(connection, self.where)
+                    number, count = query.parts(connection, facts.identity)
+                    for part in range(count):
+                        unpack(query.part(connection, number, part), into)
+                if weighed(into) != (facts.files, facts.size_bytes):
+                    raise ToolError(f"{self.where}: {facts.name} changed meanwhile; try again")
         return Run(place)
 
     def forget(self, run: Run) -> None:
         """A fetched folder that was changed."""
         with suppress(OSError):
             shutil.rmtree(run.path.parent)
-
-    def _unpacked(self, facts: Facts, into: Path) -> None:
-        with reading(self._engine, self.address) as connection:
-            schema.require(connection, self.where)
-            number, count = query.parts(connection, facts.identity)
-            for place in range(count):
-                unpack(query.part(connection, number, place), into)
-        if weighed(into) != (facts.files, facts.size_bytes):
-            raise ToolError(f"{self.where}: {facts.name} changed meanwhile; try again")
 
 
 def _bounded(wanted: Wanted) -> Wanted:
