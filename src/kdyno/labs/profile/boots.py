@@ -8,9 +8,10 @@ in turns. gprof and whole stacks need kernels of their own, built with one more 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from kdyno import sandbox, whole
@@ -31,7 +32,7 @@ from kdyno.labs.profile.record import (
     stored_profiles,
     to_json,
 )
-from kdyno.labs.profile.symbols import Symbols, symbols_of
+from kdyno.labs.profile.symbols import symbols_of
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Machine, Outcome, Plan, run_to_end
@@ -344,39 +345,24 @@ def _case(members: Sequence[Member], index: int, job: CaseJob, seed: str, whole:
     if not alive:
         return
     by_name = {member.name: member for member in alive}
-    sizes = _Sizes(job.operations or 1)
-    rounds = orders(f"{seed}:turns", sorted(by_name))
-    for operations, order in zip(sizes, rounds, strict=False):
+    # One operation first, then as many as a turn's time holds at the speed of the last round.
+    left, operations, each_s = job.operations or 1, 0, 0.0
+    for order in orders(f"{seed}:turns", sorted(by_name)):
+        # What was timed at first may have been an interruption, or a clock's tick.
+        wanted = int(TURN_S / each_s) if each_s else 1
+        operations = max(1, min(left, wanted, 10 * operations or 1))
+        left -= operations
         present = [by_name[name] for name in order if by_name[name].ready]
         # How long the first one takes is not known; where there are few, they are long.
-        long = sizes.each_s * operations > LONGEST_S
-        frozen = long if sizes.each_s else (job.operations or 1) <= _FEW
+        long = each_s * operations > LONGEST_S
+        frozen = long if each_s else (job.operations or 1) <= _FEW
         size = Size(operations, 0.0, job.timeout_s)
         took = frozen_turns(present, size) if frozen else turns(present, size)
-        if not took:
+        if not took or not left:
             break
-        sizes.each_s = min(took.values()) / 1e9 / operations
+        each_s = min(took.values()) / 1e9 / operations
     for member in alive:
         member.end(job.timeout_s)
-
-
-class _Sizes:
-    """Operations of one turn after the other, until all are done: one first, then as many as a
-    turn's time holds at the speed of the last round."""
-
-    def __init__(self, operations: int) -> None:
-        self._left = operations
-        self._last = 0
-        self.each_s = 0.0
-        """Of one operation, in the last round; 0 before the first."""
-
-    def __iter__(self) -> Iterator[int]:
-        while self._left:
-            wanted = TURN_S / self.each_s if self.each_s else 1.0
-            # What was timed at first may have been an interruption, or a clock's tick.
-            self._last = max(1, min(self._left, int(wanted), 10 * self._last or 1))
-            self._left -= self._last
-            yield self._last
 
 
 class Profiler:
@@ -387,7 +373,7 @@ class Profiler:
         self.event = _GPROF_EVENT
         self.notes: tuple[str, ...] = _GPROF_NOTES
         self._frame_pointers = frame_pointers
-        self._symbols: dict[Path, Symbols] = {}
+        self._symbols_of = cache(symbols_of)
         if method == "perf":
             ability = perf.ability()
             self.event, self.notes = ability.event, ability.notes
@@ -418,7 +404,15 @@ class Profiler:
             folders = {plan.variant: parent / str(at) for at, plan in enumerate(plans)}
             for folder in folders.values():
                 folder.mkdir(0o700)
-            outcomes = work([self._watched(plan, folders[plan.variant]) for plan in plans])
+            watched = []
+            for plan in plans:
+                folder = folders[plan.variant]
+                if self.method == "gprof":
+                    watched.append(replace(plan, left=((_GMON, folder / _GMON),)))
+                else:
+                    words = perf.record(folder / _PERF_DATA, self.event)
+                    watched.append(replace(plan, beside=tuple(words)))
+            outcomes = work(watched)
             more = []
             for name, outcome in outcomes.items():
                 try:
@@ -429,12 +423,6 @@ class Profiler:
                         raise
                     raise ToolError(f"{name}: {problem}") from None
             return more
-
-    def _watched(self, plan: Plan, folder: Path) -> Plan:
-        """The plan with the profiler around it, which leaves its data in ``folder``."""
-        if self.method == "gprof":
-            return replace(plan, left=((_GMON, folder / _GMON),))
-        return replace(plan, beside=tuple(perf.record(folder / _PERF_DATA, self.event)))
 
     def _read(
         self, machine: Machine, so_far: Profile, outcome: Outcome, block: int, folder: Path
@@ -469,11 +457,6 @@ class Profiler:
         if sandbox.require() or OUTSIDE in so_far.notes:
             return so_far
         return replace(so_far, notes=(*so_far.notes, OUTSIDE))
-
-    def _symbols_of(self, program: Path) -> Symbols:
-        if program not in self._symbols:
-            self._symbols[program] = symbols_of(program)
-        return self._symbols[program]
 
 
 def _cpu_s(outcome: Outcome) -> float | None:
