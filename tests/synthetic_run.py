@@ -89,7 +89,7 @@ def record(
     **manifest: Any,
 ) -> Run:
     """A run of these boots: (block, variant, its samples or the reason why it failed)."""
-    values = {"tool": "0", "created": "2026-01-01T00:00:00", "experiment": "tiny"}
+    values: dict[str, Any] = {"tool": "0", "created": "2026-01-01T00:00:00", "experiment": "tiny"}
     values |= {"baseline": "stock", "seed": 1, "state": "finished"} | manifest
     with create_run(runs, text, Manifest.model_validate(values)) as writer:
         for name, facts in (built or {}).items():

@@ -47,7 +47,7 @@ def is_todays(shared: Shared) -> bool:
     options = {"version_table": VERSIONS, "compare_type": True}
     with reading(shared._engine, shared.address) as connection:
         context = MigrationContext.configure(connection, opts=options)
-        return compare_metadata(context, METADATA) == []
+        return not list(compare_metadata(context, METADATA))
 
 
 def rows(shared: Shared, version: str) -> Rows:

@@ -10,7 +10,11 @@ from kdyno.store.verdict import Effect, Flag, Verdict
 CONTROL = {"unit": "MWIPS", "base": 4321.0, "control": True}
 COPY = {"unit": "KB/s", "base": 812345.0}
 SECONDS = {"suite": "run", "unit": "s", "better": "lower", "base": 12.34}
-UNITS = {"whetstone-double": CONTROL, "fscopy-1024": COPY, "fscopy-65536": COPY}
+UNITS: dict[str, dict[str, Any]] = {
+    "whetstone-double": CONTROL,
+    "fscopy-1024": COPY,
+    "fscopy-65536": COPY,
+}
 
 
 def effect(
