@@ -80,7 +80,7 @@ class Running:
     """A command that runs; ``stdin`` and ``stdout`` are there where they are pipes."""
 
     process: subprocess.Popen[bytes]
-    said: IO[bytes]
+    log: IO[bytes]
 
     @property
     def stdin(self) -> IO[bytes]:
@@ -94,8 +94,8 @@ class Running:
 
     def complaint(self) -> str:
         """What it wrote to stderr so far."""
-        self.said.seek(0)
-        return self.said.read().decode("utf-8", "replace")
+        self.log.seek(0)
+        return self.log.read().decode("utf-8", "replace")
 
 
 @contextmanager
@@ -115,13 +115,13 @@ def started(
     stdin, stdout: as subprocess has them; without a ``stdout`` it goes where stderr is kept.
     together: stderr goes where stdout does. ToolError where there is no such program.
     """
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as log:
         try:
             process = subprocess.Popen(
                 list(argv),
                 stdin=stdin,
-                stdout=said if stdout is None else stdout,
-                stderr=subprocess.STDOUT if together else said,
+                stdout=log if stdout is None else stdout,
+                stderr=subprocess.STDOUT if together else log,
                 cwd=cwd,
                 env=dict(env) if env is not None else None,
                 pass_fds=tuple(pass_fds),
@@ -132,7 +132,7 @@ def started(
             raise ToolError(_absent(argv, problem)) from problem
         with process:
             try:
-                yield Running(process, said)
+                yield Running(process, log)
             except BaseException:
                 if process.returncode is None:
                     kill_session(process)
@@ -196,7 +196,7 @@ def capture(
         )
     except subprocess.TimeoutExpired as late:
         # Bytes, whatever its declaration says: no text was asked for.
-        out, err = (it if isinstance(it, bytes) else b"" for it in (late.stdout, late.stderr))
+        out, err = (bytes(part or b"") for part in (late.stdout, late.stderr))
         return Finished(tuple(argv), -signal.SIGKILL, out, err, late=True)
     except OSError as problem:
         raise ToolError(_absent(argv, problem)) from problem

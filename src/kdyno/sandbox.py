@@ -32,15 +32,13 @@ Binds = tuple[tuple[Path, str], ...]
 """(path on the host, path inside)."""
 
 SYSTEM = (
-    *("bin", "sbin", "usr", "etc", "opt"),
-    *("lib", "lib32", "lib64", "libx32"),
-    *("nix", "gnu"),
-)
+    "bin", "sbin", "usr", "etc", "opt", "lib", "lib32", "lib64", "libx32", "nix", "gnu",
+)  # fmt: skip
 """Folders of ``/`` with programs, libraries and their settings: seen read-only by all work."""
 EMPTY = (
-    *("boot", "home", "media", "mnt", "proc", "root", "run", "srv", "sys", "tmp", "var"),
-    *("var/lib", "var/log", "var/tmp"),
-)
+    "boot", "home", "media", "mnt", "proc", "root", "run", "srv", "sys", "tmp", "var",
+    "var/lib", "var/log", "var/tmp",
+)  # fmt: skip
 """Folders that exist inside with nothing in them: homes, sockets and data of services are not for
 work that is not trusted, and a guest mounts its own over some of them."""
 _OWN = frozenset({"dev", "proc", "run", "sys", "tmp"})
@@ -75,18 +73,9 @@ _CPUS = "/sys/devices/system"
 BUILD = View("build", "a kernel's build", 60906, host=(_CPUS,))
 # A guest's root sees what its kernel's process sees: in /proc that would be this very process, and
 # its memory.
-GUEST = View(
-    *("guest", "a booted UML kernel", 60907), processes=16384, proc=False, tmp_bytes=256 << 20
-)
-HOST = View(
-    *("host", "cases on the running kernel", 60908),
-    host=(_CPUS,),
-    processes=16384,
-    tmp_bytes=256 << 20,
-)
-PREPARE = View(
-    "prepare", "what a case makes once beforehand", 60909, host=(_CPUS,), tmp_bytes=1 << 30
-)
+GUEST = View("guest", "a booted UML kernel", 60907, (), 16384, False, 256 << 20)
+HOST = View("host", "cases on the running kernel", 60908, (_CPUS,), 16384, True, 256 << 20)
+PREPARE = View("prepare", "what a case makes once beforehand", 60909, (_CPUS,), tmp_bytes=1 << 30)
 TOOL = View("tool", "a tool that reads what others wrote", 60910, tmp_bytes=256 << 20)
 # As many threads as it likes for reading and writing files: it gives up where it gets none.
 QEMU = View("qemu", "a booted native kernel, in QEMU", 60911, proc=False)
@@ -126,7 +115,7 @@ def around(program: Path) -> Binds:
         if is_seen(path) or not path.exists():
             continue
         folder = path.parent.parent if path.parent.name == "bin" else path.parent
-        shown = next((it for it in (folder, path.parent) if not _too_much(it)), path)
+        shown = next((each for each in (folder, path.parent) if not _too_much(each)), path)
         binds[str(shown)] = shown
     return tuple((path, inside) for inside, path in sorted(binds.items()))
 
@@ -161,8 +150,8 @@ def _may_be_named(path: Path) -> bool:
         (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
         and not closed
         and not is_seen(path)
-        and all(_is_part(it) for it in (path, real))
-        and not any(_leads_elsewhere(it) for it in (path, *path.parents))
+        and all(map(_is_part, (path, real)))
+        and not any(map(_leads_elsewhere, (path, *path.parents)))
     )
 
 
@@ -260,9 +249,10 @@ class Sandbox:
             line += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
         line += _tmpfs("/dev/shm", self.memory_bytes)
         line += _tmpfs("/tmp", self.tmp_bytes or self.view.tmp_bytes)
-        shown = [bind for it in self.read_only for bind in _entered(*it, closed_too=dropping)]
-        line += _parents([*(it[2] for it in shown), *(it[1] for it in self.writable)])
-        line += [word for each in shown for word in each]
+        binds = [words for bind in self.read_only for words in _entered(*bind, closed_too=dropping)]
+        inside_places = [*(place for *_, place in binds), *(place for _, place in self.writable)]
+        line += _parents(inside_places)
+        line += [word for words in binds for word in words]
         for outside, inside in self.writable:
             line += ["--bind", str(outside), inside]
         for descriptor, inside in self.files:
@@ -292,7 +282,7 @@ def _parents(places: Sequence[str]) -> list[str]:
     for place in places:
         bound = [Path(other) for other in places if other != place]
         for parent in reversed(Path(place).parents):
-            below_bound = any(parent == it or it in parent.parents for it in bound)
+            below_bound = any(parent == other or other in parent.parents for other in bound)
             words = ["--dir", str(parent)]
             if len(parent.parts) > 1 and not below_bound and words != line[-2:]:
                 line += words
@@ -337,7 +327,7 @@ it, nor do a socket's permissions keep an ordinary user's sandbox from that user
 
 def _socket_filter() -> Path:
     """``_FILTER`` as a file of the cache, so that a line of a log can be run again."""
-    content = b"".join(struct.pack("=HBBI", *it) for it in _FILTER)
+    content = b"".join(struct.pack("=HBBI", *step) for step in _FILTER)
     file = cache_root() / "sandbox" / f"sockets-{hashlib.sha256(content).hexdigest()[:16]}.bpf"
     if not file.is_file() or file.read_bytes() != content:
         file.parent.mkdir(parents=True, exist_ok=True)
