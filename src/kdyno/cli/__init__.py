@@ -1,5 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""The verbs: parse, call, print. No logic.
-
-Nothing heavy is imported at the top of these modules: `kdyno --help` must be quick.
-"""
+"""The verbs. Each module is imported when its verb is called; options whose help must be quick stand
+apart from the work (`run.py`, `measuring.py`)."""
