@@ -174,16 +174,14 @@ def test_refused_before_anything_is_done(
 @pytest.mark.usefixtures("unreached")
 @pytest.mark.parametrize("verb", ["run", "build", "check"])
 def test_every_mistake_of_a_file_is_told_at_once(kdyno: Kdyno, tmp_path: Path, verb: str) -> None:
-    text = EXPERIMENT.replace("cflags", "cflag").replace('"pipe"', "1")
+    text = EXPERIMENT.replace('"stock"', '"stok"').replace("cflags", "cflag").replace('"pipe"', "1")
     file = experiment_file(tmp_path, text)
     said = kdyno(verb, file)
     assert said.status == 2 and said.out == ""
     first, *rest = said.err.splitlines()
-    assert first == f"kdyno: {file}: 2 mistakes" and len(rest) == 2
+    assert first == f"kdyno: {file}: {len(rest)} mistakes" and len(rest) >= 3
     assert all(line.startswith(f"  {file}:") for line in rest)
-    assert 'Did you mean "cflags"?' in said.err
-    said = kdyno(verb, experiment_file(tmp_path, EXPERIMENT.replace('"stock"', '"stok"')))
-    assert said.status == 2 and 'Did you mean "stock"?' in said.err
+    assert 'Did you mean "stock"?' in said.err and 'Did you mean "cflags"?' in said.err
 
 
 def test_an_unwritten_result_leaves_no_empty_file(
