@@ -86,7 +86,9 @@ def test_mistakes_as_json_one_by_one(kdyno: Kdyno, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_runs_on_the_host_builds_nothing(kdyno: Kdyno, folder: Path) -> None:
+def test_what_runs_on_the_host_builds_nothing_and_needs_its_program(
+    kdyno: Kdyno, folder: Path
+) -> None:
     text = f'name = "h"\n[machine]\nkind = "host"\n{SUITE}'
     (folder / "h.toml").write_text(text, encoding="utf-8")
     result = kdyno("build", "h.toml", "--dry-run", "--json", "-")
@@ -94,11 +96,7 @@ def test_what_runs_on_the_host_builds_nothing(kdyno: Kdyno, folder: Path) -> Non
     assert "nothing to build: the machine 'host' runs the kernel as it is" in result.err
     result = kdyno("check", "h.toml")
     assert result.status == 0 and "kernels" not in result.out
-
-
-def test_a_program_that_is_not_there(kdyno: Kdyno, folder: Path) -> None:
-    suite = '[[suite]]\nname = "run"\ncommand = "nosuchprogram x"\n'
-    text = f'name = "h"\n[machine]\nkind = "host"\n{suite}'
+    text = text.replace(SUITE, '[[suite]]\nname = "run"\ncommand = "nosuchprogram x"\n')
     (folder / "h.toml").write_text(text, encoding="utf-8")
     result = kdyno("check", "h.toml")
     assert result.status == 2

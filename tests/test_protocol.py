@@ -158,21 +158,14 @@ def test_what_is_not_believed(bad: dict[str, Any] | bytes, why: str) -> None:
     assert transcript.results == (Sample(0, ((10, 100), (10, 110)), 1, 2, 3, 7),)
 
 
-def test_duplicates_and_late_results_are_ignored() -> None:
+def test_duplicates_late_results_and_lost_records() -> None:
     late = (sample(3, 0, reps=[[9, 9]]), begin(4, 0), bye(5), begin(6, 1))
     transcript = parse(lines(hello(), begin(1, 0), sample(2, 0), *late), NONCE, 2)
     assert transcript.results == (Sample(0, ((10, 100), (10, 110)), 1, 2, 3, 7),)
-    assert "after the last one" in transcript.anomaly_texts[-1]
-    assert not transcript.complete
-
-
-def test_a_lost_record_is_noticed() -> None:
+    assert "after the last one" in transcript.anomaly_texts[-1] and not transcript.complete
     transcript = parse(lines(hello(), begin(1, 0), begin(3, 1), sample(4, 1), bye(5)), NONCE, 2)
     assert "1 records before it are lost" in transcript.anomaly_texts[0]
-    assert transcript.result(0) is None and transcript.result(1) is not None
-
-
-def test_fatal_ends_it() -> None:
+    assert [result.case for result in transcript.results] == [1]
     transcript = parse(lines(hello(), record(1, "fatal", reason="no\x1b[31m")), NONCE, 0)
     assert (transcript.fatal, transcript.complete) == ("no\ufffd[31m", False)
 
