@@ -265,7 +265,7 @@ def _variants(
         crossed = cross.variants(kernel, explicit, factors, boots[0], mistakes)
     else:
         crossed = cross.running(machine, kernel, explicit, factors, mistakes)
-    return tuple(with_best(it, place.vocabulary, mistakes) for it in crossed), of_cases
+    return tuple(with_best(variant, place.vocabulary, mistakes) for variant in crossed), of_cases
 
 
 def _baseline(file: File, names: list[str], alone: bool, mistakes: Mistakes) -> str:

@@ -328,7 +328,7 @@ def _patch(value: object, info: ValidationInfo) -> Path:
     file = next((path for path in candidates if exists(path)), None)
     if file is None:
         own = sorted(names_in(place.folder, "*.patch", "*.diff"))
-        shipped = [it for folder in folders for it in names_in(folder, "*.patch", "*.diff")]
+        shipped = [own for path in folders for own in names_in(path, "*.patch", "*.diff")]
         what = f"there is no patch {quoted(name)} in {place.folder}"
         if not own:
             what += ", and no other *.patch or *.diff"

@@ -93,7 +93,7 @@ def _measure(overrides: Overrides, measure: Measure) -> Measure:
         if (word := getattr(overrides, option)) not in (None, *words):
             raise UsageError(f"--{option} {word!r}: there are {', '.join(words)}")
     given = {name: value for name, value in vars(overrides).items() if name in vars(measure)}
-    changed |= {name: it for name, it in given.items() if it is not None and it is not False}
+    changed |= {key: new for key, new in given.items() if new is not None and new is not False}
     measure = replace(measure, **changed)
     return replace(measure, min_boots=min(measure.min_boots, measure.max_boots))
 
@@ -105,7 +105,7 @@ def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tu
     def is_chosen(use: SuiteUse, case: str) -> bool:
         names = {case, use.name_in_run(case)}
         names |= {f"{use.name}/{name}" for name in names}
-        fitting = {it for it in patterns if any(fnmatchcase(name, it) for name in names)}
+        fitting = {text for text in patterns if any(fnmatchcase(name, text) for name in names)}
         matched.update(fitting)
         return bool(fitting)
 

@@ -183,8 +183,8 @@ def stands_where(found: object, wanted: str) -> str:
     """``7, an integer, is given, but text is expected``."""
     kinds = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
     kind = kinds.get(type(found))
-    shown = f"{quoted(found)}, {kind}," if kind else quoted(found)
-    return f"{shown} is given, but {wanted} is expected"
+    value = f"{quoted(found)}, {kind}," if kind else quoted(found)
+    return f"{value} is given, but {wanted} is expected"
 
 
 def spelled(path: KeyPath) -> str:

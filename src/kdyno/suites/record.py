@@ -188,7 +188,9 @@ def read(data: dict[str, Any]) -> Record:
     adapter, names = _KINDS[kind]
     # Other keys are not even looked at: they may be no text at all.
     try:
-        record: Record = adapter.validate_python({it: data[it] for it in names if it in data})
+        record: Record = adapter.validate_python(
+            {name: data[name] for name in names if name in data}
+        )
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))

@@ -99,7 +99,7 @@ def suite_index(suite: Suite, scores: Mapping[str, float]) -> Index | None:
     if missing:
         return Index(None, missing)
     indices = (case_index(suite, case, scores[case.name]) for case in wanted)
-    return Index(statistics.geometric_mean(it for it in indices if it is not None))
+    return Index(statistics.geometric_mean(index for index in indices if index is not None))
 
 
 def group_scores(groups: Iterable[CaseGroup], scores: Mapping[str, float]) -> dict[str, Index]:
@@ -118,7 +118,7 @@ def group_scores(groups: Iterable[CaseGroup], scores: Mapping[str, float]) -> di
             for name in (indices[member].missing if member in indices else (member,))
         )
         if not missing:
-            known[group.name] = statistics.harmonic_mean([known[it] for it in group.members])
+            known[group.name] = statistics.harmonic_mean([known[name] for name in group.members])
             indices[group.name] = Index(known[group.name])
         elif group.name in scores:
             indices[group.name] = Index(scores[group.name])
