@@ -161,7 +161,8 @@ def read(
 
     home: where an unknown key belongs, for the message.
     """
-    for _ in range(_MOST):
+    noted = 0
+    while noted < _MOST:
         try:
             value: T = _adapter(model).validate_python(data, context=context)
             return value
@@ -173,6 +174,7 @@ def read(
             error["loc"] if old else _note(error, model, mistakes, path, home)
             for error, old in zip(errors, follows, strict=True)
         ]
+        noted += len(places)
         wrong_keys = [_holder(data, place) for place in places]
         for table, key in wrong_keys:
             table.pop(key, None)
