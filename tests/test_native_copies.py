@@ -106,17 +106,17 @@ def test_what_the_booted_kernels_chose_stands_beside_the_verdict(
     built = Variant("built", "", arch="x86_64", memcpy="overlap-general")
     prober = machine(monkeypatch, tmp_path, *VARIANTS, built)
 
-    def probed(name: str) -> Outcome:
-        transcript = Transcript(cases=0, hello=hello(copies=copies[name]))
+    def probed(plan: Plan, _clock: object) -> Outcome:
+        transcript = Transcript(cases=0, hello=hello(copies=copies[plan.variant]))
         return Outcome(BootHost(status="ok"), transcript, b"", ())
 
-    monkeypatch.setattr(prober, "_probe_boot", probed)
+    monkeypatch.setattr(Qemu, "open", lambda _self, plan, limit_s: plan)
+    monkeypatch.setattr(qemu, "run_to_end", probed)
     assert "memcpy here" not in prober.caveats()[0].text
     prober.probe(lambda _text: None)
     caveat = "; memcpy here: stock fsrm, erms erms, plain plain, built overlap-general"
     assert prober.caveats()[0].text.endswith(caveat)
     copies |= dict.fromkeys(copies, "plain")
     alone = machine(monkeypatch, tmp_path, Variant("stock", "", arch="x86_64"))
-    monkeypatch.setattr(alone, "_probe_boot", probed)
     alone.probe(lambda _text: None)
     assert alone.caveats()[0].text.endswith("; memcpy here: plain")

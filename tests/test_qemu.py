@@ -192,7 +192,7 @@ def test_the_same_draw_perturbs_all_variants_alike() -> None:
 def test_the_first_files_are_the_same_bytes_for_the_same_content() -> None:
     archive = Archive()
     archive.folder("dev")
-    archive.device("dev/console", 5, 1)
+    archive.add("dev/console", 0o020600, device=(5, 1))
     archive.file("init", b"program", 0o755)
     made = archive.content()
     assert hashlib.sha256(made).hexdigest() == (

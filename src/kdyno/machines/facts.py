@@ -23,23 +23,6 @@ class CpuTimes:
     idle_s: float
 
 
-def parse_stat(text: str) -> tuple[dict[int, CpuTimes], int]:
-    """(times per CPU, runnable tasks) from the text of /proc/stat."""
-    cpus: dict[int, CpuTimes] = {}
-    running = 0
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) >= 9 and words[0].startswith("cpu") and words[0][3:].isdigit():
-            user, nice, system, idle, iowait, irq, softirq, steal = (
-                int(word) * _TICK_S for word in words[1:9]
-            )
-            busy = user + nice + system + irq + softirq
-            cpus[int(words[0][3:])] = CpuTimes(busy, steal, idle + iowait)
-        elif words[:1] == ["procs_running"]:
-            running = int(words[1])
-    return cpus, running
-
-
 @dataclass(frozen=True)
 class Moment:
     """The machine at one moment."""
@@ -51,7 +34,17 @@ class Moment:
 
 def look(guest_cpus: frozenset[int]) -> Moment:
     """Read the machine now."""
-    cpus, running = parse_stat(Path("/proc/stat").read_text())
+    cpus: dict[int, CpuTimes] = {}
+    running = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        words = line.split()
+        if len(words) >= 9 and words[0].startswith("cpu") and words[0][3:].isdigit():
+            times = [int(word) * _TICK_S for word in words[1:9]]
+            user, nice, system, idle, iowait, irq, softirq, steal = times
+            busy = user + nice + system + irq + softirq
+            cpus[int(words[0][3:])] = CpuTimes(busy, steal, idle + iowait)
+        elif words[:1] == ["procs_running"]:
+            running = int(words[1])
     facts: Facts = {"runnable_tasks": float(running), "load_1min": os.getloadavg()[0]}
     for cpu in sorted(guest_cpus):
         khz = _number(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"))

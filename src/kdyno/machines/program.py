@@ -66,17 +66,13 @@ def _libraries(source: Path) -> str:
     """The versions of what guest/programs link with: a library that is installed later counts."""
     if shutil.which("pkg-config") is None:
         return ""
-    packages = {
-        package
-        for file in sorted((source / "programs").glob("*.c"))
-        for line in file.read_text(encoding="utf-8").splitlines()[:5]
-        if line.startswith(_PACKAGES)
-        for package in line.removeprefix(_PACKAGES).split()
-    }
-    return "".join(
-        f"{package} {capture(['pkg-config', '--modversion', package]).output}"
-        for package in sorted(packages)
-    )
+    packages: set[str] = set()
+    for file in (source / "programs").glob("*.c"):
+        for line in file.read_text(encoding="utf-8").splitlines()[:5]:
+            if line.startswith(_PACKAGES):
+                packages |= {*line.removeprefix(_PACKAGES).split()}
+    versions = {it: capture(["pkg-config", "--modversion", it]).output for it in sorted(packages)}
+    return "".join(f"{package} {version}" for package, version in versions.items())
 
 
 def _compile(source: Path, folder: Path) -> None:

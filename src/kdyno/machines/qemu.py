@@ -21,7 +21,7 @@ from kdyno.machines import emulator
 from kdyno.machines.cpus import apart, first
 from kdyno.machines.emulator import COUNTS, FUNCTIONS, TALLY, Emulator, Plugin, Way, library
 from kdyno.machines.guest import Boot, Built, Diagnosis, Ground, handed, start, tail
-from kdyno.machines.machine import Can, Listener, Method, Outcome, Plan, Setup, run_to_end
+from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, run_to_end
 from kdyno.machines.process import (
     ENVIRONMENT,
     Command,
@@ -85,25 +85,18 @@ class Archive:
         self._count = 0
 
     def folder(self, name: str) -> None:
-        self._add(name, 0o040755, links=2)
+        self.add(name, 0o040755, links=2)
 
     def file(self, name: str, content: bytes, permissions: int) -> None:
-        self._add(name, 0o100000 | permissions, content)
-
-    def link(self, name: str, target: str) -> None:
-        self._add(name, 0o120777, target.encode())
-
-    def device(self, name: str, major: int, minor: int) -> None:
-        """Of characters."""
-        self._add(name, 0o020600, device=(major, minor))
+        self.add(name, 0o100000 | permissions, content)
 
     def content(self) -> bytes:
         """With its end; nothing is added after it."""
         self._count = -1
-        self._add("TRAILER!!!", 0)
+        self.add("TRAILER!!!", 0)
         return bytes(self._content)
 
-    def _add(
+    def add(
         self,
         name: str,
         mode: int,
@@ -226,8 +219,8 @@ def first_files(
         archive.folder(name)
     for option, target, inside in system():
         if host and option == "--symlink":
-            archive.link(inside.lstrip("/"), target)
-    archive.device("dev/console", 5, 1)
+            archive.add(inside.lstrip("/"), 0o120777, target.encode())
+    archive.add("dev/console", 0o020600, device=(5, 1))
     archive.file("init", program, 0o755)
     if scheduler is not None:  # as the guest's scheduler.c looks for it
         archive.folder("scheduler")
@@ -508,7 +501,8 @@ class Qemu(Built):
     def probe(self, notice: Callable[[str], None]) -> None:
         """Every image once with nothing to do; KVM is believed after the first of them."""
         for name in self._setup.images:
-            outcome = self._probe_boot(name)
+            limit_s = _PROBE_S if self._way == "kvm" else None
+            outcome = run_to_end(self.open(Plan(name, Job()), limit_s=limit_s), self.clock)
             host, hello = outcome.host, outcome.transcript.hello
             if host.status == "ok":
                 routine = self._setup.variants[name].memcpy
@@ -522,10 +516,6 @@ class Qemu(Built):
                 raise ToolError(f"QEMU does not start: {host.text}")
             else:
                 notice(f"{name}: its first boot failed ({host.reason}: {host.text})")
-
-    def _probe_boot(self, name: str) -> Outcome:
-        session = self.open(Plan(name, Job()), limit_s=_PROBE_S if self._way == "kvm" else None)
-        return run_to_end(session, self.clock)
 
     def open(
         self, plan: Plan, listener: Listener = lambda _case: None, *, limit_s: float | None = None

@@ -53,7 +53,13 @@ class UmlBoot(Boot):
         kernel, program, job_file = "/tmp/linux", "/tmp/kdyno-guest", "/tmp/kdyno.job"
         work, disk = "/tmp", "/tmp/kdyno.disk"
         if (folder := ground.folder) is not None:
-            _require_seen(folder)
+            for own in ("/dev", "/proc", "/run", "/sys"):  # file systems of the guest's own
+                if folder.resolve().is_relative_to(own):
+                    raise UsageError(
+                        f"TMPDIR: {folder.parent.parent}: a guest has a {own} of its own and would "
+                        "not find its job there. With --no-sandbox TMPDIR has to be elsewhere, "
+                        "such as /var/tmp"
+                    )
             kernel, program, work = str(self.kernel), str(self.program), str(folder)
             job_file, disk = f"{work}/kdyno.job", str(ground.disk)
             Path(job_file).write_bytes(job)
@@ -111,16 +117,6 @@ class UmlBoot(Boot):
         )
 
 
-def _require_seen(folder: Path) -> None:
-    """UsageError for a folder of the host's that the guest's own file systems would cover."""
-    for own in ("/dev", "/proc", "/run", "/sys"):
-        if folder.resolve().is_relative_to(own):
-            raise UsageError(
-                f"TMPDIR: {folder.parent.parent}: a guest has a {own} of its own and would not "
-                "find its job there. With --no-sandbox TMPDIR has to be elsewhere, such as /var/tmp"
-            )
-
-
 def supports_seccomp(kernel: Path) -> bool:
     """Whether the UML image knows the seccomp mode (its help text says so)."""
     return b"seccomp=<on/auto/off>" in kernel.read_bytes()
@@ -145,21 +141,22 @@ class Uml(Built):
 
     def caveats(self) -> tuple[Flag, ...]:
         """With a warning where variants do not run in the same mode."""
-        if self._mode != "seccomp":
-            text = "UML ran in ptrace mode: system calls cost more than in seccomp mode"
-            return CAVEAT, Flag(kind="ptrace-mode", text=text)
         images = self._setup.images
         old = [name for name, image in images.items() if not supports_seccomp(image.kernel)]
-        if not old:
+        kind = "ptrace-mode"
+        if self._mode != "seccomp":
+            text = "UML ran in ptrace mode: system calls cost more than in seccomp mode"
+        elif not old:
             return (CAVEAT,)
-        if len(old) == len(images):
+        elif len(old) == len(images):
             text = "these kernels know only UML's ptrace mode"
-            return CAVEAT, Flag(kind="ptrace-mode", text=text)
-        text = (
-            f"{', '.join(old)}: too old for UML's seccomp mode and ran in ptrace mode, the others "
-            "in seccomp mode; what crosses the system call boundary is not comparable"
-        )
-        return CAVEAT, Flag(kind="mixed-modes", text=text)
+        else:
+            kind = "mixed-modes"
+            text = (
+                f"{', '.join(old)}: too old for UML's seccomp mode and ran in ptrace mode, the "
+                "others in seccomp mode; what crosses the system call boundary is not comparable"
+            )
+        return CAVEAT, Flag(kind=kind, text=text)
 
     def probe(self, notice: Callable[[str], None]) -> None:
         """How it runs user code: "seccomp" where the host allows it, else "ptrace", for all.
