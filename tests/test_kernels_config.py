@@ -145,7 +145,7 @@ def test_a_variant_that_does_not_configure_or_compile_fails_alone(toy: Toy) -> N
         chosen = tuple(variants[name] for name in names)
         recipes = Recipes({it.name: toy.recipe(it) for it in chosen}, {"simd": "skipped: no avx2"})
         asked = Experiment("toy", "?", baseline, chosen, ())
-        return build_all(asked, recipes, toy.cache, told=reports.append)
+        return build_all(asked, recipes, toy.cache, notify=reports.append)
 
     with pytest.raises(UsageError, match="variant 'lost'"):
         built("stock", "stock", "lost")

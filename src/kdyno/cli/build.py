@@ -165,7 +165,7 @@ def build(
             ]
         else:
             built = builder.build_all(
-                asked, recipes, cache, jobs=jobs, report=watch.building, told=say
+                asked, recipes, cache, jobs=jobs, report=watch.building, notify=say
             )
             failed = dict(built.failed)
             images = {

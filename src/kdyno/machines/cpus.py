@@ -39,16 +39,16 @@ def place(count: int, available: frozenset[int] | None = None) -> Placement:
 
     UsageError when the machine (or the affinity mask kdyno was started with) has fewer.
     """
-    mine = sorted(available if available is not None else os.sched_getaffinity(0))
-    if count < 1 or count > len(mine):
+    cpus = sorted(available if available is not None else os.sched_getaffinity(0))
+    if count < 1 or count > len(cpus):
         raise UsageError(
-            f"[machine] cpus = {count}: kdyno may use {len(mine)} CPU(s) here; "
-            f"give 1 to {len(mine)}"
+            f"[machine] cpus = {count}: kdyno may use {len(cpus)} CPU(s) here; "
+            f"give 1 to {len(cpus)}"
         )
-    guest = frozenset(mine[-count:])
+    guest = frozenset(cpus[-count:])
     # On a machine with no CPU to spare kdyno shares one; it sleeps while a guest runs.
-    own = frozenset(mine) - guest
-    return Placement(guest, own or frozenset(mine[:1]))
+    own = frozenset(cpus) - guest
+    return Placement(guest, own or frozenset(cpus[:1]))
 
 
 def first(placement: Placement, count: int = 1) -> Placement:
@@ -160,9 +160,9 @@ def _is_held(name: str) -> bool:
     """By another process; nothing is taken."""
     if f"@{name[1:]}" in _sockets() and not _despite(name):
         return True
-    mine: list[socket.socket | int] = []
-    held = _file(name).exists() and not _locked(name, mine)
-    _release(mine)
+    own: list[socket.socket | int] = []
+    held = _file(name).exists() and not _locked(name, own)
+    _release(own)
     return held
 
 

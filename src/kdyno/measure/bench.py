@@ -297,7 +297,7 @@ def equip(
     tree: Path | None,
     cache: Path,
     places: Mapping[str, str] | None,
-    told: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Equipment:
     """Look everything up, and prepare what is to be prepared once.
 
@@ -313,7 +313,7 @@ def equip(
     runnable = [case for case, why in zip(cases, lacking, strict=True) if not why]
     first = next((case for case in runnable if case.prepare), None)
     if first is not None and places is not None:
-        shared.append((_prepared(first, tuple(shared), places, cache, told), "prepared"))
+        shared.append((_prepared(first, tuple(shared), places, cache, notify), "prepared"))
     disk_bytes = max((case.disk_bytes for case in runnable), default=0)
     return Equipment(lacking, tuple(shared), disk_bytes, cache / "disks")
 
@@ -348,7 +348,7 @@ def _prepared(
     shared: tuple[tuple[Path, str], ...],
     places: Mapping[str, str],
     cache: Path,
-    told: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Path:
     """The folder that the case's ``prepare`` command filled, made now or found in the cache.
 
@@ -363,7 +363,7 @@ def _prepared(
     with whole.locked(folder.parent / ".lock"):
         if folder.is_dir():
             return folder
-        told(f"preparing {case.suite} once")
+        notify(f"preparing {case.suite} once")
         with whole.folder(folder) as aside:
             hand_over(aside, PREPARE)
             argv = Sandbox(
@@ -385,7 +385,7 @@ def bench_of(
     images: Mapping[str, Image],
     tree: Path | None,
     cache: Path,
-    told: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> Bench:
     """Ready to boot. The baseline's copy is added where it is to be booted.
 
@@ -403,9 +403,9 @@ def bench_of(
         variants[copy] = variants[experiment.baseline]
         if kind.builds:
             images[copy] = own = images[experiment.baseline]
-            links, mine = own.links, experiment.measure.layouts
-            images[experiment.baseline] = replace(own, links=links[:mine])
-            images[copy] = replace(own, links=links[mine:])
+            links, count = own.links, experiment.measure.layouts
+            images[experiment.baseline] = replace(own, links=links[:count])
+            images[copy] = replace(own, links=links[count:])
     placement = place(experiment.cpus)
     machine = kind.make(
         Setup(
@@ -429,6 +429,6 @@ def bench_of(
         cases=cases,
         jobs=jobs_of(experiment, suites),
         placement=placement,
-        equipment=equip(cases, guest_program(cache, 64), tree, cache, machine.places, told),
+        equipment=equip(cases, guest_program(cache, 64), tree, cache, machine.places, notify),
         images=images,
     )

@@ -201,7 +201,7 @@ def key_of(job: CaseJob) -> str:
 
 
 def calibrated(
-    bench: Bench, seconds: float, told: Callable[[str], None] = lambda _text: None
+    bench: Bench, seconds: float, notify: Callable[[str], None] = lambda _text: None
 ) -> dict[str, int]:
     """suite/case → operations that the baseline does in ``seconds``.
 
@@ -223,7 +223,7 @@ def calibrated(
         done = sum(count for count, _ns in sample.reps)
         spent_s = sum(ns for _count, ns in sample.reps) / 1e9
         if sample.score is None or not done or not spent_s:
-            told(f"{key} is left out: {sample.text or 'it gave no result'}")
+            notify(f"{key} is left out: {sample.text or 'it gave no result'}")
             continue
         operations[key] = fixed.get(key) or max(1, round(done / spent_s * seconds))
     if not operations:
@@ -246,19 +246,19 @@ def fixed_jobs(bench: Bench, operations: Mapping[str, int], seconds: float) -> t
 
 
 def with_fixed_work(
-    bench: Bench, manifest: Manifest, told: Callable[[str], None]
+    bench: Bench, manifest: Manifest, notify: Callable[[str], None]
 ) -> tuple[Bench, Manifest]:
     """Both with the work of each case, where instructions are counted: using one boot of the
     baseline, or as an earlier part of the run had it."""
     if not bench.counts:
         return bench, manifest
     operations = {f"{it.suite}/{it.case}": it.operations for it in manifest.cases if it.operations}
-    bench = with_counted_work(bench, operations, told)
+    bench = with_counted_work(bench, operations, notify)
     return bench, manifest.model_copy(update={"cases": bench.infos})
 
 
 def with_counted_work(
-    bench: Bench, operations: Mapping[str, int], told: Callable[[str], None]
+    bench: Bench, operations: Mapping[str, int], notify: Callable[[str], None]
 ) -> Bench:
     """The same with a number of operations for each case, few and the same in every boot of every
     variant: those given (suite/case → operations) if that are all, else by a boot of the baseline.
@@ -266,7 +266,7 @@ def with_counted_work(
     if not {key_of(job) for job in bench.runnable} <= operations.keys():
         own = {key_of(job): job.operations for job in bench.jobs if job.operations}
         # For twice as long: parts of half a repetition are refused as too short to be timed.
-        measured = calibrated(bench, 2 * COUNT_S, told)
+        measured = calibrated(bench, 2 * COUNT_S, notify)
         # As many in each part; of those that are long, as few as the time is for.
         operations = {
             key: own.get(key) or (count // 2) // PARTS * PARTS or max(1, count // 2)

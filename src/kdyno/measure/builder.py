@@ -238,7 +238,7 @@ def build_all(
     *,
     jobs: int | None = None,
     report: Report = silent,
-    told: Callable[[str], None] = lambda _text: None,
+    notify: Callable[[str], None] = lambda _text: None,
 ) -> Built:
     """Build every recipe, the baseline first: the others start from its object tree.
 
@@ -273,7 +273,7 @@ def build_all(
                 if name == experiment.baseline:
                     raise
                 failed[name] = str(problem)
-                told(str(problem))
+                notify(str(problem))
     return Built(images, failed)
 
 

@@ -152,7 +152,7 @@ def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Buil
         options.cache,
         jobs=options.jobs,
         report=options.listener.building,
-        told=options.listener.told,
+        notify=options.listener.told,
     )
 
 
@@ -161,12 +161,12 @@ def session(bench: Bench, what: str, options: Options) -> Iterator[None]:
     """The bench's machine, or its CPUs of this one, for ``what`` alone, with kdyno on CPUs of its
     own; waits for it, or ToolError, as the options say. The machine is probed."""
     everything = os.sched_getaffinity(0)
-    told = options.listener.told
+    notify = options.listener.told
     cpus = frozenset(everything) if options.beside else None
-    with measuring(what, wait=options.wait, tell=told, cpus=cpus):
+    with measuring(what, wait=options.wait, tell=notify, cpus=cpus):
         os.sched_setaffinity(0, bench.placement.own)
         try:
-            bench.machine.probe(told)
+            bench.machine.probe(notify)
             yield
         finally:
             os.sched_setaffinity(0, everything)
