@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
@@ -12,7 +12,7 @@ from kdyno.machines.emulator import Way
 from kdyno.machines.guest import boot
 from kdyno.machines.machine import Listener, Outcome
 from kdyno.machines.program import guest_program
-from kdyno.machines.qemu import QemuBoot, Tallying
+from kdyno.machines.qemu import QemuBoot
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job
 
@@ -29,21 +29,13 @@ def command(*words: str, operations: int = 1) -> CaseJob:
 def booted(
     image: Image,
     *cases: CaseJob,
-    cmdline: str = "",
-    limit_s: float | None = None,
-    draw: int = 0,
-    sandboxed: bool = True,
     memory: int = 128 << 20,
-    disk_bytes: int = 0,
-    listener: Listener = lambda _case: None,
-    tally: Tallying | None = None,
-    shared: tuple[tuple[Path, str], ...] = (),
-    cpus: int = 1,
-    way: Way = "count",
     word_bits: int = 0,
-    ticks_khz: int = 0,
+    way: Way = "count",
+    listener: Listener = lambda _case: None,
+    **more: Any,
 ) -> Outcome:
-    """word_bits: of the guest program, where they are not the kernel's."""
+    """word_bits: of the guest program, where they are not the kernel's. more: of ``QemuBoot``."""
     request = QemuBoot(
         emulator=emulator.find(),
         way=way,
@@ -52,16 +44,8 @@ def booted(
         job=Job(cases),
         placement=place(1),
         memory_bytes=memory,
-        cmdline=cmdline,
-        sandboxed=sandboxed,
-        limit_s=limit_s,
-        draw=draw,
-        disk_bytes=disk_bytes,
         disk_parent=cache_root() / "disks",
-        tally=tally,
-        shared=shared,
         scheduler=image.scheduler,
-        cpus=cpus,
-        ticks_khz=ticks_khz,
+        **more,
     )
     return boot(request, listener)

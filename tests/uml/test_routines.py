@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""A kernel with routines of ours and the fused user copy boots, works, and passes its own tests."""
+"""Real kernels with routines of ours, with the fused user copy, and linked several times."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from real_guests import Image, booted, case, sample_of
-from real_kernels import EVERYTHING
+from real_kernels import EVERYTHING, EXPERIMENT
 
+from kdyno.kernels.layout import FLAG
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.labs.memcpy.kunit import kernel_tests
 from kdyno.measure.builder import build_all, check
@@ -84,3 +88,41 @@ def test_the_kernels_own_tests_pass(image: Image) -> None:
     )
     assert report.problems == ()
     assert set(report.suites) >= {"memcpy", "string", "usercopy"}
+
+
+@pytest.fixture(scope="module", name="kernel")
+def _kernel() -> Image:
+    experiment, _ = load(EXPERIMENT)
+    alone = [it for it in experiment.variants if it.name == experiment.baseline]
+    measure = replace(experiment.measure, layouts=3, calibrate=False)
+    experiment = replace(experiment, variants=tuple(alone), measure=measure)
+    recipes = check(experiment, cache_root(), lambda _text, _part: None)
+    assert FLAG in recipes.of[experiment.baseline].cflags
+    return build_all(experiment, recipes, cache_root()).images[experiment.baseline]
+
+
+def functions(image: Image) -> list[tuple[int, str, int]]:
+    """(address, name, bytes) of the kernel's own, by address."""
+    said = subprocess.run(["nm", "-S", image.kernel], capture_output=True, text=True, check=True)
+    lines = [line.split() for line in said.stdout.splitlines()]
+    return sorted(
+        (int(it[0], 16), it[3], int(it[1], 16)) for it in lines if len(it) == 4 and it[2] in "tT"
+    )
+
+
+def test_every_link_boots_and_has_the_same_code_at_other_places(kernel: Image) -> None:
+    images = (kernel, *kernel.links)
+    assert len({it.digest for it in images}) == 4
+    found = [functions(it) for it in images]
+    assert len(found[0]) > 10_000
+    for link in found[1:]:
+        assert Counter(it[1:] for it in link) == Counter(it[1:] for it in found[0])
+        here, there = ({name: at for at, name, _ in it} for it in (link, found[0]))
+        moved = [name for name, at in here.items() if at != there[name]]
+        assert len(moved) > 0.8 * len(here)  # all but what runs at boot only
+        assert {"anon_pipe_write", "vfs_write", "schedule"} <= set(moved)
+        after = {one[1]: other[1] for one, other in pairwise(link)}
+        before = {one[1]: other[1] for one, other in pairwise(found[0])}
+        assert sum(after[name] == before.get(name) for name in after) < 0.5 * len(after)
+    for image in images:
+        sample_of(booted(image, case("pipe")))
