@@ -155,7 +155,7 @@ def test_a_finding_is_made_small(place: Place, monkeypatch: pytest.MonkeyPatch) 
 CHANGES = ("link", "linked-folder", "folder", "pipe", "gone", "content", "sparse")
 
 
-@pytest.mark.parametrize(("first", "second"), product(CHANGES, CHANGES))
+@pytest.mark.parametrize(("first", "second"), tuple(product(CHANGES, CHANGES)))
 def test_a_change_stays_in_the_copy(place: Place, first: str, second: str) -> None:
     run = place.folder / "run"
     (run / "images").mkdir(parents=True)

@@ -204,29 +204,30 @@ class Engine:
         Folder.private(self._folder).close()
         local = not self.settings.slurm
         files = [self._folder / f"{secrets.token_hex(6)}.json" for _ in work]
+        own = list(cpus) or [()] * len(work)
         texts = [
             json.dumps(
                 {
                     "commands": [list(map(str, it)) for it in commands],
                     "folder": str(Path.cwd()),
                     "outcome": file.name,
-                    "cpus": list(mine),
+                    "cpus": list(numbers),
                     "limit_s": 60 * self.settings.minutes if local else 0,
                     "parent": os.getpid() if local else 0,
                 }
             )
-            for commands, file, mine in zip(
-                work, files, list(cpus) or [()] * len(work), strict=True
-            )
+            for commands, file, numbers in zip(work, files, own, strict=True)
         ]
+        logs = [file.with_suffix(".log").name for file in files]
         try:
-            begin = self._processes if local else self._batch
-            names = begin(texts, [file.with_suffix(".log").name for file in files], sbatch or {})
+            names = (
+                self._processes(texts, logs) if local else self._batch(texts, logs, sbatch or {})
+            )
         except (OSError, subprocess.SubprocessError) as problem:
             raise ToolError(f"no job could be submitted: {problem}") from problem
         return [Job(name, file) for name, file in zip(names, files, strict=True)]
 
-    def _processes(self, texts: list[str], logs: list[str], _sbatch: dict[str, Any]) -> list[str]:
+    def _processes(self, texts: list[str], logs: list[str]) -> list[str]:
         names = []
         for text, log in zip(texts, logs, strict=True):
             with (self._folder / log).open("xb") as output:
@@ -289,9 +290,7 @@ class Engine:
         """What the engine says of them now, in one question; Slurm is not asked all the time."""
         unfinished = [job for job in jobs if not job.done]
         now_s = self._clock()
-        if not unfinished:
-            return
-        if self.settings.slurm:
+        if unfinished and self.settings.slurm:
             if now_s - self._asked_s < _ASK_EVERY_S:
                 return
             self._asked_s = now_s
@@ -306,8 +305,7 @@ class Engine:
             if job.state not in _OVER:
                 job.over_s = None
                 continue
-            if job.over_s is None:
-                job.over_s = now_s
+            job.over_s = now_s if job.over_s is None else job.over_s
             elsewhere = self.settings.slurm and job.state in _WELL
             job.lost = now_s - job.over_s >= (LATE_S if elsewhere else _SOON_S)
 
@@ -317,10 +315,10 @@ class Engine:
         if self.settings.slurm:
             for at in range(0, len(names), 500):
                 self._scancel(*names[at : at + 500])
-        else:
-            for name in names:
-                if self._own[name].poll() is None:
-                    self._own[name].terminate()
+            return
+        for process in (self._own[name] for name in names):
+            if process.poll() is None:
+                process.terminate()
 
     def cancel_label(self) -> None:
         """All jobs of this label: those of a controller that was killed. As processes they ended
@@ -335,14 +333,12 @@ class Engine:
 
     def _states(self) -> dict[str, str] | None:
         # By squeue: sacct would need accounts, which many clusters do not keep.
-        command = ("squeue", "--me", "-r", "-h", "--states=all", f"--name={self.label}")
-        try:
-            result = subprocess.run(
-                (*command, "--format=%i %T"), capture_output=True, text=True, timeout=_PATIENCE_S
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        if result.returncode != 0:
+        command = ["squeue", "--me", "-r", "-h", "--states=all", f"--name={self.label}"]
+        command.append("--format=%i %T")
+        result = None
+        with suppress(OSError, subprocess.TimeoutExpired):
+            result = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S)
+        if result is None or result.returncode != 0:
             return None
         lines = result.stdout.splitlines()
         return dict(line.split(None, 1) for line in lines if " " in line.strip())

@@ -95,12 +95,11 @@ class Union:
         ToolError where it measured something else than the others.
         """
         boots = shard.fresh()
-        if shard.run is not None and shard.names and not shard.machine:
-            self._check(shard, shard.run)
-        if not boots or shard.run is None:
+        if shard.run is None:
             return 0
-        before = len(self.blocks)
-        moved = []
+        if shard.names and not shard.machine:
+            self._check(shard, shard.run)
+        before, moved = len(self.blocks), []
         for index, boot in enumerate(boots, self.boots):
             place = f"{shard.number}/{boot.block}"
             update = {
@@ -111,10 +110,11 @@ class Union:
             }
             job = boot.job.model_copy(update=update)
             moved.append((boot.model_copy(update={"job": job}), shard.run.console(boot)))
-        self._writer.add_boots(moved)
+        if moved:
+            self._writer.add_boots(moved)
+            self._saved = False
         for boot, _console in moved:
             self._count(boot)
-        self._saved = False
         return len(self.blocks) - before
 
     def samples(self) -> Samples:
@@ -145,9 +145,8 @@ class Union:
     def save_images(self, folders: Iterable[Path]) -> None:
         """How the kernels were built, as the first shard with these images says it."""
         for run in (run for folder in folders for run in list_runs(folder)):
-            images = run.manifest().images
-            if images == self.manifest.images:
-                for variant in images:
+            if run.manifest().images == self.manifest.images:
+                for variant in self.manifest.images:
                     self._writer.save_image(variant, run.image(variant))
                 return
 

@@ -443,11 +443,12 @@ class Controller:
         jobs = [it.job for it in parts if not it.closed]
         waiting = sum(it.state == "PENDING" for it in jobs)
         working = len(jobs) - waiting
-        where = f"{working} {'node' if working == 1 else 'nodes'}"
+        where = f"on {working} {'node' if working == 1 else 'nodes'}"
+        where += f", {waiting} waiting for one" if waiting else ""
         return Status(
             block=blocks,
             boots=self.union.boots,
-            variant=f"on {where}" + (f", {waiting} waiting for one" if waiting else ""),
+            variant=where,
             case="",
             effects=self._effects,
             progress=self._progress,

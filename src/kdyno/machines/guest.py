@@ -70,6 +70,7 @@ less."""
 _SCHEDULER = "scheduler: "
 """How a guest begins when it says that its scheduler is not, or no longer, in charge."""
 _MOST_WARNINGS = 5
+_TIMES = ("user_us", "sys_us")
 _WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft lockup).*$", re.M)
 
 
@@ -323,7 +324,8 @@ def _conclude(
     hello, bye = transcript.hello, transcript.bye
     failure = boot.failure(text, ended, transcript)
     report = supervisor_report(bytes(dialogue.report))
-    cpu_s = (report.get("user_us", 0.0) + report.get("sys_us", 0.0)) / 1e6
+    user_s, sys_s = (us / 1e6 if (us := report.get(it)) is not None else None for it in _TIMES)
+    maxrss_kb = report.get("maxrss_kb")
     flags = [BootFlag(kind="kernel-warning", text=line) for line in boot.warnings(text)]
     flags += [BootFlag(kind="guest-channel", text=line) for line in transcript.anomaly_texts]
     if boot.scatter and hello is not None and not hello.scattered:
@@ -334,6 +336,7 @@ def _conclude(
         host_clock_s = dialogue.last_s - dialogue.first_s
     if boot.keeps_time and hello is not None and bye is not None:
         guest_clock_s = max(0, bye.mono_ns - hello.mono_ns) / 1e9
+    between = facts.between(before, after, cpus, (user_s or 0.0) + (sys_s or 0.0))
     host = BootHost(
         status="ok" if failure is None else "failed",
         reason=failure.reason if failure else "",
@@ -344,11 +347,11 @@ def _conclude(
         inside_s=inside_s,
         guest_clock_s=guest_clock_s,
         host_clock_s=host_clock_s,
-        user_s=report["user_us"] / 1e6 if "user_us" in report else None,
-        sys_s=report["sys_us"] / 1e6 if "sys_us" in report else None,
-        peak_rss_bytes=int(report["maxrss_kb"] * 1024) if "maxrss_kb" in report else None,
+        user_s=user_s,
+        sys_s=sys_s,
+        peak_rss_bytes=int(maxrss_kb * 1024) if maxrss_kb is not None else None,
         before={**before.facts},
-        after={**after.facts, **facts.between(before, after, cpus, cpu_s)},
+        after={**after.facts, **between},
         flags=tuple(flags[:100]),
     )
     return Outcome(host, transcript, content, argv)

@@ -116,17 +116,16 @@ class HostJob(Boot):
         """Nothing here is the kernel's fault, for it still runs."""
         if transcript.bye is not None:
             return None
-        if ended.stopped == "timeout":
-            return Diagnosis("timeout", f"did not end within {ended.wall_s:.0f} s; killed")
-        if ended.stopped == "flood":
-            return Diagnosis("flood", "the job printed more than is read from one")
-        if ended.stopped:
-            return Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
+        stopped, last = ended.stopped, tail(console, 1)
+        if stopped:
+            texts = {
+                "timeout": f"did not end within {ended.wall_s:.0f} s; killed",
+                "flood": "the job printed more than is read from one",
+            }
+            return Diagnosis(stopped, texts.get(stopped, f"stopped by kdyno: {stopped}"))
         if transcript.fatal:
-            return Diagnosis(
-                "job-refused", f"the guest program refused the job: {transcript.fatal}"
-            )
-        last = tail(console, 1)
+            text = f"the guest program refused the job: {transcript.fatal}"
+            return Diagnosis("job-refused", text)
         if transcript.hello is None and self.sandboxed and "bwrap: " in console:
             return Diagnosis("sandbox", last)
         text = f"the job ended with status {ended.status}{': ' + last if last else ''}"

@@ -66,44 +66,38 @@ def experiment_text(trial: Trial, folder: Path) -> str:
         if name in tables:
             raise UsageError(f"-k {shorthand}: {name!r} is there twice")
         tables[name] = lines
-    baseline = next(iter(tables))
     program = Path(trial.command[0]).name
     command = in_guest(trial.command, folder)
     memory = KINDS[trial.machine].memory if trial.machine in KINDS else ""
-    lines = [
-        'name = "try"',
-        f"question = {_text(f'Is {program} faster or slower in these kernels?')}",
-        f"baseline = {_text(baseline)}",
-        "",
-        "[kernel]",
-        f"source = {_text(trial.source)}",
-        'config = ["bench"]',
-        "",
-        "[machine]",
-        f"kind = {_text(trial.machine)}",
-        f"cpus = {trial.cpus}",
-        f"memory = {_text(trial.memory or memory or '1G')}",
-    ]
+    text = f"""\
+name = "try"
+question = {_text(f"Is {program} faster or slower in these kernels?")}
+baseline = {_text(next(iter(tables)))}
+
+[kernel]
+source = {_text(trial.source)}
+config = ["bench"]
+
+[machine]
+kind = {_text(trial.machine)}
+cpus = {trial.cpus}
+memory = {_text(trial.memory or memory or "1G")}
+"""
     for name, body in tables.items():
-        lines += ["", f"[variant.{_text(name)}]", *body]
-    lines += ["", "[[suite]]", 'name = "run"', f"command = {_list(command)}"]
+        text += "\n".join(["", f"[variant.{_text(name)}]", *body, ""])
+    text += f'\n[[suite]]\nname = "run"\ncommand = {_list(command)}\n'
     if NAME.fullmatch(program):
-        lines += [f"cases = [{_text(program)}]"]
+        text += f"cases = [{_text(program)}]\n"
     if trial.figure is not None:
-        lines += [f"figure = {_text(trial.figure)}"]
-        lines += [f"unit = {_text(trial.unit or 'of its own')}"]
-        lines += [f"better = {_text(trial.better or 'lower')}"]
+        text += f"figure = {_text(trial.figure)}\nunit = {_text(trial.unit or 'of its own')}\n"
+        text += f"better = {_text(trial.better or 'lower')}\n"
     elif trial.unit or trial.better:
         raise UsageError("--unit and --better go with --figure; without it the time is measured")
-    measure = []
-    if trial.metric != "time":
-        measure += [f"metric = {_text(trial.metric)}"]
-        measure += ["apart = true"] if trial.metric == "instructions" else []
-    if len(tables) == 1:
-        # One kernel can only be compared with itself.
-        measure += ["calibrate = true"]
-    lines += ["", "[measure]", *measure] if measure else []
-    return "\n".join([*lines, ""])
+    measure = f"metric = {_text(trial.metric)}\n" if trial.metric != "time" else ""
+    measure += "apart = true\n" if trial.metric == "instructions" else ""
+    # One kernel can only be compared with itself.
+    measure += "calibrate = true\n" if len(tables) == 1 else ""
+    return f"{text}\n[measure]\n{measure}" if measure else text
 
 
 _OPTIONS = {
