@@ -133,16 +133,20 @@ def guests() -> list[int]:
 
 
 def kill_when(
-    ready: Callable[[], object], words: Sequence[str | Path], tmp_path: Path, temporary: Path
+    signs: Sequence[Callable[[], object]],
+    words: Sequence[str | Path],
+    tmp_path: Path,
+    temporary: Path,
 ) -> None:
-    """kdyno with these words, killed as soon as it is ready."""
+    """kdyno with these words, killed when one sign after the other has been there."""
     environment = {"KDYNO_RUNS": str(tmp_path / "runs"), "TMPDIR": str(temporary)}
     none = subprocess.DEVNULL
     process = subprocess.Popen(
         [*KDYNO, *words], env={**os.environ, **environment}, stdout=none, stderr=none
     )
-    while process.poll() is None and not ready():
-        os.sched_yield()
+    for sign in signs:
+        while process.poll() is None and not sign():
+            os.sched_yield()
     assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -156,10 +160,8 @@ def test_without_a_sandbox_the_guest_ends_and_the_next_run_removes_its_folder(
     file.write_text(MACHINES[machine] + SUITE.format(seconds=300))
     job = f"kdyno-boot-*/in/{'job' if machine == 'host' else 'kdyno.job'}"
 
-    def ready() -> bool:
-        return bool(list(temporary.glob(job))) and len(guests()) >= 2
-
-    kill_when(ready, ["run", file, *OUTSIDE], tmp_path, temporary)
+    signs = [lambda: list(temporary.glob(job)), lambda: len(guests()) >= 2]
+    kill_when(signs, ["run", file, *OUTSIDE], tmp_path, temporary)
     while guests():
         os.sched_yield()  # the supervisor sees that its parent is gone
     assert list(temporary.glob("kdyno-boot-*"))  # one or both of a group
@@ -176,6 +178,6 @@ def test_a_killed_profile_leaves_no_profiler_and_no_guest(
     file = tmp_path / "profiled.toml"
     file.write_text(MACHINES["uml"] + SUITE.format(seconds=1))
     words = ["profile", file, "--variant", "stock", "--boots", "1", "--seconds", "3", *outside]
-    kill_when(lambda: descendants(b"perf.data") and guests(), words, tmp_path, temporary)
+    kill_when([lambda: descendants(b"perf.data") and guests()], words, tmp_path, temporary)
     while descendants(b"perf.data") or guests():
         os.sched_yield()
