@@ -112,19 +112,14 @@ def _counts(writer: RunWriter) -> None:
 def _factors(folder: Path, patch: pytest.MonkeyPatch) -> Run:
     """Of kernels and of cases, with a reference level each."""
     cells = [f"{smp}+{lock}" for smp, lock in product(("off", "on"), ("old", "new"))]
+    names = {"1": "whole-1", "4": "whole-4"}
     cases = tuple(
-        case(2, "compile", case=f"whole-{jobs}", of="whole", levels={"jobs": jobs})
-        for jobs in ("1", "4")
+        case(2, "compile", case=name, of="whole", levels={"jobs": jobs})
+        for jobs, name in names.items()
     )
-    shape = replace(
-        SMALL,
-        cases=cases,
-        baseline=cells[0],
-        variants=dict(zip(cells[1:], (1.2, 0.9, 1.1), strict=True)),
-        copy=None,
-        blocks=6,
-        failed=(),
-    )
+    speeds = dict(zip(cells[1:], (1.2, 0.9, 1.1), strict=True))
+    small = {"copy": None, "blocks": 6, "failed": ()}
+    shape = replace(SMALL, cases=cases, baseline=cells[0], variants=speeds, **small)
     run = make(folder, shape, patch)
     levels = {
         name: {"levels": dict(zip(("smp", "lock"), name.split("+"), strict=True))} for name in cells

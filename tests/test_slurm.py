@@ -27,11 +27,14 @@ def cluster() -> Iterator[slurm.Cluster]:
         yield running
 
 
+def engine_of(cluster: slurm.Cluster, monkeypatch: pytest.MonkeyPatch, *words: Any) -> Engine:
+    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+    return Engine(Settings(engine="slurm", partition=slurm.PARTITION, minutes=5), *words)
+
+
 @pytest.fixture
 def engine(cluster: slurm.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
-    chosen = Settings(engine="slurm", partition=slurm.PARTITION, minutes=5)
-    return Engine(chosen, tmp_path / "jobs", f"kdyno-{tmp_path.name[-20:]}")
+    return engine_of(cluster, monkeypatch, tmp_path / "jobs", f"kdyno-{tmp_path.name[-20:]}")
 
 
 def given(engine: Engine, *commands: list[str]) -> list[Job]:
@@ -105,11 +108,9 @@ def test_a_job_that_is_lost_with_its_node(
 def test_a_folder_whose_name_speaks_to_slurm_and_to_the_shell(
     cluster: slurm.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
     top = tmp_path / "x\n#SBATCH --output=mark\n';touch mark;$(touch mark)`touch mark`%j,%u"
     top.mkdir()
-    chosen = Settings(partition=slurm.PARTITION, minutes=5)
-    engine = Engine(chosen, top / "jobs", "kdyno-x")
+    engine = engine_of(cluster, monkeypatch, top / "jobs", "kdyno-x")
     words = f"$(touch {tmp_path}/mark)\n'"
     jobs = given(engine, ["sh", "-c", 'test "$0" = "$1"', words, words], ["true"])
     assert ended(cluster, engine, *jobs) == ["", ""]
@@ -144,9 +145,7 @@ def doctor(cluster: slurm.Cluster, folder: Path, *words: str, **more: str) -> di
     environment = {**cluster.environment, "XDG_CONFIG_HOME": str(folder), **more}
     environment = {"KDYNO_CACHE": str(folder / "cache"), "KDYNO_RUNS": str(folder), **environment}
     command = [sys.executable, "-m", "kdyno", "doctor", "--on", "slurm:lab", "--json", "-", *words]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, timeout=slurm.LIMIT_S, check=False
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=slurm.LIMIT_S)
     found: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == (0 if found["ok"] else 1), done.stderr
     return found

@@ -48,12 +48,28 @@ def lines() -> list[str]:
 
 def examples() -> list[str]:
     """Those on the reader's own files; the others build kernels that no other test needs."""
-    found = [line for line in lines() if re.match(r"kdyno (build|run|try) .*mine\.", line)]
-    return [line for line in found if "--refresh" not in line]
+    own = [line for line in lines() if re.match(r"kdyno (build|run|try) .*mine\.", line)]
+    return [line for line in own if "--refresh" not in line]
+
+
+def of_memcpy() -> list[str]:
+    """Those that boot a kernel or time something on this machine, and need no file of the reader's
+    but a distribution."""
+    others = r"mine\.S|--from|--into|--verify|--paper|trace|experiments/| -- "
+    found = [it for it in lines() if re.match(r"kdyno lab memcpy (bench|histogram|tune) ", it)]
+    return [line for line in found if not re.search(others, line)]
+
+
+SHORTER = {
+    "bench": ("--minutes", "0.05"),
+    "histogram": ("--seconds", "0.05"),
+    "tune": ("--minutes", "0.05"),
+}
 
 
 def test_there_are_examples_of_each() -> None:
     assert {line.split()[1] for line in examples()} >= {"build", "run", "try"}
+    assert {line.split()[3] for line in of_memcpy()} == set(SHORTER)
 
 
 @pytest.mark.parametrize("line", examples())
@@ -71,30 +87,6 @@ def test_example(line: str, built: Built, tmp_path: Path, monkeypatch: pytest.Mo
     status = 11 if "inconclusive" in words else 0
     done = kdyno(*words, runs=tmp_path / "runs", check=(status,))
     assert done.stdout.strip() or "--json" in words
-
-
-def of_memcpy() -> list[str]:
-    """Those that boot a kernel or time something on this machine, and need no file of the reader's
-    but a distribution."""
-    found = [
-        line for line in lines() if re.match(r"kdyno lab memcpy (bench|histogram|tune) ", line)
-    ]
-    return [
-        line
-        for line in found
-        if not re.search(r"mine\.S|--from|--into|--verify|--paper|trace|experiments/| -- ", line)
-    ]
-
-
-SHORTER = {
-    "bench": ("--minutes", "0.05"),
-    "histogram": ("--seconds", "0.05"),
-    "tune": ("--minutes", "0.05"),
-}
-
-
-def test_there_are_examples_of_each_memcpy_verb() -> None:
-    assert {line.split()[3] for line in of_memcpy()} == set(SHORTER)
 
 
 @pytest.mark.parametrize("line", of_memcpy())
