@@ -212,7 +212,7 @@ def test_history_marks_the_change_and_the_kernels_on_its_sides(runs: Path, tmp_p
     build_site(runs, tmp_path / "site")
     pages = checked(tmp_path / "site")
     series = series_of([summarize(run)[0] for run in found])
-    about = [(it.case, it.variant, it.measure, len(it.marks)) for it in series]
+    about = [(it.score.case, it.score.variant, it.measure, len(it.marks)) for it in series]
     assert about == [
         (case, variant, measure, 16)
         for case in ("pipe", "read")
@@ -225,7 +225,7 @@ def test_history_marks_the_change_and_the_kernels_on_its_sides(runs: Path, tmp_p
         (change,) = it.changes
         assert change.at.run.name == found[9].name and change.before.run.name == found[8].name
         assert change.ratio == pytest.approx(0.9, rel=0.01)
-        assert change.word == ("slower" if it.case == "pipe" else "faster")
+        assert change.word == ("slower" if it.score.case == "pipe" else "faster")
         assert (change.before.kernel.version, change.at.kernel.version) == ("7.0.0", "7.9.0")
     page = pages["history/nightly.html"]
     dots = [it["d"] or "" for it in page.all("path", **{"class": "dots variant"})]
@@ -246,7 +246,7 @@ def test_other_machines_and_other_work_are_series_of_their_own(runs: Path) -> No
         summarize(it)[0]
         for it in (small(runs), small(runs, 1, cpu="Another"), small(runs, 2, work="size 1"))
     ]
-    counts = [len(it.marks) for it in series_of(known) if it.variant == "stock"]
+    counts = [len(it.marks) for it in series_of(known) if it.score.variant == "stock"]
     assert counts == [1] * 6
 
 

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from kdyno.report import figures, plain
@@ -62,7 +63,7 @@ def word(it: OfAny) -> str:
     return f"{it.verdict} ≈" if it.equivalent_too else it.verdict
 
 
-def verdict(it: OfAny, blocks: bool = True) -> Cell:
+def word_cell(it: OfAny, blocks: bool = True) -> Cell:
     """``blocks``: the signs say as well how many blocks would settle it."""
     notes, sign = [], ""
     if it.equivalent_too:
@@ -93,26 +94,32 @@ def value(it: Effect, room: int = 200) -> Cell:
     return amount(it, it.value if it.paired_value is None else it.paired_value, room)
 
 
-def counts(effects: Iterable[Effect]) -> list[Column]:
-    """The column of instructions more or less, where they were counted."""
-    counted = any(it.unit == UNIT for it in effects)
-    return [Column("instructions", _more, "number")] if counted else []
+def columns(
+    verdict: Verdict, effects: Sequence[OfAny], names: str, unit_room: int = 200
+) -> list[Column]:
+    """The columns of these names, in their order: ``instructions`` and ``floor`` only where there
+    are any. unit_room: of units, in characters."""
 
+    def baseline(it: Effect) -> Cell:
+        return amount(it, it.baseline_value, unit_room)
 
-def _more(it: Effect) -> Cell:
-    if it.unit != UNIT:
-        return Cell()
-    more = figures.more(it.baseline_value, it.paired_value)
-    return Cell(figures.signed(more), more) if more is not None else Cell()
+    def instructions(it: Effect) -> Cell:
+        """Of a count: how many more or fewer."""
+        more = figures.more(it.baseline_value, it.paired_value) if it.unit == UNIT else None
+        return Cell(figures.signed(more), more) if more is not None else Cell()
 
-
-def level(verdict: Verdict) -> str:
-    """The heading of intervals."""
-    return f"{100 * verdict.confidence:g} % interval"
-
-
-def floors(effects: Iterable[Effect]) -> list[Column]:
-    """The column of noise floors, where any is known."""
-    if all(it.noise_floor is None for it in effects):
-        return []
-    return [Column("noise floor", lambda it: it.noise_floor, "number", figures.share)]
+    known = {
+        "variant": Column("variant", lambda it: it.variant, "name"),
+        "baseline": Column("baseline", baseline, "number", worth=5),
+        "value": Column("value", lambda it: value(it, unit_room), "number", worth=5),
+        "effect": Column("effect", effect, "effect"),
+        "interval": Column(f"{100 * verdict.confidence:g} % interval", interval, "number", worth=1),
+        "verdict": Column("verdict", word_cell, "verdict"),
+        "blocks": Column("blocks", lambda it: it.blocks, "number", quiet=True, worth=2),
+    }
+    if any(isinstance(it, Effect) and it.unit == UNIT for it in effects):
+        known["instructions"] = Column("instructions", instructions, "number", worth=1)
+    if any(isinstance(it, Effect) and it.noise_floor is not None for it in effects):
+        floor = Column("noise floor", lambda it: it.noise_floor, "number", figures.share)
+        known["floor"] = replace(floor, quiet=True, worth=3)
+    return [known[name] for name in names.split() if name in known]

@@ -382,10 +382,7 @@ def _changed(verdict: Verdict, tested: Sequence[Effect]) -> Grid | None:
     columns = [
         Column("what changed", lambda effect: effects.case(effect, "before"), "name"),
         Column("variant", lambda effect: plain.name(effect.variant)),
-        Column("effect", effects.effect, "effect"),
-        *effects.counts(rows),
-        Column(effects.level(verdict), effects.interval, "number"),
-        Column("verdict", effects.verdict, "verdict"),
+        *effects.columns(verdict, rows, "effect instructions interval verdict"),
     ]
     return Grid(columns, rows) if rows else None
 
@@ -393,16 +390,10 @@ def _changed(verdict: Verdict, tested: Sequence[Effect]) -> Grid | None:
 def _variant_grid(verdict: Verdict, group: Group) -> Grid:
     title = f"{plain.name(group.variant)} ÷ {plain.name(verdict.baseline)}"
     title += " (the same kernel: A/A)" if group.is_copy else ""
+    names = "baseline value effect instructions interval verdict floor blocks"
     columns = [
         Column(title, lambda effect: effects.case(effect, "before"), "name"),
-        Column("baseline", lambda effect: effects.amount(effect, effect.baseline_value), "number"),
-        Column("value", effects.value, "number"),
-        Column("effect", effects.effect, "effect"),
-        *effects.counts(group.effects),
-        Column(effects.level(verdict), effects.interval, "number"),
-        Column("verdict", effects.verdict, "verdict"),
-        *effects.floors(group.effects),
-        Column("blocks", lambda effect: effect.blocks, "number"),
+        *effects.columns(verdict, group.effects, names),
     ]
     return Grid(columns, group.effects)
 

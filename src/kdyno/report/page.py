@@ -259,15 +259,11 @@ def verdicts_section(evidence: Evidence) -> Html | None:
         return None
     columns = [
         Column("case", lambda effect: effects.case(effect, "beside"), "name"),
-        Column("variant", lambda effect: effect.variant, "name"),
-        Column("effect", effects.effect, "effect"),
-        *effects.counts(items),
-        Column("verdict", effects.verdict, "verdict"),
-        Column(effects.level(verdict), effects.interval, "number"),
-        Column("baseline", lambda effect: effects.amount(effect, effect.baseline_value), "number"),
-        Column("value", effects.value, "number"),
-        *effects.floors(items),
-        Column("blocks", lambda effect: effect.blocks, "number"),
+        *effects.columns(
+            verdict,
+            items,
+            "variant effect instructions verdict interval baseline value floor blocks",
+        ),
     ]
     facets = {
         "suite": lambda effect: plain.short(effect.suite),

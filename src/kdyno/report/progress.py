@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How far a measuring run is, on stderr, drawn between boots only.
+"""How far a measuring run is, on stderr, redrawn between boots only.
 
 Nothing here runs beside a timed guest: no thread, no timer. On a terminal the display is redrawn
 in place; elsewhere a plain line appears every half minute.
@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from kdyno.report import figures, plain
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.live import Live
 
 _LINE_EVERY_S = 30.0
 _EFFECTS_SHOWN = 12
@@ -63,20 +64,15 @@ class Progress:
     """A context manager around the loop; ``update`` is called between boots."""
 
     def __init__(self, file: TextIO | None = None) -> None:
-        from rich.console import Console
-
         self._file = file if file is not None else sys.stderr
-        console = Console(file=self._file, highlight=False, emoji=False, markup=False)
+        self._console = Console(file=self._file, highlight=False, emoji=False, markup=False)
         self._live: Live | None = None
-        self._console: Console = console
-        self._is_terminal = console.is_terminal and not console.is_dumb_terminal
-        self._said_at_s: float | None = None
-        self._failures_said = 0
+        self._printed_at_s: float | None = None
+        self._failures = 0
+        """How many were printed."""
 
     def __enter__(self) -> Progress:
-        if self._is_terminal:
-            from rich.live import Live
-
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._live = Live(
                 console=self._console,
                 # No thread of ours may run while a guest is timed.
@@ -97,24 +93,22 @@ class Progress:
         if self._live is not None:
             self._live.update(_picture(state, self._console.width), refresh=True)
             return
-        # Failures are told at once: a log that ends must hold the reason.
-        for text in state.failures[self._failures_said :] if state.failures else ():
-            self._say(plain.sentence(text))
-        self._failures_said = max(self._failures_said, len(state.failures))
-        if self._said_at_s is None or state.elapsed_s - self._said_at_s >= _LINE_EVERY_S:
-            self._said_at_s = state.elapsed_s
-            self._say(line(state))
+        # Failures are printed at once: a log that ends must hold the reason.
+        for text in state.failures[self._failures :]:
+            self.note(text)
+        self._failures = max(self._failures, len(state.failures))
+        if self._printed_at_s is None or state.elapsed_s - self._printed_at_s >= _LINE_EVERY_S:
+            self._printed_at_s = state.elapsed_s
+            self._print(line(state))
 
     def note(self, text: str) -> None:
         """One line that stays, above the display."""
         if self._live is not None:
-            from rich.text import Text
-
             self._console.print(Text(plain.sentence(text)))
         else:
-            self._say(plain.sentence(text))
+            self._print(plain.sentence(text))
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         encoding = getattr(self._file, "encoding", None) or "utf-8"
         print(text.encode(encoding, "replace").decode(encoding), file=self._file, flush=True)
 
@@ -122,11 +116,13 @@ class Progress:
 def line(state: ProgressState) -> str:
     """The state in one line, for logs."""
     name = plain.short(state.experiment)
-    parts = [f"{name}: block {state.blocks_done} of at most {state.blocks_max}"]
     failed = f" ({state.boots_failed} failed)" if state.boots_failed else ""
-    parts.append(f"{figures.count(state.boots_done, 'boot')}{failed}")
+    parts = [
+        f"{name}: block {state.blocks_done} of at most {state.blocks_max}",
+        f"{figures.count(state.boots_done, 'boot')}{failed}",
+    ]
     if state.effects:
-        settled = sum(it.settled for it in state.effects)
+        settled = sum(effect.settled for effect in state.effects)
         parts.append(f"{settled} of {figures.count(len(state.effects), 'effect')} precise enough")
     left = f", about {duration(state.left_s)} left" if state.left_s is not None else ""
     most = f" (at most {duration(60.0 * state.minutes_max)})" if state.minutes_max else ""
@@ -146,12 +142,17 @@ def duration(seconds: float) -> str:
 
 
 def _picture(state: ProgressState, width: int) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+    def one_line(text: str, style: str) -> Text:
+        return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
-    head = Text(line(state), style="bold", no_wrap=True, overflow="ellipsis")
-    parts: list[RenderableType] = [head, Text(_bar(state, width), style="cyan")]
+    # By the prediction where there is one, else by the budget of blocks.
+    done = state.blocks_done / state.blocks_max if state.blocks_max else 0.0
+    if state.left_s is not None and state.elapsed_s + state.left_s > 0:
+        done = state.elapsed_s / (state.elapsed_s + state.left_s)
+    cells = max(10, min(width - 2, 60))
+    full = round(max(0.0, min(done, 1.0)) * cells)
+    bar = Text("━" * full + "╌" * (cells - full), style="cyan")
+    parts: list[RenderableType] = [one_line(line(state), "bold"), bar]
     table = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "right", "left"):
         table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
@@ -159,10 +160,10 @@ def _picture(state: ProgressState, width: int) -> RenderableType:
     # All when there are few; else those that keep the run going, in their own order.
     widest = sorted(range(len(widths)), key=lambda at: -widths[at])[:_EFFECTS_SHOWN]
     for effect in (state.effects[at] for at in sorted(widest)):
-        width_of = effect.half_width
+        half = effect.half_width
         table.add_row(
             Text(f"{plain.short(effect.variant)}  {plain.short(effect.case)}"),
-            Text(f"±{figures.share(width_of)}" if width_of is not None else ""),
+            Text(f"±{figures.share(half)}" if half is not None else ""),
             Text("precise" if effect.settled else "", style="green"),
         )
     if state.effects:
@@ -170,17 +171,7 @@ def _picture(state: ProgressState, width: int) -> RenderableType:
     if len(state.effects) > _EFFECTS_SHOWN:
         parts.append(Text(f"and {len(state.effects) - _EFFECTS_SHOWN} more", style="dim"))
     for text in state.failures[-_FAILURES_SHOWN:]:
-        parts.append(Text(plain.sentence(text), style="magenta", no_wrap=True, overflow="ellipsis"))
+        parts.append(one_line(plain.sentence(text), "magenta"))
     if state.now:
         parts.append(Text(plain.sentence(state.now), style="dim"))
     return Group(*parts)
-
-
-def _bar(state: ProgressState, width: int) -> str:
-    """By the prediction where there is one, else by the budget of blocks."""
-    done = state.blocks_done / state.blocks_max if state.blocks_max else 0.0
-    if state.left_s is not None and state.elapsed_s + state.left_s > 0:
-        done = state.elapsed_s / (state.elapsed_s + state.left_s)
-    cells = max(10, min(width - 2, 60))
-    full = round(max(0.0, min(done, 1.0)) * cells)
-    return "━" * full + "╌" * (cells - full)

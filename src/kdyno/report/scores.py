@@ -29,6 +29,8 @@ from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Catalogue, Suite
 from kdyno.suites.score import (
     SCORINGS,
+    GroupScore,
+    SuiteIndex,
     case_index,
     group_scores,
     members,
@@ -44,16 +46,10 @@ EXPLAINED: Mapping[str, str] = {
 
 Values = Mapping[str, Mapping[tuple[str, str], float]]
 """Variant → (suite, case) → score in the case's unit."""
+Score = SuiteIndex | GroupScore
+"""``value`` is None when something is missing, or nothing was published to compare with."""
 _OWN = 100.0
 """What the baseline variant has on its own scale."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """``value`` is None when something is missing, or nothing was published to compare with."""
-
-    value: float | None
-    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,16 +67,8 @@ class ScoreRow:
     """Against the run's baseline variant, which has 100."""
 
     @property
-    def lacks(self) -> str:
-        """Why a score is absent, in words; "" when it is not."""
-        unmeasured = dict.fromkeys(self.own.missing)
-        unpublished = [name for name in self.reference.missing if name not in unmeasured]
-        reasons = []
-        if unmeasured:
-            reasons.append(f"not measured: {', '.join(unmeasured)}")
-        if unpublished:
-            reasons.append(f"no reference was published for {', '.join(unpublished)}")
-        return f"{self.name} has no score; {'; '.join(reasons)}" if reasons else ""
+    def missing(self) -> list[str]:
+        return list(dict.fromkeys((*self.own.missing, *self.reference.missing)))
 
 
 @dataclass(frozen=True)
@@ -95,7 +83,16 @@ class ScoreTable:
     @property
     def lacking(self) -> list[str]:
         """A line for each score of a group or of the suite that is absent: what it lacks."""
-        return [row.lacks for row in self.rows if row.lacks]
+        lines = []
+        for row in self.rows:
+            unmeasured = dict.fromkeys(row.own.missing)
+            unpublished = [name for name in row.missing if name not in unmeasured]
+            reasons = [f"not measured: {', '.join(unmeasured)}"] if unmeasured else []
+            if unpublished:
+                reasons.append(f"no reference was published for {', '.join(unpublished)}")
+            if reasons:
+                lines.append(f"{row.name} has no score; {'; '.join(reasons)}")
+        return lines
 
     @property
     def grid(self) -> Grid:
@@ -210,68 +207,56 @@ def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator
         {case: value for (name, case), value in values.get(of, {}).items() if name == suite.name}
         for of in (variant, baseline)
     )
-    measured = [case for case in suite.cases if case.name in mine]
-    indices = {
-        case.name: index
-        for case in measured
-        if (index := case_index(suite, case, mine[case.name])) is not None
-    }
-    own = {}
-    for case in measured:
+    indices: dict[str, float] = {}
+    own: dict[str, float] = {}
+    for case in suite.cases:
+        if case.name not in mine:
+            continue
+        if (index := case_index(suite, case, mine[case.name])) is not None:
+            indices[case.name] = index
         if case.name in base:
             ratio = mine[case.name] / base[case.name]
             own[case.name] = _OWN * (ratio if case.better == "higher" else 1.0 / ratio)
         amount = figures.quantity(mine[case.name], case.unit)
-        reference, ours = Score(indices.get(case.name)), Score(own.get(case.name))
-        yield ScoreRow(case.name, "case", amount, reference, ours)
-    reference_groups, own_groups = (group_scores(suite.groups, of) for of in (indices, own))
-    for group in suite.groups:
-        if any(name in mine for name in _cases_of(suite, group.name)):
-            scores = (
-                Score(of[group.name].value, of[group.name].missing)
-                for of in (reference_groups, own_groups)
-            )
-            yield ScoreRow(group.name, "group", "", *scores)
+        scores = (SuiteIndex(of.get(case.name)) for of in (indices, own))
+        yield ScoreRow(case.name, "case", amount, *scores)
+    measured = set(mine)
+    scales = [group_scores(suite.groups, of) for of in (indices, own)]
+    for group in suite.groups:  # members that are groups stand before it
+        if group.name in measured or not measured.isdisjoint(group.members):
+            measured.add(group.name)
+            yield ScoreRow(group.name, "group", "", *(scale[group.name] for scale in scales))
     if (whole := suite_index(suite, mine)) is not None:
         names = [case.name for case in members(suite)]
         missing = tuple(name for name in names if name not in own)
         # The index divided by the baseline's: the geometric mean of the ratios.
         mean = None if missing else statistics.geometric_mean(own[name] for name in names)
-        yield ScoreRow(
-            "index", "suite", "", Score(whole.value, whole.missing), Score(mean, missing)
-        )
+        yield ScoreRow("index", "suite", "", whole, SuiteIndex(mean, missing))
 
 
-def _cases_of(suite: Suite, name: str) -> list[str]:
-    for group in suite.groups:
-        if group.name == name:
-            return [case for member in group.members for case in _cases_of(suite, member)]
-    return [name]
-
-
-def text(found: Iterable[ScoreTable]) -> str:
+def text(tables: Iterable[ScoreTable]) -> str:
     """For a terminal, 80 columns and narrower; empty when there is nothing to say."""
     parts: list[Part] = []
-    for table in found:
+    for table in tables:
         parts += [f"{plain.short(table.variant)} · {table.suite}", table.grid]
         parts += ["", *table.lacking, ""] if table.lacking else [""]
     return terminal.text(parts).strip("\n")
 
 
-def markdown(found: Iterable[ScoreTable]) -> str:
+def markdown(tables: Iterable[ScoreTable]) -> str:
     """The same for a document."""
     parts = []
-    for table in found:
+    for table in tables:
         parts.append(f"**{escaped(plain.short(table.variant))}**, {table.suite}")
         parts.append(as_markdown(table.grid))
         parts += ["\n".join(table.lacking)] if table.lacking else []
     return "\n\n".join(parts)
 
 
-def summary(found: Iterable[ScoreTable]) -> str:
+def summary(tables: Iterable[ScoreTable]) -> str:
     """A line for each suite whose own score is whole; empty where none is."""
     lines: dict[str, list[str]] = {}
-    for table in found:
+    for table in tables:
         last = table.rows[-1] if table.rows else None
         if last is None or last.kind == "case" or last.name not in ("index", "total"):
             continue
@@ -286,26 +271,20 @@ def summary(found: Iterable[ScoreTable]) -> str:
     return "\n".join(f"{head}: {', '.join(parts)}" for head, parts in lines.items())
 
 
-def as_json(found: Iterable[ScoreTable], scoring: str) -> dict[str, Any]:
+def as_json(tables: Iterable[ScoreTable], scoring: str) -> dict[str, Any]:
     """{"scoring", "tables": [{"suite", "variant", "baseline", "rows": […]}]}."""
-    return {
-        "scoring": scoring,
-        "tables": [
+    listed = []
+    for table in tables:
+        rows = [
             {
-                "suite": table.suite,
-                "variant": table.variant,
-                "baseline": table.baseline,
-                "rows": [
-                    {
-                        "name": row.name,
-                        "kind": row.kind,
-                        "score": row.reference.value,
-                        "of_baseline": row.own.value,
-                        "missing": list(dict.fromkeys((*row.own.missing, *row.reference.missing))),
-                    }
-                    for row in table.rows
-                ],
+                "name": row.name,
+                "kind": row.kind,
+                "score": row.reference.value,
+                "of_baseline": row.own.value,
+                "missing": row.missing,
             }
-            for table in found
-        ],
-    }
+            for row in table.rows
+        ]
+        about = {"suite": table.suite, "variant": table.variant, "baseline": table.baseline}
+        listed.append({**about, "rows": rows})
+    return {"scoring": scoring, "tables": listed}

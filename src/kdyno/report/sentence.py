@@ -1,385 +1,38 @@
 # SPDX-License-Identifier: MIT
-"""The answer to the experiment's question, in one sentence: what is known first."""
+"""The answer to the experiment's question, in one sentence: what is certain first."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from kdyno.report import figures, plain, tables
 from kdyno.report.groups import Group, geometric_mean, groups, moved_controls
 from kdyno.store.manifest import Manifest
-from kdyno.store.verdict import Effect, StratumEffect, Verdict
+from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.catalogue import UNIT
 
 _SHOWN_CASES = 3
 _SHOWN_VARIANTS = 4
 _LEAST_BLOCKS = 6
 
-Kind = Callable[[Effect], bool]
-
-# By verdict.json's words; of those that are real the ones too little to matter by themselves.
-_KINDS: tuple[tuple[str, Kind], ...] = (
-    ("faster", lambda it: it.verdict == "faster" and not it.equivalent_too),
-    ("slower", lambda it: it.verdict == "slower" and not it.equivalent_too),
-    ("faster ≈", lambda it: it.verdict == "faster" and it.equivalent_too),
-    ("slower ≈", lambda it: it.verdict == "slower" and it.equivalent_too),
-    ("equivalent", lambda it: it.verdict == "equivalent"),
-    ("without a figure", lambda it: it.verdict == "failed"),
-)
-_AGAINST = {"faster": "than", "slower": "than", "equivalent": "to"}
-
-
-@dataclass(frozen=True)
-class _Whole:
-    """The verdict, and what is asked of all of it for each case that is named."""
-
-    verdict: Verdict
-
-    @cached_property
-    def suites(self) -> Counter[str]:
-        """Case → how many suites have one of that name."""
-        return Counter(case for _, case in {(it.suite, it.case) for it in self.verdict.effects})
-
-    @cached_property
-    def is_of_one(self) -> bool:
-        """It has a single variant beside the baseline and its copy."""
-        variants = {it.variant for it in self.verdict.effects}
-        return len(variants - {self.verdict.copy_of_baseline}) == 1
+_KINDS = ("faster", "slower", "faster ≈", "slower ≈", "equivalent", "failed")
+"""As the words are said; ≈: real and too little to matter."""
+_WORDS = {
+    "faster": "faster than",
+    "slower": "slower than",
+    "equivalent": "equivalent to",
+    "failed": "without a figure against",
+}
 
 
 def answer(verdict: Verdict) -> str:
     """Who is faster or slower, where and by how much; what is equivalent, open or failed."""
     if verdict.values:  # nothing was compared: whoever measured says what was
         return verdict.answer
-    baseline = plain.short(verdict.baseline)
-    if verdict.baseline in verdict.failed:
-        reason = _reason(verdict.failed[verdict.baseline])
-        return f"No answer: the baseline {baseline} failed ({reason})."
-    whole = _Whole(verdict)
-    all_groups = groups(verdict)
-    tested = [group for group in all_groups if not group.is_copy and group.tested]
-    parts = []
-    known = [group for group in tested if not all(map(_is_open, group.tested))]
-    if len(tested) > _SHOWN_VARIANTS and known:
-        parts.append(_overview(tested, baseline, whole))
-    else:
-        parts += _clauses(known, baseline, whole)
-    parts += _open(tested, whole) if known else _all_open(tested, baseline, whole)
-    shown = {group.variant for group in tested}
-    for variant, reason in verdict.failed.items():
-        left = " before it was done" if variant in shown else ""
-        parts.append(f"{plain.short(variant)} failed{left} ({_reason(reason)})")
-    copies = [group for group in all_groups if group.is_copy]
-    parts += [_against_itself(group, baseline) for group in copies]
-    if not tested and not copies:
-        parts.insert(0, "No answer: no variant was measured")
-    parts += _caveats(whole)
-    parts += _boots(verdict, {*shown, verdict.baseline, *(it.variant for it in copies)})
-    return "; ".join(parts) + "."
-
-
-def _clauses(tested: Sequence[Group], baseline: str, whole: _Whole) -> list[str]:
-    """One per variant; variants of which the same is to be said share one."""
-    together: dict[str, list[str]] = {}
-    for group in tested:
-        together.setdefault(_said(group, baseline, whole), []).append(plain.short(group.variant))
-    return [
-        f"{_list(names)} {'is' if len(names) == 1 else 'are'} {said}"
-        for said, names in together.items()
-    ]
-
-
-def _said(group: Group, baseline: str, whole: _Whole) -> str:
-    effects = group.tested
-    parts: list[str] = []
-    for word, belongs in _KINDS:
-        members = [it for it in effects if belongs(it)]
-        if not members:
-            continue
-        text = word.removesuffix(" ≈")
-        if not parts:
-            text += f" {_AGAINST.get(text, 'against')} {baseline}"
-        if word.endswith("≈"):
-            text += " by too little to matter"
-        band = f" (within {figures.tolerance(whole.verdict.equivalent)})"
-        if (word.endswith("≈") or word == "equivalent") and not any(band in it for it in parts):
-            text += band
-        parts.append(f"{text} {_where(word, members, effects, whole)}")
-    moved = [sum(belongs(it) for it in effects) for _, belongs in _KINDS[:2]]
-    mean = geometric_mean(effects)
-    # One number for cases that went both ways, or of which one moved, would mislead.
-    if mean is not None and len(effects) >= 3 and max(moved) >= 2 and min(moved) == 0:
-        measured = sum(it.ratio is not None for it in effects)
-        parts.append(f"{figures.effect(mean)} in the geometric mean of {measured} cases")
-    return ", ".join(parts)
-
-
-def _is_open(it: Effect) -> bool:
-    return it.verdict == "inconclusive"
-
-
-def _open(tested: Sequence[Group], whole: _Whole) -> list[str]:
-    """All that is undecided in one clause, if anything is; it stands behind what is known."""
-    found = [it for group in tested for it in group.tested if _is_open(it)]
-    if not found:
-        return []
-    settled = _settled(found)
-    if len(found) == 1:
-        who = f"{plain.short(found[0].variant)} in " if len(tested) > 1 else ""
-        return [f"{who}{_case(found[0], whole)} is undecided{settled}"]
-    number = sum(len(group.tested) for group in tested)
-    entire = [plain.short(group.variant) for group in tested if all(map(_is_open, group.tested))]
-    among = f", among them all of {_list(_short(entire))}" if entire else ""
-    return [f"{len(found)} of {number} effects are undecided{among}{settled}"]
-
-
-def _all_open(tested: Sequence[Group], baseline: str, whole: _Whole) -> list[str]:
-    """The same where nothing else is known."""
-    found = [it for group in tested for it in group.tested]
-    if not found:
-        return []
-    names = [plain.short(group.variant) for group in tested]
-    said = (
-        f"{_list(_short(names))} {'is' if len(names) == 1 else 'are'} undecided against {baseline}"
-    )
-    if all(it.ci is None for it in found):
-        blocks = max(it.blocks for it in found)
-        least = f", {_LEAST_BLOCKS} are the least" if blocks < _LEAST_BLOCKS else ""
-        few = f"{figures.count(blocks, 'block')} {'is' if blocks == 1 else 'are'} too few"
-        return [f"{said}: {few}{least}"]
-    cases = list({(it.suite, it.case): it for it in found}.values())
-    return [f"{said} {_place(cases, cases, whole)}{_settled(found)}"]
-
-
-def _settled(found: Sequence[Effect]) -> str:
-    needed = [it.predicted_blocks for it in found if it.predicted_blocks]
-    if not needed:
-        return ""
-    what = "it" if len(found) == 1 else "them" if len(needed) == len(found) else "some of them"
-    return f" (about {max(needed)} blocks would settle {what})"
-
-
-def _where(word: str, members: Sequence[Effect], effects: Sequence[Effect], whole: _Whole) -> str:
-    place = _place(members, effects, whole)
-    if word in ("faster", "slower"):
-        return _sizes(members, effects, whole)
-    if word.endswith("≈"):
-        if len(members) > _SHOWN_CASES:
-            most = max(members, key=_distance)
-            return f"{place} ({figures.effect(most.ratio)} at most)"
-        return f"in {_list([f'{_case(it, whole)} ({figures.effect(it.ratio)})' for it in members])}"
-    return place
-
-
-def _place(members: Sequence[Effect], effects: Sequence[Effect], whole: _Whole) -> str:
-    names = [_case(it, whole) for it in members]
-    if len(members) == len(effects) == 2:
-        return "in both cases"
-    if len(members) == len(effects) > 1:
-        return f"in all {len(effects)} cases"
-    if len(members) <= _SHOWN_CASES:
-        return f"in {_list(names)}"
-    return f"in {len(members)} of {len(effects)} cases"
-
-
-def _sizes(members: Sequence[Effect], effects: Sequence[Effect], whole: _Whole) -> str:
-    ordered = sorted(members, key=_distance)
-    inside = [it for it in members if it.inside_noise_floor]
-    floor = ""
-    if inside:
-        which = "" if len(inside) == len(members) else f"{_list(_short(_cases(inside, whole)))} "
-        floor = f" ({which}inside the noise floor)"
-    if len(members) == 1:
-        (it,) = members
-        return f"in {_case(it, whole)} {_by(it)}{_interval(it, whole)}{floor}"
-    if len(members) <= _SHOWN_CASES and len(members) < len(effects):
-        shown = [f"{_case(it, whole)} {_by(it)}" for it in reversed(ordered)]
-        return f"in {_list(shown)}{floor}"
-    low, high = ordered[0], ordered[-1]
-    place, most = _place(members, effects, whole), _case(high, whole)
-    if len({(it.better, it.unit if it.better == "lower" else "") for it in members}) > 1:
-        return f"{place}, most in {most} {_by(high)}{floor}"
-    least, tail = _case(low, whole), _tail(high)
-    by = "with" if tail else "by"
-    return (
-        f"{place}, {by} {figures.size(low.ratio)} ({least}) to "
-        f"{figures.size(high.ratio)} ({most}){tail}{floor}"
-    )
-
-
-def _by(it: Effect) -> str:
-    """``by 3.40 %``; where lower is better, what there is less or more of."""
-    more = figures.more(it.baseline_value, it.paired_value)
-    if it.exact and it.unit == UNIT and more is not None:
-        number = figures.signed(abs(more)).removeprefix("+")
-        return f"with {number} {'fewer' if more < 0 else 'more'} instructions an operation"
-    tail = _tail(it)
-    summed = " in sum" if it.throughput is not None and it.throughput.decides else ""
-    return f"{'with' if tail else 'by'} {figures.size(it.ratio)}{tail}{summed}"
-
-
-def _tail(it: Effect) -> str:
-    if it.better == "higher" or it.ratio is None:
-        return ""
-    if figures.is_time(it.unit):
-        return " less time" if it.ratio < 1.0 else " more time"
-    return f" {'fewer' if it.ratio < 1.0 else 'more'} {plain.short(it.unit)}"
-
-
-def _interval(it: Effect, whole: _Whole) -> str:
-    """Only in the answer about a single variant: with several it would bury the answer."""
-    if it.ci is None or it.exact or not whole.is_of_one or it.ci[1] >= 2.0:
-        return ""
-    low, high = sorted(abs(end - 1.0) for end in it.ci)
-    span = f"{figures.percent(low, signed=False)[:-2]} to {figures.percent(high, signed=False)}"
-    return f" ({100 * whole.verdict.confidence:g} % interval {span})"
-
-
-def _distance(it: Effect) -> float:
-    return abs(it.ratio - 1.0) if it.ratio is not None else 0.0
-
-
-def _overview(tested: Sequence[Group], baseline: str, whole: _Whole) -> str:
-    parts: list[str] = []
-    rest = list(tested)
-    for word, belongs in _KINDS[:2]:
-        found = []
-        for group in tested:
-            members = [it for it in group.tested if belongs(it)]
-            if members:
-                most = max(members, key=_distance)
-                found.append((_distance(most), group, most))
-        if found:
-            found.sort(key=lambda item: -item[0])
-            shown = [plain.short(group.variant) for _, group, _ in found]
-            most = found[0][2]
-            size = f"in {_case(most, whole)} {_by(most)}"
-            if len(found) == 1:
-                only = "most " if len(found[0][1].tested) > 1 else ""
-                parts.append(f"1 is {word} ({shown[0]}, {only}{size})")
-            else:
-                parts.append(
-                    f"{len(found)} are {word} somewhere ({'; '.join(_short(shown))}), "
-                    f"most of all {shown[0]} {size}"
-                )
-            told = {group.variant for _, group, _ in found}
-            rest = [group for group in rest if group.variant not in told]
-    same = [
-        group
-        for group in rest
-        if all(it.equivalent_too or it.verdict == "equivalent" for it in group.tested)
-    ]
-    if same:
-        shown = [plain.short(group.variant) for group in same]
-        band = figures.tolerance(whole.verdict.equivalent)
-        parts.append(
-            f"{len(same)} {'is' if len(same) == 1 else 'are'} everywhere within {band} "
-            f"({'; '.join(_short(shown))})"
-        )
-    if len(rest) == len(tested) > len(same):
-        tiny = any(it.equivalent_too for group in tested for it in group.tested)
-        than = " by more than does not matter" if tiny else ""
-        parts.insert(0, f"none is seen to be faster or slower{than}")
-    return f"Of {len(tested)} variants against {baseline}, {', '.join(parts)}"
-
-
-def _against_itself(group: Group, baseline: str) -> str:
-    moved = [it for it in group.effects if it.verdict in ("faster", "slower")]
-    floors = [it.noise_floor for it in group.effects if it.noise_floor is not None]
-    if moved:
-        most = max(moved, key=_distance)
-        return (
-            f"caution: {baseline} differs from its own copy "
-            f"(by {figures.effect(most.ratio)} in {plain.short(most.case)}), so effects of that "
-            "size mean nothing here"
-        )
-    size = f" of at most {figures.percent(max(floors), signed=False)}" if floors else ""
-    return f"{baseline} against its own copy shows no difference but noise{size}"
-
-
-def _caveats(whole: _Whole) -> list[str]:
-    found = _machines(whole)
-    moved = [
-        it for it in moved_controls(whole.verdict) if it.variant != whole.verdict.copy_of_baseline
-    ]
-    if not moved:
-        return found
-    shown = [
-        f"{_case(it, whole)} {figures.effect(it.ratio)} with {plain.short(it.variant)}"
-        for it in sorted(moved, key=_distance, reverse=True)
-    ]
-    return [
-        *found,
-        "caution: cases that do not depend on the kernel moved too "
-        f"({_list(_short(shown))}), so the machine or the code's layout may be the cause",
-    ]
-
-
-def _machines(whole: _Whole) -> list[str]:
-    """Effects that are not the same on all machines, with the machines at both ends."""
-    differ = [it for it in whole.verdict.effects if it.strata is not None and it.strata.differs]
-    if not differ:
-        return []
-    spans = [(*_span(effect), effect) for effect in differ]
-    low, high, most = max(spans, key=lambda it: (it[1].ratio or 1.0) / (it[0].ratio or 1.0))
-    several = len({it.variant for it in whole.verdict.effects}) > 1
-    who = f" of {plain.short(most.variant)}" if several else ""
-    rest = f", as do {figures.count(len(differ) - 1, 'more effect')}" if len(differ) > 1 else ""
-    return [
-        f"{_case(most, whole)}{who} differs by machine ({figures.effect(low.ratio or 1.0)} on "
-        f"{plain.short(low.stratum)}, {figures.effect(high.ratio or 1.0)} on "
-        f"{plain.short(high.stratum)}){rest}"
-    ]
-
-
-def _span(effect: Effect) -> tuple[StratumEffect, StratumEffect]:
-    """Smallest and largest of an effect that has strata: of the CPU models where there are several,
-    else of the machines."""
-    assert effect.strata is not None
-    strata = effect.strata.cpu_models or effect.strata.machines
-    ordered = sorted(strata, key=lambda stratum: stratum.ratio or 1.0)
-    return ordered[0], ordered[-1]
-
-
-def _boots(verdict: Verdict, shown: Collection[str]) -> list[str]:
-    used = [number for variant, number in verdict.boots.items() if number and variant in shown]
-    if not used:
-        return []
-    low, high = min(used), max(used)
-    boots = figures.count(high, "boot")
-    return [f"{boots} of each" if low == high else f"{low} to {boots} of each"]
-
-
-def _case(it: Effect, whole: _Whole) -> str:
-    """The case's name; with its suite where another suite has the same."""
-    case = plain.short(it.case)
-    return f"{plain.short(it.suite)}/{case}" if whole.suites[it.case] > 1 else case
-
-
-def _cases(effects: Sequence[Effect], whole: _Whole) -> list[str]:
-    return [_case(it, whole) for it in effects]
-
-
-def _reason(text: str) -> str:
-    """The first line, without its full stop: the report has the rest."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    first = plain.sentence(lines[0] if lines else "no reason given").rstrip(".")
-    return first if len(first) <= 160 else first[:159] + "…"
-
-
-def _short(texts: Sequence[str]) -> list[str]:
-    if len(texts) <= _SHOWN_CASES + 1:
-        return list(texts)
-    return [*texts[:_SHOWN_CASES], f"{len(texts) - _SHOWN_CASES} more"]
-
-
-def _list(texts: Sequence[str]) -> str:
-    if len(texts) < 2:
-        return "".join(texts)
-    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+    return _Answer(verdict).sentence()
 
 
 def worded(verdict: Verdict, manifest: Manifest | None = None) -> Verdict:
@@ -392,16 +45,325 @@ def worded(verdict: Verdict, manifest: Manifest | None = None) -> Verdict:
         verdict = verdict.model_copy(
             update={"factors": table.model_copy(update={"summary": lines})}
         )
-    words = _of_values(verdict, manifest) if verdict.values else answer(verdict)
+    words = answer(verdict)
+    if verdict.values:
+        measured = [value for value in verdict.values if value.value is not None]
+        kernel = (manifest.host if manifest else {}).get("host_kernel", "unknown")
+        most = max((value.repetitions for value in measured), default=0)
+        words = (
+            f"The running kernel {kernel}: {figures.count(len(measured), 'case')} of "
+            f"{len(verdict.values)} measured, {figures.count(most, 'repetition')} at most; nothing "
+            "is compared here (`kdyno compare RUN RUN` compares runs)."
+        )
     return verdict.model_copy(update={"answer": words})
 
 
-def _of_values(verdict: Verdict, manifest: Manifest | None) -> str:
-    measured = [value for value in verdict.values if value.value is not None]
-    kernel = (manifest.host if manifest else {}).get("host_kernel", "unknown")
-    most = max((value.repetitions for value in measured), default=0)
-    return (
-        f"The running kernel {kernel}: {figures.count(len(measured), 'case')} of "
-        f"{len(verdict.values)} measured, {figures.count(most, 'repetition')} at most; nothing is "
-        "compared here (`kdyno compare RUN RUN` compares runs)."
-    )
+@dataclass(frozen=True)
+class _Answer:
+    verdict: Verdict
+
+    @cached_property
+    def baseline(self) -> str:
+        return plain.short(self.verdict.baseline)
+
+    @cached_property
+    def band(self) -> str:
+        return figures.tolerance(self.verdict.equivalent)
+
+    @cached_property
+    def suites(self) -> Counter[str]:
+        """Case → how many suites have one of that name."""
+        return Counter(case for _, case in {(it.suite, it.case) for it in self.verdict.effects})
+
+    @cached_property
+    def variants(self) -> set[str]:
+        return {effect.variant for effect in self.verdict.effects}
+
+    def sentence(self) -> str:
+        verdict = self.verdict
+        if verdict.baseline in verdict.failed:
+            reason = _reason(verdict.failed[verdict.baseline])
+            return f"No answer: the baseline {self.baseline} failed ({reason})."
+        all_groups = groups(verdict)
+        tested = [group for group in all_groups if not group.is_copy and group.tested]
+        copies = [group for group in all_groups if group.is_copy]
+        settled = [group for group in tested if not all(map(_is_open, group.tested))]
+        parts = [] if tested or copies else ["No answer: no variant was measured"]
+        if len(tested) > _SHOWN_VARIANTS and settled:
+            parts.append(self.overview(tested))
+        else:
+            # Variants of which the same is to be said share a clause.
+            together: dict[str, list[str]] = {}
+            for group in settled:
+                together.setdefault(self.clause(group), []).append(plain.short(group.variant))
+            parts += [f"{_list(who)} {_are(len(who))} {words}" for words, who in together.items()]
+        parts += self.open(tested) if settled else self.all_open(tested)
+        measured = {group.variant for group in tested}
+        for variant, reason in verdict.failed.items():
+            left = " before it was done" if variant in measured else ""
+            parts.append(f"{plain.short(variant)} failed{left} ({_reason(reason)})")
+        parts += map(self.against_itself, copies)
+        parts += self.differing_machines() + self.moved_controls()
+        measured |= {verdict.baseline, *(group.variant for group in copies)}
+        if used := [count for name, count in verdict.boots.items() if count and name in measured]:
+            least = f"{min(used)} to " if min(used) < max(used) else ""
+            parts.append(f"{least}{figures.count(max(used), 'boot')} of each")
+        return "; ".join(parts) + "."
+
+    def clause(self, group: Group) -> str:
+        """What is certain of a variant."""
+        effects = group.tested
+        of_kind: dict[str, list[Effect]] = {}
+        for effect in effects:
+            mark = " ≈" if effect.verdict in ("faster", "slower") and effect.equivalent_too else ""
+            of_kind.setdefault(f"{effect.verdict}{mark}", []).append(effect)
+        parts: list[str] = []
+        band = f" (within {self.band})"
+        for kind in _KINDS:
+            if kind not in of_kind:
+                continue
+            text = _WORDS[kind.removesuffix(" ≈")]
+            text = text.rpartition(" ")[0] if parts else f"{text} {self.baseline}"
+            if kind.endswith("≈"):
+                text += " by too little to matter"
+            small = kind.endswith("≈") or kind == "equivalent"
+            if small and not any(band in part for part in parts):
+                text += band
+            parts.append(f"{text} {self.where(kind, of_kind[kind], effects)}")
+        moved = [len(of_kind.get(kind, ())) for kind in ("faster", "slower")]
+        mean = geometric_mean(effects)
+        # One number for cases that went both ways, or of which one moved, would mislead.
+        if mean is not None and len(effects) >= 3 and max(moved) >= 2 and min(moved) == 0:
+            measured = sum(effect.ratio is not None for effect in effects)
+            parts.append(f"{figures.effect(mean)} in the geometric mean of {measured} cases")
+        return ", ".join(parts)
+
+    def open(self, tested: Sequence[Group]) -> list[str]:
+        """All that is undecided in one clause, if anything is; it stands behind what is certain."""
+        effects = [effect for group in tested for effect in group.tested if _is_open(effect)]
+        if not effects:
+            return []
+        if len(effects) == 1:
+            who = f"{plain.short(effects[0].variant)} in " if len(tested) > 1 else ""
+            return [f"{who}{self.case(effects[0])} is undecided{_blocks_needed(effects)}"]
+        number = sum(len(group.tested) for group in tested)
+        entire = [plain.short(it.variant) for it in tested if all(map(_is_open, it.tested))]
+        among = f", among them all of {_list(_short(entire))}" if entire else ""
+        needed = _blocks_needed(effects)
+        return [f"{len(effects)} of {number} effects are undecided{among}{needed}"]
+
+    def all_open(self, tested: Sequence[Group]) -> list[str]:
+        """The same where nothing else is certain."""
+        effects = [effect for group in tested for effect in group.tested]
+        if not effects:
+            return []
+        who = _list(_short([plain.short(group.variant) for group in tested]))
+        text = f"{who} {_are(len(tested))} undecided against {self.baseline}"
+        if all(effect.ci is None for effect in effects):
+            blocks = max(effect.blocks for effect in effects)
+            least = f", {_LEAST_BLOCKS} are the least" if blocks < _LEAST_BLOCKS else ""
+            return [f"{text}: {figures.count(blocks, 'block')} {_are(blocks)} too few{least}"]
+        cases = list({(effect.suite, effect.case): effect for effect in effects}.values())
+        return [f"{text} {self.place(cases, cases)}{_blocks_needed(effects)}"]
+
+    def where(self, kind: str, members: Sequence[Effect], effects: Sequence[Effect]) -> str:
+        """In which cases, and by how much."""
+        place = self.place(members, effects)
+        if kind in ("faster", "slower"):
+            return self.sizes(members, effects)
+        if not kind.endswith("≈"):
+            return place
+        if len(members) > _SHOWN_CASES:
+            return f"{place} ({figures.effect(max(members, key=_distance).ratio)} at most)"
+        return f"in {_list([f'{self.case(it)} ({figures.effect(it.ratio)})' for it in members])}"
+
+    def place(self, members: Sequence[Effect], effects: Sequence[Effect]) -> str:
+        if len(members) == len(effects) == 2:
+            return "in both cases"
+        if len(members) == len(effects) > 1:
+            return f"in all {len(effects)} cases"
+        if len(members) <= _SHOWN_CASES:
+            return f"in {_list(list(map(self.case, members)))}"
+        return f"in {len(members)} of {len(effects)} cases"
+
+    def sizes(self, members: Sequence[Effect], effects: Sequence[Effect]) -> str:
+        ordered = sorted(members, key=_distance)
+        low, high = ordered[0], ordered[-1]
+        floor = ""
+        if inside := [effect for effect in members if effect.inside_noise_floor]:
+            names = _list(_short(list(map(self.case, inside))))
+            which = "" if len(inside) == len(members) else f"{names} "
+            floor = f" ({which}inside the noise floor)"
+        if len(members) == 1:
+            return f"in {self.case(low)} {_by(low)}{self.interval(low)}{floor}"
+        if len(members) <= _SHOWN_CASES and len(members) < len(effects):
+            return f"in {_list([f'{self.case(it)} {_by(it)}' for it in reversed(ordered)])}{floor}"
+        place = self.place(members, effects)
+        if len({(it.better, it.unit if it.better == "lower" else "") for it in members}) > 1:
+            return f"{place}, most in {self.case(high)} {_by(high)}{floor}"
+        tail = _tail(high)
+        return (
+            f"{place}, {'with' if tail else 'by'} {figures.size(low.ratio)} ({self.case(low)}) to "
+            f"{figures.size(high.ratio)} ({self.case(high)}){tail}{floor}"
+        )
+
+    def interval(self, effect: Effect) -> str:
+        """Only in the answer about a single variant: with several it would bury the answer."""
+        several = len(self.variants - {self.verdict.copy_of_baseline}) != 1
+        if effect.ci is None or effect.exact or several or effect.ci[1] >= 2.0:
+            return ""
+        low, high = sorted(abs(end - 1.0) for end in effect.ci)
+        span = f"{figures.percent(low, signed=False)[:-2]} to {figures.percent(high, signed=False)}"
+        return f" ({100 * self.verdict.confidence:g} % interval {span})"
+
+    def overview(self, tested: Sequence[Group]) -> str:
+        parts: list[str] = []
+        rest = list(tested)
+        for word in ("faster", "slower"):
+            tops = []
+            for group in tested:
+                if moved := [it for it in group.tested if _matters(it) and it.verdict == word]:
+                    tops.append((group, max(moved, key=_distance)))
+            if not tops:
+                continue
+            tops.sort(key=lambda top: -_distance(top[1]))
+            names = [plain.short(group.variant) for group, _ in tops]
+            size = f"in {self.case(tops[0][1])} {_by(tops[0][1])}"
+            if len(tops) == 1:
+                only = "most " if len(tops[0][0].tested) > 1 else ""
+                parts.append(f"1 is {word} ({names[0]}, {only}{size})")
+            else:
+                parts.append(
+                    f"{len(tops)} are {word} somewhere ({'; '.join(_short(names))}), "
+                    f"most of all {names[0]} {size}"
+                )
+            moving = {group.variant for group, _ in tops}
+            rest = [group for group in rest if group.variant not in moving]
+        same = [
+            plain.short(group.variant)
+            for group in rest
+            if all(it.equivalent_too or it.verdict == "equivalent" for it in group.tested)
+        ]
+        if same:
+            who = "; ".join(_short(same))
+            parts.append(f"{len(same)} {_are(len(same))} everywhere within {self.band} ({who})")
+        if len(rest) == len(tested) > len(same):
+            tiny = any(effect.equivalent_too for group in tested for effect in group.tested)
+            than = " by more than does not matter" if tiny else ""
+            parts.insert(0, f"none is seen to be faster or slower{than}")
+        return f"Of {len(tested)} variants against {self.baseline}, {', '.join(parts)}"
+
+    def against_itself(self, copy: Group) -> str:
+        if moved := [it for it in copy.effects if it.verdict in ("faster", "slower")]:
+            most = max(moved, key=_distance)
+            return (
+                f"caution: {self.baseline} differs from its own copy "
+                f"(by {figures.effect(most.ratio)} in {plain.short(most.case)}), so effects of "
+                "that size mean nothing here"
+            )
+        floors = [it.noise_floor for it in copy.effects if it.noise_floor is not None]
+        size = f" of at most {figures.percent(max(floors), signed=False)}" if floors else ""
+        return f"{self.baseline} against its own copy shows no difference but noise{size}"
+
+    def differing_machines(self) -> list[str]:
+        """Effects that are not the same on all machines, with the machines (of several models of
+        CPU: the models) at both ends."""
+        spans = []
+        for effect in self.verdict.effects:
+            if effect.strata is not None and effect.strata.differs:
+                strata = effect.strata.cpu_models or effect.strata.machines
+                ordered = sorted(strata, key=lambda stratum: stratum.ratio or 1.0)
+                spans.append((ordered[0], ordered[-1], effect))
+        if not spans:
+            return []
+        low, high, most = max(spans, key=lambda it: (it[1].ratio or 1.0) / (it[0].ratio or 1.0))
+        who = f" of {plain.short(most.variant)}" if len(self.variants) > 1 else ""
+        more = len(spans) - 1
+        rest = f", as do {figures.count(more, 'more effect')}" if more else ""
+        return [
+            f"{self.case(most)}{who} differs by machine ({figures.effect(low.ratio or 1.0)} on "
+            f"{plain.short(low.stratum)}, {figures.effect(high.ratio or 1.0)} on "
+            f"{plain.short(high.stratum)}){rest}"
+        ]
+
+    def moved_controls(self) -> list[str]:
+        copy = self.verdict.copy_of_baseline
+        moved = [effect for effect in moved_controls(self.verdict) if effect.variant != copy]
+        if not moved:
+            return []
+        names = [
+            f"{self.case(it)} {figures.effect(it.ratio)} with {plain.short(it.variant)}"
+            for it in sorted(moved, key=_distance, reverse=True)
+        ]
+        return [
+            "caution: cases that do not depend on the kernel moved too "
+            f"({_list(_short(names))}), so the machine or the code's layout may be the cause"
+        ]
+
+    def case(self, effect: Effect) -> str:
+        """The case's name; with its suite where another suite has the same."""
+        case = plain.short(effect.case)
+        return f"{plain.short(effect.suite)}/{case}" if self.suites[effect.case] > 1 else case
+
+
+def _is_open(effect: Effect) -> bool:
+    return effect.verdict == "inconclusive"
+
+
+def _matters(effect: Effect) -> bool:
+    return effect.verdict in ("faster", "slower") and not effect.equivalent_too
+
+
+def _distance(effect: Effect) -> float:
+    return abs(effect.ratio - 1.0) if effect.ratio is not None else 0.0
+
+
+def _blocks_needed(effects: Sequence[Effect]) -> str:
+    needed = [effect.predicted_blocks for effect in effects if effect.predicted_blocks]
+    if not needed:
+        return ""
+    some = "them" if len(needed) == len(effects) else "some of them"
+    what = "it" if len(effects) == 1 else some
+    return f" (about {max(needed)} blocks would settle {what})"
+
+
+def _by(effect: Effect) -> str:
+    """``by 3.40 %``; where lower is better, what there is less or more of."""
+    more = figures.more(effect.baseline_value, effect.paired_value)
+    if effect.exact and effect.unit == UNIT and more is not None:
+        number = figures.signed(abs(more)).removeprefix("+")
+        return f"with {number} {'fewer' if more < 0 else 'more'} instructions an operation"
+    tail = _tail(effect)
+    summed = " in sum" if effect.throughput is not None and effect.throughput.decides else ""
+    return f"{'with' if tail else 'by'} {figures.size(effect.ratio)}{tail}{summed}"
+
+
+def _tail(effect: Effect) -> str:
+    if effect.better == "higher" or effect.ratio is None:
+        return ""
+    if figures.is_time(effect.unit):
+        return " less time" if effect.ratio < 1.0 else " more time"
+    return f" {'fewer' if effect.ratio < 1.0 else 'more'} {plain.short(effect.unit)}"
+
+
+def _reason(text: str) -> str:
+    """The first line, without its full stop: the report has the rest."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    first = plain.sentence(lines[0] if lines else "no reason given").rstrip(".")
+    return first if len(first) <= 160 else first[:159] + "…"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _short(texts: Sequence[str]) -> list[str]:
+    if len(texts) <= _SHOWN_CASES + 1:
+        return list(texts)
+    return [*texts[:_SHOWN_CASES], f"{len(texts) - _SHOWN_CASES} more"]
+
+
+def _list(texts: Sequence[str]) -> str:
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"

@@ -70,10 +70,7 @@ def groups(verdict: Verdict) -> Grid | None:
     columns = [
         *([Column("variant", lambda group: plain.name(group.variant))] if several else []),
         Column("group", name, "name"),
-        Column("effect", effects.effect, "effect"),
-        Column(effects.level(verdict), effects.interval, "number", worth=1),
-        Column("verdict", effects.verdict, "verdict"),
-        Column("blocks", lambda group: group.blocks, "number", quiet=True, worth=2),
+        *effects.columns(verdict, verdict.groups, "effect interval verdict blocks"),
     ]
     grid = Grid(columns, verdict.groups, "Effects on groups", id="groups-table")
     return grid if verdict.groups else None
@@ -243,10 +240,7 @@ def factors(verdict: Verdict) -> list[Grid]:
 
     columns = [
         Column("level", level),
-        Column("effect", effects.effect, "effect"),
-        Column(effects.level(verdict), effects.interval, "number", worth=1),
-        Column("verdict", effects.verdict, "verdict"),
-        Column("blocks", lambda effect: effect.blocks, "number", worth=2),
+        *effects.columns(verdict, (), "effect interval verdict blocks"),
     ]
     grids = []
     for number, rows in enumerate(_by_case(verdict.factors)):

@@ -71,21 +71,23 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
     if notes:
         yield ""
     for style, head, body in notes:
-        yield _hanging(Text(head, style=style), words(body), width)
+        # A head and the text beside it, wrapped under itself.
+        indent = min(Text(head).cell_len + 2, width // 3)
+        table = Table.grid(padding=0)
+        table.add_column(width=indent, overflow="fold")
+        table.add_column(width=width - indent, overflow="fold")
+        table.add_row(Text(head, style=style), words(body))
+        yield table
 
 
 def _tables(
     verdict: Verdict, variants: Sequence[Group], width: int, unicode: bool
 ) -> Iterator[Part]:
     """One for each variant and suite, with the same columns, so that they line up."""
-    rows = [effect for group in variants for effect in group.effects]
-    named = len({effect.suite for effect in rows}) > 1
-    layout = _layout(verdict, rows, width, 2 if named else 1, unicode)
-
-    def only(items: Sequence[Effect], heads: bool = False) -> Layout:
-        return replace(layout, grid=replace(layout.grid, items=items), heads=heads)
-
-    yield only((), heads=True)
+    effects = [effect for group in variants for effect in group.effects]
+    named = len({effect.suite for effect in effects}) > 1
+    layout = _layout(verdict, effects, width, 2 if named else 1, unicode)
+    yield replace(layout, grid=replace(layout.grid, items=()))
     for group in variants:
         against = "itself (A/A)" if group.is_copy else plain.short(verdict.baseline)
         suite = "" if named else f" · {plain.short(group.suites[0])}"
@@ -95,94 +97,78 @@ def _tables(
                 # Not a row: the column of cases may be narrower than the suite's name.
                 head = f" {plain.short(suite)}"
                 yield Text(head, style="dim", no_wrap=True, overflow="ellipsis")
-            yield only([effect for effect in group.effects if effect.suite == suite])
+            rows = [effect for effect in group.effects if effect.suite == suite]
+            yield replace(layout, grid=replace(layout.grid, items=rows), heads=False)
 
 
 def _layout(
     verdict: Verdict, items: list[Effect], width: int, indent: int, unicode: bool
 ) -> Layout:
     """Columns in the order of their worth, and a chart where there is room for it."""
-    floors = [
-        replace(column, head="noise", quiet=True, worth=3) for column in effects.floors(items)
-    ]
+    before = "baseline value effect instructions interval"
+    after = effects.columns(verdict, items, "verdict floor blocks")
     space = Column("", lambda _: " " * _CHART_LEAST, worth=4)
+    after[0] = replace(after[0], of=lambda effect: effects.word_cell(effect, width >= ROOMY))
     columns = [
         Column("", effects.case, "name"),
-        Column(
-            "baseline", lambda it: effects.amount(it, it.baseline_value, _UNIT_MOST), "number",
-            worth=5,
-        ),
-        Column("value", lambda it: effects.value(it, _UNIT_MOST), "number", worth=5),
-        Column("effect", effects.effect, "effect"),
-        *(replace(column, worth=1) for column in effects.counts(items)),
-        Column(effects.level(verdict), effects.interval, "number", worth=1),
+        *effects.columns(verdict, items, before, _UNIT_MOST),
         *([space] if any(effect.ratio is not None for effect in items) else []),
-        Column("verdict", lambda it: effects.verdict(it, width >= ROOMY), "verdict"),
-        *floors,
-        Column("blocks", lambda it: it.blocks, "number", quiet=True, worth=2),
-    ]  # fmt: skip
+        *(replace(it, head=it.head.removesuffix(" floor")) for it in after),
+    ]
     layout = terminal.fit(Grid(columns, items), width, indent)
     if space not in layout.grid.columns:
         return layout
     at = layout.grid.columns.index(space)
-    on = charts.scale(items, verdict.equivalent, min(_CHART_LEAST + layout.left, _CHART_MOST))
+    scale = charts.scale(items, verdict.equivalent, min(_CHART_LEAST + layout.left, _CHART_MOST))
     marks = charts.UNICODE if unicode else charts.ASCII
-    places = 0 if on.limit >= 0.02 else 1 if on.limit >= 0.001 else 2
+    places = 0 if scale.limit >= 0.02 else 1 if scale.limit >= 0.001 else 2
 
     def picture(effect: Effect) -> Cell:
         style = STYLES[effect.verdict].removeprefix("bold ")
-        return Cell(on.draw(effect, marks), style=style)
+        return Cell(scale.draw(effect, marks), style=style)
 
     chosen, widths = list(layout.grid.columns), list(layout.widths)
-    chosen[at], widths[at] = Column(on.axis(places), picture), on.width
+    chosen[at], widths[at] = Column(scale.axis(places), picture), scale.width
     return replace(layout, grid=replace(layout.grid, columns=chosen), widths=widths)
-
-
-def _hanging(head: Text, body: Text, width: int) -> Table:
-    """A head and the text beside it, wrapped under itself."""
-    indent = min(head.cell_len + 2, width // 3)
-    table = Table.grid(padding=0)
-    table.add_column(width=indent, overflow="fold")
-    table.add_column(width=width - indent, overflow="fold")
-    table.add_row(head, body)
-    return table
 
 
 def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str]]:
     """(style, head, text) lines below the tables: failures first, then what to beware of, then
     what marks mean that are there."""
+
+    def where(suite: str | None, case: str | None, variant: str | None) -> str:
+        about = "/".join(plain.name(part) for part in (suite, case) if part)
+        if variant:
+            about += f"{' in ' if about else ''}{plain.name(variant)}"
+        return f"{about}: " if about else ""
+
     notes = [
         ("bold magenta", "failed", f"{plain.name(variant)}: {plain.sentence(reason)}")
         for variant, reason in verdict.failed.items()
     ]
     for effect in rows:
         if effect.reason:
-            case = f"{plain.name(effect.suite)}/{plain.name(effect.case)}"
-            where = f"{case} in {plain.name(effect.variant)}"
-            notes.append(("magenta", "no figure", f"{where}: {plain.sentence(effect.reason)}"))
+            about = where(effect.suite, effect.case, effect.variant)
+            notes.append(("magenta", "no figure", f"{about}{plain.sentence(effect.reason)}"))
     if verdict.factors:
         notes += [("yellow", "missing", plain.sentence(text)) for text in verdict.factors.missing]
         notes.append(("dim", "×", tables.note_of_factors(verdict)))
     for flag in verdict.flags:
-        about = "/".join(plain.name(part) for part in (flag.suite, flag.case) if part)
-        if flag.variant:
-            about += (" in " if about else "") + plain.name(flag.variant)
-        remark = plain.sentence(flag.text)
-        text = f"{about}: {remark}" if about else remark
-        notes.append(("yellow", plain.short(flag.kind), text))
+        about = where(flag.suite, flag.case, flag.variant)
+        notes.append(("yellow", plain.short(flag.kind), f"{about}{plain.sentence(flag.text)}"))
     band = figures.tolerance(verdict.equivalent)
     exact = [effect.blocks for effect in rows if effect.exact]
-    open_ = [it for it in rows if it.verdict == "inconclusive" and it.predicted_blocks]
-    sums = [it for it in rows if it.throughput is not None and it.throughput.decides]
     details = {detail.mark: detail.note for detail in tables.DETAILS}
     legend = (
         ("≈", f"a real difference, but inside {band}: too little to matter",
          any(effect.equivalent_too for effect in rows)),
         ("?", "no larger than the baseline's difference from itself",
          any(effect.inside_noise_floor for effect in rows)),
-        ("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree", bool(sums)),
+        ("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree",
+         any(effect.throughput is not None and effect.throughput.decides for effect in rows)),
         ("( )", effects.UNCORRECTED, any(map(effects.uncorrected, rows))),
-        ("(n)", "about n blocks would settle it", bool(open_)),
+        ("(n)", "about n blocks would settle it",
+         any(effect.verdict == "inconclusive" and effect.predicted_blocks for effect in rows)),
         ("exact", figures.exact_because(min(exact, default=0)), bool(exact)),
         ("(±n)", details["(±n)"], any(effect.apart for effect in rows)),
         ("function", details["function"], any(effect.functions for effect in rows)),
@@ -201,13 +187,15 @@ def rejudged(first: Verdict | None, now: Verdict, manifest: Manifest) -> list[st
         band = figures.tolerance(verdict.equivalent)
         return f"{100 * verdict.confidence:g} %, equivalent {band}"
 
+    def words_of(verdict: Verdict) -> dict[tuple[str, str, str], str]:
+        return {(it.suite, it.case, it.variant): effects.word(it) for it in verdict.effects}
+
     lines = [f"now    kdyno {now.tool}, rule {now.rule}, {scope(now)}"]
     if first is None:
         return [*lines, "not judged before"]
     by, rule = first.tool or manifest.tool, first.rule or _FIRST_RULE
     lines.append(f"first  kdyno {plain.short(by)}, rule {plain.short(rule)}, {scope(first)}")
-    before = {(it.suite, it.case, it.variant): effects.word(it) for it in first.effects}
-    after = {(it.suite, it.case, it.variant): effects.word(it) for it in now.effects}
+    before, after = words_of(first), words_of(now)
     changed = [
         f"{plain.name(suite)}/{plain.name(case)} in {plain.name(variant)}: "
         f"{before[suite, case, variant]} → {word}"

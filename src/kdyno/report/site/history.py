@@ -15,8 +15,8 @@ from kdyno.report import figures, plain
 from kdyno.report.charts.panels import Strip
 from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
-from kdyno.report.show.html import Html, macros, table
-from kdyno.report.site.pages import shell
+from kdyno.report.show.html import Html, table
+from kdyno.report.site.pages import markup_cell, shell
 from kdyno.report.site.summary import Kernel, Summary, page_name
 from kdyno.stats import changepoints
 from kdyno.stats.changepoints import Segment
@@ -35,7 +35,6 @@ class Mark(NamedTuple):
     value: float
     low: float | None
     high: float | None
-    boots: int
 
     @property
     def date(self) -> str:
@@ -65,15 +64,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Series:
-    """Points in time order, with what they have in common."""
+    """Points in time order."""
 
     experiment: str
     machine: str
-    suite: str
-    case: str
-    variant: str
-    unit: str
-    better: str
+    score: Score
+    """The latest: what all have in common is the case, its unit and direction, the variant."""
     measure: Measure
     """score: the case's own figure; effect: variant ÷ baseline, which drift does not reach."""
     marks: tuple[Mark, ...]
@@ -87,7 +83,7 @@ class Series:
         changes = []
         for before, after in zip(self.levels, self.levels[1:], strict=False):
             ratio = after.level / before.level
-            word = "faster" if (ratio > 1.0) == (self.better == "higher") else "slower"
+            word = "faster" if (ratio > 1.0) == (self.score.better == "higher") else "slower"
             if abs(ratio - 1.0) < TOO_LITTLE:
                 word = "equivalent"
             marks = self.marks[after.start - 1], self.marks[after.start]
@@ -101,7 +97,7 @@ class Series:
     def quantity(self, value: float) -> str:
         if self.measure == "effect":
             return figures.effect(value)
-        return figures.quantity(value, plain.short(self.unit))
+        return figures.quantity(value, plain.short(self.score.unit))
 
     @cached_property
     def strip(self) -> Strip:
@@ -118,38 +114,38 @@ class Series:
         )
 
     @property
-    def drawing(self) -> str:
-        on = self.strip
-        spans = (
-            f"M{on.x(at)} {on.y(max(mark.low, on.low))}V{on.y(min(mark.high, on.high))}"
+    def drawing(self) -> Html:
+        strip = self.strip
+        spans = "".join(
+            f"M{strip.x(at)} {strip.y(max(mark.low, strip.low))}"
+            f"V{strip.y(min(mark.high, strip.high))}"
             for at, mark in enumerate(self.marks)
             if mark.low is not None and mark.high is not None
         )
-        levels = (
-            f"M{on.x(level.start - 0.5)} {on.y(level.level)}H{on.x(level.end - 0.5)}"
+        levels = "".join(
+            f"M{strip.x(level.start - 0.5)} {strip.y(level.level)}H{strip.x(level.end - 0.5)}"
             for level in self.levels
         )
-        changes = (f"M{on.x(level.start - 0.5)} 0V{on.height}" for level in self.levels[1:])
+        changes = "".join(
+            f"M{strip.x(level.start - 0.5)} 0V{strip.height}" for level in self.levels[1:]
+        )
         digests = [mark.kernel.digest for mark in self.marks]
         new = [at for at in range(1, len(digests)) if digests[at] != digests[at - 1]]
-        dots = on.dots((at, mark.value) for at, mark in enumerate(self.marks))
-        return on.svg(
-            self.text,
-            [
-                ("change", "".join(changes)),
-                ("kernel", on.ticks(new, on.edge)),
-                ("spans", "".join(spans)),
-                ("level", "".join(levels)),
-                ("dots variant", dots),
-            ],
-        )
+        paths = {
+            "change": changes,
+            "kernel": strip.ticks(new, strip.edge),
+            "spans": spans,
+            "level": levels,
+            "dots variant": strip.dots((at, mark.value) for at, mark in enumerate(self.marks)),
+        }
+        return Html(strip.svg(self.text, paths.items()))
 
     @property
     def text(self) -> str:
         """The chart in words."""
         first, last = self.marks[0], self.marks[-1]
         parts = [
-            f"{plain.short(self.case)} of {plain.short(self.variant)}, {self.measure}, "
+            f"{plain.short(self.score.case)} of {plain.short(self.score.variant)}, {self.measure}, "
             f"{figures.count(len(self.marks), 'run')} from {first.date} to {last.date}, last "
             f"{self.quantity(last.value)}"
         ]
@@ -157,7 +153,7 @@ class Series:
             f"change at {change.at.date}: {figures.effect(change.ratio)} {change.word}"
             for change in self.changes
         ]
-        return "; ".join(parts) + ("" if self.changes else "; no change of level")
+        return "; ".join(parts if self.changes else [*parts, "no change of level"])
 
 
 def series_of(summaries: Sequence[Summary]) -> tuple[Series, ...]:
@@ -168,41 +164,24 @@ def series_of(summaries: Sequence[Summary]) -> tuple[Series, ...]:
     together: dict[tuple[str, ...], list[tuple[Summary, Score]]] = {}
     for run in sorted(summaries, key=lambda run: (run.created, run.name)):
         for score in run.scores:
-            key = (
-                *(run.experiment, run.machine_key, score.suite, score.case, score.variant),
-                *(score.unit, score.better, score.work),
-            )
-            together.setdefault(key, []).append((run, score))
-    found = []
+            work = (score.suite, score.case, score.variant, score.unit, score.better, score.work)
+            together.setdefault((run.experiment, run.machine_key, *work), []).append((run, score))
+    series = []
     for points in together.values():
         run, score = points[-1]
-        measures: tuple[Measure, ...] = ("score", "effect")
-        for measure in measures[: 1 if score.variant == run.baseline else 2]:
-            marks = tuple(mark for each in points if (mark := _mark(*each, measure)) is not None)
-            if marks:
-                found.append(
-                    Series(
-                        experiment=run.experiment,
-                        machine=run.machine,
-                        suite=score.suite,
-                        case=score.case,
-                        variant=score.variant,
-                        unit=score.unit,
-                        better=score.better,
-                        measure=measure,
-                        marks=marks,
-                    )
-                )
-    return tuple(found)
-
-
-def _mark(run: Summary, score: Score, measure: Measure) -> Mark | None:
-    kernel = (run.kernels or {}).get(score.variant, Kernel("", ""))
-    if measure == "score":
-        return Mark(run, kernel, score.value, score.low, score.high, score.boots)
-    if score.ratio is None or score.ratio <= 0:
-        return None
-    return Mark(run, kernel, score.ratio, score.ratio_low, score.ratio_high, score.boots)
+        marks: dict[Measure, list[Mark]] = {"score": [], "effect": []}
+        for of, own in points:
+            kernel = (of.kernels or {}).get(own.variant, Kernel("", ""))
+            marks["score"].append(Mark(of, kernel, own.value, own.low, own.high))
+            if own.ratio is not None and own.ratio > 0 and score.variant != run.baseline:
+                mark = Mark(of, kernel, own.ratio, own.ratio_low, own.ratio_high)
+                marks["effect"].append(mark)
+        series += [
+            Series(run.experiment, run.machine, score, measure, tuple(of_measure))
+            for measure, of_measure in marks.items()
+            if of_measure
+        ]
+    return tuple(series)
 
 
 def experiment_page(experiment: str) -> str:
@@ -217,17 +196,21 @@ def overview(series: Sequence[Series], live: bool = False) -> str:
         experiments.setdefault(each.experiment, []).append(each)
     # A series is numbered as on its experiment's page.
     rows = [row for of in experiments.values() for row in enumerate(_shown(of))]
-    changes = figures.count(sum(len(each.changes) for each in series), "change")
+    facets = {
+        "experiment": lambda row: plain.short(row[1].experiment),
+        "variant": lambda row: plain.short(row[1].score.variant),
+        "measure": lambda row: row[1].measure,
+        "machine": lambda row: plain.short(row[1].machine),
+        "changed": lambda row: row[1].changed,
+    }
     return shell(
         "history.html",
         "History",
         "history.html",
         count=len(series),
-        changes=changes,
+        changes=figures.count(sum(len(each.changes) for each in series), "change"),
         shown=len(rows),
-        table=table(Grid(_COLUMNS, rows, "Series", id="series-table", facets=_FACETS))
-        if series
-        else None,
+        table=table(Grid(_COLUMNS, rows, "Series", id="series-table", facets=facets)),
         method=_METHOD,
         live=live,
     )
@@ -236,21 +219,18 @@ def overview(series: Sequence[Series], live: bool = False) -> str:
 def history_page(series: Sequence[Series], live: bool = False) -> str:
     """The charts of one experiment's series."""
     shown = _shown(series)
-    facets = {
-        "variant": [plain.short(each.variant) for each in shown],
-        "measure": [str(each.measure) for each in shown],
+    facets: dict[str, list[str]] = {
+        "variant": [plain.short(each.score.variant) for each in shown],
+        "measure": [each.measure for each in shown],
         "changed": [each.changed for each in shown],
     }
-    choices = {
-        name: values for name, of in facets.items() if len(values := list(dict.fromkeys(of))) > 1
-    }
+    choices = {name: list(dict.fromkeys(values)) for name, values in facets.items()}
     return shell(
         "experiment.html",
         f"History of {plain.name(series[0].experiment)}",
         "history.html",
         series=shown,
-        drawings=[Html(each.drawing) for each in shown],
-        choices=choices,
+        choices={name: values for name, values in choices.items() if len(values) > 1},
         count=len(series),
         shown=len(shown),
         method=_METHOD,
@@ -270,25 +250,18 @@ def _shown(series: Sequence[Series]) -> Sequence[Series]:
     return [series[at] for at in sorted(kept)]
 
 
-def _cell(kind: str, *values: Any) -> Html:
-    content: Html = getattr(macros("cells.html"), kind)(*values)
-    return content
-
-
 def _case(row: tuple[int, Series]) -> Cell:
     number, series = row
     place = f"history/{experiment_page(series.experiment)}.html#series-{number}"
-    whole = f"{plain.name(series.suite)}/{plain.name(series.case)}"
-    return Cell(value=whole, markup=_cell("case", series, place))
+    whole = f"{plain.name(series.score.suite)}/{plain.name(series.score.case)}"
+    return markup_cell("case", series.score, place, value=whole)
 
 
 def _last_change(row: tuple[int, Series]) -> Cell:
-    changes = row[1].changes
-    if not changes:
+    if not row[1].changes:
         return Cell()
-    when = f"{changes[-1].at.date} {changes[-1].kernels}".strip()
-    markup = _cell("change", changes[-1], when)
-    return Cell(value=abs(changes[-1].ratio - 1.0), markup=markup)
+    last = row[1].changes[-1]
+    return markup_cell("last_change", last, value=abs(last.ratio - 1.0))
 
 
 def _latest(row: tuple[int, Series]) -> Cell:
@@ -298,7 +271,7 @@ def _latest(row: tuple[int, Series]) -> Cell:
 
 _COLUMNS = (
     Column("Case", _case),
-    Column("Variant", lambda row: row[1].variant, "name"),
+    Column("Variant", lambda row: row[1].score.variant, "name"),
     Column("Experiment", lambda row: row[1].experiment, "name"),
     Column("Machine", lambda row: plain.short(row[1].machine)),
     Column("Measure", lambda row: row[1].measure),
@@ -306,35 +279,30 @@ _COLUMNS = (
     Column("Latest", _latest, "number"),
     Column("Last change", _last_change, "number"),
 )
-_FACETS = {
-    "experiment": lambda row: plain.short(row[1].experiment),
-    "variant": lambda row: plain.short(row[1].variant),
-    "measure": lambda row: row[1].measure,
-    "machine": lambda row: plain.short(row[1].machine),
-    "changed": lambda row: row[1].changed,
-}
 
 
 def _data(series: Sequence[Series]) -> dict[str, Any]:
-    """Runs once; of each series its unit and points as [run, value, low, high, kernel]."""
-    runs: dict[str, int] = {}
-    listed = []
+    """Runs and kernels once; of each series its points as [run, value, low, high, kernel]."""
+    runs: dict[str, tuple[int, list[str]]] = {}
     versions: dict[str, int] = {}
     charts = []
     for each in series:
         points = []
         for mark in each.marks:
-            if mark.run.page not in runs:
-                runs[mark.run.page] = len(runs)
-                when = mark.run.created[:16].replace("T", " ")
-                listed.append([plain.name(mark.run.name), plain.name(when)])
+            when = mark.run.created[:16].replace("T", " ")
+            about = [plain.name(mark.run.name), plain.name(when)]
+            number, _ = runs.setdefault(mark.run.page, (len(runs), about))
             version = plain.short(mark.kernel.version) if mark.kernel.version else ""
             kernel = versions.setdefault(version, len(versions))
-            points.append([runs[mark.run.page], mark.value, mark.low, mark.high, kernel])
-        unit = plain.short(each.unit) if each.measure == "score" else ""
+            points.append([number, mark.value, mark.low, mark.high, kernel])
+        unit = plain.short(each.score.unit) if each.measure == "score" else ""
         ends = {"low": each.strip.low, "high": each.strip.high}
         charts.append({"unit": unit, **ends, "points": points})
-    return {"runs": listed, "kernels": list(versions), "series": charts}
+    return {
+        "runs": [about for _, about in runs.values()],
+        "kernels": list(versions),
+        "series": charts,
+    }
 
 
 _METHOD = {

@@ -12,16 +12,12 @@ from typing import Any
 
 from kdyno.report import figures, plain
 from kdyno.report.page import document
-from kdyno.report.show.grid import Cell, Column, Grid
-from kdyno.report.show.html import Html, data, macros, table
+from kdyno.report.show.grid import Cell, Column, Grid, Value
+from kdyno.report.show.html import data, macros, table
 from kdyno.report.site.summary import Summary
 
 PAGES = {"index.html": "Runs", "compare.html": "Compare", "history.html": "History"}
 WORDS = ("faster", "slower", "equivalent", "inconclusive", "failed")
-HEADS = ("Case", "A", "B", "B ÷ A", "Own effect in A", "Own effect in B")
-_STATES = ("finished", "running", "interrupted", "failed", "damaged", "empty")
-_MOST_KERNELS = 4
-_MOST_CHARACTERS = 300
 
 
 def shell(
@@ -59,6 +55,11 @@ def shell(
     )
 
 
+def markup_cell(kind: str, *about: Any, value: Value = None) -> Cell:
+    """A cell that a macro of cells.html makes."""
+    return Cell(value=value, markup=getattr(macros("cells.html"), kind)(*about))
+
+
 def listing(summaries: Sequence[Summary], live: bool = False) -> str:
     """The list of runs; newest first."""
     runs = sorted(summaries, key=lambda run: (run.created, run.name), reverse=True)
@@ -74,54 +75,24 @@ def listing(summaries: Sequence[Summary], live: bool = False) -> str:
     return shell("listing.html", "Runs", "index.html", intro=intro, table=shown, live=live)
 
 
-def _cell(kind: str, *values: Any) -> Html:
-    content: Html = getattr(macros("cells.html"), kind)(*values)
-    return content
-
-
-def _state(run: Summary) -> Cell:
-    kind = run.state if run.state in _STATES else "damaged"
-    return Cell(markup=_cell("state", run.state, kind))
-
-
-def _answer(run: Summary) -> Cell:
-    outcome = plain.sentence(run.answer or run.reason)
-    remark = plain.sentence(run.reason) if run.answer and "damaged" in run.reason else ""
-    markup = _cell("answer", _cut(plain.sentence(run.question)), _cut(outcome), remark)
-    return Cell(value=plain.sentence(run.answer), markup=markup)
-
-
-def _cut(text: str) -> str:
-    """Enough of a text for a list; the report has the rest."""
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
-
-
-def _kernels(run: Summary) -> Cell:
-    kernels = [
-        (variant, "" if kernel.version in ("", variant) else f" {plain.short(kernel.version)}")
-        for variant, kernel in (run.kernels or {}).items()
-    ]
-    left = len(kernels) - _MOST_KERNELS
-    return Cell(markup=_cell("kernels", kernels[:_MOST_KERNELS], max(0, left)))
-
-
-def _counts(run: Summary) -> Cell:
-    counts = run.counts or {}
-    return Cell(value=sum(counts.values()) if counts else None, markup=_cell("counts", counts))
-
-
 _COLUMNS = (
-    Column("Run", lambda run: Cell(value=run.name, markup=_cell("run", run))),
-    Column("Answer", _answer),
-    Column("State", _state),
+    Column("Run", lambda run: markup_cell("run", run, value=run.name)),
+    Column("Answer", lambda run: markup_cell("answer", run, value=plain.sentence(run.answer))),
+    Column("State", lambda run: markup_cell("state", run)),
     Column(
         "Begun (UTC)",
         lambda run: Cell(plain.name(run.created[:16].replace("T", " ")), run.created),
     ),
-    Column("Kernels", _kernels),
+    Column("Kernels", lambda run: markup_cell("kernels", run)),
     Column("Machine", lambda run: run.machine),
-    Column("Verdicts", _counts, "number"),
-    Column("Compare", lambda run: Cell(markup=_cell("compare", run) if run.scores else None)),
+    Column(
+        "Verdicts",
+        lambda run: markup_cell(
+            "counts", run, value=sum(run.counts.values()) if run.counts else None
+        ),
+        "number",
+    ),
+    Column("Compare", lambda run: markup_cell("compare", run)),
 )
 
 
@@ -134,7 +105,6 @@ def comparison(summaries: Sequence[Summary], live: bool = False) -> str:
         "Two runs compared",
         "compare.html",
         runs=runs,
-        heads=HEADS,
         scripts=["compare.js"],
         values=compare_data(runs),
         live=live,
@@ -148,15 +118,17 @@ def compare_data(summaries: Sequence[Summary]) -> dict[str, Any]:
     runs = []
     for run in summaries:
         kernels = run.kernels or {}
-        variants = list(dict.fromkeys([run.baseline, *kernels, *(s.variant for s in run.scores)]))
-        variants = [name for name in variants if any(s.variant == name for s in run.scores)]
+        measured = {score.variant for score in run.scores}
+        order = dict.fromkeys([run.baseline, *kernels, *(score.variant for score in run.scores)])
+        places = {name: at for at, name in enumerate(name for name in order if name in measured)}
         rows = []
         for score in run.scores:
             key = (score.suite, score.case, score.unit, score.better)
             word = WORDS.index(score.verdict) if score.verdict in WORDS else -1
-            place = (cases.setdefault(key, len(cases)), variants.index(score.variant), score.work)
+            place = (cases.setdefault(key, len(cases)), places[score.variant], score.work)
             value = (score.boots, score.value, score.low, score.high)
             rows.append([*place, *value, score.ratio, score.ratio_low, score.ratio_high, word])
+        versions = {name: [kernel.version, kernel.digest] for name, kernel in kernels.items()}
         runs.append(
             {
                 "id": run.page,
@@ -166,11 +138,8 @@ def compare_data(summaries: Sequence[Summary]) -> dict[str, Any]:
                 "machine": plain.sentence(run.machine),
                 "key": run.machine_key,
                 "memory": run.memory_bytes,
-                "variants": [plain.name(name) for name in variants],
-                "kernels": [
-                    [kernels[name].version, kernels[name].digest] if name in kernels else ["", ""]
-                    for name in variants
-                ],
+                "variants": [plain.name(name) for name in places],
+                "kernels": [versions.get(name, ["", ""]) for name in places],
                 "scores": rows,
             }
         )
