@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from synthetic_run import DEMO, Shape, make
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
 from kdyno.machines.uml import CAVEAT
+from kdyno.report.evidence import Evidence, gather
 from kdyno.report.sentence import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
@@ -97,3 +99,16 @@ def weeks(runs: Path, levels: Sequence[float], **more: object) -> list[Run]:
         value = level * float(np.exp(noise[day]))
         found.append(small(runs, day, value, version=version, **more))  # type: ignore[arg-type]
     return found
+
+
+def evidence_of(run: Run) -> Evidence:
+    """Of a run with a verdict."""
+    verdict = run.verdict()
+    assert verdict is not None
+    return gather(run, verdict)
+
+
+def measured(folder: Path, shape: Shape = DEMO) -> Evidence:
+    """Of a synthetic run."""
+    with pytest.MonkeyPatch.context() as patch:
+        return evidence_of(make(folder, shape, patch))

@@ -49,17 +49,6 @@ def test_json_to_a_file_leaves_the_table_on_stdout(
     assert json.loads((tmp_path / "v.json").read_text())["experiment"] == "tiny"
 
 
-@pytest.mark.parametrize(
-    ("options", "begins"),
-    [(("-f", "markdown"), "## tiny"), (("-f", "csv"), "experiment,"), (("-f", "json"), "{\n")],
-)
-def test_formats_go_to_stdout(
-    kdyno: Kdyno, runs: Path, options: tuple[str, ...], begins: str
-) -> None:
-    stored(runs, verdict(FASTER))
-    assert kdyno("report", "last", *options).out.startswith(begins)
-
-
 def test_the_file_name_says_the_format(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
     stored(runs, verdict(FASTER))
     said = kdyno("report", "last", "-o", tmp_path / "x.md")

@@ -3,19 +3,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
 import pytest
+from site_runs import evidence_of
 from synthetic_run import DEMO, HOSTILE, Shape, case, make
 from test_report_golden import VERDICTS
 
 from kdyno import labs
 from kdyno.errors import ToolError, UsageError
 from kdyno.report import gate
-from kdyno.report.evidence import Evidence, gather
+from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporter, exporter_for, exporters
 from kdyno.store.run import Run
 
@@ -31,9 +31,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def evidence(demo: Run) -> Evidence:
-    verdict = demo.verdict()
-    assert verdict is not None
-    return gather(demo, verdict)
+    return evidence_of(demo)
 
 
 def test_evidence_is_what_the_store_has(evidence: Evidence) -> None:
@@ -57,51 +55,10 @@ def test_a_damaged_boot_is_told_and_left_out(tmp_path: Path) -> None:
     boots = sorted((run.path / "boots").iterdir())
     (boots[3] / "samples.jsonl").write_text("{")
     (run.path / "images" / "mine.json").write_text("[]")
-    verdict = run.verdict()
-    assert verdict is not None
-    found = gather(run, verdict)
+    found = evidence_of(run)
     assert [it.name for it in found.damaged] == [boots[3].name]
     assert len(found.boots) == 7 * 5 - 1
     assert "damaged" in found.builds["mine"]["unreadable"]
-
-
-def test_benchstat_lines(evidence: Evidence) -> None:
-    lines = str(exporter("benchstat").export(evidence)).splitlines()
-    assert lines[0] == "experiment: demo"
-    assert "Unit s better=lower" in lines and "Unit loops/s better=higher" in lines
-    order = [line.split(": ")[1] for line in lines if line.startswith("variant: ")]
-    assert order[0] == "stock"
-    # A name that ended in -0 would lose it, taken for a number of CPUs.
-    name, iterations, score, unit = next(
-        line for line in lines if line.startswith("Benchmark")
-    ).split()
-    assert (name, iterations, unit) == ("BenchmarkUnixbench/case=0", "2000", "loops/s")
-    assert float(score) == evidence.points["unixbench", "case-0", "stock"][0].score
-    assert sum(line.startswith("Benchmark") for line in lines) == sum(
-        map(len, evidence.points.values())
-    )
-    assert any(line.startswith("BenchmarkUnixbench/whetstone-double ") for line in lines)
-
-
-def test_junit_counts(evidence: Evidence) -> None:
-    root = xml.fromstring(exporter("junit").export(evidence))
-    assert root.tag == "testsuites"
-    assert len(root.findall("testsuite/testcase")) == int(root.get("tests", "")) == EFFECTS
-    words = Counter(
-        (it.verdict, it.control) for it in evidence.verdict.effects if it.variant != "stock-again"
-    )
-    assert int(root.get("failures", "")) == words["slower", False] == 8
-    assert int(root.get("skipped", "")) == words["inconclusive", False]
-    assert root.get("errors") == "0"
-    failed = {
-        f"{suite.get('name')} {test.get('name')}"
-        for suite in root.findall("testsuite")
-        for test in suite.findall("testcase")
-        if test.find("failure") is not None
-    }
-    # case-2 counts seconds: the faster kernel's larger ratio is slower there.
-    assert "mine fio/case-2" in failed and "other fio/case-0" in failed
-    assert "mine fio/case-0" not in failed
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -171,9 +128,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         experiment=HOSTILE[6],
     )
     run = make(tmp_path, shape)
-    verdict = run.verdict()
-    assert verdict is not None
-    found = gather(run, verdict)
+    found = evidence_of(run)
     lines = str(exporter("benchstat").export(found)).splitlines()
     scores = [line for line in lines if line.startswith("Benchmark")]
     assert len(scores) == 7 * 3 * len(HOSTILE)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from needed import found, need
-from synthetic_run import DEMO, make
+from site_runs import measured
 
-from kdyno.report.evidence import Evidence, gather
+from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporter
 
 pytestmark = pytest.mark.tools
@@ -20,11 +20,7 @@ pytestmark = pytest.mark.tools
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    with pytest.MonkeyPatch.context() as patch:
-        run = make(tmp_path_factory.mktemp("runs"), DEMO, patch)
-    verdict = run.verdict()
-    assert verdict is not None
-    return gather(run, verdict)
+    return measured(tmp_path_factory.mktemp("runs"))
 
 
 def said(words: Sequence[str | Path]) -> str:

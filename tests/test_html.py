@@ -7,22 +7,22 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Kdyno, kdyno  # noqa: F401
-from synthetic_run import DEMO, HOSTILE, Shape, case, make
+from site_runs import evidence_of, measured
+from synthetic_run import HOSTILE, Shape, case, make
+from test_report_gate import level
 from test_report_golden import VERDICTS
 
-from kdyno.report.charts.vega import COLOURS, filled, fitted, resolved
-from kdyno.report.evidence import Evidence, gather
-from kdyno.report.page import SECTIONS, run_command
+from kdyno.report.charts.vega import COLOURS, filled, fitted
+from kdyno.report.evidence import Evidence
 from kdyno.report.page import page as export_run
+from kdyno.report.page import run_command
 from kdyno.report.show.html import Html, block, data, join, tag
-from kdyno.store.run import Run
 from kdyno.store.verdict import FactorEffect, FactorTable
 
 VOID = {"meta", "input", "br", "hr", "rect", "path", "line"}
@@ -68,16 +68,9 @@ class Page(HTMLParser):
         return [attributes["id"] for attributes in self.all("section")]
 
 
-def evidence_of(run: Run) -> Evidence:
-    verdict = run.verdict()
-    assert verdict is not None
-    return gather(run, verdict)
-
-
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    with pytest.MonkeyPatch.context() as patch:
-        return evidence_of(make(tmp_path_factory.mktemp("runs"), DEMO, patch))
+    return measured(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
@@ -91,16 +84,6 @@ def test_all_sections_with_data_and_no_others(page: str, demo: Evidence) -> None
     assert Page(page).section_ids == expected
     assert Page(export_run(Evidence(demo.verdict))).section_ids == ["verdicts", "effects"]
     assert Page(export_run(Evidence(VERDICTS["baseline-failed"]))).section_ids == []
-
-
-@pytest.mark.slow
-def test_the_answer_stands_first(page: str) -> None:
-    found = Page(page)
-    assert found.texts["h1"] == "Does my patch make the kernel faster?"
-    assert page.index("mine is faster than stock") < page.index('<section id="verdicts"')
-    assert [links["href"] for links in found.all("a")][1:] == [
-        f"#{section}" for section in found.section_ids
-    ]
 
 
 @pytest.mark.slow
@@ -218,24 +201,10 @@ def test_a_hundred_cases_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.slow
 def test_factors_become_lines_and_tables() -> None:
     def row(kind: str, ratio: float, at: str | None = None) -> FactorEffect:
-        return FactorEffect.model_validate(
-            {
-                "suite": "compile",
-                "case": "whole",
-                "unit": "s",
-                "better": "lower",
-                "kind": kind,
-                "factor": "smp",
-                "level": "on",
-                "reference": "off",
-                "other": at and "jobs",
-                "at": at,
-                "ratio": ratio,
-                "ci": (ratio - 0.01, ratio + 0.01),
-                "blocks": 12,
-                "verdict": "faster" if ratio < 0.98 else "equivalent",
-            }
-        )
+        about = {"suite": "compile", "other": at and "jobs", "at": at}
+        interval = (ratio - 0.01, ratio + 0.01)
+        word = "faster" if ratio < 0.98 else "equivalent"
+        return level(word, kind, ratio=ratio, ci=interval, **about)
 
     effects = (row("main", 0.7), row("conditional", 1.0, "1"), row("conditional", 0.55, "2"))
     factors = FactorTable(
@@ -299,50 +268,9 @@ def test_text_can_be_read(dark: bool, ground: str) -> None:
         assert contrast >= 4.5, f"{name} on {ground}: {contrast:.2f}"
 
 
-def test_charts_stand_alone_in_light_colours() -> None:
-    assert resolved('<a fill="var(--ground)" stroke="var(--slower)">') == (
-        '<a fill="#ffffff" stroke="#c4400a">'
-    )
-
-
 def test_labels_are_cut_between_characters() -> None:
     assert fitted("short", 100) == "short"
     assert fitted("😀" * 30, 67) == "😀😀😀😀…"
-
-
-def test_sections_are_in_order_and_named() -> None:
-    orders = [section.order for section in SECTIONS]
-    assert orders == sorted(set(orders))
-    assert all(section.title for section in SECTIONS)
-
-
-@pytest.mark.slow
-def test_report_writes_the_page(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
-    run = make(tmp_path, replace(DEMO, blocks=7, failed=()))
-    out = tmp_path / "report.html"
-    said = kdyno("report", run.path, "-o", out)
-    assert said.status == 0 and str(out) in said.err
-    assert Page(out.read_text("utf-8")).texts["h1"] == DEMO.question
-
-
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (("-o", "no/such/report.html"), "not a file in a folder that exists"),
-        (("-o", "report.doc"), "which format?"),
-        (("-f", "htm"), "no such format"),
-    ],
-)
-def test_report_refuses_before_it_works(
-    kdyno: Kdyno,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-    text: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    said = kdyno("report", "nowhere", *words)
-    assert said.status == 2 and text in said.err
 
 
 def test_a_chart_is_filled_by_name(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from site_runs import evidence_of
 from synthetic_run import DEMO, make
 from test_profiles_shown import profile
 
@@ -17,7 +18,7 @@ from kdyno.labs.profile import tables as shown
 from kdyno.labs.profile.boots import Profiler
 from kdyno.labs.profile.record import OUTSIDE, Profile, stored_profiles, to_json
 from kdyno.report import terminal
-from kdyno.report.evidence import Evidence, gather
+from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
 from kdyno.report.show import terminal as screen
 from kdyno.report.site.summary import summarize
@@ -55,9 +56,7 @@ def evidence(run: Run) -> Evidence:
         writer.save_verdict(judged.model_copy(update={"flags": (outside_sandbox(), *judged.flags)}))
         host = {**run.manifest().host, "sandbox": False}
         writer.save_manifest(run.manifest().model_copy(update={"host": host}))
-    verdict = run.verdict()
-    assert verdict is not None
-    return gather(run, verdict)
+    return evidence_of(run)
 
 
 def inside(evidence: Evidence) -> Evidence:

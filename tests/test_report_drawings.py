@@ -10,12 +10,13 @@ import pytest
 from command_line import FASTER, Kdyno, kdyno, stored, verdict
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_run import DEMO, make
+from site_runs import measured
+from synthetic_run import DEMO
 
 from kdyno.errors import UsageError
 from kdyno.report import drawings
 from kdyno.report.charts.panels import looks
-from kdyno.report.evidence import Evidence, gather
+from kdyno.report.evidence import Evidence
 from kdyno.report.page import load_section
 
 __all__ = ["kdyno"]
@@ -23,12 +24,10 @@ __all__ = ["kdyno"]
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    shape = dataclasses.replace(DEMO, blocks=8, variants={"mine": 1.03})
-    with pytest.MonkeyPatch.context() as patch:
-        run = make(tmp_path_factory.mktemp("runs"), shape, patch)
-    judged = run.verdict()
-    assert judged is not None
-    return gather(run, judged)
+    return measured(
+        tmp_path_factory.mktemp("runs"),
+        dataclasses.replace(DEMO, blocks=8, variants={"mine": 1.03}),
+    )
 
 
 def loaded(evidence: Evidence, text: str, tasks: float | None) -> Evidence:
@@ -47,12 +46,6 @@ def test_each_is_a_picture(evidence: Evidence, chart: str) -> None:
     svg = drawings.picture(chart, evidence, "svg")
     assert isinstance(svg, str) and svg.startswith("<svg ") and "var(--" not in svg
     assert "demo" in svg and "case-0" in svg
-
-
-@pytest.mark.slow
-def test_png(evidence: Evidence) -> None:
-    png = drawings.picture("spread", evidence, "png")
-    assert isinstance(png, bytes) and png[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_a_chart_without_data_names_those_with_some(evidence: Evidence) -> None:

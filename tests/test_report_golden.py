@@ -49,15 +49,6 @@ def test_exporters(name: str, kind: str) -> None:
     held(f"{name}{each.suffix}", each.export(VERDICTS[name]))
 
 
-@pytest.mark.slow
-def test_every_exporter_says_what_it_is() -> None:
-    found = exporters()
-    assert {"csv", "json", "markdown"} <= set(found)
-    for name, each in found.items():
-        assert each.name == name and each.help and each.suffix.startswith(".")
-        assert each.export(VERDICTS["demo"])
-
-
 @pytest.mark.parametrize("name", VERDICTS)
 @pytest.mark.parametrize("width", [1, 40, 47, 60, 73, 80, 99, 120, 137, 200])
 def test_no_line_is_too_long(name: str, width: int) -> None:

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import math
-import re
 from array import array
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from site_runs import evidence_of, measured
 from synthetic_run import DEMO, case, make
 
 from kdyno.report import drawings
 from kdyno.report.charts.panels import COLOURS, Turns, turns
-from kdyno.report.evidence import Evidence, gather
+from kdyno.report.evidence import Evidence
 from kdyno.report.page import rounds_section, spread_section
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Samples
@@ -51,12 +51,9 @@ def drawn_turns(evidence: Evidence) -> Turns:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    shape = replace(DEMO, rounds=40, blocks=8, variants={"mine": 1.03})
-    with pytest.MonkeyPatch.context() as patch:
-        run = make(tmp_path_factory.mktemp("runs"), shape, patch)
-    judged = run.verdict()
-    assert judged is not None
-    return gather(run, judged)
+    return measured(
+        tmp_path_factory.mktemp("runs"), replace(DEMO, rounds=40, blocks=8, variants={"mine": 1.03})
+    )
 
 
 def test_the_most_restless_group_is_shown() -> None:
@@ -112,9 +109,7 @@ def test_one_wild_round_does_not_squeeze_the_others() -> None:
 @pytest.mark.slow
 def test_whole_boots_have_no_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make(tmp_path, replace(DEMO, blocks=6, failed=()), monkeypatch)
-    judged = run.verdict()
-    assert judged is not None
-    whole = gather(run, judged)
+    whole = evidence_of(run)
     assert turns(whole) is None and rounds_section(whole) is None
     html = spread_section(whole)
     assert html is not None and "turns-table" not in html
@@ -134,17 +129,3 @@ def test_the_section_from_a_run_on_disk(demo: Evidence) -> None:
     assert "case-1 · group 3" in html and ">stock-again<" in html and "style=" not in html
     svg = drawings.picture("rounds", demo, "svg")
     assert isinstance(svg, str) and "var(--" not in svg and "case-1" in svg
-
-
-@pytest.mark.slow
-def test_two_levels_of_spread_in_percent(demo: Evidence) -> None:
-    html = spread_section(demo)
-    assert html is not None
-    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", html.split('id="turns-table"')[1], re.S)[1:]
-    assert len(rows) == len(demo.verdict.effects) == 18
-    first = demo.verdict.effects[0]
-    assert first.spread is not None
-    cells = [re.sub("<[^>]+>", "", it) for it in re.findall(r"<td.*?</td>", rows[0], re.S)]
-    wanted = (first.spread.within, first.spread.between, first.spread.of_group)
-    assert cells == ["mine", "40", *(f"{100 * it:.2f} %" for it in wanted)]
-    assert first.spread.within == pytest.approx(0.007, abs=0.002)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -205,49 +206,30 @@ def test_sentences(effects: list[Effect], more: dict[str, Any], expected: str) -
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("words", "cases"),
     [
-        (0.0123, "+1.23 %"), (-0.0123, "−1.23 %"), (0.00001, "0.00 %"), (-0.00001, "0.00 %"),
-        (0.09996, "+10.0 %"), (0.5, "+50.0 %"), (2.0, "+200 %"), (float("nan"), "?"), (None, "?"),
+        (figures.percent, {
+            0.0123: "+1.23 %", -0.0123: "−1.23 %", 0.00001: "0.00 %", -0.00001: "0.00 %",
+            0.09996: "+10.0 %", 0.5: "+50.0 %", 2.0: "+200 %", float("nan"): "?", None: "?",
+        }),
+        (figures.amount, {
+            271828.1: "271.8 k", 12.34: "12.34", 1234567890.0: "1.235 G", 9999.0: "9999",
+            0.00001234: "1.234e−05", 0.0: "0", 1e300: "1.000e+288 T", -5.0: "−5",
+        }),
+        (lambda pair: figures.quantity(*pair), {
+            (812345.4, "KB/s"): "812345 KB/s", (812345.4, "loops/s"): "812.3 k loops/s",
+            (4321.0, "MWIPS"): "4321 MWIPS", (12.34, "s"): "12.34 s", (None, "KB/s"): "? KB/s",
+        }),
+        (plain.name, {
+            "pipe": "pipe", "\x1b[31mred\x1b[0m": "red", "\x1b]0;title\x07x": "x",
+            "a\nb\tc": "a b c", "\u202eabc": "abc", "a\x00b": "ab", "\ud800": "\ufffd",
+            "": "?", "\x1b": "?", "\x9b31mx": "x", "[red]x[/red]": "[red]x[/red]",
+            "e\u0301": "e\u0301", "漢字": "漢字", "x" * 300: "x" * 199 + "…",
+        }),
     ],
 )  # fmt: skip
-def test_percent(value: float | None, shown: str) -> None:
-    assert figures.percent(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (271828.1, "271.8 k"), (12.34, "12.34"), (1234567890.0, "1.235 G"), (9999.0, "9999"),
-        (0.00001234, "1.234e−05"), (0.0, "0"), (1e300, "1.000e+288 T"), (-5.0, "−5"),
-    ],
-)  # fmt: skip
-def test_amount(value: float, shown: str) -> None:
-    assert figures.amount(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "shown"),
-    [
-        (812345.4, "KB/s", "812345 KB/s"), (812345.4, "loops/s", "812.3 k loops/s"),
-        (4321.0, "MWIPS", "4321 MWIPS"), (12.34, "s", "12.34 s"), (None, "KB/s", "? KB/s"),
-    ],
-)  # fmt: skip
-def test_quantity(value: float | None, unit: str, shown: str) -> None:
-    assert figures.quantity(value, unit) == shown
-
-
-@pytest.mark.parametrize(
-    ("raw", "shown"),
-    [
-        ("pipe", "pipe"), ("\x1b[31mred\x1b[0m", "red"), ("\x1b]0;title\x07x", "x"),
-        ("a\nb\tc", "a b c"), ("\u202eabc", "abc"), ("a\x00b", "ab"), ("\ud800", "\ufffd"),
-        ("", "?"), ("\x1b", "?"), ("\x9b31mx", "x"), ("[red]x[/red]", "[red]x[/red]"),
-        ("e\u0301", "e\u0301"), ("漢字", "漢字"), ("x" * 300, "x" * 199 + "…"),
-    ],
-)  # fmt: skip
-def test_names_are_made_plain(raw: str, shown: str) -> None:
-    assert plain.name(raw) == shown
+def test_figures_and_names(words: Callable[[Any], str], cases: dict[Any, str]) -> None:
+    assert {value: words(value) for value in cases} == cases
 
 
 words = st.sampled_from(["faster", "slower", "equivalent", "inconclusive", "failed"])

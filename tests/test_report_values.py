@@ -8,10 +8,11 @@ import io
 from xml.etree import ElementTree as xml
 
 from command_line import SLOWER, effect, verdict
+from test_report_gate import level
 
 from kdyno.report import exporters
 from kdyno.report.evidence import Evidence
-from kdyno.store.verdict import CaseValue, FactorEffect, FactorTable, Flag, Verdict
+from kdyno.store.verdict import CaseValue, FactorTable, Flag, Verdict
 
 FIGURE = CaseValue(
     suite="sysbench",
@@ -60,24 +61,7 @@ def test_values_in_junit() -> None:
 
 def test_factors_in_junit_follow_the_gate() -> None:
     def row(word: str, factor: str = "smp", kind: str = "main", at: str | None = None) -> object:
-        return FactorEffect.model_validate(
-            {
-                "suite": "s",
-                "case": "c",
-                "unit": "s",
-                "better": "lower",
-                "kind": kind,
-                "factor": factor,
-                "level": "on",
-                "reference": "off",
-                "other": at and "jobs",
-                "at": at,
-                "ratio": 1.2,
-                "ci": (1.1, 1.3),
-                "blocks": 9,
-                "verdict": word,
-            }
-        )
+        return level(word, kind, factor, suite="s", case="c", other=at and "jobs", at=at)
 
     rows = (
         row("slower"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Kdyno, kdyno  # noqa: F401  # fixture
+from site_runs import evidence_of
 from synthetic_run import DEMO, make
 from test_html import Page
 from test_report_sentence import one
@@ -18,7 +19,7 @@ from test_report_sentence import one
 from kdyno import labs
 from kdyno.report import drawings, figures, gate
 from kdyno.report.charts.panels import effects_panel, limit
-from kdyno.report.evidence import Evidence, gather
+from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
 from kdyno.report.groups import groups
 from kdyno.report.page import builds_section
@@ -111,11 +112,9 @@ def test_an_arrow_of_a_narrow_chart_lies_beside_its_name_and_has_its_figure(
 
 def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
     run = make(tmp_path, replace(DEMO, blocks=6))
-    verdict = run.verdict()
-    assert verdict is not None
-    whole = gather(run, verdict)
+    whole = evidence_of(run)
     shutil.rmtree(run.path / "images")
-    found = gather(run, verdict)
+    found = evidence_of(run)
     assert builds_section(whole) is not None and builds_section(found) is None
 
 

@@ -308,13 +308,6 @@ def test_missing_cells_and_figures_that_are_none(runs: Path, tmp_path: Path) -> 
     assert "NaN" not in text and "Infinity" not in text
 
 
-def test_a_summary_comes_back_as_it_was(runs: Path) -> None:
-    record = build.Kept("x", summarize(small(runs))[0])
-    (runs / ".data").mkdir()
-    build.keep(runs, "page", record)
-    assert build.kept(runs, "page") == record
-
-
 def test_a_damaged_site_is_built_again(runs: Path, tmp_path: Path) -> None:
     run, site = small(runs), tmp_path / "site"
     build_site(runs, site)

@@ -15,10 +15,10 @@ from xml.etree import ElementTree
 
 import pytest
 from command_line import Kdyno, effect, kdyno, stored, verdict
-from site_runs import at_once, small
+from site_runs import at_once, evidence_of, small
 
 from kdyno.report.drawings import effects_drawing
-from kdyno.report.evidence import Evidence, gather
+from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
 from kdyno.report.page import page
 from kdyno.report.site.build import build_site
@@ -62,9 +62,7 @@ def test_people_are_shown_the_first_and_told_so(
 
 
 def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
-    found = run.verdict()
-    assert found is not None
-    evidence = gather(run, found)
+    evidence = evidence_of(run)
     for light in (False, True):
         text = page(evidence, light=light)
         assert TOLD in text and LAST not in text
@@ -78,9 +76,7 @@ def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
 def test_what_is_not_too_much_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once(monkeypatch)
     run = small(tmp_path, cases=cases(2), blocks=2)
-    found = run.verdict()
-    assert found is not None
-    evidence = gather(run, found)
+    evidence = evidence_of(run)
     assert evidence.cut() is evidence
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import needed
 import pytest
-from synthetic_run import DEMO, HOSTILE, Shape, case, make
+from site_runs import measured
+from synthetic_run import DEMO, HOSTILE, Shape, case
 
-from kdyno.report.evidence import Evidence, gather
+from kdyno.report.evidence import Evidence
 from kdyno.report.page import page
 
 HOSTILE_SHAPE = Shape(
@@ -33,14 +34,10 @@ SHAPES = {"demo": DEMO, "hostile": HOSTILE_SHAPE, "large": LARGE, "short": repla
 
 @pytest.fixture(scope="session")
 def evidences(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Evidence]:
-    found = {}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, shape in SHAPES.items():
-            run = make(tmp_path_factory.mktemp(f"runs-{name}"), shape, patch)
-            verdict = run.verdict()
-            assert verdict is not None
-            found[name] = gather(run, verdict)
-    return found
+    return {
+        name: measured(tmp_path_factory.mktemp(f"runs-{name}"), shape)
+        for name, shape in SHAPES.items()
+    }
 
 
 @pytest.fixture(scope="session")
@@ -87,17 +84,19 @@ def by_tab() -> Callable[[Any], tuple[int, int]]:
     return walk
 
 
-Opened = Callable[..., Any]
+Visit = Callable[..., Any]
 
 
 @pytest.fixture
-def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Opened]:
-    """``opened("demo", width=390)``: the page, which must stay without a complaint or a request
-    until the end of the test."""
+def visit(browser: Any) -> Iterator[Visit]:
+    """``visit(address, allowed, width=390)``: the page, which must stay without a complaint or a
+    request that is not allowed until the end of the test."""
     contexts: list[Any] = []
     wrong: list[str] = []
 
-    def go(name: str, width: int = 1280, scheme: str = "light") -> Any:
+    def go(
+        address: str, allowed: Callable[[Any], bool], width: int = 1280, scheme: str = "light"
+    ) -> Any:
         context = browser.new_context(
             viewport={"width": width, "height": 900},
             color_scheme=scheme,
@@ -106,13 +105,12 @@ def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Opened]:
         )
         contexts.append(context)
         page = context.new_page()
-        address = pages[name].as_uri()
-        page.on("console", lambda said: wrong.append(f"console: {said.text}"))
+        page.on("console", lambda message: wrong.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
         page.on(
             "request",
-            lambda asked: asked.url in (address,) or wrong.append(f"request: {asked.url}"),
+            lambda request: allowed(request) or wrong.append(f"request: {request.url}"),
         )
         page.goto(address)
         return page
@@ -120,4 +118,15 @@ def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Opened]:
     yield go
     for context in contexts:
         context.close()
-    assert [it for it in wrong if not it.startswith("request: blob:")] == []
+    assert wrong == []
+
+
+@pytest.fixture
+def opened(visit: Visit, pages: dict[str, Path]) -> Callable[..., Any]:
+    """``opened("demo", width=390)``: a report; it asks for nothing but what it saves itself."""
+
+    def go(name: str, width: int = 1280, scheme: str = "light") -> Any:
+        address = pages[name].as_uri()
+        return visit(address, lambda it: it.url.startswith((address, "blob:")), width, scheme)
+
+    return go

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from site_runs import at_once, small, weeks
 from synthetic_run import HOSTILE, Shape, case, make
+from test_page import ground, rgb
 
 from kdyno.report.charts.vega import COLOURS
 from kdyno.report.site.build import build_site
@@ -64,36 +65,18 @@ Shown = Callable[..., Any]
 
 
 @pytest.fixture
-def shown(browser: Any, folder: Path) -> Iterator[Shown]:
-    """``shown("index.html", width=390)``: a page of the files, without a complaint or a request
-    other than for pages of the site until the end of the test."""
-    contexts: list[Any] = []
-    wrong: list[str] = []
+def shown(visit: Shown, folder: Path) -> Shown:
+    """``shown("index.html", width=390)``: a page of the files, which asks for pages of the site
+    alone."""
     home = (folder / "site").as_uri()
 
     def go(name: str, width: int = 1280, scheme: str = "light") -> Any:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda said: wrong.append(f"console: {said.text}"))
-        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda asked: (
-                (asked.url.startswith(home) and asked.resource_type == "document")
-                or wrong.append(f"request: {asked.url}")
-            ),
-        )
-        page.goto(f"{home}/{name}")
-        return page
+        def allowed(request: Any) -> bool:
+            return request.url.startswith(home) and request.resource_type == "document"
 
-    yield go
-    for context in contexts:
-        context.close()
-    assert wrong == []
+        return visit(f"{home}/{name}", allowed, width, scheme)
+
+    return go
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -105,11 +88,7 @@ def test_opens_without_a_word(
     shown: Shown, name: str, width: int, scheme: str, tmp_path: Path
 ) -> None:
     page = shown(name, width, scheme)
-    red, green, blue = (
-        int(COLOURS["ground"][scheme == "dark"][at : at + 2], 16) for at in (1, 3, 5)
-    )
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert ground == f"rgb({red}, {green}, {blue})"
+    assert ground(page) == rgb(COLOURS["ground"][scheme == "dark"])
     root = "document.documentElement"
     assert page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
     place = Path(os.environ.get("KDYNO_PICTURES", tmp_path))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
@@ -85,17 +86,11 @@ class Evidence:
     def cases(self) -> tuple[CaseInfo, ...]:
         """Every case with a figure or a plan of one, in the order of the run."""
         known = {(it.suite, it.case): it for it in (self.manifest.cases if self.manifest else ())}
-        for it in self.verdict.effects:
-            if (it.suite, it.case) not in known:
-                # Not validated: a verdict may hold names that a run would refuse.
-                known[it.suite, it.case] = CaseInfo.model_construct(
-                    suite=it.suite,
-                    case=it.case,
-                    unit=it.unit,
-                    better=it.better,
-                    scale=1.0,
-                    control=it.control,
-                )
+        for effect in self.verdict.effects:
+            # Not validated: a verdict may hold names that a run would refuse.
+            fields = ("suite", "case", "unit", "better", "control")
+            about = {name: getattr(effect, name) for name in fields}
+            known.setdefault((effect.suite, effect.case), CaseInfo.model_construct(**about))
         return tuple(known.values())
 
     @cached_property
@@ -104,17 +99,15 @@ class Evidence:
 
         Found from the scores: a verdict may name any number of cases and of variants.
         """
-        found: dict[tuple[str, str], dict[str, tuple[Point, ...]]] = {}
-        for (suite, case, variant), points in self.points.items():
-            if points:
-                found.setdefault((suite, case), {})[variant] = points
         places = {name: at for at, name in enumerate(self.variants)}
+        measured: dict[tuple[str, str], dict[str, tuple[Point, ...]]] = {}
+        for key in sorted(self.points, key=lambda key: places[key[2]]):
+            if self.points[key]:
+                measured.setdefault(key[:2], {})[key[2]] = self.points[key]
         return tuple(
             (case, variant, points)
             for case in self.cases
-            for variant, points in sorted(
-                found.get((case.suite, case.case), {}).items(), key=lambda it: places[it[0]]
-            )
+            for variant, points in measured.get((case.suite, case.case), {}).items()
         )
 
     def cut(self) -> Evidence:
@@ -177,31 +170,25 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
                 tasks if isinstance(tasks, float) else None,
             )
             points.setdefault((sample.suite, sample.case, boot.variant), []).append(point)
-    try:
+    experiment_text = ""
+    with suppress(ToolError):
         experiment_text = run.experiment_text()
-    except ToolError:
-        experiment_text = ""
+    builds: dict[str, Mapping[str, Any]] = {}
+    if (run.path / IMAGES).is_dir():  # a run may ship without them
+        for variant in manifest.images:
+            try:
+                builds[variant] = run.image(variant)
+            except ToolError as error:
+                builds[variant] = {"unreadable": str(error)}
     return Evidence(
         verdict=verdict,
         manifest=manifest,
         run=run,
         boots=tuple(boots),
-        points={key: tuple(found) for key, found in points.items()},
+        points={key: tuple(of_key) for key, of_key in points.items()},
         samples=gathering.samples(),
         commands=commands,
-        builds=_builds(run, manifest),
+        builds=builds,
         experiment_text=experiment_text,
         damaged=tuple(damaged),
     )
-
-
-def _builds(run: Run, manifest: Manifest) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
-    if not (run.path / IMAGES).is_dir():  # a run that ships without them
-        return found
-    for variant in manifest.images:
-        try:
-            found[variant] = run.image(variant)
-        except ToolError as error:
-            found[variant] = {"unreadable": str(error)}
-    return found

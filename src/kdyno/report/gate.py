@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -36,11 +36,9 @@ from kdyno.reading.checked import values
 from kdyno.reading.mistakes import meant
 from kdyno.stats.verdict import lord_level
 from kdyno.store.run import Run, open_run
+from kdyno.store.verdict import Effect, FactorEffect, Verdict
 
-if TYPE_CHECKING:
-    from kdyno.store.verdict import Effect, FactorEffect, Verdict
-
-Row = TypeVar("Row", "Effect", "FactorEffect")
+Row = TypeVar("Row", Effect, FactorEffect)
 
 SLOWER, INCONCLUSIVE, FAILED = 10, 11, 1
 WORDS = ("slower", "inconclusive")
@@ -54,14 +52,34 @@ class Rule:
     targets: tuple[str, ...] = ()
     """Each a suite, a case, suite/case, or a factor."""
 
-    def watches(self, suite: str, case: str) -> bool:
-        return not self.targets or self.names(suite, case)
+    def names(self, effect: Effect | FactorEffect) -> bool:
+        names = {effect.suite, effect.case, f"{effect.suite}/{effect.case}"}
+        if isinstance(effect, FactorEffect):
+            names.add(effect.factor)
+        return not names.isdisjoint(self.targets)
 
-    def names(self, suite: str, case: str) -> bool:
-        return any(target in (suite, case, f"{suite}/{case}") for target in self.targets)
+    def watches(self, effect: Effect | FactorEffect) -> bool:
+        return not self.targets or self.names(effect)
 
-    def watches_factor(self, it: FactorEffect) -> bool:
-        return self.watches(it.suite, it.case) or it.factor in self.targets
+    def status(self, effect: Effect, verdict: Verdict) -> int:
+        if effect.variant == verdict.copy_of_baseline or not self.watches(effect):
+            return 0
+        if effect.control and not self.names(effect):
+            return 0
+        if effect.verdict == "failed":
+            return FAILED
+        slower = effect.verdict == "slower" and not effect.equivalent_too
+        if self.word == "slower":
+            return SLOWER if slower and not effect.inside_noise_floor else 0
+        undecided = effect.verdict == "inconclusive" or (slower and effect.inside_noise_floor)
+        return INCONCLUSIVE if undecided else 0
+
+    def factor_status(self, effect: FactorEffect) -> int:
+        if not self.watches(effect) or effect.verdict != self.word:
+            return 0
+        if self.word == "slower":
+            return 0 if effect.equivalent_too else SLOWER
+        return INCONCLUSIVE
 
 
 def parse(fail_on: Sequence[str]) -> tuple[Rule, ...]:
@@ -90,12 +108,11 @@ def check(
     for rule in rules:
         for target in rule.targets:
             if target not in known:
-                hint = meant(target, sorted(known))
                 there = ", ".join(sorted("/".join(pair) for pair in set(cases)))
                 crossed = f", and the factors {', '.join(factors)}" if factors else ""
                 raise UsageError(
-                    f"--fail-on {rule.word}:{target}: the run has no such case{hint} "
-                    f"(it has {there}{crossed})"
+                    f"--fail-on {rule.word}:{target}: the run has no such case"
+                    f"{meant(target, sorted(known))} (it has {there}{crossed})"
                 )
 
 
@@ -109,12 +126,11 @@ def check_compares(rules: Sequence[Rule], compares: bool) -> None:
 
 
 def check_verdict(rules: Sequence[Rule], verdict: Verdict) -> None:
-    """Both checks, held against what a run has found."""
+    """Both checks, for the verdict of a run."""
     check_compares(rules, not verdict.values)
     table = verdict.factors
-    cases = {(it.suite, it.case) for it in verdict.effects}
-    cases |= {(it.suite, it.case) for it in (table.effects if table else ())}
-    if cases:
+    rows: list[Effect | FactorEffect] = [*verdict.effects, *(table.effects if table else ())]
+    if cases := {(row.suite, row.case) for row in rows}:
         check(rules, cases, tuple(table.factors) if table else ())
 
 
@@ -125,19 +141,23 @@ def confirmed(first: Verdict, second: Verdict) -> Verdict:
     with the square of the chance of one: the p-values are squares of the larger one.
     """
 
+    def place(row: Effect | FactorEffect) -> tuple[str | None, ...]:
+        names = ("suite", "case", "variant", "kind", "factor", "level", "other", "at")
+        return tuple(getattr(row, name, None) for name in names)
+
     def both(before: Sequence[Row], after: Sequence[Row]) -> tuple[Row, ...]:
-        slower = {_place(it): it for it in before if it.verdict == "slower"}
-        found = []
-        for it in after:
-            other = slower.get(_place(it))
-            if it.verdict == "slower" and (other is None or other.equivalent_too):
-                it = it.model_copy(update={"verdict": "inconclusive", "equivalent_too": False})
-            elif other is not None and hasattr(it, "p_value"):
-                p_values = [getattr(each, "p_value", None) for each in (it, other)]
-                known = [p for p in p_values if p is not None]
-                it = it.model_copy(update={"p_value": max(known) ** 2 if len(known) == 2 else None})
-            found.append(it)
-        return tuple(found)
+        slower = {place(row): row for row in before if row.verdict == "slower"}
+        rows = []
+        for row in after:
+            other = slower.get(place(row))
+            if row.verdict == "slower" and (other is None or other.equivalent_too):
+                row = row.model_copy(update={"verdict": "inconclusive", "equivalent_too": False})
+            elif isinstance(row, Effect) and isinstance(other, Effect):
+                p_values = [p for p in (row.p_value, other.p_value) if p is not None]
+                p_value = max(p_values) ** 2 if len(p_values) == 2 else None
+                row = row.model_copy(update={"p_value": p_value})
+            rows.append(row)
+        return tuple(rows)
 
     changed: dict[str, object] = {"effects": both(first.effects, second.effects)}
     if first.factors is not None and second.factors is not None:
@@ -186,8 +206,8 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
                 f"{path}, line {number}: not a test of a gate, such as "
                 f"{Test(run='RUN', level=0.001, slower=False).model_dump_json()}"
             ) from None
-    known = [it.level for it in tests if it.run == run]
-    level = lord_level([it.slower for it in tests], 1.0 - verdict.confidence)
+    known = [test.level for test in tests if test.run == run]
+    level = lord_level([test.slower for test in tests], 1.0 - verdict.confidence)
     status = exit_status(verdict, fail_on, known[0] if known else level)
     if not known and status != FAILED:
         new = Test(run=run, level=level, slower=status == SLOWER)
@@ -196,79 +216,44 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
     return status
 
 
-def _place(it: Effect | FactorEffect) -> tuple[str | None, ...]:
-    names = ("suite", "case", "variant", "kind", "factor", "level", "other", "at")
-    return tuple(getattr(it, name, None) for name in names)
-
-
 def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = None) -> int:
     """0, 1, 10 or 11 by the rules above; UsageError for a rule that cannot be.
 
     level: an effect is slower only if its ``p_value`` is at most this; else it is undecided.
     """
     rules = parse(fail_on)
-    if level is not None:
-        verdict = _at_level(verdict, level)
     if not rules:
-        measured = any(it.ratio is not None for it in verdict.effects)
-        measured |= any(it.value is not None for it in verdict.values)
-        return (
-            FAILED if not measured and (verdict.failed or verdict.effects or verdict.values) else 0
-        )
+        measured = any(effect.ratio is not None for effect in verdict.effects)
+        measured |= any(value.value is not None for value in verdict.values)
+        anything = verdict.failed or verdict.effects or verdict.values
+        return FAILED if anything and not measured else 0
     check_compares(rules, not verdict.values)
+    undecided = {"verdict": "inconclusive", "equivalent_too": False}
+    effects = [
+        effect.model_copy(update=undecided)
+        if None not in (level, effect.p_value)
+        and effect.verdict == "slower"
+        and (effect.p_value or 0.0) > (level or 0.0)
+        else effect
+        for effect in verdict.effects
+    ]
     table = verdict.factors
-    levels = [it for it in table.effects if counts(it, table.of_cases)] if table else []
-    seen = {_status(rule, it, verdict) for rule in rules for it in verdict.effects}
-    seen |= {_factor_status(rule, it) for rule in rules for it in levels}
-    if verdict.failed or not all(_measured(rule, verdict.effects, levels) for rule in rules):
-        seen.add(FAILED)
-    return worst(seen)
+    levels = [row for row in table.effects if counts(row, table.of_cases)] if table else []
+    statuses = {rule.status(effect, verdict) for rule in rules for effect in effects}
+    statuses |= {rule.factor_status(row) for rule in rules for row in levels}
+    watchable: list[Effect | FactorEffect] = [*effects, *levels]
+    measured_rows = [row for row in watchable if row.ratio is not None]
+    # What is watched was measured, or it is no pass.
+    if verdict.failed or not all(any(map(rule.watches, measured_rows)) for rule in rules):
+        statuses.add(FAILED)
+    return worst(statuses)
 
 
 def worst(statuses: Collection[int]) -> int:
     """The one that goes before the others, of 0, 1, 10 and 11."""
-    return next((it for it in (SLOWER, FAILED, INCONCLUSIVE) if it in statuses), 0)
+    return next((status for status in (SLOWER, FAILED, INCONCLUSIVE) if status in statuses), 0)
 
 
-def _at_level(verdict: Verdict, level: float) -> Verdict:
-    effects = [
-        it.model_copy(update={"verdict": "inconclusive", "equivalent_too": False})
-        if it.verdict == "slower" and it.p_value is not None and it.p_value > level
-        else it
-        for it in verdict.effects
-    ]
-    return verdict.model_copy(update={"effects": tuple(effects)})
-
-
-def counts(it: FactorEffect, of_cases: Collection[str]) -> bool:
+def counts(row: FactorEffect, of_cases: Collection[str]) -> bool:
     """Whether a row of the factors' table can be a regression of a kernel."""
-    return it.kind != "interaction" and it.factor not in of_cases
-
-
-def _measured(rule: Rule, effects: Sequence[Effect], levels: Sequence[FactorEffect]) -> bool:
-    """Whether there is any figure of what the rule watches."""
-    return any(it.ratio is not None for it in effects if rule.watches(it.suite, it.case)) or any(
-        it.ratio is not None for it in levels if rule.watches_factor(it)
-    )
-
-
-def _factor_status(rule: Rule, it: FactorEffect) -> int:
-    if not rule.watches_factor(it):
-        return 0
-    if rule.word == "slower" and it.verdict == "slower" and not it.equivalent_too:
-        return SLOWER
-    return INCONCLUSIVE if rule.word == it.verdict == "inconclusive" else 0
-
-
-def _status(rule: Rule, it: Effect, verdict: Verdict) -> int:
-    if it.variant == verdict.copy_of_baseline or not rule.watches(it.suite, it.case):
-        return 0
-    if it.control and not rule.names(it.suite, it.case):
-        return 0
-    if it.verdict == "failed":
-        return FAILED
-    slower = it.verdict == "slower" and not it.equivalent_too
-    if rule.word == "slower" and slower and not it.inside_noise_floor:
-        return SLOWER
-    undecided = it.verdict == "inconclusive" or (slower and it.inside_noise_floor)
-    return INCONCLUSIVE if rule.word == "inconclusive" and undecided else 0
+    return row.kind != "interaction" and row.factor not in of_cases
