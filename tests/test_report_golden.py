@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import held as golden
 import pytest
+from golden.verdicts import build
 from rich.cells import cell_len
 
 from kdyno.report.charts import text as dots
@@ -17,11 +17,7 @@ from kdyno.report.terminal import text
 from kdyno.store.verdict import Verdict
 
 GOLDEN = Path(__file__).parent / "golden"
-_spec = importlib.util.spec_from_file_location("golden_verdicts", GOLDEN / "verdicts.py")
-assert _spec is not None and _spec.loader is not None
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-VERDICTS: dict[str, Verdict] = _module.build()
+VERDICTS: dict[str, Verdict] = build()
 
 
 def held(name: str, found: str) -> None:

@@ -59,10 +59,9 @@ def test_marks_are_as_many_as_the_data(
     measured = [it for it in found.verdict.effects if it.ratio is not None]
     assert page.locator(ROWS).count() == len(found.verdict.effects)
     # Every dot of the dot charts is a filled path that is neither axis nor band.
-    words = [f'.effects .wide path[fill="var(--{word})"]' for word in ("faster", "slower")]
-    words += [f'.effects .wide path[fill="var(--{word})"]' for word in ("equivalent",)]
-    words += ['.effects .wide path[fill="var(--inconclusive)"]']
-    assert page.locator(", ".join(words)).count() == len(measured)
+    words = ("faster", "slower", "equivalent", "inconclusive")
+    dots = [f'.effects .wide path[fill="var(--{word})"]' for word in words]
+    assert page.locator(", ".join(dots)).count() == len(measured)
     points = page.evaluate(
         "[...document.querySelectorAll('.strip')].map(svg => [...svg.querySelectorAll('.dots')]"
         ".reduce((sum, path) => sum + path.getAttribute('d').split('M').length - 1, 0))"

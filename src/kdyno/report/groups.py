@@ -14,7 +14,7 @@ MOST_SHOWN = 2000
 
 
 MOST_CHARTS = 60
-"""Variants whose effects are drawn: a tenth of a second each."""
+"""Variants whose effects are plotted: a tenth of a second each."""
 
 
 @dataclass(frozen=True)
@@ -42,25 +42,25 @@ def groups(verdict: Verdict) -> tuple[Group, ...]:
     by_variant: dict[str, list[Effect]] = {}
     for effect in map(deciding, verdict.effects):
         by_variant.setdefault(effect.variant, []).append(effect)
-    found = []
+    variants = []
     for variant, effects in by_variant.items():
         suites = list(dict.fromkeys(effect.suite for effect in effects))
         # sorted is stable: within a suite the verdict's own order of cases stays.
         ordered = sorted(effects, key=lambda it: (suites.index(it.suite), it.control))
-        found.append(Group(variant, variant == verdict.copy_of_baseline, tuple(ordered)))
-    return tuple(sorted(found, key=lambda group: group.is_copy))
+        variants.append(Group(variant, variant == verdict.copy_of_baseline, tuple(ordered)))
+    return tuple(sorted(variants, key=lambda group: group.is_copy))
 
 
-def deciding(it: Effect) -> Effect:
+def deciding(effect: Effect) -> Effect:
     """With the ratio and the interval that the verdict rests on, which may be those of the sum."""
-    own = it.throughput
+    own = effect.throughput
     if own is None or not own.decides:
-        return it
-    return it.model_copy(update={"ratio": own.ratio, "ci": own.ci, "ci_raw": own.ci_raw})
+        return effect
+    return effect.model_copy(update={"ratio": own.ratio, "ci": own.ci, "ci_raw": own.ci_raw})
 
 
 def cut_short(verdict: Verdict) -> str:
-    """What is said where people are not shown all of a verdict's effects; else empty."""
+    """A remark where people are not shown all of a verdict's effects; else empty."""
     table = verdict.factors
     of_factors = len(table.effects) if table else 0
     most = max(len(verdict.effects), len(verdict.values), len(verdict.groups), of_factors)
@@ -69,11 +69,11 @@ def cut_short(verdict: Verdict) -> str:
     return f"these are the first {MOST_SHOWN} of {most} effects; `kdyno report RUN -f csv` has all"
 
 
-def first_groups(found: Sequence[Group]) -> tuple[Sequence[Group], str]:
-    """The variants that have a chart, and what is said where that is not all of them."""
-    if len(found) <= MOST_CHARTS:
-        return found, ""
-    return found[:MOST_CHARTS], f"Charts of the first {MOST_CHARTS} of {len(found)} variants."
+def first_groups(variants: Sequence[Group]) -> tuple[Sequence[Group], str]:
+    """The variants that have a chart, and a remark where that is not all of them."""
+    if len(variants) <= MOST_CHARTS:
+        return variants, ""
+    return variants[:MOST_CHARTS], f"Charts of the first {MOST_CHARTS} of {len(variants)} variants."
 
 
 def shown(verdict: Verdict) -> Verdict:
@@ -81,8 +81,8 @@ def shown(verdict: Verdict) -> Verdict:
 
     An answer, a tally and an exit status are made of the whole one.
     """
-    told = cut_short(verdict)
-    if not told:
+    remark = cut_short(verdict)
+    if not remark:
         return verdict
     table = verdict.factors
     if table is not None:
@@ -93,7 +93,7 @@ def shown(verdict: Verdict) -> Verdict:
             "values": verdict.values[:MOST_SHOWN],
             "groups": verdict.groups[:MOST_SHOWN],
             "factors": table,
-            "flags": (Flag(kind="cut-short", text=told), *verdict.flags),
+            "flags": (Flag(kind="cut-short", text=remark), *verdict.flags),
         }
     )
 

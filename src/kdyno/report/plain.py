@@ -25,8 +25,8 @@ def name(text: str) -> str:
 
 def short(text: str) -> str:
     """A name cut to what still reads well inside a sentence or a column."""
-    found = name(text)
-    return found if len(found) <= _SHORT_LIMIT else found[: _SHORT_LIMIT - 1] + "…"
+    whole = name(text)
+    return whole if len(whole) <= _SHORT_LIMIT else whole[: _SHORT_LIMIT - 1] + "…"
 
 
 def sentence(text: str) -> str:
@@ -38,7 +38,7 @@ def line(text: str) -> str:
     """One line of a file or a console as it stands, indented, tabs kept, without what is unsafe."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(it if it in " \t" else _character(it) for it in _ESCAPES.sub("", text))
+    return "".join(each if each in " 	" else _character(each) for each in _ESCAPES.sub("", text))
 
 
 def _clean(text: str, limit: int) -> str:

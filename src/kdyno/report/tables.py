@@ -7,7 +7,9 @@ Each is a Grid, or None where there is nothing of the kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from kdyno.report import effects, figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid
@@ -81,22 +83,22 @@ def apart(verdict: Verdict) -> Grid | None:
     rows = [effect for effect in verdict.effects if effect.apart]
     named = {part.figure for effect in rows for part in effect.apart}
 
-    def column(name: str, head: str, worth: int) -> Column:
-        def cell(effect: Effect) -> Cell:
-            for part in effect.apart:
-                if part.figure == name:
-                    more = part.value - part.baseline_value
-                    text = f" ({figures.signed(more)})" if abs(more) >= _NOTHING else ""
-                    return Cell(f"{part.value:,.1f}{text}", part.value)
-            return Cell()
-
-        return Column(head, cell, "number", worth=worth)
+    def cell(name: str, effect: Effect) -> Cell:
+        for part in effect.apart:
+            if part.figure == name:
+                more = part.value - part.baseline_value
+                text = f" ({figures.signed(more)})" if abs(more) >= _NOTHING else ""
+                return Cell(f"{part.value:,.1f}{text}", part.value)
+        return Cell()
 
     columns = [
         Column("variant", lambda effect: effect.variant, "name"),
         Column("case", lambda effect: effect.case, "name"),
-        *([column("user", "program", 1)] if "user" in named else []),
-        *([column("kernel", "kernel", 2)] if "kernel" in named else []),
+        *(
+            Column(head, partial(cell, name), "number", worth=worth)
+            for name, head, worth in (("user", "program", 1), ("kernel", "kernel", 2))
+            if name in named
+        ),
     ]
     return Grid(columns, rows, "What an operation is made of", id="apart-table") if rows else None
 
@@ -137,19 +139,26 @@ def strata(verdict: Verdict, most: int = _FEW_MACHINES) -> Grid | None:
     """
     rows: list[tuple[Effect | None, StratumEffect]] = []
     for effect in verdict.effects:
-        if effect.strata is not None:
-            common = StratumEffect(
-                stratum="all together", ratio=effect.ratio, ci=effect.ci, blocks=effect.blocks
-            )
-            rows.append((effect, common))
-            machines = _ends(effect.strata.machines, most)
-            rows += [(None, stratum) for stratum in (*effect.strata.cpu_models, *machines)]
-
-    def once(name: str) -> Callable[[tuple[Effect | None, StratumEffect]], Cell]:
-        """In the first row of an effect."""
-        return lambda row: (
-            Cell(plain.name(text := getattr(row[0], name)), text) if row[0] else Cell()
+        if effect.strata is None:
+            continue
+        common = StratumEffect(
+            stratum="all together", ratio=effect.ratio, ci=effect.ci, blocks=effect.blocks
         )
+        rows.append((effect, common))
+        machines = list(effect.strata.machines)
+        if len(machines) > most:
+            machines.sort(key=lambda stratum: stratum.ratio or 1.0)
+            between = machines[most // 2 : -(most // 2)]
+            blocks = sum(stratum.blocks for stratum in between)
+            words = f"and {len(between)} machines between"
+            rest = StratumEffect(stratum=words, ratio=None, ci=None, blocks=blocks)
+            machines[most // 2 : -(most // 2)] = [rest]
+        rows += [(None, stratum) for stratum in (*effect.strata.cpu_models, *machines)]
+
+    def once(name: str, row: tuple[Effect | None, StratumEffect]) -> Cell:
+        """In the first row of an effect."""
+        text = getattr(row[0], name, "")
+        return Cell(plain.name(text), text) if row[0] else Cell()
 
     def differs(row: tuple[Effect | None, StratumEffect]) -> str:
         own = row[0].strata if row[0] else None
@@ -157,35 +166,20 @@ def strata(verdict: Verdict, most: int = _FEW_MACHINES) -> Grid | None:
             return ""
         return "differs" if own.differs else "no difference seen"
 
-    def ratio(row: tuple[Effect | None, StratumEffect]) -> Cell:
-        value = row[1].ratio
-        return Cell(figures.effect(value), value) if value is not None else Cell()
-
     def interval(row: tuple[Effect | None, StratumEffect]) -> Cell:
         ci = row[1].ci
         return Cell(figures.interval(ci), ci[0]) if ci is not None else Cell()
 
     columns = [
-        Column("variant", once("variant")),
-        Column("case", once("case")),
+        Column("variant", partial(once, "variant")),
+        Column("case", partial(once, "case")),
         Column("machine", lambda row: row[1].stratum, "name"),
-        Column("effect", ratio, "effect"),
+        Column("effect", lambda row: row[1].ratio, "effect", figures.effect),
         Column("interval", interval, "number", worth=1),
         Column("blocks", lambda row: row[1].blocks, "number", quiet=True, worth=2),
         Column("by machine", differs),
     ]
     return Grid(columns, rows, "Effects by machine", id="strata-table") if rows else None
-
-
-def _ends(machines: Sequence[StratumEffect], most: int) -> Sequence[StratumEffect]:
-    if len(machines) <= most:
-        return machines
-    ordered = sorted(machines, key=lambda stratum: stratum.ratio or 1.0)
-    between = ordered[most // 2 : -(most // 2)]
-    blocks = sum(stratum.blocks for stratum in between)
-    words = f"and {len(between)} machines between"
-    rest = StratumEffect(stratum=words, ratio=None, ci=None, blocks=blocks)
-    return [*ordered[: most // 2], rest, *ordered[-(most // 2) :]]
 
 
 @dataclass(frozen=True)
@@ -285,8 +279,15 @@ def summary_of_factors(table: FactorTable, equivalent: float) -> tuple[str, ...]
     )
 
 
+def _word(effect: FactorEffect) -> str:
+    """What a row says: faster, slower, nothing or undecided."""
+    if effect.verdict == "equivalent" or effect.equivalent_too:
+        return "nothing"
+    return effect.verdict if effect.verdict in ("faster", "slower") else "undecided"
+
+
 def _matters(effect: FactorEffect) -> bool:
-    return effect.verdict in ("faster", "slower") and not effect.equivalent_too
+    return _word(effect) in ("faster", "slower")
 
 
 def _by_level(
@@ -308,47 +309,39 @@ def _by_level(
     alike: dict[str, list[FactorEffect]] = {}
     for row in rows:
         if (row.factor, row.level, row.kind, row.other) == (*level, "conditional", other):
-            alike.setdefault(row.verdict if _matters(row) else _nothing(row), []).append(row)
-    levels = table.factors.get(other, ())
-    return ", ".join(
-        f"{_phrase(group, equivalent, bare=True)} at "
-        f"{_levels(plain.short(other), [row.at or '' for row in group], levels)}"
-        for group in sorted(alike.values(), key=lambda group: not _matters(group[0]))
-    )
-
-
-def _nothing(effect: FactorEffect) -> str:
-    small = effect.verdict == "equivalent" or effect.equivalent_too
-    return "nothing" if small else "undecided"
+            alike.setdefault(_word(row), []).append(row)
+    parts = []
+    for group in sorted(alike.values(), key=lambda group: not _matters(group[0])):
+        place = _levels(other, [row.at or "" for row in group], table.factors.get(other, ()))
+        parts.append(f"{_phrase(group, equivalent, bare=True)} at {place}")
+    return ", ".join(parts)
 
 
 def _phrase(group: Sequence[FactorEffect], equivalent: float, bare: bool = False) -> str:
     """``−47 % time``, ``−45 to −47 % time``, ``nothing``, ``undecided``."""
-    first = group[0]
+    first, word = group[0], _word(group[0])
     if not _matters(first):
-        word = _nothing(first)
         return word if bare or word != "nothing" else f"nothing ({figures.tolerance(equivalent)})"
     ordered = sorted((row.ratio or 1.0 for row in group), key=lambda ratio: abs(ratio - 1.0))
     least, most = figures.effect(ordered[0]), figures.effect(ordered[-1])
     text = least if least == most else f"{least.removesuffix(' %')} to {most}"
     if figures.is_time(first.unit):
         return f"{text} time"
-    return f"{text} ({first.verdict})" if first.better == "lower" else text
+    return f"{text} ({word})" if first.better == "lower" else text
 
 
 def _levels(factor: str, wanted: Sequence[str], levels: Sequence[str]) -> str:
     """``jobs ≥ 2`` for an upper end of numbers, ``≤ 2`` for a lower one, else the names."""
+    factor = plain.short(factor)
     if len(wanted) == len(levels):
         return f"every level of {factor}"
-    try:
-        numbers, mine = sorted(levels, key=float), sorted(wanted, key=float)
-    except ValueError:
-        numbers, mine = [], list(wanted)
-    if len(mine) > 1 and mine == numbers[-len(mine) :]:
-        return f"{factor} ≥ {mine[0]}"
-    if len(mine) > 1 and mine == numbers[: len(mine)]:
-        return f"{factor} ≤ {mine[-1]}"
-    return f"{factor} {_and([plain.short(name) for name in mine])}"
+    with suppress(ValueError):
+        numbers, wanted = sorted(levels, key=float), sorted(wanted, key=float)
+        if len(wanted) > 1 and wanted == numbers[-len(wanted) :]:
+            return f"{factor} ≥ {wanted[0]}"
+        if len(wanted) > 1 and wanted == numbers[: len(wanted)]:
+            return f"{factor} ≤ {wanted[-1]}"
+    return f"{factor} {_and([plain.short(name) for name in wanted])}"
 
 
 def _and(names: Sequence[str]) -> str:

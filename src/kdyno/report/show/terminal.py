@@ -125,23 +125,23 @@ def text(parts: Iterable[Part], screen: Screen = FILE) -> str:
             console.print(part)
     rendered = out.getvalue().replace(_UNBROKEN, " ")
     ready = [line.rstrip() if not screen.colour else line for line in rendered.splitlines()]
-    found = "\n".join(ready).rstrip() + "\n"
-    return found if screen.unicode else found.translate(TO_ASCII)
+    whole = "\n".join(ready).rstrip() + "\n"
+    return whole if screen.unicode else whole.translate(TO_ASCII)
 
 
-def words(said: str, style: str = "") -> Text:
+def words(text: str, style: str = "") -> Text:
     """A text to wrap, but never between a number and its percent sign."""
-    return Text(said.replace(" %", f"{_UNBROKEN}%"), style=style, overflow="fold")
+    return Text(text.replace(" %", f"{_UNBROKEN}%"), style=style, overflow="fold")
 
 
 def lines(layout: Layout) -> list[Text]:
     """A line a row, or more where a name folds."""
     cells = _cells(layout.grid, layout.indent, layout.cut)
     widths = layout.widths or _widths(cells)
-    found = []
+    rows = []
     for row in cells if layout.heads else cells[1:]:
-        found += _folded(layout.grid.columns, row, widths)
-    return found
+        rows += _folded(layout.grid.columns, row, widths)
+    return rows
 
 
 def together(grids: Iterable[Grid], indent: int = 2) -> list[int]:
@@ -182,25 +182,25 @@ def fit(grid: Grid, width: int, indent: int) -> Layout:
 
 def _cells(grid: Grid, indent: int, cut: int = 0) -> list[list[Text]]:
     """Heads, then a list a row."""
-    found = [[Text(plain.line(it.head), style="dim") for it in grid.columns]]
-    found[0][0].pad_left(indent)
+    cells = [[Text(plain.line(it.head), style="dim") for it in grid.columns]]
+    cells[0][0].pad_left(indent)
     for row in grid.rows:
-        shown = [_shown(column, cell, cut) for column, cell in zip(grid.columns, row, strict=True)]
-        shown[0].pad_left(indent + 2 * row[0].depth)
-        found.append(shown)
-    return found
+        texts = [_text(column, cell, cut) for column, cell in zip(grid.columns, row, strict=True)]
+        texts[0].pad_left(indent + 2 * row[0].depth)
+        cells.append(texts)
+    return cells
 
 
-def _shown(column: Column, cell: Cell, cut: int) -> Text:
-    said = plain.short(cell.text) if column.kind == "name" else plain.line(cell.text)
-    if cut and len(said) > cut:
-        said = f"{said[: cut - 1]}…"
+def _text(column: Column, cell: Cell, cut: int) -> Text:
+    text = plain.short(cell.text) if column.kind == "name" else plain.line(cell.text)
+    if cut and len(text) > cut:
+        text = f"{text[: cut - 1]}…"
     style = cell.style or ("dim" if column.quiet else "")
     if column.kind == "verdict":
         style = STYLES.get(cell.tone, "")
     elif column.kind == "effect" and cell.tone in ("faster", "slower"):
         style = "bold"
-    return Text(f"{said} {cell.sign}" if cell.sign else said, style=style)
+    return Text(f"{text} {cell.sign}" if cell.sign else text, style=style)
 
 
 def _widths(cells: Sequence[Sequence[Text]]) -> list[int]:
@@ -213,7 +213,7 @@ def _folded(columns: Sequence[Column], row: Sequence[Text], widths: Sequence[int
         [cell] if cell.cell_len <= width else list(cell.wrap(_ANY, width, overflow="fold"))
         for cell, width in zip(row, widths, strict=True)
     ]
-    found = []
+    lines = []
     for number in range(max(map(len, parts))):
         line = Text()
         for at, (column, part, width) in enumerate(zip(columns, parts, widths, strict=True)):
@@ -221,5 +221,5 @@ def _folded(columns: Sequence[Column], row: Sequence[Text], widths: Sequence[int
             gap = " " * (width - cell.cell_len)
             line.append(" " * GAP if at else "")
             line.append_text(Text(gap) + cell if column.is_number else cell + Text(gap))
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines

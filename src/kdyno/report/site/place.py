@@ -69,10 +69,10 @@ def write(path: Path, text: str) -> None:
 def state(folder: Path) -> dict[str, Any]:
     """What the last build left in the marker; {} when there is none or it is not JSON."""
     try:
-        found = values_in(folder / MARKER)
+        value = values_in(folder / MARKER)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def save_state(folder: Path, value: dict[str, Any]) -> None:
@@ -88,8 +88,8 @@ def run_stamp(run: Run) -> str:
     try:
         with os.scandir(run.path) as entries:
             for entry in entries:
-                seen = entry.stat(follow_symlinks=False)
-                parts.append(f"{entry.name}/{seen.st_ino}/{seen.st_mtime_ns}/{seen.st_size}")
+                status = entry.stat(follow_symlinks=False)
+                parts.append(f"{entry.name}/{status.st_ino}/{status.st_mtime_ns}/{status.st_size}")
     except OSError as error:
         parts = [f"unreadable {error.errno}"]
     return sha256("\n".join(sorted(parts)).encode("utf-8", "surrogatepass")).hexdigest()

@@ -117,12 +117,12 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/edition":
             self._send(HTTPStatus.OK, self.server.edition.encode(), with_body)
             return
-        found = _PAGE.fullmatch("/index.html" if path == "/" else path)
-        content = _read(self.server.folder, found[1] or "", found[2]) if found else None
-        if content is None and found and found[1] == "runs":
+        match = _PAGE.fullmatch("/index.html" if path == "/" else path)
+        content = _read(self.server.folder, match[1] or "", match[2]) if match else None
+        if content is None and match and match[1] == "runs":
             with suppress(KdynoError, OSError):
-                self.server.absent(found[2].removesuffix(".html"))
-                content = _read(self.server.folder, "runs", found[2])
+                self.server.absent(match[2].removesuffix(".html"))
+                content = _read(self.server.folder, "runs", match[2])
         if content is None:
             self._send(HTTPStatus.NOT_FOUND, b"there is no such page\n", with_body)
         else:
@@ -156,8 +156,8 @@ def _read(site: Path, folder: str, name: str) -> bytes | None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         file = os.open(name, flags, dir_fd=descriptors[-1])
         descriptors.append(file)
-        seen = os.fstat(file)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size > _LIMIT_BYTES:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LIMIT_BYTES:
             return None
         with os.fdopen(descriptors.pop(), "rb") as content:
             return content.read(_LIMIT_BYTES)
@@ -186,13 +186,13 @@ def _is_own_name(host: str) -> bool:
 
 def _family(bind: str) -> socket.AddressFamily:
     try:
-        found = socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(bind, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise UsageError(
             f"--bind {bind!r}: is not an address of this machine ({error}); "
             "127.0.0.1 is this machine alone, 0.0.0.0 every network"
         ) from error
-    return found[0][0]
+    return addresses[0][0]
 
 
 def watch(
@@ -202,13 +202,13 @@ def watch(
     stop: threading.Event,
     complain: Callable[[str], None],
 ) -> None:
-    """Builds again and again until ``stop``; ``build`` gives the edition. An error is told once."""
-    said = ""
+    """Builds again and again until ``stop``; ``build`` gives the edition. An error comes once."""
+    message = ""
     while not stop.wait(every_s):
         try:
             server.edition = build()
-            said = ""
+            message = ""
         except (KdynoError, OSError) as error:
-            if str(error) != said:
-                said = str(error)
-                complain(said)
+            if str(error) != message:
+                message = str(error)
+                complain(message)
