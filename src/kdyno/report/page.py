@@ -38,6 +38,7 @@ from kdyno.report.show.html import (
 )
 from kdyno.store.manifest import CaseInfo
 from kdyno.suites.catalogue import load as catalogue
+from kdyno.suites.score import Index
 
 WIDE_PX, NARROW_PX = 1000, 356
 """Of a chart as wide as the page."""
@@ -323,7 +324,7 @@ def _score_column(head: str, variant: str, scale: str) -> Column:
 
     def value(item: tuple[Any, Mapping[str, scores.ScoreRow]]) -> float | None:
         row = item[1].get(variant)
-        score: scores.Score | None = getattr(row, scale, None)
+        score: Index | None = getattr(row, scale, None)
         return score.value if score is not None else None
 
     return Column(head, value, "number", figures.amount, absent="–")

@@ -29,8 +29,7 @@ from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Catalogue, Suite
 from kdyno.suites.score import (
     SCORINGS,
-    GroupScore,
-    SuiteIndex,
+    Index,
     case_index,
     group_scores,
     members,
@@ -46,8 +45,6 @@ EXPLAINED: Mapping[str, str] = {
 
 Values = Mapping[str, Mapping[tuple[str, str], float]]
 """Variant → (suite, case) → score in the case's unit."""
-Score = SuiteIndex | GroupScore
-"""``value`` is None when something is missing, or nothing was published to compare with."""
 _OWN = 100.0
 """What the baseline variant has on its own scale."""
 
@@ -61,9 +58,9 @@ class ScoreRow:
     """case, group or suite."""
     amount: str
     """The case's value with its unit; empty for the others."""
-    reference: Score
+    reference: Index
     """Against the suite's reference machine."""
-    own: Score
+    own: Index
     """Against the run's baseline variant, which has 100."""
 
     @property
@@ -218,7 +215,7 @@ def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator
             ratio = mine[case.name] / base[case.name]
             own[case.name] = _OWN * (ratio if case.better == "higher" else 1.0 / ratio)
         amount = figures.quantity(mine[case.name], case.unit)
-        scores = (SuiteIndex(of.get(case.name)) for of in (indices, own))
+        scores = (Index(of.get(case.name)) for of in (indices, own))
         yield ScoreRow(case.name, "case", amount, *scores)
     measured = set(mine)
     scales = [group_scores(suite.groups, of) for of in (indices, own)]
@@ -231,7 +228,7 @@ def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator
         missing = tuple(name for name in names if name not in own)
         # The index divided by the baseline's: the geometric mean of the ratios.
         mean = None if missing else statistics.geometric_mean(own[name] for name in names)
-        yield ScoreRow("index", "suite", "", whole, SuiteIndex(mean, missing))
+        yield ScoreRow("index", "suite", "", whole, Index(mean, missing))
 
 
 def text(tables: Iterable[ScoreTable]) -> str:
