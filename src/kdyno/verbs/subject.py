@@ -18,8 +18,6 @@ from kdyno.errors import UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
-from kdyno.measure.extent import question
-from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, runs_root
 from kdyno.store.index import NoSuchRun, resolve
 from kdyno.store.manifest import Manifest
@@ -35,6 +33,8 @@ if TYPE_CHECKING:  # SQLAlchemy, for those who have a store
 
 _address_of_store: Callable[[], str | None] = deferred("kdyno.store.database.address:asked")
 _shared: Callable[[str], Shared] = deferred("kdyno.store.database.shared:Shared")
+_vocabulary = deferred("kdyno.measure.vocabulary:vocabulary")
+_question: Callable[[Experiment], str | None] = deferred("kdyno.measure.extent:question")
 _RUNS_OFFERED = 20
 _LEFT_OUT_SHOWN = 5
 
@@ -47,14 +47,16 @@ def load(path: Path | None, ref: str | None = None) -> tuple[Experiment, Mapping
             "kdyno, docs/experiment-file.md how to write one"
         )
     suites = load_suites()
-    return loader.load(path, vocabulary(suites), ref), suites
+    return loader.load(path, _vocabulary(suites), ref), suites
 
 
 def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, Suite], Overrides]:
     """The experiment of a run as its file said it, the suites, and what the run overrode."""
     suites = load_suites()
     origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
-    experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
+    experiment = loader.parse(
+        run.experiment_text(), str(origin), origin.parent, _vocabulary(suites)
+    )
     return experiment, suites, Overrides.from_json(manifest.overrides)
 
 
@@ -134,7 +136,7 @@ def agree(request: str, otherwise: str) -> None:
 
 def consent(experiment: Experiment, yes: bool) -> None:
     """Asks before an experiment of very many kernels; UsageError where nobody can answer."""
-    if not yes and (request := question(experiment)) is not None:
+    if not yes and (request := _question(experiment)) is not None:
         agree(request, "Drop a factor or name variants with --variant")
 
 

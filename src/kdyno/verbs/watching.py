@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from kdyno import deferred
 from kdyno.errors import Interrupted
 from kdyno.experiment.model import Experiment
-from kdyno.kernels.build import BuildProgress
-from kdyno.measure import execution
-from kdyno.measure.execution import Listener, Options
-from kdyno.measure.loop import Status
 from kdyno.report.progress import EffectProgress, Progress, ProgressState, duration
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
@@ -23,6 +21,14 @@ from kdyno.suites.catalogue import Suite
 from kdyno.verbs.options import where
 from kdyno.verbs.output import Line, say
 
+if TYPE_CHECKING:  # whoever only watches a site needs none of it
+    from kdyno.kernels.build import BuildProgress
+    from kdyno.measure.execution import Listener, Options
+    from kdyno.measure.loop import Status
+
+_execute: Callable[..., tuple[Run, Verdict]] = deferred("kdyno.measure.execution:execute")
+_resume: Callable[..., tuple[Run, Verdict]] = deferred("kdyno.measure.execution:resume")
+_listener = deferred("kdyno.measure.execution:Listener")
 _QUIET_S = 2.0
 
 
@@ -95,7 +101,7 @@ def watching(experiment: Experiment) -> Iterator[Listener]:
         def measuring(status: Status) -> None:
             progress.update(_state(experiment, status, measure.max_minutes))
 
-        yield Listener(building.fetching, building.building, measuring, told, started)
+        yield _listener(building.fetching, building.building, measuring, told, started)
     building.end()
 
 
@@ -116,8 +122,8 @@ def executed(
         options = replace(options, listener=replace(listener, started=started))
         try:
             if resumed is not None:
-                return execution.resume(resumed, asked, suites, options)
-            return execution.execute(asked, suites, options)
+                return _resume(resumed, asked, suites, options)
+            return _execute(asked, suites, options)
         except (KeyboardInterrupt, Interrupted):
             if begun:
                 again = f"kdyno run --resume {begun[0].name}{where(begun[0].parent)}"
