@@ -23,7 +23,7 @@ ROOT = data_root()
 PACKAGE = ROOT / "src" / "kdyno"
 ROOMS = (
     *("stats", "reading", "store", "experiment", "suites", "judge", "kernels", "machines"),
-    *("report", "measure", "fleet", "verbs", "labs", "cli"),
+    *("report", "measure", "fleet", "verbs", "labs", "bisect", "cli"),
 )
 """From the lowest to the highest: a room imports itself and those before it."""
 FREE = {"errors", "paths", "command", "sandbox", "whole"}
@@ -172,7 +172,7 @@ def test_the_list_of_verbs_has_the_first_line_of_each_help() -> None:
 def test_the_designs_verbs_are_there() -> None:
     top = {name.split()[0] for name in verbs()}
     assert {"doctor", "list", "check", "build", "run", "try", "judge", "compare"} <= top
-    assert {"profile", "report", "serve", "push", "lab"} <= top and len(top) <= 13
+    assert {"bisect", "profile", "report", "serve", "push", "lab"} <= top and len(top) <= 14
     assert PACKAGE.joinpath("cli").samefile(Path(cli.__file__).parent)
 
 

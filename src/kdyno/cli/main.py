@@ -50,6 +50,11 @@ VERBS = (
     Entry("judge", "cli.judge", "Judge stored runs again, by today's rule."),
     Entry("compare", "cli.judge", "Compare runs, variants of a run, or a published experiment."),
     Entry(
+        "bisect",
+        "cli.bisect",
+        "Find the commit, patch or option that a difference is from.",
+    ),
+    Entry(
         "profile",
         "labs.profile.verb",
         "Show seconds per function of each kernel, and what differs.",

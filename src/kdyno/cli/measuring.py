@@ -60,7 +60,7 @@ def run(request: Request, extent: Extent, working: Working) -> int:
         variants=tuple(request.variant or ()),
         cases=tuple(request.case or ()),
     )
-    options = _options(working, overrides, refresh=request.refresh, beside=request.beside)
+    options = options_of(working, overrides, refresh=request.refresh, beside=request.beside)
     file, json = request.experiment, working.json
     if request.confirm and (request.on is not None or request.resume is not None):
         raise UsageError(
@@ -92,7 +92,7 @@ def run(request: Request, extent: Extent, working: Working) -> int:
 
 def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
     """The exit status of `kdyno try`."""
-    options = _options(working, overrides_of(extent))
+    options = options_of(working, overrides_of(extent))
     if attempt.machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
         raise UsageError(
             f"--machine {attempt.machine!r}: a command is tried in several kernels; there are "
@@ -116,7 +116,7 @@ def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
     return measured(experiment, suites, options, Request(push=attempt.push), working.json)
 
 
-def _options(
+def options_of(
     working: Working, overrides: Overrides, *, refresh: bool = False, beside: bool = False
 ) -> Options:
     """UsageError for folders and files that cannot be."""

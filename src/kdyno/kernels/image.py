@@ -10,6 +10,7 @@ must make every file that differs newer than the trunk's objects: `Start.fresh` 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,8 @@ from pydantic import TypeAdapter
 
 from kdyno import whole
 from kdyno.errors import ToolError
+from kdyno.kernels import leavings
+from kdyno.kernels.changes import BUILD_SOURCE
 from kdyno.kernels.leavings import disarm
 from kdyno.kernels.recipe import Recipe, foreign_suffix, image_folder
 from kdyno.kernels.scheduler import Scheduler
@@ -33,6 +36,7 @@ KEEP = 6
 """Trunks of each architecture."""
 # Above this many differing files a build from scratch is the simpler and as quick way.
 MOST_FILES = 300
+_SOURCE_FILE = re.compile(BUILD_SOURCE.encode() + rb"/([^\s\\:;,()'\"]+)")
 _IN_USE_S = 3600
 """A trunk that was used in the last hour may be the one another build copies just now."""
 
@@ -199,6 +203,28 @@ def choose(cache: Path, recipe: Recipe) -> Start:
     _, folder, files, same_flags = best
     os.utime(folder)
     return Start(folder / "obj", files, files - target.changed.keys(), same_flags)
+
+
+def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:
+    """Files of the source that compiling this configuration reads, as the object tree of an
+    earlier build of it says, of this source or one that differs in few files. None: there is none.
+    """
+    wanted = _trunk_of(recipe)
+    for trunk_folder, trunk in _trunks(cache):
+        alike = (trunk.arch, trunk.compiler, trunk.config)
+        if alike != (wanted.arch, wanted.compiler, wanted.config):
+            continue
+        if _different_files(trunk, wanted) is None:
+            continue
+        names: set[bytes] = set()
+        objects = trunk_folder / "obj"
+        for folder, _folders, files in os.walk(objects):
+            for file in files:
+                if file.endswith(".cmd"):
+                    record = str(Path(folder, file).relative_to(objects))
+                    names.update(_SOURCE_FILE.findall(leavings.read(objects, record)))
+        return frozenset(os.fsdecode(name) for name in names)
+    return None
 
 
 def keep(cache: Path, recipe: Recipe, objects: Path) -> None:

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""The ordered kernels between a good and a bad one: commits, the patches of a series, options.
+
+Every point is a variant of an experiment: the keys of its [variant] table. Commits are laid over
+the good one's tree as a patch, so that one tree is unpacked for all of them, and each build starts
+at a neighbour's objects. The repository is asked in the sandbox and never written to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kdyno import whole
+from kdyno.errors import ToolError, UsageError
+from kdyno.kernels.sources import git
+
+_OPEN = "--end-of-options"
+_FORMAT = "--format=%x1e%H%x1f%P%x1f%an%x1f%aI%x1f%s"
+_DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
+_MOST_FILES = 250
+"""Files of a patch over the good tree; beyond, a commit is unpacked as a tree of its own."""
+_MOST_BYTES = 8_000_000
+_SHORT = 12
+_DESCRIBES = ("Makefile", "Kbuild", "Kconfig")
+"""Files that no object depends on by name, and that decide what is compiled."""
+_LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")
+
+
+@dataclass(frozen=True)
+class Point:
+    name: str
+    """Of the variant that it is."""
+    title: str
+    """A commit's subject, a patch's file, an option's line."""
+    keys: Mapping[str, Any]
+    """Of its [variant] table; paths are absolute."""
+    commit: str = ""
+    """Empty: it is none."""
+    parents: tuple[str, ...] = ()
+    author: str = ""
+    files: tuple[str, ...] = ()
+    """That the step to it changes."""
+
+    @property
+    def short(self) -> str:
+        return self.commit[:_SHORT] or self.name
+
+
+@dataclass(frozen=True)
+class Range:
+    """Points in order; the first is good, the last is bad."""
+
+    points: tuple[Point, ...]
+    what: str
+    """commit, patch, option"""
+    inert: frozenset[str] = field(default=frozenset())
+    """Names of points whose kernels are those of the points before them."""
+
+    def active(self) -> Range:
+        """Without the inert ones; the last point stands for itself and for those behind it."""
+        kept = [self.points[0], *(it for it in self.points[1:] if it.name not in self.inert)]
+        return replace(self, points=tuple(kept))
+
+
+# Commits.
+
+
+def commits(folder: Path, good: str, bad: str) -> tuple[Point, ...]:
+    """Those after ``good`` up to ``bad`` along the first parents, behind ``good`` itself; without
+    keys yet. UsageError where ``good`` is no ancestor of ``bad``."""
+    ends = [commit_of(folder, ref) for ref in (good, bad)]
+    if ends[0] == ends[1]:
+        raise UsageError(f"--good {good} and --bad {bad} are the same commit")
+    base = _answer(folder, "merge-base", _OPEN, *ends).strip()
+    if base == ends[1]:
+        raise UsageError(f"--good {good} is a later commit than --bad {bad}: change the two")
+    if base != ends[0]:
+        raise UsageError(
+            f"--good {good} is no ancestor of --bad {bad}. Where their histories part is "
+            f"{base[:_SHORT]}: --good {base[:_SHORT]} searches what only {bad} has"
+        )
+    between = _listed(folder, f"{ends[0]}..{ends[1]}")
+    (first,) = _listed(folder, "--max-count=1", ends[0])
+    return tuple(
+        replace(point, name=f"{number:0{len(str(len(between)))}}-{point.commit[:8]}")
+        for number, point in enumerate((first, *between))
+    )
+
+
+def commit_of(folder: Path, ref: str) -> str:
+    """The full name of a commit. UsageError where there is none of this name."""
+    try:
+        answer = _answer(folder, "rev-parse", "--verify", _OPEN, f"{ref}^{{commit}}").strip()
+    except ToolError as problem:
+        raise UsageError(f"{folder} has no branch, tag or commit {ref!r}") from problem
+    if not re.fullmatch(r"[0-9a-f]{40,64}", answer):
+        raise ToolError(f"git names no commit for {ref!r}: {answer[:80]!r}")
+    return answer
+
+
+def merged(folder: Path, merge: Point) -> tuple[str, str] | None:
+    """(where the branch of a merge began, its last commit); None for any other commit."""
+    if len(merge.parents) != 2:
+        return None
+    base = _answer(folder, "merge-base", _OPEN, *merge.parents).strip()
+    return (base, merge.parents[1]) if base != merge.parents[1] else None
+
+
+def _listed(folder: Path, *words: str) -> list[Point]:
+    # -m: what a merge changes is what it changes against its first parent.
+    options = ("log", "--first-parent", "-m", "--reverse", "--name-only", "--no-renames", _FORMAT)
+    points = []
+    for block in _answer(folder, *options, *words[:-1], _OPEN, words[-1]).split("\x1e")[1:]:
+        head, *files = block.split("\n")
+        commit, parents, author, _date, title = head.split("\x1f", 4)
+        own = tuple(file for file in files if file)
+        points.append(Point("", title[:200], {}, commit, tuple(parents.split()), author[:200], own))
+    return points
+
+
+def _answer(folder: Path, *words: str) -> str:
+    return git.answer(folder, ["-c", "core.quotePath=off", *words]).decode("utf-8", "replace")
+
+
+def with_keys(folder: Path, point: Point, good: str, patches: Path) -> Point:
+    """The point with the keys of its variant; the patch is written into ``patches`` once."""
+    source = {"source": f"git:{folder}#{good}"}
+    if point.commit == good:
+        return replace(point, keys=source)
+    file = patches / f"{point.commit}.patch"
+    if not file.is_file():
+        text = git.answer(folder, [*_DIFF, _OPEN, good, point.commit])
+        count = text.count(b"\ndiff --git ") + text.startswith(b"diff --git ")
+        if count > _MOST_FILES or len(text) > _MOST_BYTES or b"\nBinary files " in text:
+            return replace(point, keys={"source": f"git:{folder}#{point.commit}"})
+        if not count:
+            return replace(point, keys=source)
+        patches.mkdir(parents=True, exist_ok=True)
+        whole.write(file, text)
+    return replace(point, keys={**source, "patches": [str(file)]})
+
+
+def reverted(folder: Path, commit: Point, patches: Path) -> Path:
+    """The commit's own change backwards, as a patch."""
+    file = patches / f"revert-{commit.commit}.patch"
+    if not file.is_file():
+        text = git.answer(folder, [*_DIFF, _OPEN, commit.commit, commit.parents[0]])
+        patches.mkdir(parents=True, exist_ok=True)
+        whole.write(file, text)
+    return file
+
+
+def inert(points: Sequence[Point], compiled: frozenset[str]) -> frozenset[str]:
+    """Names of the points that change no file of ``compiled`` and nothing that decides what is
+    compiled. That such a commit changes no kernel is believed for the search, and found out when
+    the commit that the search names is verified against its parent."""
+
+    def counts(file: str) -> bool:
+        name = PurePosixPath(file).name
+        return file in compiled or name.startswith(_DESCRIBES) or file.startswith("scripts/")
+
+    return frozenset(
+        point.name for point in points[1:] if not any(counts(file) for file in point.files)
+    )
+
+
+# The patches of a series.
+
+
+def series(folder: Path) -> tuple[Point, ...]:
+    """A point for no patch, and one for each: in the order of ``series``, else by name. UsageError
+    where there is none."""
+    listing = folder / "series"
+    if listing.is_file():
+        lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
+        names = [line.split()[0] for line in lines if line.strip() and line[0] != "#"]
+    else:
+        names = sorted(file.name for file in folder.glob("*.patch"))
+    files = [(folder / name).resolve() for name in names]
+    if missing := [str(file) for file in files if not file.is_file()]:
+        raise UsageError(f"--series {folder}: {', '.join(missing[:4])} is not there")
+    if not files:
+        raise UsageError(f"--series {folder}: no patch there, neither *.patch nor a file `series`")
+    width = len(str(len(files)))
+    points = [Point(f"{0:0{width}}", "no patch", {"patches": []})]
+    for number, file in enumerate(files, 1):
+        patches = [str(it) for it in files[:number]]
+        points.append(Point(f"{number:0{width}}", file.name, {"patches": patches}))
+    return tuple(points)
+
+
+# The options in which two configurations differ.
+
+
+def options(good: Path, bad: Path) -> tuple[Point, ...]:
+    """A point for ``good``'s lines, and one for each line in which ``bad`` differs, added one after
+    the other in ``bad``'s order, in which Kconfig writes what depends behind what it depends on.
+    UsageError where they do not differ or are no configurations."""
+    before, after = (_config(file) for file in (good, bad))
+    lines = {option: line for option, line in after.items() if before.get(option) != line}
+    for option in before.keys() - after.keys():
+        lines[option] = f"# {option} is not set"
+    if not lines:
+        raise UsageError(f"--between {good} {bad}: the two set the same options")
+    width = len(str(len(lines)))
+    current = dict(before)
+    points = [Point(f"{0:0{width}}", good.name, {"config": list(current.values())})]
+    for number, (option, line) in enumerate(lines.items(), 1):
+        current[option] = line
+        points.append(Point(f"{number:0{width}}", line, {"config": list(current.values())}))
+    return tuple(points)
+
+
+def _config(file: Path) -> dict[str, str]:
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as problem:
+        raise UsageError(f"--between {file}: {problem.strerror}") from problem
+    lines = [line.strip() for line in text.splitlines()]
+    options = {re.findall(r"CONFIG_\w+", line)[0]: line for line in lines if _LINES.match(line)}
+    if not options:
+        raise UsageError(f"--between {file}: it has no line such as CONFIG_SMP=y")
+    return options

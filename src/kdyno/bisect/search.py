@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""Where in an ordered range of kernels a difference begins: a search by noisy measurements.
+
+Points are numbered 0 (good) to n (bad). A probe measures a point in the middle of a range together
+with both ends of that range, so each half has a difference of its own, and that of the whole range
+is measured again. A half in which there is a difference is searched further; where both halves have
+one there are several steps, and both are. A range whose difference is gone when it is looked at
+again was taken by mistake: its sibling is searched instead. So an error has to be made in every
+later probe too before a wrong point is named.
+
+The next point is the one with the most information per second (Horstein, 1963, for noisy answers;
+here an answer is measured until it is certain, and what a probe costs is mostly its build).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+_NEIGHBOUR_FAILS = 0.75
+"""Chance that the neighbour of a point that does not build or boot fails too; it falls by this
+factor with each point between."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A ratio of two points' figures, and its interval. All three above 0."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def size(self) -> float:
+        """|log ratio|"""
+        return abs(math.log(self.ratio))
+
+    @property
+    def half_width(self) -> float:
+        """Of the interval, as a log ratio."""
+        return max(math.log(self.high / self.ratio), math.log(self.ratio / self.low))
+
+    def is_step(self, least: float) -> bool:
+        """Whether it is real, and no smaller than ``least`` (a log ratio)."""
+        return self.size >= least and not self.low <= 1 <= self.high
+
+
+@dataclass(frozen=True)
+class Measured:
+    """``middle`` ÷ low end, high end ÷ ``middle``, high end ÷ low end, of the same groups."""
+
+    first: Difference
+    second: Difference
+    whole: Difference
+
+
+@dataclass(frozen=True)
+class Same:
+    """The kernel of the point is, byte for byte, that of an end of the range."""
+
+    as_low: bool
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """The point has no figure: it does not build, does not boot, or fails in the case."""
+
+    why: str
+
+
+Outcome = Measured | Same | Unusable
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range with its difference. As an answer: the step is in one of the points low + 1 … high,
+    of which all but ``high`` have no figure; ``high`` alone where there are none between."""
+
+    low: int
+    high: int
+    difference: Difference
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A range to be searched, and the halves beside it, nearest first, to return to when this was
+    a mistake."""
+
+    span: Span
+    siblings: tuple[Span, ...] = ()
+
+
+@dataclass
+class Search:
+    """The state; ``probe`` and ``record`` by turns until ``span`` is None.
+
+    least: the smallest |log ratio| that counts as a step. Probes are to be measured to a half-width
+    of at most ``half_width``.
+    """
+
+    ends: Span
+    least: float
+    steps: list[Span] = field(default_factory=list)
+    spread: list[Span] = field(default_factory=list)
+    """Ranges over which a difference is spread in parts, each smaller than ``least``."""
+    vanished: list[Span] = field(default_factory=list)
+    """Ranges whose difference was gone when they were measured again."""
+    unusable: dict[int, str] = field(default_factory=dict)
+    curve: dict[int, float] = field(default_factory=dict)
+    """Point → log ratio to point 0, chained over the probes."""
+    probes: int = 0
+    _open: list[_Open] = field(default_factory=list)
+    _beside: dict[tuple[int, int], tuple[Span, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.curve = {self.ends.low: 0.0, self.ends.high: math.log(self.ends.difference.ratio)}
+        self._open = [_Open(self.ends)]
+        self._settle()
+
+    @property
+    def half_width(self) -> float:
+        """That a probe needs: with ``least`` a quarter of a step, nothing and half of the step are
+        both three standard errors away from it."""
+        return 0.64 * self.least
+
+    @property
+    def span(self) -> Span | None:
+        """The range that is searched now; None: the search has ended."""
+        return self._open[-1].span if self._open else None
+
+    @property
+    def certain(self) -> bool:
+        """One step, and nothing that does not fit it."""
+        return len(self.steps) == 1 and not self.spread
+
+    def candidates(self, span: Span) -> list[int]:
+        """Points inside a range that may have a figure."""
+        return [at for at in range(span.low + 1, span.high) if at not in self.unusable]
+
+    def probe(self, built: Collection[int], build_s: float, measure_s: float) -> int:
+        """The point of ``span`` to measure next. built: points whose kernels are there already."""
+        span = self._open[-1].span
+
+        def worth(at: int) -> float:
+            share = (at - span.low) / (span.high - span.low)
+            bits = -share * math.log2(share) - (1 - share) * math.log2(1 - share)
+            cost_s = measure_s + (0.0 if at in built else build_s)
+            return self._usable(at) * bits / cost_s
+
+        return max(self.candidates(span), key=worth)
+
+    def _usable(self, at: int) -> float:
+        """Chance that a point has a figure, by its distance from those that have none."""
+        distance = min((abs(at - other) for other in self.unusable), default=None)
+        return 1.0 if distance is None else 1.0 - _NEIGHBOUR_FAILS**distance
+
+    def left(self) -> int:
+        """Probes to come, if each halves what is open and none fails."""
+        return sum(
+            math.ceil(math.log2(len(self.candidates(entry.span)) + 1)) for entry in self._open
+        )
+
+    def record(self, at: int, outcome: Outcome) -> None:
+        """What came of measuring point ``at`` of ``span``."""
+        entry = self._open[-1]
+        span = entry.span
+        self.probes += 1
+        match outcome:
+            case Unusable(why):
+                self.unusable[at] = why
+            case Same(as_low):
+                own = (at, span.high) if as_low else (span.low, at)
+                self.curve[at] = self.curve[span.low if as_low else span.high]
+                self._open[-1] = _Open(Span(*own, span.difference), entry.siblings)
+            case Measured(first, second, whole):
+                self._open.pop()
+                self.curve[at] = self.curve[span.low] + math.log(first.ratio)
+                halves = [
+                    Span(low, high, difference)
+                    for low, high, difference in (
+                        (span.low, at, first),
+                        (at, span.high, second),
+                    )
+                ]
+                large = [it for it in halves if it.difference.is_step(self.least)]
+                if len(large) == 2:
+                    self._open += [_Open(it) for it in reversed(halves)]
+                elif large:
+                    (other,) = (it for it in halves if it is not large[0])
+                    self._open.append(_Open(large[0], (other, *entry.siblings)))
+                elif whole.is_step(self.least):
+                    self.spread.append(Span(span.low, span.high, whole))
+                else:
+                    self._back(entry)
+        self._settle()
+
+    def reject(self, step: Span) -> None:
+        """The step was not there when it was verified: go on with what was left for it."""
+        self.steps.remove(step)
+        self._back(_Open(step, self._beside.get((step.low, step.high), ())))
+        self._settle()
+
+    def _back(self, entry: _Open) -> None:
+        """From a range that has no difference to the half that was left for it."""
+        self.vanished.append(entry.span)
+        if entry.siblings:
+            self._open.append(_Open(entry.siblings[0], entry.siblings[1:]))
+
+    def _settle(self) -> None:
+        """Ranges with nothing left to measure inside are steps, if they were measured as such."""
+        while self._open and not self.candidates(self._open[-1].span):
+            entry = self._open.pop()
+            if entry.span.difference.is_step(self.least):
+                self.steps.append(entry.span)
+                self._beside[entry.span.low, entry.span.high] = entry.siblings
+            else:
+                self._back(entry)
+
+
+def search(
+    ends: Span, least: float, measure: Callable[[Search, int], Outcome], build_s: float = 60.0
+) -> Search:
+    """The whole search, with ``measure(search, point)``; for simulations and tests."""
+    state = Search(ends, least)
+    built = {ends.low, ends.high}
+    while state.span is not None:
+        at = state.probe(built, build_s, 30.0)
+        built.add(at)
+        state.record(at, measure(state, at))
+    return state

@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: MIT
+"""A search on real kernels: the ends, a probe after the other, the verification; kept on disk.
+
+Every measurement is an ordinary run of an experiment that is made here: the points it compares are
+its variants, which take turns in the same groups, and the run's own rule judges it. The state is
+written whole after each of them, so that an interrupted search goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from kdyno import whole
+from kdyno.bisect import points as ranges
+from kdyno.bisect.points import Point, Range
+from kdyno.bisect.search import Difference, Measured, Outcome, Same, Search, Span, Unusable
+from kdyno.errors import BuildError, ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
+from kdyno.judge.judging import within
+from kdyno.kernels.image import Image, compiled_sources
+from kdyno.measure.builder import build_all, check
+from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.reading.checked import values_in
+from kdyno.reading.mistakes import KeyPath, spelled
+from kdyno.store.run import Run
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.suites.catalogue import Catalogue
+
+STATE, LOG, ANSWER, PATCHES = "bisect.json", "bisect.log", "answer.txt", "patches"
+BUILD_S, MEASURE_S = 60.0, 60.0
+"""Before anything was built or measured here."""
+FLOOR = 0.0002
+"""The smallest precision that a step is measured to, as a share."""
+ENDS_PRECISION = 0.005
+"""Of the ends, as long as nobody has said how large a difference is looked for."""
+COARSE = 0.03
+"""Of the ends at first."""
+REVERTED = "reverted"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is searched for, and how it is measured. Paths are absolute."""
+
+    suite: str
+    case: str
+    base: dict[str, Any]
+    """Tables of the experiment that all steps have: kernel, machine, suite, measure."""
+    repository: str = ""
+    """Folder of the commits; empty where the points are patches or options."""
+    min_effect: float | None = None
+    """As a share; None: a quarter of the difference of the ends."""
+    max_minutes: float = 15.0
+    """Of measuring, in each step."""
+    layouts: int = 0
+    """Links of each kernel in the verification; 0: its own alone."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A measured point, in the order of measuring."""
+
+    at: int
+    outcome: Measured | Same | Unusable
+    run: str = ""
+    """Name of its run; empty where none was needed."""
+    seconds: float = 0.0
+    build_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A step that the search named, against the point before it, with fresh groups."""
+
+    low: int
+    high: int
+    run: str
+    difference: Difference
+    holds: bool
+    reverted: Difference | None = None
+    """The bad end without it ÷ the bad end; None: the change cannot be taken out alone, or is the
+    whole range."""
+    why_not: str = ""
+    """Why ``reverted`` is not known."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The file."""
+
+    question: Question
+    range: Range
+    ends: Difference | None = None
+    ends_run: str = ""
+    better: str = "higher"
+    inert_known: bool = False
+    steps: tuple[Step, ...] = ()
+    verified: tuple[Verification, ...] = ()
+    finished: bool = False
+    schema: int = 1
+
+    @property
+    def least(self) -> float:
+        """The smallest |log ratio| that is searched for."""
+        assert self.ends is not None
+        return self.question.min_effect or self.ends.size / 4
+
+    def search(self) -> Search:
+        """Where the search stands: all steps, replayed."""
+        assert self.ends is not None
+        search = Search(Span(0, len(self.range.points) - 1, self.ends), self.least)
+        verified = list(self.verified)
+        for step in self.steps:
+            _reject(search, verified)
+            search.record(step.at, step.outcome)
+        _reject(search, verified)
+        return search
+
+
+def _reject(search: Search, verified: list[Verification]) -> None:
+    while search.span is None and verified:
+        first = verified.pop(0)
+        step = next(it for it in search.steps if (it.low, it.high) == (first.low, first.high))
+        if not first.holds:
+            search.reject(step)
+
+
+_FILE = TypeAdapter(State)
+
+
+def load(folder: Path) -> State:
+    """UsageError for what is no search's folder."""
+    try:
+        return _FILE.validate_python(values_in(folder / STATE))
+    except OSError as problem:
+        raise UsageError(f"{folder}: {problem.strerror}: no search was begun there") from problem
+    except (ValueError, ValidationError) as problem:
+        raise UsageError(f"{folder / STATE}: cannot be read: {str(problem)[:200]}") from problem
+
+
+@dataclass
+class Session:
+    """A search at work. ``execute`` measures an experiment; people hear by ``tell``."""
+
+    folder: Path
+    state: State
+    suites: Catalogue
+    options: Options
+    execute: Callable[[Experiment, Catalogue, Options], tuple[Run, Verdict]]
+    tell: Callable[[str], None]
+    _built: set[int] = field(default_factory=set)
+
+    def check(self) -> None:
+        """UsageError for what no run could be made of, before anything slow begins."""
+        points = self.state.range.points
+        source = {"source": f"git:{self.state.question.repository}#{points[0].commit}"}
+        ends = [replace(it, keys=source) if it.commit else it for it in (points[0], points[-1])]
+        self._experiment("ends", ends, 0.01)
+
+    def save(self, **changes: Any) -> None:
+        """Take the changes into the state, and write it whole."""
+        self.state = replace(self.state, **changes)
+        data = _FILE.dump_python(self.state, mode="json")
+        whole.write(self.folder / STATE, json.dumps(data, indent=1).encode())
+        whole.write(self.folder / LOG, git_log(self.state).encode("utf-8", "replace"))
+
+    def run(self) -> State:
+        """All that is left to do; the state at its end."""
+        if self.state.ends is None:
+            self._measure_ends()
+        if not self.reproduced:
+            self.save(finished=True)
+            return self.state
+        while True:
+            search = self.state.search()
+            if search.span is not None:
+                self._probe(search)
+            elif unverified := self._unverified(search):
+                self._verify(unverified)
+            else:
+                self.save(finished=True)
+                return self.state
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether the ends differ by what is looked for."""
+        ends = self.state.ends
+        return ends is not None and ends.is_step(self.state.least)
+
+    # The ends.
+
+    def _measure_ends(self) -> None:
+        points = self.state.range.points
+        self.tell(f"the ends: {points[0].short} (good) and {points[-1].short} (bad)")
+        good, bad = (self._with_keys(it) for it in (points[0], points[-1]))
+        smallest = self.state.question.min_effect or ENDS_PRECISION
+        # A large difference is seen at a glance.
+        for precision in sorted({max(smallest, COARSE), smallest}, reverse=True):
+            run, verdict = self._measured("ends", [good, bad], 0.64 * precision)
+            effect = self._effect(verdict, bad.name)
+            ends = _difference(effect)
+            if ends is None:
+                raise UsageError(f"the ends were not measured: {verdict.failed or effect.reason}")
+            if ends.half_width <= ends.size / 4:
+                break
+        self.save(ends=ends, ends_run=run.name, better=effect.better)
+        if self.reproduced and self.state.range.what == "commit":
+            self._leave_out(good, bad)
+
+    def _leave_out(self, good: Point, bad: Point) -> None:
+        """Commits that change no file that is compiled, by the ends' object trees."""
+        experiment = self._experiment("ends", [good, bad], 0.01)
+        recipes = check(experiment, self.options.cache, self.options.listener.fetching)
+        compiled: frozenset[str] | None = frozenset()
+        for recipe in recipes.of.values():
+            own = compiled_sources(self.options.cache, recipe)
+            compiled = None if own is None or compiled is None else compiled | own
+        if not compiled:
+            return
+        names = ranges.inert(self.state.range.points, compiled)
+        whole_range = replace(self.state.range, inert=names)
+        if names:
+            self.tell(
+                f"{len(names)} of {len(self.state.range.points) - 1} commits change nothing that "
+                "this configuration compiles"
+            )
+        self.save(range=whole_range.active())
+
+    # A probe.
+
+    def _probe(self, search: Search) -> None:
+        assert search.span is not None
+        build_s, measure_s = self._costs()
+        at = search.probe(self._built, build_s, measure_s)
+        span, points = search.span, self.state.range.points
+        left = search.left()
+        self.tell(
+            f"step {search.probes + 1}, about {left} to go: {points[at].short} "
+            f"({points[at].title}), {at - span.low - 1} to {span.high - at - 1} "
+            f"{self.state.range.what}s beside it"
+        )
+        began_s = time.monotonic()
+        three = [self._with_keys(points[it]) for it in (span.low, at, span.high)]
+        name = f"step-{search.probes + 1}"
+        experiment = self._experiment(name, three, search.half_width)
+        try:
+            images = self._images(experiment)
+        except UsageError as problem:
+            self._done(at, Unusable(str(problem)[:500]), "", began_s, 0.0)
+            return
+        build_s = time.monotonic() - began_s
+        self._built |= {span.low, at, span.high}
+        if isinstance(images, str):
+            self._done(at, Unusable(images[:500]), "", began_s, build_s)
+            return
+        low, middle, high = (_content(images[point.name]) for point in three)
+        if middle in (low, high):
+            self.tell(f"{points[at].short} is the same kernel as one of the two")
+            self._done(at, Same(middle == low), "", began_s, build_s)
+            return
+        run, verdict = self.execute(experiment, self.suites, self.options)
+        self._done(at, self._outcome(run, verdict, three), run.name, began_s, build_s)
+
+    def _outcome(self, run: Run, verdict: Verdict, three: Sequence[Point]) -> Outcome:
+        _low, middle, high = (point.name for point in three)
+        if why := verdict.failed.get(middle):
+            return Unusable(why[:500])
+        second = self._effect(within(run, middle, high), high)
+        differences = [
+            _difference(it)
+            for it in (self._effect(verdict, middle), second, self._effect(verdict, high))
+        ]
+        first, last, both = differences
+        if first is None or last is None or both is None:
+            reason = self._effect(verdict, middle).reason
+            return Unusable(reason or "no interval: too few groups")
+        needed = self.state.search().half_width
+        widest = max(it.half_width for it in (first, last, both))
+        if widest > 2 * needed:
+            raise UsageError(
+                f"{run.name} does not decide: ±{100 * widest:.2f} % after "
+                f"{self.state.question.max_minutes:g} minutes, and ±{100 * needed:.2f} % are "
+                f"needed. `kdyno bisect --resume {self.folder.name} --max-minutes "
+                f"{3 * self.state.question.max_minutes:g}` goes on"
+            )
+        return Measured(first, last, both)
+
+    def _done(self, at: int, outcome: Outcome, run: str, began_s: float, build_s: float) -> None:
+        if isinstance(outcome, Unusable):
+            first = outcome.why.strip().splitlines() or [""]
+            self.tell(f"{self.state.range.points[at].short} is left out: {first[0]}")
+        seconds = time.monotonic() - began_s
+        step = Step(at, outcome, run, round(seconds, 1), round(build_s, 1))
+        self.save(steps=(*self.state.steps, step))
+
+    def _costs(self) -> tuple[float, float]:
+        """Seconds of a build and of a measurement, as they were so far."""
+        steps = [it for it in self.state.steps if it.run]
+        if not steps:
+            return BUILD_S, MEASURE_S
+        build_s = sum(it.build_seconds for it in steps) / len(steps)
+        return build_s, sum(it.seconds for it in steps) / len(steps) - build_s
+
+    # The verification.
+
+    def _unverified(self, search: Search) -> Span | None:
+        done = {(it.low, it.high) for it in self.state.verified}
+        return next((it for it in search.steps if (it.low, it.high) not in done), None)
+
+    def _verify(self, step: Span) -> None:
+        points = self.state.range.points
+        high = points[step.high]
+        self.tell(f"{high.short} ({high.title}) is measured once more against what is before it")
+        low = points[step.low]
+        if high.parents and step.high == step.low + 1:
+            # Its own parent, and not the last point before it that was not left out.
+            low = Point(f"parent-{high.parents[0][:8]}", "its parent", {}, high.parents[0])
+        compared = [self._with_keys(it) for it in (low, high)]
+        why_not, bad = "", self._with_keys(points[-1])
+        if not high.commit or step.high != step.low + 1:
+            why_not = "only one commit can be taken out alone"
+        elif high.name == bad.name:
+            why_not = "it is the last one"
+        else:
+            patch = ranges.reverted(Path(self.state.question.repository), high, self._patches)
+            keys = dict(bad.keys)
+            keys["patches"] = [*keys.get("patches", []), str(patch)]
+            reverted = Point(REVERTED, "the bad end without it", keys)
+            if why_not := self._refusal([*compared, bad, reverted]):
+                why_not = f"its revert does not apply: {why_not.splitlines()[0][:200]}"
+            else:
+                compared += [bad, reverted]
+        least = self.state.least
+        layouts = self.state.question.layouts
+        run, verdict = self._measured("verify", compared, 0.64 * least, layouts=layouts)
+        difference = _difference(self._effect(verdict, high.name))
+        if difference is None:
+            raise UsageError(f"{run.name}: the step was not measured: {verdict.failed}")
+        without = None
+        if not why_not:
+            own = within(run, bad.name, REVERTED)
+            without = _difference(self._effect(own, REVERTED))
+            why_not = "" if without else own.failed.get(REVERTED, "it was not measured")[:200]
+        holds = difference.is_step(least) and (difference.ratio > 1) == (step.difference.ratio > 1)
+        checked = Verification(step.low, step.high, run.name, difference, holds, without, why_not)
+        self.save(verified=(*self.state.verified, checked))
+
+    def _refusal(self, points: Sequence[Point]) -> str:
+        """Why one of them cannot be; empty: all can."""
+        experiment = self._experiment("verify", points, 0.01)
+        try:
+            check(experiment, self.options.cache, self.options.listener.fetching)
+        except UsageError as problem:
+            return str(problem)
+        return ""
+
+    # An experiment of some points.
+
+    @property
+    def _patches(self) -> Path:
+        return self.folder / PATCHES
+
+    def _with_keys(self, point: Point) -> Point:
+        if not point.commit:
+            return point
+        good = self.state.range.points[0].commit
+        return ranges.with_keys(Path(self.state.question.repository), point, good, self._patches)
+
+    def _measured(
+        self, name: str, points: Sequence[Point], half_width: float, layouts: int = 0
+    ) -> tuple[Run, Verdict]:
+        experiment = self._experiment(name, points, half_width, layouts)
+        run, verdict = self.execute(experiment, self.suites, self.options)
+        if verdict.failed:
+            why = "; ".join(f"{it}: {text}" for it, text in verdict.failed.items())
+            if any(verdict.failed.get(point.name) for point in points[:2]):
+                raise BuildError(f"{run.name}: {why}")
+        return run, verdict
+
+    def _experiment(
+        self, name: str, points: Sequence[Point], half_width: float, layouts: int = 0
+    ) -> Experiment:
+        """Of these points, the first the baseline, measured until ±half_width (a log ratio)."""
+        question = self.state.question
+        base = question.base
+        measure = {
+            "precision": round(max(half_width, FLOOR), 6),
+            "equivalent": round(max(half_width, FLOOR), 6),
+            "max_boots": 1000,
+            "max_minutes": question.max_minutes,
+            **base.get("measure", {}),
+        }
+        data = {
+            "name": f"bisect-{question.case}-{name}",
+            "question": f"Where does the difference in {question.case} come from?",
+            "baseline": points[0].name,
+            **{key: value for key, value in base.items() if key != "measure"},
+            "variant": {point.name: dict(point.keys) for point in points},
+            "measure": measure,
+            **({"layout": {"draws": layouts}} if layouts else {}),
+        }
+        words = vocabulary(self.suites)
+        return loader.parse(toml(data), "kdyno bisect", self.folder, words, _option)
+
+    def _images(self, experiment: Experiment) -> Mapping[str, Image] | str:
+        """By variant; or why the middle one was not built. UsageError where it cannot be."""
+        options, listener = self.options, self.options.listener
+        recipes = check(experiment, options.cache, listener.fetching, report=listener.building)
+        built = build_all(
+            experiment,
+            recipes,
+            options.cache,
+            jobs=options.jobs,
+            report=listener.building,
+            notify=listener.told,
+        )
+        return next(iter(built.failed.values())) if built.failed else built.images
+
+    def _effect(self, verdict: Verdict, variant: str) -> Effect:
+        question = self.state.question
+        for effect in verdict.effects:
+            if (effect.suite, effect.case, effect.variant) == (
+                question.suite,
+                question.case,
+                variant,
+            ):
+                return effect
+        raise ToolError(f"the run has no figure of {question.suite}/{question.case} in {variant}")
+
+
+_OPTIONS = {"suite": "--case", "machine": "--machine", "kernel": "--config", "measure": "--metric"}
+
+
+def _option(path: KeyPath) -> str:
+    """What the command line calls a key of the experiments that are made here."""
+    return _OPTIONS.get(str(path[0]), spelled(path))
+
+
+def _difference(effect: Effect) -> Difference | None:
+    """None where it has no interval."""
+    if effect.ratio is None or effect.ci is None:
+        return None
+    return Difference(effect.ratio, *effect.ci)
+
+
+def _content(image: Image) -> str:
+    with image.kernel.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def git_log(state: State) -> str:
+    """The search as `git bisect replay` reads it; only of commits."""
+    points = state.range.points
+    if state.range.what != "commit":
+        return ""
+    lines = ["git bisect start '--first-parent'"]
+    lines += [f"git bisect bad {points[-1].commit}", f"git bisect good {points[0].commit}"]
+    for step in state.steps:
+        commit = points[step.at].commit
+        match step.outcome:
+            case Unusable():
+                lines.append(f"git bisect skip {commit}")
+            case Same(as_low):
+                lines.append(f"git bisect {'good' if as_low else 'bad'} {commit}")
+            case Measured(first, second, _whole):
+                word = "good" if first.size < second.size else "bad"
+                lines.append(f"git bisect {word} {commit}")
+    return "\n".join([*lines, ""])
+
+
+def toml(value: Any, path: str = "") -> str:
+    """A document of tables, arrays of tables and plain values."""
+    plain, tables = [], []
+    for key, own in value.items():
+        name = _json(key)
+        inner = f"{path}.{name}" if path else name
+        if isinstance(own, dict):
+            tables.append(f"\n[{inner}]\n{toml(own, inner)}")
+        elif isinstance(own, list) and own and isinstance(own[0], dict):
+            tables += [f"\n[[{inner}]]\n{toml(it, inner)}" for it in own]
+        else:
+            plain.append(f"{name} = {_json(own)}\n")
+    return "".join([*plain, *tables])
+
+
+def _json(value: Any) -> str:
+    """TOML's strings are JSON's but for one character; so are arrays, numbers and booleans."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""kdyno bisect: what may be said on its command line. The work is in searching.py, which is
+imported when it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from kdyno import deferred
+from kdyno.verbs.options import Metric, Working
+from kdyno.verbs.verb import Verb, option
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is searched for, and where."""
+
+    source: Annotated[
+        str | None,
+        option(
+            "--source SOURCE",
+            "git:FOLDER of the commits; for --series and --between any source.",
+        ),
+    ] = None
+    good: Annotated[str | None, option("--good REF", "A commit without the difference.")] = None
+    bad: Annotated[str | None, option("--bad REF", "A later commit that has it.")] = None
+    series: Annotated[
+        Path | None, option("--series DIR", "Search the patches of a folder instead.")
+    ] = None
+    between: Annotated[
+        tuple[Path, Path] | None,
+        option("--between GOOD BAD", "Search the options of two .config files instead."),
+    ] = None
+    case: Annotated[
+        str | None, option("--case SUITE/CASE", "What differs, such as unixbench/pipe.")
+    ] = None
+    config: Annotated[
+        list[str] | None,
+        option("--config NAME", "Fragment or CONFIG_X=y of all kernels [bench]; may be repeated."),
+    ] = None
+    machine: Annotated[
+        str, option("--machine uml|qemu", "User Mode Linux, or a native kernel in QEMU.")
+    ] = "uml"
+    cpus: Annotated[int, option("--cpus N", "CPUs of a guest.", min=1)] = 1
+    metric: Metric = None
+    min_effect: Annotated[
+        str | None,
+        option(
+            "--min-effect SHARE",
+            "The smallest step looked for [a quarter of the difference of the ends].",
+        ),
+    ] = None
+    max_minutes: Annotated[
+        float | None, option("--max-minutes MINUTES", "Of measuring, in each step [15].", min=0.05)
+    ] = None
+    layouts: Annotated[
+        int | None,
+        option("--layouts N", "Verify the commit in so many links of each kernel.", min=6, max=100),
+    ] = None
+    resume: Annotated[
+        str | None, option("--resume NAME", "Go on with a search: its folder, or last.")
+    ] = None
+
+
+_search = deferred("kdyno.cli.searching:search")
+
+
+def bisect(request: Request, working: Working) -> int:
+    """Find the commit, patch or option that a difference is from."""
+    status: int = _search(request, working)
+    return status
+
+
+VERBS = (
+    Verb(
+        "bisect",
+        bisect,
+        (
+            "kdyno bisect --source git:../linux --good v7.2 --bad v7.3 --case unixbench/pipe",
+            "kdyno bisect --source git:. --good v7.3 --bad main --case unixbench/pipe --cpus 2",
+            "kdyno bisect --series patches/ --case unixbench/pipe",
+            "kdyno bisect --between fast.config slow.config --case hackbench/pipe",
+            "kdyno bisect --resume last",
+        ),
+    ),
+)

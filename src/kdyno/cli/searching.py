@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""The work of kdyno bisect: from what was asked to a search, and its answer."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kdyno import whole
+from kdyno.bisect import answer
+from kdyno.bisect import points as ranges
+from kdyno.bisect.points import Range
+from kdyno.bisect.session import ANSWER, STATE, Question, Session, State, load
+from kdyno.cli.bisect import Request
+from kdyno.cli.measuring import options_of
+from kdyno.errors import Interrupted, UsageError
+from kdyno.experiment.overrides import Overrides
+from kdyno.kernels.source import is_url, parse
+from kdyno.machines.kinds import KINDS
+from kdyno.measure.commands import DEFAULT_SOURCE
+from kdyno.reading.mistakes import meant
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs.options import Working, percent, where
+from kdyno.verbs.output import say, show, write_json
+from kdyno.verbs.watching import executed
+
+NOT_REPRODUCED, UNCLEAR = 12, 13
+"""Exit statuses beside 0: the ends do not differ; no single step explains the difference."""
+
+
+def search(request: Request, working: Working) -> int:
+    """Begin or go on, show the answer: the exit status."""
+    options = options_of(working, Overrides())
+    if request.resume is not None:
+        if any((request.source, request.good, request.series, request.between, request.case)):
+            raise UsageError("--resume goes on with a search as it was begun; give nothing else")
+        folder = _folder(request.resume, options.runs)
+        state = load(folder)
+        if request.max_minutes is not None:
+            question = replace(state.question, max_minutes=request.max_minutes)
+            state = replace(state, question=question)
+    else:
+        state = _begun(request)
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
+        folder = options.runs / f"{stamp}-bisect-{state.question.case}"
+    session = Session(folder, state, load_suites(), options, executed, say)
+    session.check()
+    folder.mkdir(parents=True, exist_ok=True)
+    session.save()
+    try:
+        state = session.run()
+    except (KeyboardInterrupt, Interrupted):
+        say(f"`kdyno bisect --resume {folder.name}{where(folder.parent)}` goes on with this search")
+        raise
+    text = answer.text(state)
+    mail = answer.letter(state, f"{platform.machine()}, {state.question.base['machine']['kind']}")
+    whole.write(folder / ANSWER, "\n\n".join([text, mail]).encode("utf-8", "replace"))
+    if working.json is not None:
+        write_json(answer.data(state), working.json)
+    if working.json != "-":
+        show(text)
+        if mail:
+            show(f"\nfor the mailing list (also in {folder / ANSWER}):\n\n{mail}")
+    say(f"\nsearch: {folder}")
+    return {answer.FOUND: 0, answer.NOT_REPRODUCED: NOT_REPRODUCED}.get(answer.word(state), UNCLEAR)
+
+
+def _begun(request: Request) -> State:
+    """A new search. UsageError for what cannot be searched."""
+    suites, (suite, _, case) = load_suites(), (request.case or "").partition("/")
+    if not case:
+        raise UsageError(
+            "which case? For example --case unixbench/pipe; `kdyno list cases` names them"
+        )
+    if suite not in suites:
+        hint = meant(suite, suites, " Did you mean {}?")
+        raise UsageError(f"--case {request.case}: there is no suite {suite!r}.{hint}")
+    machine = request.machine
+    if machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
+        raise UsageError(f"--machine {machine!r}: kernels are booted by {' and '.join(kinds)}")
+    counted = request.metric not in (None, "time")
+    memory = KINDS[machine].memory
+    kernel, repository, range_ = _range(request)
+    base = {
+        "kernel": {**kernel, "config": request.config or ["bench"]},
+        "machine": {
+            "kind": machine,
+            "cpus": request.cpus,
+            **({"memory": memory} if memory else {}),
+        },
+        "suite": [{"name": suite, "cases": [case]}],
+        "measure": {"metric": request.metric, "exact_boots": 1} if counted else {},
+    }
+    question = Question(
+        suite=suite,
+        case=case,
+        base=base,
+        repository=repository,
+        min_effect=percent(request.min_effect, "--min-effect"),
+        max_minutes=request.max_minutes or 15.0,
+        layouts=request.layouts or 0,
+    )
+    return State(question, range_)
+
+
+def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
+    """(keys of [kernel], the repository of commits, the points)."""
+    source, commits = request.source, (request.good, request.bad)
+    if request.series is not None and request.between is not None:
+        raise UsageError("--series and --between are two searches; take one of them")
+    if request.series is not None or request.between is not None:
+        if commits != (None, None):
+            raise UsageError("--good and --bad are commits; --series and --between need none")
+        kernel = {"source": _absolute(source or DEFAULT_SOURCE)}
+        if request.series is not None:
+            return kernel, "", Range(ranges.series(request.series.absolute()), "patch")
+        assert request.between is not None
+        return kernel, "", Range(ranges.options(*request.between), "option")
+    good, bad = commits
+    if source is None or good is None or bad is None:
+        raise UsageError(
+            "which range? --source git:FOLDER --good REF --bad REF, or --series DIR, or --between "
+            "GOOD.config BAD.config"
+        )
+    spec = parse(source)
+    if spec.kind != "git" or is_url(spec.rest):
+        raise UsageError(
+            f"--source {source}: commits need a repository on this machine, git:FOLDER"
+        )
+    folder = Path(spec.rest).expanduser().resolve()
+    return {}, str(folder), Range(ranges.commits(folder, good, bad), "commit")
+
+
+def _absolute(source: str) -> str:
+    """A source as it is named from any folder."""
+    kind, colon, rest = source.partition(":")
+    if kind in ("tar", "path") or (kind == "git" and not is_url(rest)):
+        return f"{kind}{colon}{Path(rest).expanduser().absolute()}"
+    return source
+
+
+def _folder(name: str, runs: Path) -> Path:
+    """Of the search that a person means. UsageError where there is none."""
+    searches = sorted(it.parent for it in runs.glob(f"*/{STATE}"))
+    names = [it.name for it in searches]
+    if name == "last" and searches:
+        return searches[-1]
+    if Path(name, STATE).is_file():
+        return Path(name).absolute()
+    if name in names:
+        return runs / name
+    hint = meant(name, names, " Did you mean {}?")
+    raise UsageError(f"--resume {name}: no such search in {runs}.{hint}")

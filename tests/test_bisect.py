@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: MIT
+"""The search by itself: exact answers, noisy ones, points without figures; commits, patches,
+options as points; the answer's words."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdyno.bisect import answer, points
+from kdyno.bisect.points import Point, Range
+from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable, search
+from kdyno.bisect.session import (
+    Question,
+    State,
+    Step,
+    Verification,
+    git_log,
+    load,
+    toml,
+)
+from kdyno.errors import UsageError
+
+NOISE = 1.96 * math.sqrt(2)
+"""Half-width of the difference of two points ÷ standard error of one."""
+
+
+def difference(log: float, half: float = 1e-9) -> Difference:
+    return Difference(math.exp(log), math.exp(log - half), math.exp(log + half))
+
+
+def simulated(
+    values: list[float], seed: int = 0, unusable: frozenset[int] = frozenset(), noise: float = 1.0
+) -> Search:
+    """A search over points of these log values, each step it names measured once more."""
+    generator = random.Random(seed)
+    least = abs(values[-1]) / 4 or 0.001
+    half = 0.64 * least if noise else 1e-9
+
+    def measured(*chosen: int) -> list[float]:
+        return [values[at] + noise * generator.gauss(0, half / NOISE) for at in chosen]
+
+    def probe(state: Search, at: int) -> Measured | Unusable:
+        assert state.span is not None
+        if at in unusable:
+            return Unusable("does not build")
+        low, middle, high = measured(state.span.low, at, state.span.high)
+        return Measured(
+            difference(middle - low, half),
+            difference(high - middle, half),
+            difference(high - low, half),
+        )
+
+    low, high = measured(0, len(values) - 1)
+    state = search(Span(0, len(values) - 1, difference(high - low, half)), least, probe)
+    for step in list(state.steps):
+        low, high = measured(step.low, step.high)
+        if not difference(high - low, half).is_step(least):
+            state.reject(step)
+    return state
+
+
+def step_at(count: int, *steps: tuple[int, float]) -> list[float]:
+    return [sum(size for at, size in steps if number >= at) for number in range(count + 1)]
+
+
+@given(st.data())
+def test_without_noise_the_step_is_in_the_range_that_is_named(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 300))
+    at = data.draw(st.integers(1, count))
+    inside = st.integers(1, count - 1) if count > 1 else st.nothing()
+    unusable = data.draw(st.frozensets(inside, max_size=20)) if count > 1 else frozenset()
+    state = simulated(step_at(count, (at, -0.01)), unusable=unusable, noise=0.0)
+    (step,) = state.steps
+    assert state.certain and step.low < at <= step.high
+    assert set(range(step.low + 1, step.high)) <= unusable
+    if not unusable:
+        assert step.high == step.low + 1
+        assert state.probes <= math.ceil(math.log2(count)) if count > 1 else state.probes == 0
+
+
+@pytest.mark.parametrize(("count", "share"), [(8, 0.0), (64, 0.1), (4096, 0.05)])
+def test_with_noise_no_wrong_commit_in_two_hundred(count: int, share: float) -> None:
+    for seed in range(200):
+        generator = random.Random(seed)
+        at = generator.randint(1, count)
+        unusable = frozenset(it for it in range(1, count) if generator.random() < share)
+        state = simulated(step_at(count, (at, 0.01)), seed, unusable)
+        (step,) = state.steps
+        assert step.low < at <= step.high
+
+
+def test_two_steps_are_both_found_and_none_is_the_cause() -> None:
+    results = [simulated(step_at(64, (10, 0.01), (40, -0.004)), seed) for seed in range(100)]
+    named = [sorted(step.high for step in state.steps) for state in results]
+    assert named.count([10, 40]) >= 98
+    assert not any(state.certain for state, own in zip(results, named, strict=True) if len(own) > 1)
+
+
+def test_a_slow_drift_names_no_commit() -> None:
+    drift = step_at(64, *((at, 0.0005) for at in range(1, 65)))
+    results = [simulated(drift, seed) for seed in range(100)]
+    assert sum(bool(state.steps) for state in results) <= 1
+    assert sum(bool(state.spread) for state in results) >= 80
+
+
+def test_a_range_that_proves_empty_sends_the_search_back() -> None:
+    """The first probe errs: it sees the step of the second half in the first."""
+    state = Search(Span(0, 8, difference(0.01)), least=0.0025)
+    yes, no = difference(0.01), difference(0.0)
+    state.record(4, Measured(yes, no, yes))
+    assert state.span is not None and (state.span.low, state.span.high) == (0, 4)
+    state.record(2, Measured(no, no, no))
+    assert state.span is not None and (state.span.low, state.span.high) == (4, 8)
+    assert [(it.low, it.high) for it in state.vanished] == [(0, 4)]
+
+
+def test_an_equal_kernel_narrows_the_range_without_a_measurement() -> None:
+    state = Search(Span(0, 4, difference(0.01)), least=0.0025)
+    state.record(2, Same(as_low=True))
+    assert state.span is not None and (state.span.low, state.span.high) == (2, 4)
+    state.record(3, Same(as_low=False))
+    assert [(it.low, it.high) for it in state.steps] == [(2, 3)] and state.span is None
+
+
+def test_a_built_neighbour_is_preferred_to_the_middle() -> None:
+    state = Search(Span(0, 64, difference(0.01)), least=0.0025)
+    assert state.probe({0, 64}, 60, 30) == 32
+    assert state.probe({0, 64, 27}, 60, 30) == 27
+    assert state.probe({0, 64, 2}, 60, 30) == 32
+    state.record(32, Unusable("does not build"))
+    assert abs(state.probe({0, 64}, 60, 30) - 32) > 2
+
+
+# Points.
+
+
+def repository(folder: Path) -> Path:
+    """main: 5 commits and a merge of a branch of 2."""
+
+    def git(*words: str) -> None:
+        name = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
+        subprocess.run(["git", "-C", folder, *name, *words], check=True, capture_output=True)
+
+    def commit(title: str, file: str, text: str) -> None:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(text)
+        git("add", "-A")
+        git("commit", "-q", "-m", title)
+
+    folder.mkdir()
+    git("init", "-q", "-b", "main")
+    commit("base", "fs/pipe.c", "one\n")
+    commit("slow", "fs/pipe.c", "one\ntwo\n")
+    commit("docs", "Documentation/x.rst", "x\n")
+    git("checkout", "-q", "-b", "side", "HEAD~1")
+    commit("side 1", "fs/open.c", "a\n")
+    commit("side 2", "fs/Makefile", "b\n")
+    git("checkout", "-q", "main")
+    git("merge", "-q", "--no-ff", "-m", "merge side", "side")
+    commit("last", "arch/arm64/a.c", "y\n")
+    return folder
+
+
+def test_commits_are_those_of_the_first_parents(tmp_path: Path) -> None:
+    place = repository(tmp_path / "linux")
+    found = points.commits(place, "HEAD~4", "main")
+    assert [it.title for it in found] == ["base", "slow", "docs", "merge side", "last"]
+    assert [it.name[:2] for it in found] == ["0-", "1-", "2-", "3-", "4-"]
+    merge = found[3]
+    assert len(merge.parents) == 2 and set(merge.files) == {"fs/open.c", "fs/Makefile"}
+    base, last = points.merged(place, merge) or ("", "")
+    assert [it.title for it in points.commits(place, base, last)] == ["slow", "side 1", "side 2"]
+    assert points.merged(place, found[1]) is None
+    inert = points.inert(found, frozenset({"fs/pipe.c"}))
+    assert inert == {found[2].name, found[4].name}, "the merge changes a Makefile"
+    assert [it.title for it in Range(found, "commit", inert).active().points] == [
+        *("base", "slow", "merge side")
+    ]
+
+
+def test_a_commit_is_a_patch_over_the_good_tree(tmp_path: Path) -> None:
+    place, patches = repository(tmp_path / "linux"), tmp_path / "patches"
+    found = points.commits(place, "HEAD~4", "main")
+    good = points.with_keys(place, found[0], found[0].commit, patches)
+    assert good.keys == {"source": f"git:{place}#{found[0].commit}"}
+    slow = points.with_keys(place, found[1], found[0].commit, patches)
+    assert slow.keys["source"] == good.keys["source"]
+    (patch,) = slow.keys["patches"]
+    assert "+two" in Path(patch).read_text()
+    assert "-two" in points.reverted(place, found[1], patches).read_text()
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "words"),
+    [
+        ("main", "main", "are the same commit"),
+        ("main", "HEAD~2", "is a later commit than"),
+        ("side", "main~2", "no ancestor"),
+        ("v6.1", "main", "no branch, tag or commit 'v6.1'"),
+    ],
+)
+def test_ends_that_cannot_be_are_refused(tmp_path: Path, good: str, bad: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        points.commits(repository(tmp_path / "linux"), good, bad)
+
+
+def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
+    for name in ("0002-b.patch", "0001-a.patch"):
+        (tmp_path / name).write_text("x")
+    found = points.series(tmp_path)
+    assert [len(it.keys["patches"]) for it in found] == [0, 1, 2]
+    assert [it.title for it in found] == ["no patch", "0001-a.patch", "0002-b.patch"]
+    (tmp_path / "series").write_text("# order\n0002-b.patch -p1\n0001-a.patch\n")
+    assert points.series(tmp_path)[1].title == "0002-b.patch"
+    (tmp_path / "series").write_text("0003-c.patch\n")
+    with pytest.raises(UsageError, match=r"0003-c\.patch is not there"):
+        points.series(tmp_path)
+
+
+def test_options_are_added_one_by_one(tmp_path: Path) -> None:
+    good, bad = tmp_path / "a.config", tmp_path / "b.config"
+    good.write_text("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=3\n")
+    bad.write_text("# a comment\nCONFIG_A=y\nCONFIG_B=y\n")
+    found = points.options(good, bad)
+    assert [it.title for it in found] == ["a.config", "CONFIG_B=y", "# CONFIG_C is not set"]
+    assert found[2].keys["config"] == ["CONFIG_A=y", "CONFIG_B=y", "# CONFIG_C is not set"]
+    with pytest.raises(UsageError, match="the two set the same"):
+        points.options(good, good)
+
+
+# What is kept, and what is said.
+
+
+def a_state(*, holds: bool = True) -> State:
+    names = [Point(f"{n}-{n}aaaaaaa", f"title {n}", {}, f"{n}" + "a" * 39) for n in range(5)]
+    ends, yes, no = difference(-0.01, 0.001), difference(-0.01, 0.001), difference(0.0, 0.001)
+    question = Question(
+        "unixbench", "pipe", {"machine": {"kind": "uml"}, "kernel": {"config": ["bench"]}}
+    )
+    state = State(
+        question,
+        Range(tuple(names), "commit"),
+        ends,
+        "run-0",
+        steps=(
+            Step(2, Measured(no, yes, yes), "run-1"),
+            Step(3, Unusable("variant '3' did not build:\n  error"), ""),
+        ),
+    )
+    check = Verification(2, 4, "run-2", yes, holds, None, "only one commit can be taken out alone")
+    return State(**{**vars(state), "verified": (check,), "finished": True})
+
+
+def test_the_state_is_read_back_as_it_was_and_replayed(tmp_path: Path) -> None:
+    from kdyno.bisect.session import _FILE, STATE
+
+    state = a_state()
+    (tmp_path / STATE).write_text(json.dumps(_FILE.dump_python(state, mode="json")))
+    assert load(tmp_path) == state
+    replayed = state.search()
+    assert [(it.low, it.high) for it in replayed.steps] == [(2, 4)] and replayed.span is None
+    (tmp_path / STATE).write_text("{")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load(tmp_path)
+
+
+def test_the_answer_names_the_range_and_why(tmp_path: Path) -> None:
+    text = answer.text(a_state())
+    assert "one of 2 commits, of which only the last has a figure" in text
+    assert "title 3  (variant '3' did not build:)" in text and "title 4" in text
+    assert answer.word(a_state()) == answer.FOUND
+    data = answer.data(a_state())
+    assert data["steps"][0]["verified"] and data["probes"][1]["outcome"] == "unusable"
+    assert answer.letter(a_state(), "x86_64") == "", "a range is no commit"
+
+
+def test_a_step_that_does_not_hold_is_no_answer() -> None:
+    state = a_state(holds=False)
+    assert state.search().steps == [] and answer.word(state) == answer.UNCLEAR
+    assert "no step" in answer.text(state)
+
+
+def test_git_replays_the_search() -> None:
+    assert git_log(a_state()).splitlines()[1:] == [
+        f"git bisect bad 4{'a' * 39}",
+        f"git bisect good 0{'a' * 39}",
+        f"git bisect good 2{'a' * 39}",
+        f"git bisect skip 3{'a' * 39}",
+    ]
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@given(
+    st.dictionaries(
+        TEXT, st.one_of(TEXT, st.booleans(), st.integers(0, 9), st.floats(0.001, 1e9)), max_size=4
+    )
+)
+def test_an_experiment_is_written_as_toml(values: dict[str, object]) -> None:
+    document = {"a": 1, "table": {"inner": values, "list": ["x", "\x7f"]}, "suite": [values]}
+    assert tomllib.loads(toml(document)) == document
