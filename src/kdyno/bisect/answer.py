@@ -24,6 +24,14 @@ def word(state: State) -> str:
     return FOUND if search.certain and state.finished else UNCLEAR
 
 
+def cause(state: State) -> Point | None:
+    """The one commit that was found; None: a range, no commit, or no single step."""
+    if word(state) != FOUND or state.range.what != "commit":
+        return None
+    (step,) = state.search().steps
+    return state.range.points[step.high] if step.high == step.low + 1 else None
+
+
 def text(state: State) -> str:
     """The whole answer."""
     assert state.ends is not None
@@ -64,7 +72,7 @@ def _step(state: State, step: Span, check: Verification | None) -> Iterator[str]
     if step.high == step.low + 1:
         yield f"{what} {high.short}  {high.title}"
     else:
-        yield f"one of {step.high - step.low} {what}s, of which only the last has a figure:"
+        yield f"one of {_count(step, what)}, of which only the last has a figure:"
         search = state.search()
         for at in range(step.low + 1, step.high):
             why = (search.unusable[at].strip().splitlines() or ["?"])[0]
@@ -83,13 +91,20 @@ def _step(state: State, step: Span, check: Verification | None) -> Iterator[str]
         yield f"  reverted  on the bad end: {_effect(check.reverted)}"
     else:
         yield f"  reverted  not tried: {check.why_not}"
+    yield f"  where     kdyno profile {check.run}"
 
 
 def _between(state: State, span: Span) -> str:
     points = state.range.points
-    return f"{span.high - span.low} {state.range.what}s after {points[span.low].short} up to " + (
-        points[span.high].short
+    return (
+        f"{_count(span, state.range.what)} after {points[span.low].short} up to "
+        f"{points[span.high].short}"
     )
+
+
+def _count(span: Span, what: str) -> str:
+    number = span.high - span.low
+    return f"{number} {what}{'' if number == 1 else 'es' if what.endswith('ch') else 's'}"
 
 
 def _curve(state: State, search: Search) -> Iterator[str]:
@@ -118,14 +133,10 @@ def _effect(difference: Difference) -> str:
 def letter(state: State, machine: str) -> str:
     """A report of the one step that was found, for the mailing list of the kernel; empty where
     there is none, or it is no commit."""
-    search = state.search()
-    if word(state) != FOUND or state.range.what != "commit":
+    high = cause(state)
+    if high is None:
         return ""
-    (step,) = search.steps
-    check = next(it for it in state.verified if (it.low, it.high) == (step.low, step.high))
-    high: Point = state.range.points[step.high]
-    if step.high != step.low + 1:
-        return ""
+    check = next(it for it in state.verified if it.holds)
     question = state.question
     worse = (check.difference.ratio < 1) == (state.better == "higher")
     metric = question.base.get("measure", {}).get("metric", "time")

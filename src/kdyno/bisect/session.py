@@ -246,8 +246,8 @@ class Session:
         left = search.left()
         self.tell(
             f"step {search.probes + 1}, about {left} to go: {points[at].short} "
-            f"({points[at].title}), {at - span.low - 1} to {span.high - at - 1} "
-            f"{self.state.range.what}s beside it"
+            f"({points[at].title}); {at - span.low - 1} are left before it and "
+            f"{span.high - at - 1} after it"
         )
         began_s = time.monotonic()
         three = [self._with_keys(points[it]) for it in (span.low, at, span.high)]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.source import is_url, parse
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.commands import DEFAULT_SOURCE
+from kdyno.measure.execution import Options
 from kdyno.reading.mistakes import meant
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Working, percent, where
@@ -46,26 +48,45 @@ def search(request: Request, working: Working) -> int:
         state = _begun(request)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
         folder = options.runs / f"{stamp}-bisect-{state.question.case}"
-    session = Session(folder, state, load_suites(), options, executed, say)
-    session.check()
-    folder.mkdir(parents=True, exist_ok=True)
-    session.save()
     try:
-        state = session.run()
+        states = list(_searched(folder, state, options))
     except (KeyboardInterrupt, Interrupted):
         say(f"`kdyno bisect --resume {folder.name}{where(folder.parent)}` goes on with this search")
         raise
-    text = answer.text(state)
+    state = next((it for it in reversed(states) if answer.cause(it)), states[0])
+    text = "\n\ninside the merge:\n".join(map(answer.text, states))
     mail = answer.letter(state, f"{platform.machine()}, {state.question.base['machine']['kind']}")
     whole.write(folder / ANSWER, "\n\n".join([text, mail]).encode("utf-8", "replace"))
     if working.json is not None:
-        write_json(answer.data(state), working.json)
+        outer, *inner = map(answer.data, states)
+        write_json({**outer, "inside": inner}, working.json)
     if working.json != "-":
         show(text)
         if mail:
             show(f"\nfor the mailing list (also in {folder / ANSWER}):\n\n{mail}")
     say(f"\nsearch: {folder}")
-    return {answer.FOUND: 0, answer.NOT_REPRODUCED: NOT_REPRODUCED}.get(answer.word(state), UNCLEAR)
+    word = answer.word(states[0])
+    return {answer.FOUND: 0, answer.NOT_REPRODUCED: NOT_REPRODUCED}.get(word, UNCLEAR)
+
+
+def _searched(folder: Path, state: State, options: Options) -> Iterator[State]:
+    """The search, and the one inside the merge that it found, and so on."""
+    while True:
+        session = Session(folder, state, load_suites(), options, executed, say)
+        session.check()
+        folder.mkdir(parents=True, exist_ok=True)
+        session.save()
+        state = session.run()
+        yield state
+        point, repository = answer.cause(state), Path(state.question.repository)
+        if point is None or (branch := ranges.merged(repository, point)) is None:
+            return
+        say(f"{point.short} is a merge: its branch is searched from where it began")
+        folder = folder / f"inside-{point.short}"
+        if (folder / STATE).is_file():
+            state = load(folder)
+        else:
+            state = State(state.question, Range(ranges.commits(repository, *branch), "commit"))
 
 
 def _begun(request: Request) -> State:
