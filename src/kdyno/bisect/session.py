@@ -39,8 +39,8 @@ from kdyno.suites.catalogue import Catalogue
 STATE, LOG, ANSWER, PATCHES = "bisect.json", "bisect.log", "answer.txt", "patches"
 BUILD_S, MEASURE_S = 60.0, 60.0
 """Before anything was built or measured here."""
-FLOOR = 0.0002
-"""The smallest precision that a step is measured to, as a share."""
+FLOOR, CEILING = 0.0002, 0.25
+"""The smallest and the largest precision that a step is measured to, as a share."""
 ENDS_PRECISION = 0.005
 """Of the ends, as long as nobody has said how large a difference is looked for."""
 COARSE = 0.03
@@ -393,9 +393,10 @@ class Session:
         """Of these points, the first the baseline, measured until ±half_width (a log ratio)."""
         question = self.state.question
         base = question.base
+        precision = round(min(max(half_width, FLOOR), CEILING), 6)
         measure = {
-            "precision": round(max(half_width, FLOOR), 6),
-            "equivalent": round(max(half_width, FLOOR), 6),
+            "precision": precision,
+            "equivalent": precision,
             "max_boots": 1000,
             "max_minutes": question.max_minutes,
             **base.get("measure", {}),
