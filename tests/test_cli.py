@@ -191,12 +191,27 @@ def test_what_is_offered(
     assert offered("run absent.toml --variant ") == []
 
 
-def test_an_interrupt_while_a_module_is_imported_ends_with_130_too(tmp_path: Path) -> None:
+TYPERS_OWN = """
+def command():
+    def call(**_):
+        try:
+            exec('raise KeyboardInterrupt')
+        except KeyboardInterrupt:
+            return 130
+    return call
+main.command = command
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["main.command = lambda: lambda **_: exec('raise KeyboardInterrupt')\n", TYPERS_OWN],
+)
+def test_an_interrupt_while_a_module_is_imported_ends_with_130_too(
+    tmp_path: Path, command: str
+) -> None:
     (tmp_path / "interrupted.py").write_text(
-        "import sys\n"
-        "from kdyno.cli import main\n"
-        "main.command = lambda: lambda **_: exec('raise KeyboardInterrupt')\n"
-        "sys.exit(main.main())\n",
+        f"import sys\nfrom kdyno.cli import main\n{command}sys.exit(main.main())\n",
         encoding="utf-8",
     )
     command = [sys.executable, "-m", "interrupted"]

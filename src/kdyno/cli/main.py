@@ -275,6 +275,14 @@ def _wrong_value(option: str, why: str, parameter: Any) -> str:
     return f"{option} {given!r}: {wanted} is expected" + (f" ({what.rstrip('.')})" if what else "")
 
 
+def _interrupted() -> int:
+    say("kdyno: interrupted")
+    # One that came while exec() ran, as for a dataclass of a module that was being imported, is
+    # still unhandled to `python -m`, which would end by the signal, until code is run again.
+    exec("")
+    return INTERRUPTED
+
+
 def main() -> int:
     """Run one verb; the exit status."""
     _prepare_streams()
@@ -283,17 +291,13 @@ def main() -> int:
         status = command()(prog_name="kdyno", standalone_mode=False)
         sys.stdout.flush()
         if status == INTERRUPTED:  # typer's own answer to Ctrl-C, without a word
-            say("kdyno: interrupted")
+            return _interrupted()
         return int(status or 0)
     except typer.TyperException as problem:
         _say_usage(problem)
         return 2
     except (KeyboardInterrupt, typer.Abort, Interrupted):
-        say("kdyno: interrupted")
-        # One that came while exec() ran, as for a dataclass of a module that was being imported, is
-        # still unhandled to `python -m`, which would end by the signal, until code is run again.
-        exec("")
-        return INTERRUPTED
+        return _interrupted()
     except SystemExit as end:
         # typer ends with 1 when the reader of our output is gone.
         if not isinstance(end.__context__, BrokenPipeError):
