@@ -18,7 +18,7 @@ _BAR = 24
 
 def word(state: State) -> str:
     """The short answer: found (one step, verified), not-reproduced, or unclear."""
-    if state.ends is None or not state.ends.is_step(state.least):
+    if not state.reproduced:
         return NOT_REPRODUCED
     search = state.search()
     return FOUND if search.certain and state.finished else UNCLEAR

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -57,13 +57,6 @@ class Range:
     points: tuple[Point, ...]
     what: str
     """commit, patch, option"""
-    inert: frozenset[str] = field(default=frozenset())
-    """Names of points whose kernels are those of the points before them."""
-
-    def active(self) -> Range:
-        """Without the inert ones; the last point stands for itself and for those behind it."""
-        kept = [self.points[0], *(it for it in self.points[1:] if it.name not in self.inert)]
-        return replace(self, points=tuple(kept))
 
 
 # Commits.
@@ -154,18 +147,16 @@ def reverted(folder: Path, commit: Point, patches: Path) -> Path:
     return file
 
 
-def inert(points: Sequence[Point], compiled: frozenset[str]) -> frozenset[str]:
-    """Names of the points that change no file of ``compiled`` and nothing that decides what is
-    compiled. That such a commit changes no kernel is believed for the search, and found out when
-    the commit that the search names is verified against its parent."""
+def active(points: Sequence[Point], compiled: frozenset[str]) -> tuple[Point, ...]:
+    """The first, and those that change a file of ``compiled`` or what decides what is compiled. The
+    last of them stands for those behind it. That the others change no kernel is believed for the
+    search, and found out when the commit that it names is verified against its parent."""
 
     def counts(file: str) -> bool:
         name = PurePosixPath(file).name
         return file in compiled or name.startswith(_DESCRIBES) or file.startswith("scripts/")
 
-    return frozenset(
-        point.name for point in points[1:] if not any(counts(file) for file in point.files)
-    )
+    return (points[0], *(it for it in points[1:] if any(map(counts, it.files))))
 
 
 # The patches of a series.

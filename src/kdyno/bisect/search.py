@@ -18,6 +18,9 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+WITHIN = 0.64
+"""Half-width of a measurement ÷ the smallest step that it is to tell: where that is a quarter of a
+step, nothing and half of the step are both three standard errors away from it."""
 _NEIGHBOUR_FAILS = 0.75
 """Chance that the neighbour of a point that does not build or boot fails too; it falls by this
 factor with each point between."""
@@ -120,9 +123,8 @@ class Search:
 
     @property
     def half_width(self) -> float:
-        """That a probe needs: with ``least`` a quarter of a step, nothing and half of the step are
-        both three standard errors away from it."""
-        return 0.64 * self.least
+        """That a probe needs, as a log ratio."""
+        return WITHIN * self.least
 
     @property
     def span(self) -> Span | None:

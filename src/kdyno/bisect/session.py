@@ -21,13 +21,23 @@ from pydantic import TypeAdapter, ValidationError
 from kdyno import whole
 from kdyno.bisect import points as ranges
 from kdyno.bisect.points import Point, Range
-from kdyno.bisect.search import Difference, Measured, Outcome, Same, Search, Span, Unusable
+from kdyno.bisect.search import (
+    WITHIN,
+    Difference,
+    Measured,
+    Outcome,
+    Same,
+    Search,
+    Span,
+    Unusable,
+)
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import within
 from kdyno.kernels.image import Image, compiled_sources
 from kdyno.measure.builder import build_all, check
+from kdyno.measure.commands import literal
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.checked import values_in
@@ -103,7 +113,6 @@ class State:
     ends: Difference | None = None
     ends_run: str = ""
     better: str = "higher"
-    inert_known: bool = False
     steps: tuple[Step, ...] = ()
     verified: tuple[Verification, ...] = ()
     finished: bool = False
@@ -114,6 +123,11 @@ class State:
         """The smallest |log ratio| that is searched for."""
         assert self.ends is not None
         return self.question.min_effect or self.ends.size / 4
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether the ends were measured and differ by what is looked for."""
+        return self.ends is not None and self.ends.is_step(self.least)
 
     def search(self) -> Search:
         """Where the search stands: all steps, replayed."""
@@ -178,7 +192,7 @@ class Session:
         """All that is left to do; the state at its end."""
         if self.state.ends is None:
             self._measure_ends()
-        if not self.reproduced:
+        if not self.state.reproduced:
             self.save(finished=True)
             return self.state
         while True:
@@ -191,12 +205,6 @@ class Session:
                 self.save(finished=True)
                 return self.state
 
-    @property
-    def reproduced(self) -> bool:
-        """Whether the ends differ by what is looked for."""
-        ends = self.state.ends
-        return ends is not None and ends.is_step(self.state.least)
-
     # The ends.
 
     def _measure_ends(self) -> None:
@@ -206,7 +214,7 @@ class Session:
         smallest = self.state.question.min_effect or ENDS_PRECISION
         # A large difference is seen at a glance.
         for precision in sorted({max(smallest, COARSE), smallest}, reverse=True):
-            run, verdict = self._measured("ends", [good, bad], 0.64 * precision)
+            run, verdict = self._measured("ends", [good, bad], WITHIN * precision)
             effect = self._effect(verdict, bad.name)
             ends = _difference(effect)
             if ends is None:
@@ -214,7 +222,7 @@ class Session:
             if ends.half_width <= ends.size / 4:
                 break
         self.save(ends=ends, ends_run=run.name, better=effect.better)
-        if self.reproduced and self.state.range.what == "commit":
+        if self.state.reproduced and self.state.range.what == "commit":
             self._leave_out(good, bad)
 
     def _leave_out(self, good: Point, bad: Point) -> None:
@@ -227,14 +235,14 @@ class Session:
             compiled = None if own is None or compiled is None else compiled | own
         if not compiled:
             return
-        names = ranges.inert(self.state.range.points, compiled)
-        whole_range = replace(self.state.range, inert=names)
-        if names:
+        points = self.state.range.points
+        active = ranges.active(points, compiled)
+        if inert := len(points) - len(active):
             self.tell(
-                f"{len(names)} of {len(self.state.range.points) - 1} commits change nothing that "
-                "this configuration compiles"
+                f"{inert} of {len(points) - 1} commits change nothing that this configuration "
+                "compiles"
             )
-        self.save(range=whole_range.active())
+        self.save(range=replace(self.state.range, points=active))
 
     # A probe.
 
@@ -269,22 +277,22 @@ class Session:
             self._done(at, Same(middle == low), "", began_s, build_s)
             return
         run, verdict = self.execute(experiment, self.suites, self.options)
-        self._done(at, self._outcome(run, verdict, three), run.name, began_s, build_s)
+        outcome = self._outcome(run, verdict, three, search.half_width)
+        self._done(at, outcome, run.name, began_s, build_s)
 
-    def _outcome(self, run: Run, verdict: Verdict, three: Sequence[Point]) -> Outcome:
+    def _outcome(
+        self, run: Run, verdict: Verdict, three: Sequence[Point], needed: float
+    ) -> Outcome:
+        """needed: the half-width at which a step is decided."""
         _low, middle, high = (point.name for point in three)
         if why := verdict.failed.get(middle):
             return Unusable(why[:500])
-        second = self._effect(within(run, middle, high), high)
-        differences = [
-            _difference(it)
-            for it in (self._effect(verdict, middle), second, self._effect(verdict, high))
-        ]
-        first, last, both = differences
+        effect = self._effect(verdict, middle)
+        first = _difference(effect)
+        last = _difference(self._effect(within(run, middle, high), high))
+        both = _difference(self._effect(verdict, high))
         if first is None or last is None or both is None:
-            reason = self._effect(verdict, middle).reason
-            return Unusable(reason or "no interval: too few groups")
-        needed = self.state.search().half_width
+            return Unusable(effect.reason or "no interval: too few groups")
         widest = max(it.half_width for it in (first, last, both))
         if widest > 2 * needed:
             raise UsageError(
@@ -322,12 +330,13 @@ class Session:
         high = points[step.high]
         self.tell(f"{high.short} ({high.title}) is measured once more against what is before it")
         low = points[step.low]
-        if high.parents and step.high == step.low + 1:
+        alone = bool(high.parents) and step.high == step.low + 1
+        if alone:
             # Its own parent, and not the last point before it that was not left out.
             low = Point(f"parent-{high.parents[0][:8]}", "its parent", {}, high.parents[0])
         compared = [self._with_keys(it) for it in (low, high)]
         why_not, bad = "", self._with_keys(points[-1])
-        if not high.commit or step.high != step.low + 1:
+        if not alone:
             why_not = "only one commit can be taken out alone"
         elif high.name == bad.name:
             why_not = "it is the last one"
@@ -342,7 +351,7 @@ class Session:
                 compared += [bad, reverted]
         least = self.state.least
         layouts = self.state.question.layouts
-        run, verdict = self._measured("verify", compared, 0.64 * least, layouts=layouts)
+        run, verdict = self._measured("verify", compared, WITHIN * least, layouts=layouts)
         difference = _difference(self._effect(verdict, high.name))
         if difference is None:
             raise UsageError(f"{run.name}: the step was not measured: {verdict.failed}")
@@ -381,10 +390,9 @@ class Session:
     ) -> tuple[Run, Verdict]:
         experiment = self._experiment(name, points, half_width, layouts)
         run, verdict = self.execute(experiment, self.suites, self.options)
-        if verdict.failed:
+        if any(point.name in verdict.failed for point in points[:2]):
             why = "; ".join(f"{it}: {text}" for it, text in verdict.failed.items())
-            if any(verdict.failed.get(point.name) for point in points[:2]):
-                raise BuildError(f"{run.name}: {why}")
+            raise BuildError(f"{run.name}: {why}")
         return run, verdict
 
     def _experiment(
@@ -483,17 +491,12 @@ def toml(value: Any, path: str = "") -> str:
     """A document of tables, arrays of tables and plain values."""
     plain, tables = [], []
     for key, own in value.items():
-        name = _json(key)
+        name = literal(key)
         inner = f"{path}.{name}" if path else name
         if isinstance(own, dict):
             tables.append(f"\n[{inner}]\n{toml(own, inner)}")
         elif isinstance(own, list) and own and isinstance(own[0], dict):
             tables += [f"\n[[{inner}]]\n{toml(it, inner)}" for it in own]
         else:
-            plain.append(f"{name} = {_json(own)}\n")
+            plain.append(f"{name} = {literal(own)}\n")
     return "".join([*plain, *tables])
-
-
-def _json(value: Any) -> str:
-    """TOML's strings are JSON's but for one character; so are arrays, numbers and booleans."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import NAME
@@ -71,29 +71,29 @@ def experiment_text(trial: Trial, folder: Path) -> str:
     memory = KINDS[trial.machine].memory if trial.machine in KINDS else ""
     text = f"""\
 name = "try"
-question = {_text(f"Is {program} faster or slower in these kernels?")}
-baseline = {_text(next(iter(tables)))}
+question = {literal(f"Is {program} faster or slower in these kernels?")}
+baseline = {literal(next(iter(tables)))}
 
 [kernel]
-source = {_text(trial.source)}
+source = {literal(trial.source)}
 config = ["bench"]
 
 [machine]
-kind = {_text(trial.machine)}
+kind = {literal(trial.machine)}
 cpus = {trial.cpus}
-memory = {_text(trial.memory or memory or "1G")}
+memory = {literal(trial.memory or memory or "1G")}
 """
     for name, body in tables.items():
-        text += "\n".join(["", f"[variant.{_text(name)}]", *body, ""])
-    text += f'\n[[suite]]\nname = "run"\ncommand = {_list(command)}\n'
+        text += "\n".join(["", f"[variant.{literal(name)}]", *body, ""])
+    text += f'\n[[suite]]\nname = "run"\ncommand = {literal(list(command))}\n'
     if NAME.fullmatch(program):
-        text += f"cases = [{_text(program)}]\n"
+        text += f"cases = [{literal(program)}]\n"
     if trial.figure is not None:
-        text += f"figure = {_text(trial.figure)}\nunit = {_text(trial.unit or 'of its own')}\n"
-        text += f"better = {_text(trial.better or 'lower')}\n"
+        text += f"figure = {literal(trial.figure)}\nunit = {literal(trial.unit or 'of its own')}\n"
+        text += f"better = {literal(trial.better or 'lower')}\n"
     elif trial.unit or trial.better:
         raise UsageError("--unit and --better go with --figure; without it the time is measured")
-    measure = f"metric = {_text(trial.metric)}\n" if trial.metric != "time" else ""
+    measure = f"metric = {literal(trial.metric)}\n" if trial.metric != "time" else ""
     measure += "apart = true\n" if trial.metric == "instructions" else ""
     # One kernel can only be compared with itself.
     measure += "calibrate = true\n" if len(tables) == 1 else ""
@@ -174,21 +174,17 @@ def _value(key: str, values: list[str], folder: Path) -> str:
         # The run is resumed from wherever the person is then.
         values = [str(folder / value) if (folder / value).exists() else value for value in values]
     if key in _LISTS:
-        return _list(values)
+        return literal(list(values))
     if key == "cpus":
         if not values[0].isdigit():
             raise UsageError(f"cpus={values[0]}: a whole number is expected")
         return values[0]
     if key == "sysctl":
         pairs = [value.partition("=") for value in values]
-        return "{ " + ", ".join(f"{_text(k)} = {_text(v)}" for k, _, v in pairs) + " }"
-    return _text(values[0])
+        return "{ " + ", ".join(f"{literal(k)} = {literal(v)}" for k, _, v in pairs) + " }"
+    return literal(values[0])
 
 
-def _text(value: str) -> str:
-    """A basic string of TOML; JSON's is the same but for one character."""
+def literal(value: Any) -> str:
+    """Text, a number, a boolean or an array of these in TOML: JSON's but for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _list(values: Sequence[str]) -> str:
-    return f"[{', '.join(map(_text, values))}]"
