@@ -11,8 +11,6 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
@@ -58,41 +56,32 @@ from kdyno.verbs.options import (
 )
 from kdyno.verbs.output import Json, Line, check_writable, say, show, write, write_json
 from kdyno.verbs.subject import load, stored_run
-from kdyno.verbs.verb import Verb
+from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import Building, executed, say_where
 
 Tree = Annotated[
     Path | None,
-    typer.Option(
-        "--tree", metavar="DIR", help="Kernel source for memcpy_orig; default: one in the cache."
-    ),
+    option("--tree DIR", "Kernel source for memcpy_orig; default: one in the cache."),
 ]
-BenchSeed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Seed of orders, places and copies.")
-]
-Source = Annotated[
-    str, typer.Option("--source", metavar="SOURCE", help="Kernel source to build from.")
-]
+BenchSeed = Annotated[int, option("--seed N", "Seed of orders, places and copies.", min=0)]
+Source = Annotated[str, option("--source SOURCE", "Kernel source to build from.")]
 KERNEL = "debian:linux-source-7.3"
 
 
 def check(
     routine: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="ROUTINE",
-            help="Names, with FUNCTION- in front for other functions than memcpy, or FILE.S; "
+        argument(
+            "ROUTINE",
+            "Names, with FUNCTION- in front for other functions than memcpy, or FILE.S; "
             "default: all.",
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="About every third size and offset.")
-    ] = False,
+    quick: Annotated[bool, option("--quick", "About every third size and offset.")] = False,
     kernel: Annotated[
         bool,
-        typer.Option(
-            "--kernel",
-            help="Also boot a kernel with each routine and run its own KUnit tests there.",
+        option(
+            "--kernel", "Also boot a kernel with each routine and run its own KUnit tests there."
         ),
     ] = False,
     source: Source = KERNEL,
@@ -146,20 +135,18 @@ def check(
 def generate_verb(
     shape: Annotated[
         str,
-        typer.Argument(
-            metavar="SHAPE",
-            help="[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-maskN|-bytesN][-small32]"
+        argument(
+            "SHAPE",
+            "[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-maskN|-bytesN][-small32]"
             "[-aligned|-unaligned][-rep-BYTES|-nt-BYTES]; "
             "functions memcpy, memmove, memset, copy_page, clear_page; registers general, sse, "
             "avx2, avx512vl, avx512; tails overlap, string, mask (pages have none).",
         ),
     ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE.S", help="Where to; - is stdout.")
-    ] = "-",
+    output: Annotated[str, option("--output -o FILE.S", "Where to; - is stdout.")] = "-",
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="Its name; else the file's, else the shape's."),
+        option("--name NAME", "Its name; else the file's, else the shape's."),
     ] = None,
     json: Json = None,
 ) -> int:
@@ -214,52 +201,46 @@ def alone(what: str, wait: bool) -> Iterator[tuple[int, Callable[[str, float | N
 
 def bench(
     routine: Annotated[
-        list[str] | None, typer.Argument(metavar="ROUTINE", help="Names or FILE.S; default: all.")
+        list[str] | None, argument("ROUTINE", "Names or FILE.S; default: all.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A first impression, in less than a minute.")
-    ] = False,
+    quick: Annotated[bool, option("--quick", "A first impression, in less than a minute.")] = False,
     paper: Annotated[
         bool,
-        typer.Option(
-            "--paper", help="The published comparison: 128 to 2048 bytes, 5,000,000 calls."
-        ),
+        option("--paper", "The published comparison: 128 to 2048 bytes, 5,000,000 calls."),
     ] = False,
     calls: Annotated[
         int | None,
-        typer.Option("--calls", metavar="N", min=1000, help="Calls of each size with --paper."),
+        option("--calls N", "Calls of each size with --paper.", min=1000),
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", metavar="MINUTES", min=0.05, help="Minutes of timing."),
+        option("--minutes MINUTES", "Minutes of timing.", min=0.05),
     ] = None,
     distribution: Annotated[
         Path | None,
-        typer.Option("--distribution", metavar="FILE", help="Replay what a kernel copied (JSON)."),
+        option("--distribution FILE", "Replay what a kernel copied (JSON)."),
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="FILE", help="Replay copies in their recorded order."),
+        option("--trace FILE", "Replay copies in their recorded order."),
     ] = None,
     tree: Tree = None,
     seed: BenchSeed = 1,
     earlier: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Time nothing: show an earlier --json."),
+        option("--from FILE", "Time nothing: show an earlier --json."),
     ] = None,
     figures: Annotated[
-        bool, typer.Option("--figures", help="The ratios that a good routine is judged by.")
+        bool, option("--figures", "The ratios that a good routine is judged by.")
     ] = False,
-    csv: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE", help="Every figure as CSV; - is stdout.")
-    ] = None,
+    csv: Annotated[str | None, option("--csv FILE", "Every figure as CSV; - is stdout.")] = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Curves: .html, .svg or .png."),
+        option("-o --output FILE", "Curves: .html, .svg or .png."),
     ] = None,
     into: Annotated[
         str | None,
-        typer.Option("--into", metavar="RUN", help="Keep it in this run; its report shows it."),
+        option("--into RUN", "Keep it in this run; its report shows it."),
     ] = None,
     runs: Runs = None,
     no_wait: NoWait = False,
@@ -276,8 +257,8 @@ def bench(
     suffix = Path(output).suffix if output is not None else ""
     if output is not None and suffix not in (".html", ".svg", ".png"):
         raise UsageError(f"-o {output}: its name must end in .html, .svg, .png")
-    for file, option in ((json, "--json"), (csv, "--csv"), (output, "-o")):
-        check_writable(file, option)
+    for file, name in ((json, "--json"), (csv, "--csv"), (output, "-o")):
+        check_writable(file, name)
     # What is not a run is refused before anything is timed.
     run = stored_run(into, runs) if into is not None else None
     if run is not None:
@@ -349,47 +330,41 @@ def _timed(
 def histogram(
     workload: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="EXPERIMENT | -- COMMAND",
-            help="An experiment file (ends in .toml): its baseline and its cases; or any command.",
+        argument(
+            "EXPERIMENT | -- COMMAND",
+            "An experiment file (ends in .toml): its baseline and its cases; or any command.",
         ),
     ] = None,
     case: Annotated[
         list[str] | None,
-        typer.Option(
-            "--case",
-            metavar="SUITE/CASE",
-            help="Count while this case runs; patterns allowed, may be repeated.",
+        option(
+            "--case SUITE/CASE", "Count while this case runs; patterns allowed, may be repeated."
         ),
     ] = None,
     variant: Annotated[
         str | None,
-        typer.Option("--variant", metavar="NAME", help="This variant instead of the baseline."),
+        option("--variant NAME", "This variant instead of the baseline."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="SECONDS", min=0.05, help="Seconds for each case.")
+        float, option("--seconds SECONDS", "Seconds for each case.", min=0.05)
     ] = 0.5,
     operations: Annotated[
         int | None,
-        typer.Option(
-            "--operations", metavar="N", min=1, help="This many operations of each case instead."
-        ),
+        option("--operations N", "This many operations of each case instead.", min=1),
     ] = None,
     source: Source = KERNEL,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="The distribution: .json or .svg."),
+        option("-o --output FILE", "The distribution: .json or .svg."),
     ] = None,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="FILE", help="The first copies in their order; .gz packs."),
+        option("--trace FILE", "The first copies in their order; .gz packs."),
     ] = None,
-    copies: Annotated[
-        int, typer.Option("--copies", min=1, metavar="N", help="How many copies go to --trace.")
-    ] = 100_000,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, help="Call sites to show.")] = 20,
+    copies: Annotated[int, option("--copies N", "How many copies go to --trace.", min=1)] = 100_000,
+    top: Annotated[int, option("--top N", "Call sites to show.", min=1)] = 20,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="List the calls within one function separately.")
+        bool, option("--offsets", "List the calls within one function separately.")
     ] = False,
     jobs: Jobs = None,
     refresh: Refresh = False,
@@ -484,65 +459,49 @@ def _workload(
 def tune(
     copies: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="A distribution (.json) or a trace, from histogram; default: UnixBench's.",
+        argument(
+            "FILE", "A distribution (.json) or a trace, from histogram; default: UnixBench's."
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE.S", help="Where the routine goes."),
+        option("-o --output FILE.S", "Where the routine goes."),
     ] = None,
     cpu: Annotated[
         bool,
-        typer.Option(
+        option(
             "--cpu",
-            help="Not for recorded copies but for this CPU: find its row of best.toml, and write "
+            "Not for recorded copies but for this CPU: find its row of best.toml, and write "
             "routine, benches and row beside -o, or into kernel/memcpy.",
         ),
     ] = False,
     minutes: Annotated[
         float | None,
-        typer.Option(
-            "--minutes",
-            metavar="MINUTES",
-            min=0.05,
-            help="Minutes of timing; default: 2, with --cpu 4.",
-        ),
+        option("--minutes MINUTES", "Minutes of timing; default: 2, with --cpu 4.", min=0.05),
     ] = None,
     registers: Annotated[
         list[str] | None,
-        typer.Option(
-            "--registers",
-            metavar="NAME",
-            help="Only general, sse, avx2, avx512vl or avx512; may be repeated.",
-        ),
+        option("--registers NAME", "Only general, sse, avx2, avx512vl or avx512; may be repeated."),
     ] = None,
     level: Annotated[
         str,
-        typer.Option(
-            "--level", metavar="LEVEL", help="Where the copies lie: L1, L2, L3 or memory."
-        ),
+        option("--level LEVEL", "Where the copies lie: L1, L2, L3 or memory."),
     ] = "L1",
     share: Annotated[
         str | None,
-        typer.Option(
-            "--share", metavar="SHARE", help='memcpy\'s share of the time, such as "35%".'
-        ),
+        option("--share SHARE", 'memcpy\'s share of the time, such as "35%".'),
     ] = None,
     profile: Annotated[
         Path | None,
-        typer.Option("--profile", metavar="FILE", help="The share from a run's profile."),
+        option("--profile FILE", "The share from a run's profile."),
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Also build and boot it; show predicted beside measured."),
+        option("--verify", "Also build and boot it; show predicted beside measured."),
     ] = False,
     case: Annotated[
         list[str] | None,
-        typer.Option(
-            "--case", metavar="CASE", help="Cases of --verify: CASE of unixbench, or SUITE/CASE."
-        ),
+        option("--case CASE", "Cases of --verify: CASE of unixbench, or SUITE/CASE."),
     ] = None,
     source: Source = KERNEL,
     max_minutes: MaxMinutes = None,

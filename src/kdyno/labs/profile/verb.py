@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides, apply
@@ -42,86 +40,66 @@ from kdyno.verbs.options import (
 )
 from kdyno.verbs.output import Json, Line, check_writable, say, write, write_json
 from kdyno.verbs.subject import consent_to_build, load, load_stored, stored_run
-from kdyno.verbs.verb import Verb, offered
+from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import watching
 
 
 def profile_verb(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="EXPERIMENT|RUN",
-            help="An experiment file, or a run (path, name or last).",
-            autocompletion=offered(RUN_NAMES),
-        ),
+        argument("EXPERIMENT|RUN", "An experiment file, or a run (path, name or last).", RUN_NAMES),
     ],
     method: Annotated[
         str | None,
-        typer.Option(
-            "--method",
-            metavar="WORD",
-            help="perf, gprof, or count in QEMU [as the experiment says].",
-        ),
+        option("--method WORD", "perf, gprof, or count in QEMU [as the experiment says]."),
     ] = None,
     boots: Annotated[
         int,
-        typer.Option(
-            "--boots", metavar="N", min=1, max=1000, help="Profiled boots of each variant."
-        ),
+        option("--boots N", "Profiled boots of each variant.", min=1, max=1000),
     ] = 6,
     seconds: Annotated[
         float,
-        typer.Option(
-            "--seconds",
-            metavar="SECONDS",
-            min=0.05,
-            max=3600,
-            help="Work: what the baseline does in this time.",
+        option(
+            "--seconds SECONDS", "Work: what the baseline does in this time.", min=0.05, max=3600
         ),
     ] = 1.0,
     variant: Variants = None,
     case: Cases = None,
     stacks: Annotated[
         bool,
-        typer.Option("--stacks", help="perf: kernels with frame pointers, for whole stacks."),
+        option("--stacks", "perf: kernels with frame pointers, for whole stacks."),
     ] = False,
     again: Annotated[
         bool,
-        typer.Option("--replace", help="Replace the run's profile if it was made differently."),
+        option("--replace", "Replace the run's profile if it was made differently."),
     ] = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Boot nothing; show the profile that the run has.")
+        bool, option("--show", "Boot nothing; show the profile that the run has.")
     ] = False,
-    top: Annotated[
-        int, typer.Option("--top", metavar="N", min=1, max=100_000, help="Functions in each table.")
-    ] = 15,
+    top: Annotated[int, option("--top N", "Functions in each table.", min=1, max=100_000)] = 15,
     published: Annotated[
         str | None,
-        typer.Option("--published", metavar="NAME", help="Show this article's profile beside it."),
+        option("--published NAME", "Show this article's profile beside it."),
     ] = None,
     folded: Annotated[
         str | None,
-        typer.Option("--folded", metavar="FILE", help="Folded stacks, for flame graphs."),
+        option("--folded FILE", "Folded stacks, for flame graphs."),
     ] = None,
     annotate: Annotated[
         str | None,
-        typer.Option(
-            "--annotate",
-            metavar="FUNCTION",
-            help="count: a function's instructions in both kernels, with their counts.",
+        option(
+            "--annotate FUNCTION",
+            "count: a function's instructions in both kernels, with their counts.",
         ),
     ] = None,
     lines: Annotated[
         str | None,
-        typer.Option(
-            "--lines",
-            metavar="FILE",
-            help="Compile this file of the kernel, such as fs/pipe.c, with line numbers for it.",
+        option(
+            "--lines FILE",
+            "Compile this file of the kernel, such as fs/pipe.c, with line numbers for it.",
         ),
     ] = None,
-    speedscope: Annotated[
-        str | None, typer.Option("--speedscope", metavar="FILE", help="A file for speedscope.")
-    ] = None,
+    speedscope: Annotated[str | None, option("--speedscope FILE", "A file for speedscope.")] = None,
     jobs: Jobs = None,
     refresh: Refresh = False,
     runs: Runs = None,
@@ -131,8 +109,8 @@ def profile_verb(
     json: Json = None,
 ) -> int:
     """Show seconds per function of each kernel, and what differs. All of them did the same work."""
-    for file, option in ((json, "--json"), (folded, "--folded"), (speedscope, "--speedscope")):
-        check_writable(file, option)
+    for file, name in ((json, "--json"), (folded, "--folded"), (speedscope, "--speedscope")):
+        check_writable(file, name)
     article = load_article(published) if published else None
     if lines and not annotate:
         raise UsageError("--lines goes with --annotate FUNCTION")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import jinja2
-import typer
 
 from kdyno.labs.memcpy import results
 from kdyno.labs.published.answers import (
@@ -45,7 +44,7 @@ from kdyno.store.verdict import Verdict
 from kdyno.verbs.options import Runs
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
 from kdyno.verbs.subject import found
-from kdyno.verbs.verb import Verb
+from kdyno.verbs.verb import Verb, argument, option
 
 _OWN = {
     "holds": "yes",
@@ -472,17 +471,15 @@ _CHARTS: Mapping[str, Callable[[Sequence[Article], Evidence], Picture | None]] =
 def published(
     what: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="Runs (path, name or last), and JSON files of memcpy bench, memcpy histogram and "
+        argument(
+            "RUN",
+            "Runs (path, name or last), and JSON files of memcpy bench, memcpy histogram and "
             "vectorize [those that come with kdyno].",
         ),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help="Write there, with pictures in a folder beside."
-        ),
+        option("-o --output FILE", "Write there, with pictures in a folder beside."),
     ] = None,
     runs: Runs = None,
     json: Json = None,

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kdyno import sandbox
 from kdyno.errors import UsageError
 from kdyno.experiment import loader
@@ -26,7 +24,7 @@ from kdyno.report.show import terminal
 from kdyno.verbs.options import Jobs, NoSandbox, Output, Refresh, Runs
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
 from kdyno.verbs.subject import load, stored_run
-from kdyno.verbs.verb import Verb
+from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import Building
 
 FORMATS = {".txt": "text", ".html": "html", ".md": "markdown", ".csv": "csv"}
@@ -35,42 +33,37 @@ FORMATS = {".txt": "text", ".html": "html", ".md": "markdown", ".csv": "csv"}
 def vectorize(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="WHAT",
-            help="A kernel source, an experiment file, the object tree of your own build, "
+        argument(
+            "WHAT",
+            "A kernel source, an experiment file, the object tree of your own build, "
             "or a survey written by --json.",
         ),
     ] = "debian:linux-source-7.3",
     flags: Annotated[
         list[str] | None,
-        typer.Option(
-            "--flags",
-            metavar="SET",
-            help='o3, sse2, avx2, avx512, or NAME="FLAGS"; avx2 if none. May be repeated.',
+        option(
+            "--flags SET", 'o3, sse2, avx2, avx512, or NAME="FLAGS"; avx2 if none. May be repeated.'
         ),
     ] = None,
     variant: Annotated[
         str | None,
-        typer.Option("--variant", metavar="NAME", help="Of an experiment [its baseline]."),
+        option("--variant NAME", "Of an experiment [its baseline]."),
     ] = None,
     compiler: Annotated[
         str | None,
-        typer.Option("--compiler", metavar="NAME", help="gcc-12, clang-19 and the like."),
+        option("--compiler NAME", "gcc-12, clang-19 and the like."),
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option(
-            "--profile",
-            metavar="RUN|FILE",
-            help="Rank missed loops by the seconds of their functions in this profile.",
+        option(
+            "--profile RUN|FILE",
+            "Rank missed loops by the seconds of their functions in this profile.",
         ),
     ] = None,
-    rows: Annotated[
-        int, typer.Option("--rows", metavar="N", min=1, help="Rows of each table on the terminal.")
-    ] = 20,
+    rows: Annotated[int, option("--rows N", "Rows of each table on the terminal.", min=1)] = 20,
     format: Annotated[
         str | None,
-        typer.Option("-f", "--format", metavar="FORMAT", help=", ".join(FORMATS.values())),
+        option("-f --format FORMAT", ", ".join(FORMATS.values())),
     ] = None,
     output: Output = None,
     jobs: Jobs = None,
