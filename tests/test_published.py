@@ -69,13 +69,13 @@ def test_claims_against_their_own_figures() -> None:
     assert ratio == pytest.approx(618.01 / 369.54)
     article = load("core2duo")
     read = next(check(article, claim) for claim in article.checks if claim.figure == "read")
-    assert read.found == (("read", pytest.approx(2890.76 / 2349.92)),)
+    assert read.figures == (("read", pytest.approx(2890.76 / 2349.92)),)
     claims = {claim.text.split(":")[0]: claim for claim in load("athlon64x2").checks}
     user = check(
         load("athlon64x2"), claims["user time barely moves with -j (1.5-2 % from 1 to 8 jobs)"]
     )
-    assert (user.word, user.inside, len(user.found)) == ("does not hold", 3, 8)
-    figure = dict(user.found)["generic_with_modules smp ule 8 user_s"]
+    assert (user.word, user.inside, len(user.figures)) == ("does not hold", 3, 8)
+    figure = dict(user.figures)["generic_with_modules smp ule 8 user_s"]
     assert figure == pytest.approx(538.695 / 533.717)
     # What a note says: nine of ten printed percentages fit the other table's total.
     article = load("simd")

@@ -263,7 +263,7 @@ def test_factors_and_groups_answer_at_the_levels_that_are_asked_for() -> None:
         "smp on ÷ off at jobs 1", "smp on ÷ off at jobs 4",
     ]  # fmt: skip
     (row,) = answer(Ask(what="group", run="e", suite="s", case="mem*"), evidence).rows
-    assert (row.what, row.shown, row.verdict) == ("memory", "+1.00 %", "equivalent")
+    assert (row.what, row.text, row.verdict) == ("memory", "+1.00 %", "equivalent")
 
 
 def test_what_is_missing_says_what_it_needs() -> None:
@@ -317,7 +317,7 @@ def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
     assert collect([small]).files["vectorization"][0].value == whole.files["vectorization"][0].value
 
     def shown(ask: Ask) -> list[tuple[str, str]]:
-        return [(row.what, row.shown) for row in answer(ask, whole).rows]
+        return [(row.what, row.text) for row in answer(ask, whole).rows]
 
     assert shown(Ask(what="forms", job="crc*", bytes=[64])) == [("crc32c, 64 bytes", "−80.0 %")]
     assert shown(Ask(what="places")) == [("loops in vectors", "63")]

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, MetaData, inspect, select, text
 from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import Otherwise, judge_again
 from kdyno.store.database import schema
-from kdyno.store.database.address import checked, masked, shown
+from kdyno.store.database.address import checked, location, masked
 from kdyno.store.database.connection import reading, writing
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.schema import HEAD, METADATA, VERSIONS
@@ -250,7 +250,7 @@ def test_what_is_no_address_or_holds_a_password(text: str, message: str) -> None
     ],
 )
 def test_an_address_for_people(text: str, words: str) -> None:
-    assert shown(checked(text)) == words
+    assert location(checked(text)) == words
 
 
 def test_messages_of_others_are_masked() -> None:

@@ -81,7 +81,7 @@ def test_gccs_loops_with_function_place_width_and_reason(records: Records) -> No
     found = by_function(record.loops)
     assert {loop.file for loop in record.loops} == {"lib/loops.c"}
     for name in ("first", "second"):
-        assert found[name].width_bytes == 32 and found[name].seen == "loop"
+        assert found[name].width_bytes == 32 and found[name].in_code == "loop"
         assert found[name].line == 6  # where the inlined function has it
     assert found["first"].place == found["second"].place
     assert {name: found[name].reason for name in ("sum", "call", "serial", "seek", "clear")} == {
@@ -115,7 +115,7 @@ def test_clangs_record_of_the_same_file(tmp_path: Path) -> None:
     tree = compiled(tmp_path, CLANG, "-mavx2")
     found = by_function(surveys.records_of(tree, "clang", str(tmp_path / "src")).loops)
     first = found["first"]
-    assert (first.file, first.line, first.seen) == ("lib/loops.c", 6, "loop")
+    assert (first.file, first.line, first.in_code) == ("lib/loops.c", 6, "loop")
     assert (first.lanes, first.width_bytes) == (8, 32)
     assert (found["sum"].reason, found["call"].reason) == ("trips", "call")
     # Until 15 or so it has a[i - 1] in a register before it looks: carried, not loaded again.
@@ -163,8 +163,8 @@ def test_a_vector_that_is_not_in_the_code_is_named() -> None:
     assert code == {"hot.part.0": Code(frozenset({16, 32}), frozenset({16}))}
     loop = Loop("a.c", 1, 1, "hot", width_bytes=16)
     for width, seen in ((16, "loop"), (32, "function"), (64, "no"), (8, "")):
-        assert checked(loop._replace(width_bytes=width), code).seen == seen
-    assert checked(loop._replace(function="cold"), code).seen == "no"
+        assert checked(loop._replace(width_bytes=width), code).in_code == seen
+    assert checked(loop._replace(function="cold"), code).in_code == "no"
 
 
 @pytest.mark.parametrize(

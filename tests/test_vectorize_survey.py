@@ -75,7 +75,7 @@ def saved(survey: Survey, tmp_path: Path) -> Path:
 def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
     sse2, avx2 = survey.sides
     assert sse2.widths() == {16: 1, 32: 0, 64: 0} and avx2.widths() == {16: 0, 32: 1, 64: 0}
-    assert sse2.seen() == avx2.seen() == {"loop": 1, "function": 0, "no": 0}
+    assert sse2.in_machine_code() == avx2.in_machine_code() == {"loop": 1, "function": 0, "no": 0}
     assert survey.reasons() == [("trips", [1, 1])]
     assert survey.files() == [("lib/sort.c", [1, 1])]
     assert {each.object for each in avx2.records.objects} <= OBJECTS

@@ -23,7 +23,7 @@ from kdyno.report.site.build import Progress, build_site
 from kdyno.report.site.server import SiteServer, watch
 from kdyno.report.site.shared import SharedSite, build_shared
 from kdyno.report.terminal import show_dots
-from kdyno.store.database.address import shown
+from kdyno.store.database.address import location
 from kdyno.store.database.query import Wanted
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import RUN_NAMES, FailOn, Output, Runs, Scoring, runs_folder, where
@@ -235,7 +235,7 @@ def serve(
         if not server.is_local:
             say(f"warning: whoever reaches {bind} can read these runs")
         if json is not None:
-            of = str(folder) if shared is None else shown(shared.address)
+            of = str(folder) if shared is None else location(shared.address)
             write_json({"url": server.url, "runs": of, "site": str(site)}, json)
         say(f"{server.url}  (Ctrl-C ends it)")
 

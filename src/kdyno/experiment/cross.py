@@ -70,13 +70,13 @@ def placed(layer: L, path: KeyPath, place: Place, machine: str, mistakes: Mistak
             named = [ConfigFragment(spelled(at), (line,))]
         elif "=" in entry or entry.startswith("#") or entry.upper().startswith("CONFIG_"):
             what = f"{quoted(entry)} is not a configuration line: {_LINE_RULE}"
-            mistakes.add(at, what, found=entry)
+            mistakes.add(at, what, value=entry)
             continue
         else:
             named = _from_files(at, entry, place, machine, mistakes)
         for fragment in named:
             if problem := _contradiction(fragments, fragment):
-                mistakes.add(at, problem, found=entry)
+                mistakes.add(at, problem, value=entry)
             fragments.append(fragment)
     return replace(layer, path=path, fragments=tuple(fragments))
 
@@ -116,7 +116,7 @@ def _from_files(
         meant = f". Did you mean {quoted(hint)}?" if hint else "."
         what = f"{quoted(entry)} is neither a fragment nor a file beside the experiment{meant}"
         what += f" Fragments: {', '.join(names) or 'none'}; or write CONFIG_X=y"
-        mistakes.add(at, what, found=entry)
+        mistakes.add(at, what, value=entry)
         return []
     besides = file.with_name(f"{file.stem}.{machine}.config")
     fragments = []
@@ -127,7 +127,7 @@ def _from_files(
                 continue
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as problem:
-            mistakes.add(at, f"{path.name} cannot be read: {problem}", found=entry)
+            mistakes.add(at, f"{path.name} cannot be read: {problem}", value=entry)
             continue
         lines: dict[str, tuple[str, int]] = {}
         for number, raw in enumerate(text.splitlines(), start=1):
@@ -136,10 +136,10 @@ def _from_files(
                 earlier, before = lines.setdefault(option_of(line), (line, number))
                 if earlier != line:
                     what = f"line {before} has {earlier!r}, line {number} {line!r}"
-                    mistakes.add(at, f"{path.name} contradicts itself: {what}", found=path.name)
+                    mistakes.add(at, f"{path.name} contradicts itself: {what}", value=path.name)
             elif stripped and not stripped.startswith("#"):
                 what = f"{quoted(stripped)} is not a configuration line: {_LINE_RULE}"
-                mistakes.add(at, f"{path.name}, line {number}: {what}", found=path.name)
+                mistakes.add(at, f"{path.name}, line {number}: {what}", value=path.name)
         fragments.append(ConfigFragment(path.name, tuple(line for line, _number in lines.values())))
     return fragments
 

@@ -351,7 +351,7 @@ def _patch(value: object, info: ValidationInfo) -> Path:
 def _once(patches: tuple[Path, ...]) -> tuple[Path, ...]:
     for index, patch in enumerate(patches):
         if patch in patches[:index]:
-            raise wrong((index,), f"{quoted(patch.name)} is listed twice", found=patch.name)
+            raise wrong((index,), f"{quoted(patch.name)} is listed twice", value=patch.name)
     return patches
 
 
@@ -420,12 +420,12 @@ def _routine(value: object, at: KeyPath, routines: Iterable[str], place: Place) 
     for index, name in enumerate(names):
         path = (*at, index) if isinstance(value, list) else at
         if not isinstance(name, str):
-            raise wrong(path, stands_where(name, "text"), found=name)
+            raise wrong(path, stands_where(name, "text"), value=name)
         if is_routine_file(name):
             file = place.path(name)
             if not name.endswith(".S") or not exists(file):
                 why = "no file" if name.endswith(".S") else "a routine's file is named FILE.S"
-                raise wrong(path, f"{quoted(name)}: {why} {file}", found=name)
+                raise wrong(path, f"{quoted(name)}: {why} {file}", value=name)
             stems[str(file)] = str(file)
         elif name in allowed:
             stems[name] = "-".join((*map(str, at), name))
@@ -685,7 +685,7 @@ def _cases(use: SuiteUse, data: Mapping[str, Any], known: tuple[str, ...]) -> tu
             what = f"{quoted(text)} {what} of {use.name}"
             raise wrong(("cases", index), what, text, known, text)
         if not is_pattern and chosen.get(text):
-            raise wrong(("cases", index), f"{quoted(text)} is listed twice", found=text)
+            raise wrong(("cases", index), f"{quoted(text)} is listed twice", value=text)
         chosen.update({case: chosen.get(case, False) or not is_pattern for case in matched})
     return tuple(chosen)
 

@@ -208,7 +208,7 @@ class Engine:
         texts = [
             json.dumps(
                 {
-                    "commands": [list(map(str, it)) for it in commands],
+                    "commands": [list(map(str, command)) for command in commands],
                     "folder": str(Path.cwd()),
                     "outcome": file.name,
                     "cpus": list(numbers),

@@ -42,8 +42,10 @@ class Shard:
             self.run = runs[0]
         boots = list(self.run.boots(self.names))
         # What cannot be read was whole when it got its name, and will not get better.
-        self.names |= {it.name if isinstance(it, Damaged) else it.folder_name for it in boots}
-        return [it for it in boots if isinstance(it, BootRecord)]
+        self.names |= {
+            boot.name if isinstance(boot, Damaged) else boot.folder_name for boot in boots
+        }
+        return [boot for boot in boots if isinstance(boot, BootRecord)]
 
     def manifest(self) -> Manifest | None:
         """As it is now; None where it has none yet."""

@@ -92,7 +92,7 @@ class Place:
 
     def numbers(self) -> list[int]:
         """Of the shards that there are."""
-        names = (it.name for it in (self.path / "shards").glob("[0-9]*"))
+        names = (folder.name for folder in (self.path / "shards").glob("[0-9]*"))
         return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
     def make(self) -> None:
@@ -163,7 +163,7 @@ class Building:
         words, where the baseline has none, and where jobs are lost again and again."""
         plan = self._answers({"plan": ["--dry-run"]})["plan"]
         failed = dict(plan.failed)
-        missing = {name: it.digest for name, it in plan.images.items() if not it.built}
+        missing = {name: image.digest for name, image in plan.images.items() if not image.built}
         first = {digest: name for name, digest in reversed(missing.items())}
         if self.baseline in missing:
             first.pop(missing[self.baseline])
@@ -205,7 +205,9 @@ class Building:
             command = [*PYTHON, "kdyno", "build", *self.words]
             work = [[[*command, *options[name], "--json", str(self._file(name))]] for name in left]
             jobs = dict(zip(left, self.engine.submit(work), strict=True))
-            self.notify("kernels: " + ", ".join(f"{it} by job {jobs[it].name}" for it in left))
+            self.notify(
+                "kernels: " + ", ".join(f"{name} by job {jobs[name].name}" for name in left)
+            )
             answers |= self._wait(jobs)
             for name, job in jobs.items():
                 if name not in answers:
@@ -307,7 +309,7 @@ class Controller:
             while True:
                 began_s = self.clock()
                 self._hear(parts)
-                if self._why_stop() or all(it.closed for it in parts):
+                if self._why_stop() or all(part.closed for part in parts):
                     return
                 self.show(self._status(parts))
                 self.sleep(max(_LOOK_EVERY_S, (self.clock() - began_s) / _SHARE))
@@ -341,8 +343,8 @@ class Controller:
     def _command(self, number: int, groups: int) -> list[str]:
         """Of one shard. It ends by its groups alone: widths are looked at over all."""
         settings = self.record.settings
-        names = [it for it in self.record.built if it != self.experiment.baseline]
-        words = [*self.words, *(word for it in names for word in ("--variant", it))]
+        names = [name for name in self.record.built if name != self.experiment.baseline]
+        words = [*self.words, *(word for name in names for word in ("--variant", name))]
         words += ["--max-boots", str(groups), "--precision", "1e-9"]
         words += ["--seed", str(self.union.manifest.seed + number)]
         words += ["--max-minutes", f"{0.9 * settings.minutes:g}", "--yes", "--json", os.devnull]
@@ -351,8 +353,8 @@ class Controller:
 
     def _hear(self, parts: Sequence[Part]) -> None:
         """Take up what is new, and see which jobs are over."""
-        open_ = [it for it in parts if not it.closed]
-        self.engine.look([it.job for it in open_])
+        open_ = [part for part in parts if not part.closed]
+        self.engine.look([part.job for part in open_])
         now_s = self.clock()
         for part in open_:
             if groups := self.union.take(part.shard):
@@ -387,12 +389,12 @@ class Controller:
 
     def _end(self, parts: Sequence[Part]) -> None:
         """Jobs that are not over are cancelled; what they have written by then is taken up."""
-        jobs = [it.job for it in parts if not it.closed]
+        jobs = [part.job for part in parts if not part.closed]
         self.engine.cancel(jobs)
         with suppress(KdynoError):
             for _ in range(_END_LOOKS):
                 self.engine.look(jobs)
-                if all(it.over for it in jobs):
+                if all(part.over for part in jobs):
                     break
                 self.sleep(_LOOK_EVERY_S)
             for part in parts:
@@ -408,10 +410,10 @@ class Controller:
     def _why_stop(self) -> str:
         measure, manifest = self.experiment.measure, self.union.manifest
         blocks = len(self.union.blocks)
-        compared = [it for it in manifest.images if it != manifest.baseline]
+        compared = [name for name in manifest.images if name != manifest.baseline]
         if manifest.baseline in manifest.failed:
             return "the baseline failed"
-        if compared and all(it in manifest.failed for it in compared):
+        if compared and all(name in manifest.failed for name in compared):
             return "every other variant failed"
         if blocks >= self._looked + max(stopping.LOOK_EVERY, self._looked // _MORE):
             self._looked = blocks
@@ -440,8 +442,8 @@ class Controller:
         measure, blocks = self.experiment.measure, len(self.union.blocks)
         spent_s = self._spent_s()
         block_s = spent_s / blocks if blocks else 0.0
-        jobs = [it.job for it in parts if not it.closed]
-        waiting = sum(it.state == "PENDING" for it in jobs)
+        jobs = [part.job for part in parts if not part.closed]
+        waiting = sum(job.state == "PENDING" for job in jobs)
         working = len(jobs) - waiting
         where = f"on {working} {'node' if working == 1 else 'nodes'}"
         where += f", {waiting} waiting for one" if waiting else ""

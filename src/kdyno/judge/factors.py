@@ -159,16 +159,16 @@ def crosses_of(data: Samples, question: Question) -> list[Cross]:
         of_cases = [case.levels for case in cases]
         if len({(case.unit, case.better) for case in cases}) > 1:
             continue  # levels that are measured in different units have no ratio
-        mine = of_variants
+        of_variant = of_variants
         if not any(of_variants.values()) and any(of_cases):
-            mine = {variant: {VARIANT: variant} for variant in variants}
-        factors = {**_varying(list(mine.values())), **_varying(of_cases)}
+            of_variant = {variant: {VARIANT: variant} for variant in variants}
+        factors = {**_varying(list(of_variant.values())), **_varying(of_cases)}
         if len(factors) < 2:
             continue
         nothing = np.full(data.blocks, np.nan)
         logs = {cell: nothing for cell in product(*(range(len(own)) for own in factors.values()))}
         for variant, case in product(variants, cases):
-            levels = {**mine[variant], **case.levels}
+            levels = {**of_variant[variant], **case.levels}
             cell = tuple(own.index(levels[factor]) for factor, own in factors.items())
             logs[cell] = np.log(Pair(data, question, case, variant).scores)
         crosses.append(Cross(cases[0], name, factors, logs))

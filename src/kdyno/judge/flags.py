@@ -161,8 +161,8 @@ def differing(strata: Mapping[Key, Strata]) -> list[Flag]:
             continue
         ordered = sorted(own.cpu_models or own.machines, key=lambda each: each.ratio or 1.0)
         half, left = _STRATA_SHOWN // 2, len(ordered) - _STRATA_SHOWN
-        shown = [*ordered[:half], *ordered[-half:]] if left > 0 else ordered
-        listed = [f"{100 * ((one.ratio or 1.0) - 1.0):+.2f} % on {one.stratum}" for one in shown]
+        ends = [*ordered[:half], *ordered[-half:]] if left > 0 else ordered
+        listed = [f"{100 * ((one.ratio or 1.0) - 1.0):+.2f} % on {one.stratum}" for one in ends]
         text = (
             f"{case} of {variant} is not the same on all machines: {', '.join(listed)}"
             f"{f', and {left} between' if left > 0 else ''} (p = {own.p_value:.1g}, I² "
@@ -222,8 +222,8 @@ def asleep(data: Samples, question: Question) -> list[Flag]:
     flags = []
     for case in question.cases:
         shares = [data.asleep.get((case.suite, case.case, name), {}) for name in question.names]
-        known = [median(own.values()) for own in shares if own]
-        most = max(known, default=0.0)
+        medians = [median(own.values()) for own in shares if own]
+        most = max(medians, default=0.0)
         hidden = others * most
         text = ""
         if most > _HAND_OVERS and CHANGE_OF_WAITS * hidden > question.equivalent:
@@ -347,9 +347,9 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
         case = row.pair.case.case
         floors[case] = max(floors.get(case, 0.0), spread.one_link or 0.0)
     ordered = sorted(floors, key=lambda name: -floors[name])
-    shown = [f"{name} {100 * floors[name]:.2g} %" for name in ordered[:_CASES_SHOWN]]
-    if left := len(ordered) - len(shown):
-        shown.append(f"{left} with less")
+    texts = [f"{name} {100 * floors[name]:.2g} %" for name in ordered[:_CASES_SHOWN]]
+    if left := len(ordered) - len(texts):
+        texts.append(f"{left} with less")
     parts = "one boot of each"
     if all(spread.boot is not None for _, spread in own):
         sds = [[each.layout, each.boot or 0.0, each.round or 0.0] for _, each in own]
@@ -363,7 +363,7 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
     text = (
         f"{max(spread.links for _, spread in linked)} links of each kernel, and intervals are over "
         f"them; {parts}. A difference between one link of either says nothing up to: "
-        f"{', '.join(shown)}"
+        f"{', '.join(texts)}"
     )
     flags = [Flag(kind="layouts", text=text)]
     for row, spread in linked:

@@ -139,7 +139,7 @@ def _check_words(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) ->
         if flags and (why := refusal(compiler, flags, bits)):
             path = _place(variant, "cflags", mistakes)
             inner = (*path, file) if mistakes.positions.has((*path, file)) else path
-            mistakes.add(inner, f"{compiler.name} does not take {flags}: {why}", found=flags)
+            mistakes.add(inner, f"{compiler.name} does not take {flags}: {why}", value=flags)
     if recipe is None:
         return
     for name, _value in variant.sysctl:
@@ -152,7 +152,7 @@ def _check_words(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) ->
             mistakes.add(
                 _place(variant, "sysctl", mistakes),
                 f"the source has no sysctl {name}: no code of it names {last.decode()!r}{hint}",
-                found=name,
+                value=name,
             )
 
 
@@ -185,7 +185,7 @@ def _check_options(
         entry = f"{wish.line} (from {wish.origin})"
         if own := re.fullmatch(r".*\.config\[(\d+)\]", wish.origin):
             path, entry = (*path, int(own[1]) - 1), wish.line
-        mistakes.add(path, f"{entry}: {why}", found=wish.option)
+        mistakes.add(path, f"{entry}: {why}", value=wish.option)
     notes: list[str] = []
     alike: dict[tuple[object, ...], str] = {}
     for name, recipe in recipes.items():

@@ -112,11 +112,11 @@ def wrong(
     what: str,
     near: str | None = None,
     allowed: Iterable[str] = (),
-    found: object = None,
+    value: object = None,
 ) -> PydanticCustomError:
     """For a validator to raise: a mistake at ``at`` below its own place (text: dotted once)."""
     path = tuple(at.split(".", 1)) if isinstance(at, str) else at
-    return PydanticCustomError("at_key", "wrong", {"at": (path, what, near, list(allowed), found)})
+    return PydanticCustomError("at_key", "wrong", {"at": (path, what, near, list(allowed), value)})
 
 
 def check(model: type[T], data: object, origin: str, text: str = "", way: str = "") -> T:
@@ -133,10 +133,10 @@ def check(model: type[T], data: object, origin: str, text: str = "", way: str = 
         raise AssertionError("an error without a mistake") from problem
 
 
-def check_json(model: type[T], given: bytes, origin: str, kind: str, way: str) -> T:
+def check_json(model: type[T], text: bytes, origin: str, kind: str, way: str) -> T:
     """As ``check``, for JSON that says `"schema": 1, "kind": KIND` of itself."""
     try:
-        data = values(given)
+        data = values(text)
     except ValueError as problem:
         raise UsageError(f"{origin}: not JSON ({problem}); {way}") from None
     head = (data.get("kind"), repr(data.get("schema"))) if isinstance(data, dict) else None
@@ -206,36 +206,36 @@ def _note(
     above: KeyPath,
     home: Callable[[str], str],
 ) -> KeyPath:
-    """Adds what pydantic found, in kdyno's words; its place below ``above``."""
+    """Adds pydantic's error in kdyno's words; its place below ``above``."""
     place: KeyPath = tuple(part for part in error["loc"] if part != "[key]")
     path = (*above, *place)
-    kind, found = error["type"], error["input"]
+    kind, value = error["type"], error["input"]
     context: Mapping[str, Any] = error.get("ctx", {})
     near, allowed = None, list[str]()
-    what = f"{quoted(found)} {error['msg'].removeprefix('Input ')}"
+    what = f"{quoted(value)} {error['msg'].removeprefix('Input ')}"
     if kind in ("extra_forbidden", _UNKNOWN):
-        near, found = str(path[-1]), None
+        near, value = str(path[-1]), None
         what = "unknown key" + (f" here; it belongs in {home(near)}" if home(near) else "")
         allowed = [*keys_of(next(_models(_annotation_at(model, place[:-1])), object))]
     elif kind == "literal_error":
-        near = found if isinstance(found, str) else None
-        what = f"{quoted(found)} is not known"
+        near = value if isinstance(value, str) else None
+        what = f"{quoted(value)} is not known"
         allowed = _WORD.findall(context["expected"])
     elif kind == "missing":
-        what, found = "is missing", None
+        what, value = "is missing", None
     elif kind in _WANTED:
-        what = stands_where(found, _WANTED[kind])
-        if isinstance(found, list) and found and all(isinstance(entry, dict) for entry in found):
+        what = stands_where(value, _WANTED[kind])
+        if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
             name = spelled(path) + (".NAME" if kind == "dict_type" else "")
             what = f"[[…]] begins one entry of several: write [{name}], in single brackets"
         elif kind == "dict_type" and any(_models(_annotation_at(model, place))):
-            what = stands_where(found, "a table of tables")
+            what = stands_where(value, "a table of tables")
     elif kind == "value_error":
         what = str(context["error"])
     elif kind == "at_key":
-        below, what, near, allowed, value = context["at"]
-        place, found = (*place, *below), value or found
-    mistakes.add((*above, *place), what, allowed=allowed, near=near, found=found)
+        below, what, near, allowed, at_fault = context["at"]
+        place, value = (*place, *below), at_fault or value
+    mistakes.add((*above, *place), what, allowed=allowed, near=near, value=value)
     return place
 
 

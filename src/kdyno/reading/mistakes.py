@@ -68,10 +68,10 @@ class Positions:
         """Whether the text says anything there."""
         return any(key[: len(path)] == path for key in self._lines)
 
-    def line(self, path: KeyPath, found: object = None) -> int | None:
+    def line(self, path: KeyPath, value: object = None) -> int | None:
         """Line of the key at ``path`` or of the nearest one above it; None for the whole file.
 
-        ``found`` is the value: in an array of several lines, its own line is looked for.
+        ``value`` stands there: in an array of several lines, its own line is looked for.
         """
         below = [line for key, line in self._lines.items() if path and key[: len(path)] == path]
         if below and path not in self._lines:
@@ -82,10 +82,10 @@ class Positions:
         if not key:
             return None
         start = self._lines[key]
-        if isinstance(found, str) and found and key != path:
+        if isinstance(value, str) and value and key != path:
             end = min((line for line in self._lines.values() if line > start), default=1 << 30)
             for number in range(start, min(end, len(self._text_lines) + 1)):
-                if found in self._text_lines[number - 1]:
+                if value in self._text_lines[number - 1]:
                     return number
         return start
 
@@ -112,18 +112,18 @@ class Mistakes:
         what: str,
         *,
         allowed: Iterable[str] = (),
-        found: object = None,
+        value: object = None,
         near: str | None = None,
     ) -> None:
         """One mistake at ``path``. ``allowed``: the words that may stand there; ``near``: the
-        word to find the nearest allowed one to; ``found``: the value, to find its line."""
+        word to find the nearest allowed one to; ``value``: what stands there, to find its line."""
         words = list(allowed)
         text = f"{self._words(path)}: {what}" if path else what
         if near is not None and (hint := nearest(near, words)):
             text += f". Did you mean {quoted(hint)}?"
         if words:
             text += f"{'' if text.endswith('?') else '.'} Allowed: {', '.join(words)}"
-        self._listed.setdefault((self.positions.line(path, found) or 0, text), path)
+        self._listed.setdefault((self.positions.line(path, value) or 0, text), path)
 
     def has(self, path: KeyPath) -> bool:
         """Whether there is one at this key or below."""
@@ -179,12 +179,12 @@ def among(word: str, allowed: Iterable[str]) -> str:
     return f"{meant(word, names, '; did you mean {!r}?')} (allowed: {', '.join(names)})"
 
 
-def stands_where(found: object, wanted: str) -> str:
+def stands_where(value: object, wanted: str) -> str:
     """``7, an integer, is given, but text is expected``."""
     kinds = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
-    kind = kinds.get(type(found))
-    value = f"{quoted(found)}, {kind}," if kind else quoted(found)
-    return f"{value} is given, but {wanted} is expected"
+    kind = kinds.get(type(value))
+    text = f"{quoted(value)}, {kind}," if kind else quoted(value)
+    return f"{text} is given, but {wanted} is expected"
 
 
 def spelled(path: KeyPath) -> str:

@@ -15,7 +15,7 @@ from kdyno.report.charts import panels, vega
 from kdyno.report.charts.panels import Panel
 from kdyno.report.charts.vega import Spec, grid, stack
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import cut_short, first_groups, groups, shown
+from kdyno.report.groups import cut_short, displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.store.verdict import Verdict
 
@@ -30,7 +30,7 @@ Drawing = tuple[Spec, str]
 
 
 def effects_drawing(evidence: Evidence) -> Drawing | None:
-    verdict = shown(evidence.verdict)
+    verdict = displayed(evidence.verdict)
     variants, left = first_groups(groups(verdict))
     charts = [panel for group in variants if (panel := panels.effects_panel(verdict, group))]
     if not charts:

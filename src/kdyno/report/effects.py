@@ -19,16 +19,16 @@ OfAny = Effect | FactorEffect | GroupEffect
 _RANK = {"slower": 0, "faster": 1, "failed": 2, "inconclusive": 3, "equivalent": 4}
 
 
-def case(it: OfCase, suite: Literal["", "before", "beside"] = "") -> Cell:
+def case(item: OfCase, suite: Literal["", "before", "beside"] = "") -> Cell:
     """The name of the case; its suite before it, beside it, or told elsewhere."""
-    control = not isinstance(it, CaseValue) and it.control
-    notes = [plain.short(it.suite)] if suite == "beside" else []
-    notes += ["lower is better"] if it.better == "lower" else []
+    control = not isinstance(item, CaseValue) and item.control
+    notes = [plain.short(item.suite)] if suite == "beside" else []
+    notes += ["lower is better"] if item.better == "lower" else []
     notes += ["control"] if control else []
-    signs = ("↓" if it.better == "lower" else "", "*" if control else "")
-    whole = f"{plain.name(it.suite)}/{plain.name(it.case)}"
+    signs = ("↓" if item.better == "lower" else "", "*" if control else "")
+    whole = f"{plain.name(item.suite)}/{plain.name(item.case)}"
     return Cell(
-        whole if suite == "before" else plain.name(it.case),
+        whole if suite == "before" else plain.name(item.case),
         whole,
         tuple(notes),
         sign=" ".join(filter(None, signs)),
@@ -36,10 +36,10 @@ def case(it: OfCase, suite: Literal["", "before", "beside"] = "") -> Cell:
     )
 
 
-def effect(it: OfAny) -> Cell:
-    how = figures.exact if isinstance(it, Effect) and it.exact else figures.effect
-    text = how(it.ratio) if it.ratio is not None else ""
-    return Cell(text, it.ratio, tone=it.verdict)
+def effect(item: OfAny) -> Cell:
+    how = figures.exact if isinstance(item, Effect) and item.exact else figures.effect
+    text = how(item.ratio) if item.ratio is not None else ""
+    return Cell(text, item.ratio, tone=item.verdict)
 
 
 UNCORRECTED = "the interval of this effect alone: too few blocks to correct it for all of them"
@@ -50,48 +50,48 @@ def uncorrected(effect: Effect) -> bool:
     return effect.ci is None and effect.ci_raw is not None
 
 
-def interval(it: OfAny) -> Cell:
-    if isinstance(it, Effect) and it.exact and it.ci is not None:
-        return Cell(figures.same_in(it.blocks), it.ci[0])
-    if isinstance(it, Effect) and it.ci is None and it.ci_raw is not None:
-        return Cell(f"({figures.interval(it.ci_raw)})", it.ci_raw[0])
-    return Cell(figures.interval(it.ci), it.ci[0]) if it.ci is not None else Cell()
+def interval(item: OfAny) -> Cell:
+    if isinstance(item, Effect) and item.exact and item.ci is not None:
+        return Cell(figures.same_in(item.blocks), item.ci[0])
+    if isinstance(item, Effect) and item.ci is None and item.ci_raw is not None:
+        return Cell(f"({figures.interval(item.ci_raw)})", item.ci_raw[0])
+    return Cell(figures.interval(item.ci), item.ci[0]) if item.ci is not None else Cell()
 
 
-def word(it: OfAny) -> str:
+def word(item: OfAny) -> str:
     """verdict.json's own word, with ≈ where the difference is real and too little to matter."""
-    return f"{it.verdict} ≈" if it.equivalent_too else it.verdict
+    return f"{item.verdict} ≈" if item.equivalent_too else item.verdict
 
 
-def word_cell(it: OfAny, blocks: bool = True) -> Cell:
+def word_cell(item: OfAny, blocks: bool = True) -> Cell:
     """``blocks``: the signs say as well how many blocks would settle it."""
     notes, sign = [], ""
-    if it.equivalent_too:
+    if item.equivalent_too:
         notes.append("too little to matter")
         sign += "≈"
-    if isinstance(it, Effect) and it.inside_noise_floor:
+    if isinstance(item, Effect) and item.inside_noise_floor:
         notes.append("inside the noise floor")
         sign += "?"
-    if isinstance(it, Effect) and it.throughput is not None and it.throughput.decides:
+    if isinstance(item, Effect) and item.throughput is not None and item.throughput.decides:
         notes.append("by summed times")
         sign += "Σ"
-    if it.verdict == "inconclusive" and it.predicted_blocks:
-        notes.append(f"about {it.predicted_blocks} blocks would settle it")
-        sign = f"{sign} ({it.predicted_blocks})".strip() if blocks else sign
-    why = it.reason or "" if isinstance(it, Effect) else ""
-    return Cell(it.verdict, _RANK[it.verdict], tuple(notes), sign, why, it.verdict)
+    if item.verdict == "inconclusive" and item.predicted_blocks:
+        notes.append(f"about {item.predicted_blocks} blocks would settle it")
+        sign = f"{sign} ({item.predicted_blocks})".strip() if blocks else sign
+    why = item.reason or "" if isinstance(item, Effect) else ""
+    return Cell(item.verdict, _RANK[item.verdict], tuple(notes), sign, why, item.verdict)
 
 
-def amount(it: OfCase, value: float | None, room: int = 200) -> Cell:
+def amount(item: OfCase, value: float | None, room: int = 200) -> Cell:
     """A value with its unit; ``room``: of the unit, in characters."""
-    unit = plain.name(it.unit)[:room]
+    unit = plain.name(item.unit)[:room]
     return Cell(figures.quantity(value, unit) if value is not None else "", value)
 
 
-def value(it: Effect, room: int = 200) -> Cell:
+def value(item: Effect, room: int = 200) -> Cell:
     """Baseline × effect, which cannot contradict the effect beside it; a median by itself where
     there is no effect."""
-    return amount(it, it.value if it.paired_value is None else it.paired_value, room)
+    return amount(item, item.value if item.paired_value is None else item.paired_value, room)
 
 
 def columns(
@@ -100,26 +100,26 @@ def columns(
     """The columns of these names, in their order: ``instructions`` and ``floor`` only where there
     are any. unit_room: of units, in characters."""
 
-    def baseline(it: Effect) -> Cell:
-        return amount(it, it.baseline_value, unit_room)
+    def baseline(item: Effect) -> Cell:
+        return amount(item, item.baseline_value, unit_room)
 
-    def instructions(it: Effect) -> Cell:
+    def instructions(item: Effect) -> Cell:
         """Of a count: how many more or fewer."""
-        more = figures.more(it.baseline_value, it.paired_value) if it.unit == UNIT else None
+        more = figures.more(item.baseline_value, item.paired_value) if item.unit == UNIT else None
         return Cell(figures.signed(more), more) if more is not None else Cell()
 
-    known = {
-        "variant": Column("variant", lambda it: it.variant, "name"),
+    every = {
+        "variant": Column("variant", lambda item: item.variant, "name"),
         "baseline": Column("baseline", baseline, "number", worth=5),
-        "value": Column("value", lambda it: value(it, unit_room), "number", worth=5),
+        "value": Column("value", lambda item: value(item, unit_room), "number", worth=5),
         "effect": Column("effect", effect, "effect"),
         "interval": Column(f"{100 * verdict.confidence:g} % interval", interval, "number", worth=1),
         "verdict": Column("verdict", word_cell, "verdict"),
-        "blocks": Column("blocks", lambda it: it.blocks, "number", quiet=True, worth=2),
+        "blocks": Column("blocks", lambda item: item.blocks, "number", quiet=True, worth=2),
     }
-    if any(isinstance(it, Effect) and it.unit == UNIT for it in effects):
-        known["instructions"] = Column("instructions", instructions, "number", worth=1)
-    if any(isinstance(it, Effect) and it.noise_floor is not None for it in effects):
-        floor = Column("noise floor", lambda it: it.noise_floor, "number", figures.share)
-        known["floor"] = replace(floor, quiet=True, worth=3)
-    return [known[name] for name in names.split() if name in known]
+    if any(isinstance(item, Effect) and item.unit == UNIT for item in effects):
+        every["instructions"] = Column("instructions", instructions, "number", worth=1)
+    if any(isinstance(item, Effect) and item.noise_floor is not None for item in effects):
+        floor = Column("noise floor", lambda item: item.noise_floor, "number", figures.share)
+        every["floor"] = replace(floor, quiet=True, worth=3)
+    return [every[name] for name in names.split() if name in every]

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from kdyno.errors import ToolError
-from kdyno.report.groups import shown
+from kdyno.report.groups import displayed
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import IMAGES, Damaged, Run
 from kdyno.store.samples import Gathering, Key, Samples
@@ -78,20 +78,22 @@ class Evidence:
     @cached_property
     def variants(self) -> tuple[str, ...]:
         """The baseline first, its copy last; between them in the order of the verdict."""
-        names = [self.verdict.baseline, *self.verdict.boots, *(it.variant for it in self.boots)]
+        names = [self.verdict.baseline, *self.verdict.boots, *(boot.variant for boot in self.boots)]
         copy = self.verdict.copy_of_baseline
         return tuple(sorted(dict.fromkeys(names), key=lambda name: name == copy))
 
     @cached_property
     def cases(self) -> tuple[CaseInfo, ...]:
         """Every case with a figure or a plan of one, in the order of the run."""
-        known = {(it.suite, it.case): it for it in (self.manifest.cases if self.manifest else ())}
+        cases = {
+            (case.suite, case.case): case for case in (self.manifest.cases if self.manifest else ())
+        }
         for effect in self.verdict.effects:
             # Not validated: a verdict may hold names that a run would refuse.
             fields = ("suite", "case", "unit", "better", "control")
             about = {name: getattr(effect, name) for name in fields}
-            known.setdefault((effect.suite, effect.case), CaseInfo.model_construct(**about))
-        return tuple(known.values())
+            cases.setdefault((effect.suite, effect.case), CaseInfo.model_construct(**about))
+        return tuple(cases.values())
 
     @cached_property
     def cells(self) -> tuple[tuple[CaseInfo, str, tuple[Point, ...]], ...]:
@@ -115,18 +117,18 @@ class Evidence:
 
         The verdict's remarks say so. Itself where there are not that many.
         """
-        verdict = shown(self.verdict)
+        verdict = displayed(self.verdict)
         if verdict is self.verdict:
             return self
-        rows = {(it.suite, it.case, it.variant) for it in verdict.effects}
+        rows = {(effect.suite, effect.case, effect.variant) for effect in verdict.effects}
         named = {(suite, case) for suite, case, _ in rows}
-        named |= {(it.suite, it.case) for it in verdict.values}
+        named |= {(value.suite, value.case) for value in verdict.values}
         rows |= {(suite, case, verdict.baseline) for suite, case in named}
         manifest = self.manifest
         if manifest is not None:
-            kept = tuple(it for it in manifest.cases if (it.suite, it.case) in named)
+            kept = tuple(case for case in manifest.cases if (case.suite, case.case) in named)
             manifest = manifest.model_copy(update={"cases": kept})
-        points = {key: found for key, found in self.points.items() if key in rows}
+        points = {key: values for key, values in self.points.items() if key in rows}
         return replace(self, verdict=verdict, manifest=manifest, points=points)
 
 

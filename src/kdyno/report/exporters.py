@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kdyno.errors import ToolError, UsageError
 from kdyno.report import effects, figures, gate, plain, tables
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import Group, groups, shown
+from kdyno.report.groups import Group, displayed, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Column, Grid, Value, of_rows
@@ -46,29 +46,29 @@ class Exporter:
 
 def exporters(more: Iterable[ModuleType] = ()) -> dict[str, Exporter]:
     """Name → exporter, by name. more: modules with NAME, HELP, SUFFIX, ``export_run(evidence)``."""
-    given = [
+    added = [
         Exporter(module.NAME, module.HELP, module.SUFFIX, module.export_run, needs_run=True)
         for module in more
     ]
-    return {each.name: each for each in sorted((*EXPORTERS, *given), key=lambda each: each.name)}
+    return {each.name: each for each in sorted((*EXPORTERS, *added), key=lambda each: each.name)}
 
 
 def exporter(name: str, more: Iterable[ModuleType] = ()) -> Exporter:
     """The exporter of that name, or of a file's suffix (``.md``)."""
-    known = exporters(more)
-    for each in known.values():
+    formats = exporters(more)
+    for each in formats.values():
         if name in (each.name, each.suffix):
             return each
-    raise UsageError(f"{name}: no such format; there are {', '.join(known)}")
+    raise UsageError(f"{name}: no such format; there are {', '.join(formats)}")
 
 
 def exporter_for(file: str, more: Iterable[ModuleType] = ()) -> Exporter:
     """The exporter that a file's name asks for: the one with the longest suffix that fits."""
-    known = exporters(more)
-    fitting = [each for each in known.values() if file.lower().endswith(each.suffix)]
+    formats = exporters(more)
+    fitting = [each for each in formats.values() if file.lower().endswith(each.suffix)]
     if fitting:
         return max(fitting, key=lambda each: len(each.suffix))
-    names = ", ".join(f"{each.suffix} {name}" for name, each in known.items())
+    names = ", ".join(f"{each.suffix} {name}" for name, each in formats.items())
     raise UsageError(f"-o {file}: which format? Add -f FORMAT, or end the name in one of: {names}")
 
 
@@ -334,7 +334,7 @@ _MOST_UNFOLDED = 8
 def markdown(whole: Verdict) -> str:
     """A summary to post to a pull request, or to paste into an issue or a page: the answer and what
     changed; all the rest is there too, folded where it is long."""
-    verdict = shown(whole)
+    verdict = displayed(whole)
     variants = groups(verdict)
     tested = [effect for group in variants if not group.is_copy for effect in group.tested]
     text = _TEXTS.get_template("summary.md").render(

@@ -103,16 +103,16 @@ def check(
     rules: Iterable[Rule], cases: Collection[tuple[str, str]], factors: Collection[str] = ()
 ) -> None:
     """Refuses a target that is neither of the run's (suite, case) pairs nor one of its factors."""
-    known = {name for suite, case in cases for name in (suite, case, f"{suite}/{case}")}
-    known |= set(factors)
+    names = {name for suite, case in cases for name in (suite, case, f"{suite}/{case}")}
+    names |= set(factors)
     for rule in rules:
         for target in rule.targets:
-            if target not in known:
+            if target not in names:
                 there = ", ".join(sorted("/".join(pair) for pair in set(cases)))
                 crossed = f", and the factors {', '.join(factors)}" if factors else ""
                 raise UsageError(
                     f"--fail-on {rule.word}:{target}: the run has no such case"
-                    f"{meant(target, sorted(known))} (it has {there}{crossed})"
+                    f"{meant(target, sorted(names))} (it has {there}{crossed})"
                 )
 
 
@@ -206,10 +206,10 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
                 f"{path}, line {number}: not a test of a gate, such as "
                 f"{Test(run='RUN', level=0.001, slower=False).model_dump_json()}"
             ) from None
-    known = [test.level for test in tests if test.run == run]
+    levels = [test.level for test in tests if test.run == run]
     level = lord_level([test.slower for test in tests], 1.0 - verdict.confidence)
-    status = exit_status(verdict, fail_on, known[0] if known else level)
-    if not known and status != FAILED:
+    status = exit_status(verdict, fail_on, levels[0] if levels else level)
+    if not levels and status != FAILED:
         new = Test(run=run, level=level, slower=status == SLOWER)
         with path.open("a", encoding="utf-8") as file:
             file.write(new.model_dump_json() + "\n")

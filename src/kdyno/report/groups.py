@@ -46,7 +46,7 @@ def groups(verdict: Verdict) -> tuple[Group, ...]:
     for variant, effects in by_variant.items():
         suites = list(dict.fromkeys(effect.suite for effect in effects))
         # sorted is stable: within a suite the verdict's own order of cases stays.
-        ordered = sorted(effects, key=lambda it: (suites.index(it.suite), it.control))
+        ordered = sorted(effects, key=lambda effect: (suites.index(effect.suite), effect.control))
         variants.append(Group(variant, variant == verdict.copy_of_baseline, tuple(ordered)))
     return tuple(sorted(variants, key=lambda group: group.is_copy))
 
@@ -76,7 +76,7 @@ def first_groups(variants: Sequence[Group]) -> tuple[Sequence[Group], str]:
     return variants[:MOST_CHARTS], f"Charts of the first {MOST_CHARTS} of {len(variants)} variants."
 
 
-def shown(verdict: Verdict) -> Verdict:
+def displayed(verdict: Verdict) -> Verdict:
     """The verdict with no more rows than people are shown, and a remark where it had more.
 
     An answer, a tally and an exit status are made of the whole one.
@@ -100,16 +100,16 @@ def shown(verdict: Verdict) -> Verdict:
 
 def geometric_mean(effects: Iterable[Effect]) -> float | None:
     """Of the ratios; None unless at least two cases are measured and agree on what is good."""
-    measured = [it for it in effects if it.ratio is not None and it.ratio > 0]
-    if len(measured) < 2 or len({it.better for it in measured}) != 1:
+    measured = [effect for effect in effects if effect.ratio is not None and effect.ratio > 0]
+    if len(measured) < 2 or len({effect.better for effect in measured}) != 1:
         return None
-    return math.exp(sum(math.log(it.ratio or 1.0) for it in measured) / len(measured))
+    return math.exp(sum(math.log(effect.ratio or 1.0) for effect in measured) / len(measured))
 
 
 def moved_controls(verdict: Verdict) -> tuple[Effect, ...]:
     """Negative controls that came out faster or slower by more than does not matter."""
     return tuple(
-        it
-        for it in map(deciding, verdict.effects)
-        if it.control and it.verdict in ("faster", "slower") and not it.equivalent_too
+        effect
+        for effect in map(deciding, verdict.effects)
+        if effect.control and effect.verdict in ("faster", "slower") and not effect.equivalent_too
     )

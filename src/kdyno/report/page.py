@@ -24,7 +24,7 @@ from kdyno.report.charts import panels
 from kdyno.report.charts.panels import Panel
 from kdyno.report.charts.vega import COLOURS, Spec, drawn
 from kdyno.report.evidence import Evidence, Point
-from kdyno.report.groups import first_groups, groups, shown
+from kdyno.report.groups import displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Cell, Column, Grid, headed
 from kdyno.report.show.html import (
@@ -72,7 +72,7 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
     ``light`` leaves out the slow sections; ``home`` is the address of the list of runs that this
     page belongs to.
     """
-    given = [
+    added = [
         Section(
             module.ID,
             module.TITLE,
@@ -86,7 +86,7 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
     rows = evidence.cut()
     sections = [
         (section, content)
-        for section in sorted((*SECTIONS, *given), key=lambda section: section.order)
+        for section in sorted((*SECTIONS, *added), key=lambda section: section.order)
         if not (light and section.slow) and (content := section.content(rows)) is not None
     ]
     return document(
@@ -102,8 +102,10 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
         verdict=evidence.verdict,
         answer=answer(evidence.verdict),
         # Controls and the baseline's copy make no claim.
-        tested=[it for of in groups(evidence.verdict) if not of.is_copy for it in of.tested],
-        flags=shown(evidence.verdict).flags,
+        tested=[
+            effect for of in groups(evidence.verdict) if not of.is_copy for effect in of.tested
+        ],
+        flags=displayed(evidence.verdict).flags,
     )
 
 
@@ -350,7 +352,9 @@ def boots_section(evidence: Evidence) -> Html | None:
     """Every boot of every case as a point in time order, baseline and variant in one panel."""
     baseline = evidence.verdict.baseline
     others = [variant for variant in evidence.variants if variant != baseline] or [baseline]
-    of_key = {(it.suite, it.case, it.variant): it for it in evidence.verdict.effects}
+    of_key = {
+        (effect.suite, effect.case, effect.variant): effect for effect in evidence.verdict.effects
+    }
     lost: dict[str, list[int]] = {}
     for boot in evidence.boots:
         if not boot.ok:
@@ -405,7 +409,7 @@ def spread_section(evidence: Evidence) -> Html | None:
         baseline = evidence.verdict.baseline
         plotted = len(rows)
         if plotted > panels.MOST_ROWS:
-            plotted = min(sum(it.variant == baseline for it in rows), panels.MOST_ROWS)
+            plotted = min(sum(row.variant == baseline for row in rows), panels.MOST_ROWS)
             left = f"The chart shows {plotted} of {len(rows)} rows."
         chart = _charts([panels.spread_panel(evidence, rows)])[0][2] if plotted else None
     facets = {"kernel": lambda row: plain.short(row.variant)}

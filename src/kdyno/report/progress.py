@@ -146,17 +146,19 @@ def _picture(state: ProgressState, width: int) -> RenderableType:
         return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
     # By the prediction where there is one, else by the budget of blocks.
-    done = state.blocks_done / state.blocks_max if state.blocks_max else 0.0
+    share = state.blocks_done / state.blocks_max if state.blocks_max else 0.0
     if state.left_s is not None and state.elapsed_s + state.left_s > 0:
-        done = state.elapsed_s / (state.elapsed_s + state.left_s)
+        share = state.elapsed_s / (state.elapsed_s + state.left_s)
     cells = max(10, min(width - 2, 60))
-    full = round(max(0.0, min(done, 1.0)) * cells)
+    full = round(max(0.0, min(share, 1.0)) * cells)
     bar = Text("━" * full + "╌" * (cells - full), style="cyan")
     parts: list[RenderableType] = [one_line(line(state), "bold"), bar]
     table = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "right", "left"):
         table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
-    widths = [math.inf if it.half_width is None else it.half_width for it in state.effects]
+    widths = [
+        math.inf if effect.half_width is None else effect.half_width for effect in state.effects
+    ]
     # All when there are few; else those that keep the run going, in their own order.
     widest = sorted(range(len(widths)), key=lambda at: -widths[at])[:_EFFECTS_SHOWN]
     for effect in (state.effects[at] for at in sorted(widest)):

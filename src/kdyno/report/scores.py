@@ -200,34 +200,34 @@ def tables(values: Values, catalogue: Catalogue, baseline: str) -> tuple[ScoreTa
 
 
 def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator[ScoreRow]:
-    mine, base = (
+    own, base = (
         {case: value for (name, case), value in values.get(of, {}).items() if name == suite.name}
         for of in (variant, baseline)
     )
     indices: dict[str, float] = {}
-    own: dict[str, float] = {}
+    relative: dict[str, float] = {}
     for case in suite.cases:
-        if case.name not in mine:
+        if case.name not in own:
             continue
-        if (index := case_index(suite, case, mine[case.name])) is not None:
+        if (index := case_index(suite, case, own[case.name])) is not None:
             indices[case.name] = index
         if case.name in base:
-            ratio = mine[case.name] / base[case.name]
-            own[case.name] = _OWN * (ratio if case.better == "higher" else 1.0 / ratio)
-        amount = figures.quantity(mine[case.name], case.unit)
-        scores = (Index(of.get(case.name)) for of in (indices, own))
+            ratio = own[case.name] / base[case.name]
+            relative[case.name] = _OWN * (ratio if case.better == "higher" else 1.0 / ratio)
+        amount = figures.quantity(own[case.name], case.unit)
+        scores = (Index(of.get(case.name)) for of in (indices, relative))
         yield ScoreRow(case.name, "case", amount, *scores)
-    measured = set(mine)
-    scales = [group_scores(suite.groups, of) for of in (indices, own)]
+    measured = set(own)
+    scales = [group_scores(suite.groups, of) for of in (indices, relative)]
     for group in suite.groups:  # members that are groups stand before it
         if group.name in measured or not measured.isdisjoint(group.members):
             measured.add(group.name)
             yield ScoreRow(group.name, "group", "", *(scale[group.name] for scale in scales))
-    if (whole := suite_index(suite, mine)) is not None:
+    if (whole := suite_index(suite, own)) is not None:
         names = [case.name for case in members(suite)]
-        missing = tuple(name for name in names if name not in own)
+        missing = tuple(name for name in names if name not in relative)
         # The index divided by the baseline's: the geometric mean of the ratios.
-        mean = None if missing else statistics.geometric_mean(own[name] for name in names)
+        mean = None if missing else statistics.geometric_mean(relative[name] for name in names)
         yield ScoreRow("index", "suite", "", whole, Index(mean, missing))
 
 

@@ -73,7 +73,9 @@ class _Answer:
     @cached_property
     def suites(self) -> Counter[str]:
         """Case → how many suites have one of that name."""
-        return Counter(case for _, case in {(it.suite, it.case) for it in self.verdict.effects})
+        return Counter(
+            case for _, case in {(effect.suite, effect.case) for effect in self.verdict.effects}
+        )
 
     @cached_property
     def variants(self) -> set[str]:
@@ -147,7 +149,9 @@ class _Answer:
             who = f"{plain.short(effects[0].variant)} in " if len(tested) > 1 else ""
             return [f"{who}{self.case(effects[0])} is undecided{_blocks_needed(effects)}"]
         number = sum(len(group.tested) for group in tested)
-        entire = [plain.short(it.variant) for it in tested if all(map(_is_open, it.tested))]
+        entire = [
+            plain.short(group.variant) for group in tested if all(map(_is_open, group.tested))
+        ]
         among = f", among them all of {_list(_short(entire))}" if entire else ""
         needed = _blocks_needed(effects)
         return [f"{len(effects)} of {number} effects are undecided{among}{needed}"]
@@ -175,7 +179,8 @@ class _Answer:
             return place
         if len(members) > _SHOWN_CASES:
             return f"{place} ({figures.effect(max(members, key=_distance).ratio)} at most)"
-        return f"in {_list([f'{self.case(it)} ({figures.effect(it.ratio)})' for it in members])}"
+        ratios = [f"{self.case(effect)} ({figures.effect(effect.ratio)})" for effect in members]
+        return f"in {_list(ratios)}"
 
     def place(self, members: Sequence[Effect], effects: Sequence[Effect]) -> str:
         if len(members) == len(effects) == 2:
@@ -197,9 +202,18 @@ class _Answer:
         if len(members) == 1:
             return f"in {self.case(low)} {_by(low)}{self.interval(low)}{floor}"
         if len(members) <= _SHOWN_CASES and len(members) < len(effects):
-            return f"in {_list([f'{self.case(it)} {_by(it)}' for it in reversed(ordered)])}{floor}"
+            changes = [f"{self.case(effect)} {_by(effect)}" for effect in reversed(ordered)]
+            return f"in {_list(changes)}{floor}"
         place = self.place(members, effects)
-        if len({(it.better, it.unit if it.better == "lower" else "") for it in members}) > 1:
+        if (
+            len(
+                {
+                    (effect.better, effect.unit if effect.better == "lower" else "")
+                    for effect in members
+                }
+            )
+            > 1
+        ):
             return f"{place}, most in {self.case(high)} {_by(high)}{floor}"
         tail = _tail(high)
         return (
@@ -222,7 +236,9 @@ class _Answer:
         for word in ("faster", "slower"):
             tops = []
             for group in tested:
-                if moved := [it for it in group.tested if _matters(it) and it.verdict == word]:
+                if moved := [
+                    effect for effect in group.tested if _matters(effect) and effect.verdict == word
+                ]:
                     tops.append((group, max(moved, key=_distance)))
             if not tops:
                 continue
@@ -242,7 +258,9 @@ class _Answer:
         same = [
             plain.short(group.variant)
             for group in rest
-            if all(it.equivalent_too or it.verdict == "equivalent" for it in group.tested)
+            if all(
+                effect.equivalent_too or effect.verdict == "equivalent" for effect in group.tested
+            )
         ]
         if same:
             who = "; ".join(_short(same))
@@ -254,14 +272,14 @@ class _Answer:
         return f"Of {len(tested)} variants against {self.baseline}, {', '.join(parts)}"
 
     def against_itself(self, copy: Group) -> str:
-        if moved := [it for it in copy.effects if it.verdict in ("faster", "slower")]:
+        if moved := [effect for effect in copy.effects if effect.verdict in ("faster", "slower")]:
             most = max(moved, key=_distance)
             return (
                 f"caution: {self.baseline} differs from its own copy "
                 f"(by {figures.effect(most.ratio)} in {plain.short(most.case)}), so effects of "
                 "that size mean nothing here"
             )
-        floors = [it.noise_floor for it in copy.effects if it.noise_floor is not None]
+        floors = [effect.noise_floor for effect in copy.effects if effect.noise_floor is not None]
         size = f" of at most {figures.percent(max(floors), signed=False)}" if floors else ""
         return f"{self.baseline} against its own copy shows no difference but noise{size}"
 
@@ -276,7 +294,9 @@ class _Answer:
                 spans.append((ordered[0], ordered[-1], effect))
         if not spans:
             return []
-        low, high, most = max(spans, key=lambda it: (it[1].ratio or 1.0) / (it[0].ratio or 1.0))
+        low, high, most = max(
+            spans, key=lambda span: (span[1].ratio or 1.0) / (span[0].ratio or 1.0)
+        )
         who = f" of {plain.short(most.variant)}" if len(self.variants) > 1 else ""
         more = len(spans) - 1
         rest = f", as do {figures.count(more, 'more effect')}" if more else ""
@@ -292,8 +312,8 @@ class _Answer:
         if not moved:
             return []
         names = [
-            f"{self.case(it)} {figures.effect(it.ratio)} with {plain.short(it.variant)}"
-            for it in sorted(moved, key=_distance, reverse=True)
+            f"{self.case(effect)} {figures.effect(effect.ratio)} with {plain.short(effect.variant)}"
+            for effect in sorted(moved, key=_distance, reverse=True)
         ]
         return [
             "caution: cases that do not depend on the kernel moved too "

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kdyno.report import effects, figures, plain, tables
 from kdyno.report.charts import text as charts
-from kdyno.report.groups import Group, groups, shown
+from kdyno.report.groups import Group, displayed, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import Cell, Column, Grid
@@ -50,7 +50,7 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
         title.append(f": {plain.sentence(verdict.question)}", style="not bold")
     yield title
     yield words(answer(verdict), "bold")
-    verdict = shown(verdict)
+    verdict = displayed(verdict)
     variants = groups(verdict)
     if variants:
         yield ""
@@ -113,7 +113,7 @@ def _layout(
         Column("", effects.case, "name"),
         *effects.columns(verdict, items, before, _UNIT_MOST),
         *([space] if any(effect.ratio is not None for effect in items) else []),
-        *(replace(it, head=it.head.removesuffix(" floor")) for it in after),
+        *(replace(column, head=column.head.removesuffix(" floor")) for column in after),
     ]
     layout = terminal.fit(Grid(columns, items), width, indent)
     if space not in layout.grid.columns:
@@ -188,7 +188,10 @@ def rejudged(first: Verdict | None, now: Verdict, manifest: Manifest) -> list[st
         return f"{100 * verdict.confidence:g} %, equivalent {band}"
 
     def words_of(verdict: Verdict) -> dict[tuple[str, str, str], str]:
-        return {(it.suite, it.case, it.variant): effects.word(it) for it in verdict.effects}
+        return {
+            (effect.suite, effect.case, effect.variant): effects.word(effect)
+            for effect in verdict.effects
+        }
 
     lines = [f"now    kdyno {now.tool}, rule {now.rule}, {scope(now)}"]
     if first is None:

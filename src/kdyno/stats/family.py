@@ -100,11 +100,11 @@ class Family:
     def _estimate(self) -> Floats:
         """Huber's, where the scores add up to nothing: weighted steps from the median."""
         centre = middle(self.x)
-        known = np.nan_to_num(self.x)
+        values = np.nan_to_num(self.x)
         for _ in range(30):
             beyond = np.nan_to_num(np.abs(self._away(centre)))
             weight = self.g**2 / np.maximum(1.0, beyond / CLIP)
-            centre = (weight * known).sum(axis=-1) / np.maximum(weight.sum(axis=-1), _TINY)
+            centre = (weight * values).sum(axis=-1) / np.maximum(weight.sum(axis=-1), _TINY)
         return centre
 
     def raw(self, alpha: float) -> tuple[Floats, Floats]:

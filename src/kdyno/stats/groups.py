@@ -74,12 +74,12 @@ def precisions(values: Floats, off: Floats) -> Floats:
     values, off: shape (groups,), NaN where there is none; that counts as the middle one. No error
     counts as less than half of the middle one: what few rounds agree on is itself an accident.
     """
-    known = np.isfinite(values) & np.isfinite(off)
-    if np.count_nonzero(known) < FEWEST_BLOCKS:
+    finite = np.isfinite(values) & np.isfinite(off)
+    if np.count_nonzero(finite) < FEWEST_BLOCKS:
         return np.ones_like(values)
-    middle = float(np.median(off[known]))
-    own = np.maximum(np.where(known, off, middle), middle / 2)
-    total = np.hypot(between(values[known], off[known]), own)
+    middle = float(np.median(off[finite]))
+    own = np.maximum(np.where(finite, off, middle), middle / 2)
+    total = np.hypot(between(values[finite], off[finite]), own)
     return np.asarray(1.0 / total if (total > 0).all() else np.ones_like(total))
 
 

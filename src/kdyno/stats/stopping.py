@@ -50,9 +50,9 @@ def family_alpha(alpha: float) -> float:
     return SHARE_FOR_VERDICTS * alpha
 
 
-def minimum_blocks(asked: int = DEFAULT_MINIMUM) -> int:
+def minimum_blocks(minimum: int = DEFAULT_MINIMUM) -> int:
     """Blocks before the first look: no fewer than an effect needs to have an interval at all."""
-    return max(asked, FEWEST_BLOCKS)
+    return max(minimum, FEWEST_BLOCKS)
 
 
 def is_look(blocks: int, minimum: int) -> bool:
@@ -85,22 +85,22 @@ def enough(
     minimum = minimum_blocks(asked_minimum)
     target = math.log1p(precision)
     widths = [effect.half_width for effect in effects]
-    known = [width for width in widths if width is not None]
-    if not effects or len(known) < len(widths):
+    present = [width for width in widths if width is not None]
+    if not effects or len(present) < len(widths):
         return Progress(False, blocks, minimum, None, None)
     narrow = all(_narrow(effect, target) for effect in (*effects, *earlier))
     fewest = min(effect.n for effect in effects)
     # An effect that lost pairs to failed boots must have the minimum of its own as well.
     done = narrow and fewest >= minimum and is_look(blocks, minimum)
     next_look = blocks
-    for effect, width in zip(effects, known, strict=True) if not done else ():
+    for effect, width in zip(effects, present, strict=True) if not done else ():
         # A half-width shrinks with the root of the number of pairs.
         pairs = max(effect.n * (width / target) ** 2 / SHARE_BEFORE, minimum, effect.n)
         # One pair has cost so many blocks so far.
         more = (pairs - effect.n) * max(1.0, blocks / effect.n)
         look = max(math.ceil(blocks + more), blocks + 1, minimum)
         next_look = max(next_look, look + (minimum - look) % LOOK_EVERY)
-    return Progress(done, blocks, minimum, math.expm1(max(known)), next_look)
+    return Progress(done, blocks, minimum, math.expm1(max(present)), next_look)
 
 
 def both(first: Progress, second: Progress) -> Progress:

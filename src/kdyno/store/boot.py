@@ -180,17 +180,17 @@ def read_boot(folder: Folder) -> BootRecord:
     if len(lines) > _LINES_LIMIT:
         raise ToolError(f"{where}: {len(lines)} lines, at most {_LINES_LIMIT} expected")
     samples = tuple(parse(Sample, line, where) for line in lines)
-    seen = set()
+    keys = set()
     for sample in samples:
         key = (sample.suite, sample.case)
-        if key in seen:
+        if key in keys:
             raise ToolError(f"{where}: damaged: {sample.suite}/{sample.case} is there twice")
         if (sample.score is None) == (sample.status == "ok"):
             raise ToolError(
                 f"{where}: damaged: {sample.suite}/{sample.case} is {sample.status} "
                 f"{'without' if sample.score is None else 'with'} a score"
             )
-        seen.add(key)
+        keys.add(key)
     # model_construct: all three parts were just checked.
     boot = BootRecord.model_construct(job=job, host=host, samples=samples)
     if folder.path.name != boot.folder_name:

@@ -53,8 +53,8 @@ class Measured:
     data: Samples = field(repr=False)
 
     def scores_of(self, case: CaseInfo) -> list[float]:
-        found = self.data.scores.get((case.suite, case.case, self.variant), {})
-        return [found[block] for block in sorted(found)]
+        scores = self.data.scores.get((case.suite, case.case, self.variant), {})
+        return [scores[block] for block in sorted(scores)]
 
 
 def measured(run: Run, variant: str | None = None) -> Measured:
@@ -120,7 +120,7 @@ def refuse_different(
             if not _same(value, other.machine.get(what)):
                 raise UsageError(
                     f"{first.name} and {other.name} come from different machines: {what} is "
-                    f"{_shown(value)} in the one and {_shown(other.machine.get(what))} in the "
+                    f"{_quoted(value)} in the one and {_quoted(other.machine.get(what))} in the "
                     "other. Kernels are compared on one machine"
                 )
     everything = list(dict.fromkeys(key for run in runs for key in run.cases))
@@ -152,7 +152,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     if value is None:
         return "not known"
     if isinstance(value, int | float) and value > 1 << 20:
@@ -171,28 +171,28 @@ def label_of(run: Run, manifest: Manifest, name: str) -> str:
     return str(release or manifest.host.get("host_kernel") or name)
 
 
-def join(found: Sequence[Run], runs: Path) -> RunWriter:
+def join(runs_: Sequence[Run], runs: Path) -> RunWriter:
     """A new run in the folder ``runs`` with all their boots, not judged yet.
 
     Block and index of a boot are new, and it says which machine it ran on. Damaged boots are left
     behind. The same runs give a run of the same identity. UsageError where they differ in more
     than the machine, or one of them is there twice or is still being measured.
     """
-    manifests = [run.manifest() for run in found]
-    for run in found:
+    manifests = [run.manifest() for run in runs_]
+    for run in runs_:
         if run.is_being_written():
             raise UsageError(f"{run.name} is still being measured; join it when that has ended")
-    _refuse_different(found, manifests)
-    names = [machine_of(run, it) for run, it in zip(found, manifests, strict=True)]
-    manifest = _joined(found, manifests, names)
+    _refuse_different(runs_, manifests)
+    names = [machine_of(run, manifest) for run, manifest in zip(runs_, manifests, strict=True)]
+    manifest = _joined(runs_, manifests, names)
     # Until all is there it is a run that was never finished.
     begun = manifest.model_copy(update={"state": "running", "stopped": ""})
-    writer = create_run(runs, found[0].experiment_text(), begun)
+    writer = create_run(runs, runs_[0].experiment_text(), begun)
     try:
         for variant in manifest.images:
-            writer.save_image(variant, found[0].image(variant))
+            writer.save_image(variant, runs_[0].image(variant))
         index = block = 0
-        for run, machine in zip(found, names, strict=True):
+        for run, machine in zip(runs_, names, strict=True):
             places: dict[int, int] = {}
             for boot in run.boots():
                 if not isinstance(boot, BootRecord):
@@ -211,23 +211,29 @@ def join(found: Sequence[Run], runs: Path) -> RunWriter:
     return writer
 
 
-def _joined(found: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[str]) -> Manifest:
+def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[str]) -> Manifest:
     first = manifests[0]
-    seed = sha256("\n".join(f"{it.created} {it.seed}" for it in manifests).encode()).digest()
-    caveats = dict.fromkeys(flag for it in manifests for flag in it.machine.caveats)
+    seed = sha256(
+        "\n".join(f"{manifest.created} {manifest.seed}" for manifest in manifests).encode()
+    ).digest()
+    caveats = dict.fromkeys(flag for manifest in manifests for flag in manifest.machine.caveats)
     return first.model_copy(
         update={
-            "created": _after(max(it.created for it in manifests)),
+            "created": _after(max(manifest.created for manifest in manifests)),
             "seed": int.from_bytes(seed[:4], "big"),
-            "host": common_facts([it.host for it in manifests]),
+            "host": common_facts([manifest.host for manifest in manifests]),
             "machine": first.machine.model_copy(update={"caveats": tuple(caveats)}),
-            "machines": {name: it.host for name, it in zip(names, manifests, strict=True)},
-            "joined": tuple(run.name for run in found),
-            "blocks": tuple(block for it in manifests for block in it.blocks),
-            "failed": {name: why for it in manifests for name, why in it.failed.items()},
+            "machines": {
+                name: manifest.host for name, manifest in zip(names, manifests, strict=True)
+            },
+            "joined": tuple(run.name for run in runs),
+            "blocks": tuple(block for manifest in manifests for block in manifest.blocks),
+            "failed": {
+                name: why for manifest in manifests for name, why in manifest.failed.items()
+            },
             "overrides": {},
             "state": "finished",
-            "stopped": f"{len(found)} runs were joined",
+            "stopped": f"{len(runs)} runs were joined",
         }
     )
 
@@ -243,15 +249,15 @@ def _after(created: str) -> str:
 
 def common_facts(hosts: Sequence[Facts]) -> Facts:
     """What all hosts say alike; CPU models side by side, and no sandbox where one had none."""
-    found = {
+    facts = {
         name: value
         for name, value in hosts[0].items()
         if all(host.get(name) == value for host in hosts)
     }
     models = sorted({str(host.get("cpu_model") or "unknown CPU") for host in hosts})
-    found["cpu_model"] = " + ".join(models)[:1000]
-    found["sandbox"] = all(host.get("sandbox") is not False for host in hosts)
-    return found
+    facts["cpu_model"] = " + ".join(models)[:1000]
+    facts["sandbox"] = all(host.get("sandbox") is not False for host in hosts)
+    return facts
 
 
 def machine_of(run: Run, manifest: Manifest) -> str:
@@ -265,20 +271,20 @@ def machine_of(run: Run, manifest: Manifest) -> str:
     return f"{model} {which}"[:200]
 
 
-def _refuse_different(found: Sequence[Run], manifests: Sequence[Manifest]) -> None:
-    if len(found) < 2:
+def _refuse_different(runs: Sequence[Run], manifests: Sequence[Manifest]) -> None:
+    if len(runs) < 2:
         raise UsageError("join takes two runs or more")
     first = manifests[0]
     seen: dict[tuple[str, int], str] = {}
-    for run, manifest in zip(found, manifests, strict=True):
+    for run, manifest in zip(runs, manifests, strict=True):
         if manifest.joined or manifest.machines:
             raise UsageError(f"{run.name} was put together itself; join the runs that it came from")
         same = seen.setdefault((manifest.created, manifest.seed), run.name)
-        if same != run.name or sum(it.path == run.path for it in found) > 1:
+        if same != run.name or sum(run_.path == run.path for run_ in runs) > 1:
             raise UsageError(f"{run.name} is the same run as {same}: it would count twice")
         if what := difference(first, manifest):
             raise UsageError(
-                f"{found[0].name} and {run.name} differ in more than where they ran: the "
+                f"{runs[0].name} and {run.name} differ in more than where they ran: the "
                 f"{what} of the one {'are' if what[-1] == 's' else 'is'} not the other's"
             )
 

@@ -127,13 +127,15 @@ def from_json(data: bytes, path: Path) -> Counted:
     record = parse(_Counted, data, path)
     cases = []
     for case in record.cases:
-        names: list[Function] = [(it.where, it.function) for it in case.functions]
+        names: list[Function] = [(function.where, function.function) for function in case.functions]
         if any(at >= len(names) for chain in case.chains for at in chain.frames):
             raise ToolError(f"{path}: damaged: a chain of calls names a function that is not there")
         each = case.operations
-        counts = zip(names, (it.count for it in case.functions), strict=True)
+        counts = zip(names, (function.count for function in case.functions), strict=True)
         functions = {name: count / each for name, count in counts if count}
-        chains = {tuple(names[at] for at in it.frames): it.count / each for it in case.chains}
+        chains = {
+            tuple(names[at] for at in chain.frames): chain.count / each for chain in case.chains
+        }
         own = (record.variant, each, functions, chains, dict(case.addresses))
         cases.append(CaseCounts(case.suite, case.case, *own))
     return Counted(record.variant, record.image, record.emulator, tuple(cases))

@@ -44,13 +44,14 @@ class Folder:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700)
         folder = cls.open(path)
-        seen = os.fstat(folder._descriptor)
-        if seen.st_uid != os.geteuid() or seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        status = os.fstat(folder._descriptor)
+        if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             folder.close()
             raise ToolError(
-                f"{path}: belongs to user {seen.st_uid} with mode {stat.S_IMODE(seen.st_mode):o}: "
-                f"what lies there is not only yours (user {os.geteuid()}) to write. If it is your "
-                "own: chmod go-w; else take another folder"
+                f"{path}: belongs to user {status.st_uid} with mode "
+                f"{stat.S_IMODE(status.st_mode):o}: what lies there is not only yours "
+                f"(user {os.geteuid()}) to write. If it is your own: "
+                "chmod go-w; else take another folder"
             )
         return folder
 
@@ -94,10 +95,10 @@ class Folder:
     def has(self, name: str) -> bool:
         """A regular file of that name lies here."""
         try:
-            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+            status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except OSError:
             return False
-        return stat.S_ISREG(found.st_mode)
+        return stat.S_ISREG(status.st_mode)
 
     def read(self, name: str, limit_bytes: int) -> bytes:
         """The whole file; ToolError when it is missing, no regular file, or over the limit."""
@@ -106,19 +107,20 @@ class Folder:
         with _in_our_words(self.path, name):
             descriptor = os.open(name, flags, dir_fd=self._descriptor)
             try:
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
                     raise ToolError(f"{self.path / name}: is not a regular file")
-                if found.st_size > limit_bytes:
+                if status.st_size > limit_bytes:
                     raise ToolError(
-                        f"{self.path / name}: {found.st_size} bytes, at most {limit_bytes} expected"
+                        f"{self.path / name}: {status.st_size} bytes, at most "
+                        f"{limit_bytes} expected"
                     )
                 # One byte more than the size seen, so that the usual file takes two calls; the
                 # limit holds even when the file grows meanwhile.
                 parts = []
                 left = limit_bytes
                 while left > 0:
-                    part = os.read(descriptor, min(left, max(found.st_size + 1, 1 << 16)))
+                    part = os.read(descriptor, min(left, max(status.st_size + 1, 1 << 16)))
                     if not part:
                         break
                     parts.append(part)
@@ -202,8 +204,8 @@ class Folder:
     def remove(self, name: str) -> None:
         """Removes a file or a folder with all in it, as far as the system allows."""
         with suppress(OSError):
-            found = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
+            status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
                 shutil.rmtree(name, ignore_errors=True, dir_fd=self._descriptor)
             else:
                 os.unlink(name, dir_fd=self._descriptor)

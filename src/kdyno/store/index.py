@@ -54,21 +54,21 @@ class _Odd(Exception):
 def entries(runs: Path, wanted: Wanted | None = None) -> tuple[ListedRun, ...]:
     """All runs of a folder, or those wanted, oldest first. A running one whose writer is gone is
     interrupted."""
-    found = list_runs(runs)
-    if not found:
+    runs_ = list_runs(runs)
+    if not runs_:
         return ()
     from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
     path = runs / INDEX
     for _ in range(0 if path.is_symlink() else 2):
         try:
-            return _through(path, found, wanted)
+            return _through(path, runs_, wanted)
         except (OperationalError, sqlite3.OperationalError):
             break  # Locked, read-only or a full disk: somebody else's index stays as it is.
         except (_Odd, SQLAlchemyError, sqlite3.Error, ValueError, TypeError, OverflowError):
             with suppress(OSError):
                 path.unlink()
-    return _through(_IN_MEMORY, found, wanted)
+    return _through(_IN_MEMORY, runs_, wanted)
 
 
 class NoSuchRun(UsageError):
@@ -80,15 +80,15 @@ def resolve(text: str, runs: Path) -> Path:
     if text == "last":
         from kdyno.store.database.query import Wanted
 
-        found = entries(runs, Wanted(limit=1))
-        if not found:
+        listed = entries(runs, Wanted(limit=1))
+        if not listed:
             raise NoSuchRun(f"last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one")
-        return found[-1].path
+        return listed[-1].path
     if not text.strip() or "\0" in text:
         raise UsageError(f"{text!r}: names no run; `kdyno list runs` shows them")
-    given = Path(text).expanduser()
+    path = Path(text).expanduser()
     if "/" in text or text in (".", ".."):
-        return _checked(given)
+        return _checked(path)
     names = {run.name: run.path for run in list_runs(runs)}
     if text in names:
         return names[text]
@@ -98,10 +98,10 @@ def resolve(text: str, runs: Path) -> Path:
     if len(matches) == 1:
         return names[matches[0]]
     if matches:
-        shown = "\n  ".join(matches[:10] + (["…"] if len(matches) > 10 else []))
-        raise UsageError(f"{text}: {len(matches)} runs match; give more of the name:\n  {shown}")
-    if given.is_dir():
-        return _checked(given)
+        listing = "\n  ".join(matches[:10] + (["…"] if len(matches) > 10 else []))
+        raise UsageError(f"{text}: {len(matches)} runs match; give more of the name:\n  {listing}")
+    if path.is_dir():
+        return _checked(path)
     hint = meant(text, names)
     raise NoSuchRun(f"{text}: no such run in {runs}{hint}; `kdyno list runs` shows them")
 
@@ -110,10 +110,10 @@ def _checked(path: Path) -> Path:
     try:
         if (path / MANIFEST).is_file():
             return path
-        found = path.is_dir()
+        exists = path.is_dir()
     except OSError as error:  # a name that is too long
         raise UsageError(f"{str(path)[:100]}: {error.strerror}") from error
-    if not found:
+    if not exists:
         raise UsageError(f"{path}: there is no such folder; `kdyno list runs` shows the runs")
     raise UsageError(f"{path}: is not a run (there is no {MANIFEST} in it)")
 
@@ -138,15 +138,15 @@ def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[
                 create(connection)
             elif version != HEAD:
                 raise _Odd
-            known = set()
+            current = set()
             for row in connection.execute(select(RUNS.c.id, RUNS.c.name, RUNS.c.digest)).all():
                 if stamps.get(row.name) == row.digest:
-                    known.add(row.name)
+                    current.add(row.name)
                 else:
                     connection.execute(delete(RUNS).where(RUNS.c.id == row.id))
             first = (connection.scalar(select(func.max(RUNS.c.id))) or 0) + 1
             tables: dict[Table, list[Mapping[str, Any]]] = {RUNS: []}
-            fresh = [name for name in by_name if name not in known]
+            fresh = [name for name in by_name if name not in current]
             for number, name in enumerate(fresh, first):
                 facts, records = _read(by_name[name], name, stamps[name])
                 tables[RUNS].append({**rows([facts])[0], "id": number})

@@ -62,12 +62,12 @@ def content(path: Path, most_bytes: int, what: str, error: type[KdynoError] = Us
     """A whole file of at most so many bytes; ``error`` says why not. what: "profile", say."""
     try:
         with path.open("rb") as file:
-            found = file.read(most_bytes + 1)
+            data = file.read(most_bytes + 1)
     except OSError as problem:
         raise error(f"{path}: cannot be read: {problem.strerror}") from problem
-    if len(found) > most_bytes:
+    if len(data) > most_bytes:
         raise error(f"{path}: more than {most_bytes >> 20} MiB: no {what}")
-    return found
+    return data
 
 
 def first_mistake(error: ValidationError) -> str:

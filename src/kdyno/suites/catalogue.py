@@ -243,23 +243,23 @@ def _check_program(case: Case, data: Mapping[str, Any]) -> None:
     for key in ("bench", "args"):
         if key in data:
             raise wrong(key, "excludes command, which is the program and its arguments")
-    known = list(dict(case.settings))
+    settings = list(dict(case.settings))
     for name in dict(case.quick):
-        if name not in (*known, "warmups"):
-            raise wrong(f"quick.{name}", "is not a setting", name, known)
+        if name not in (*settings, "warmups"):
+            raise wrong(f"quick.{name}", "is not a setting", name, settings)
     if case.work and case.figure is None:
         raise wrong("work", "belongs to a case with a figure; else the time is it")
-    if case.work and case.work not in known and not _COUNT.fullmatch(case.work):
+    if case.work and case.work not in settings and not _COUNT.fullmatch(case.work):
         text = f"{quoted(case.work)} is neither a whole number from 1 nor a setting"
-        raise wrong("work", text, case.work, known)
-    if case.load and case.load not in known:
-        raise wrong("load", f"{quoted(case.load)} is not a setting", case.load, known)
+        raise wrong("work", text, case.work, settings)
+    if case.load and case.load not in settings:
+        raise wrong("load", f"{quoted(case.load)} is not a setting", case.load, settings)
     for key, words in (("command", case.program), ("prepare", case.prepare)):
         for name in (name for word in words for name in placeholders(word)):
-            if name not in {*known, *BUILTIN}:
-                raise wrong(key, f"{{{name}}} is unknown", name, [*known, *sorted(BUILTIN)])
+            if name not in {*settings, *BUILTIN}:
+                raise wrong(key, f"{{{name}}} is unknown", name, [*settings, *sorted(BUILTIN)])
     used = {name for word in case.program for name in placeholders(word)}
-    for name in known:
+    for name in settings:
         if name not in used:
             raise wrong(f"settings.{name}", f"the command has no {{{name}}}")
     for key, wanted in (("disk", bool(case.disk_bytes)), ("tree", case.tree)):
@@ -282,16 +282,16 @@ def _cases(value: object) -> tuple[Case, ...]:
 def _groups(value: object, info: ValidationInfo) -> tuple[CaseGroup, ...]:
     groups = tuple(CaseGroup(*pair) for pair in _GROUPS.validate_python(value).items())
     cases = [case.name for case in info.data.get("cases", ())]
-    known = list(cases)
+    names = list(cases)
     for name, members in ((group.name, group.members) for group in groups if cases):
         if name in cases:
             raise wrong((name,), "is the name of a case already")
         for member in members:
-            if member not in known:
-                raise wrong((name,), f"{quoted(member)} is unknown", member, known)
+            if member not in names:
+                raise wrong((name,), f"{quoted(member)} is unknown", member, names)
         if len(set(members)) < len(members):
             raise wrong((name,), "names something twice")
-        known.append(name)
+        names.append(name)
     return groups
 
 
@@ -341,8 +341,8 @@ def _packaged() -> Catalogue:
     return _with({}, sorted((Path(__file__).parent / "catalogue").glob("*.toml")))
 
 
-def _with(known: Catalogue, files: Iterable[Path]) -> dict[str, Suite]:
-    suites = dict(known)
+def _with(catalogue: Catalogue, files: Iterable[Path]) -> dict[str, Suite]:
+    suites = dict(catalogue)
     for path in files:
         suite = load_file(path)
         if suite.name in suites:

@@ -204,9 +204,9 @@ def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[Suite
     names: set[tuple[str, str]] = set()
     for use in experiment.suites:
         suite = find(catalogue, use.name)
-        known = [case.name for case in suite.cases]
-        for name in use.cases or known:
-            if use.command and name not in known:
+        all_names = [case.name for case in suite.cases]
+        for name in use.cases or all_names:
+            if use.command and name not in all_names:
                 # A command line of the user's goes by the name that the experiment gives it.
                 case = replace(suite.cases[0], name=name)
             else:

@@ -109,17 +109,17 @@ def group_scores(groups: Iterable[CaseGroup], scores: Mapping[str, float]) -> di
     is taken where its members have none, as in published tables that print only the group.
     """
     indices: dict[str, Index] = {}
-    known = dict(scores)
+    every = dict(scores)
     for group in groups:
         missing = tuple(
             name
             for member in group.members
-            if member not in known
+            if member not in every
             for name in (indices[member].missing if member in indices else (member,))
         )
         if not missing:
-            known[group.name] = statistics.harmonic_mean([known[name] for name in group.members])
-            indices[group.name] = Index(known[group.name])
+            every[group.name] = statistics.harmonic_mean([every[name] for name in group.members])
+            indices[group.name] = Index(every[group.name])
         elif group.name in scores:
             indices[group.name] = Index(scores[group.name])
         else:

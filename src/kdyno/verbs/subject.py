@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # SQLAlchemy, for those who have a store
     from kdyno.store.database.push import Pushed
     from kdyno.store.database.shared import Shared
 
-_address_of_store: Callable[[], str | None] = deferred("kdyno.store.database.address:asked")
+_address_of_store: Callable[[], str | None] = deferred("kdyno.store.database.address:configured")
 _shared: Callable[[str], Shared] = deferred("kdyno.store.database.shared:Shared")
 _vocabulary = deferred("kdyno.measure.vocabulary:vocabulary")
 _question: Callable[[Experiment], str | None] = deferred("kdyno.measure.extent:question")

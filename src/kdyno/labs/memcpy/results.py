@@ -88,10 +88,10 @@ class Bench(FromTool):
 
     @model_validator(mode="after")
     def _times_are_of_contenders_and_loads(self) -> Bench:
-        known = {load.id for load in self.loads}
+        ids = {load.id for load in self.loads}
         names = {contender.name for contender in self.contenders}
         for name, rows in self.ns.items():
-            if name not in names or set(rows) != known:
+            if name not in names or set(rows) != ids:
                 raise ValueError(f"ns of {name!r} do not belong to the contenders and loads")
             if any(len(values) != self.blocks for values in rows.values()):
                 raise ValueError(f"ns of {name!r} do not have {self.blocks} blocks")

@@ -74,13 +74,13 @@ def chart(bench: Bench, key: Curve, width_px: int, title: str = "") -> vega.Spec
     styles: dict[str, tuple[str, tuple[int, ...]]] = {
         plain.short(each): (colour, (1, 0)) for each, colour in zip(fastest, COLOURS, strict=False)
     }
-    known = [each.name for each in bench.timed if each.name in _KNOWN]
-    styles |= {plain.short(each): _KNOWN[each] for each in known}
+    named = [each.name for each in bench.timed if each.name in _KNOWN]
+    styles |= {plain.short(each): _KNOWN[each] for each in named}
     styles[_CEILING] = ("accent", (8, 2, 1, 2))
     wide = width_px > 600
     rows = [
         {"name": plain.short(each), "bytes": load.mean_bytes, "ns": results.ns(bench, each, load)}
-        for each in (*fastest, *known)
+        for each in (*fastest, *named)
         for load in loads
     ]
     for load in loads:
@@ -161,14 +161,14 @@ def picture(bench: Bench, width_px: int = 900) -> str:
 
 def drawings(bench: Bench) -> Html:
     """Every curve for wide and for narrow windows, with the figures of each below it."""
-    shown = []
+    figures_ = []
     for key in drawable(bench):
         sizes = pages.drawings(_WIDTHS_PX, partial(chart, bench, key), text(bench, key))
         heading = tables.title(*key)
-        shown.append(tag("figure", tag("h3", heading[:1].upper() + heading[1:]), sizes))
+        figures_.append(tag("figure", tag("h3", heading[:1].upper() + heading[1:]), sizes))
     note = f"The {len(COLOURS)} fastest routines are drawn; the table has all."
     few = len(bench.ranked("routine")) > len(COLOURS)
-    return join([tag("p", note, class_="legend") if few else None, shown])
+    return join([tag("p", note, class_="legend") if few else None, figures_])
 
 
 def page(bench: Bench) -> str:
@@ -233,7 +233,7 @@ def _best(bench: Bench) -> Html:
 
 
 def _figures(bench: Bench) -> Html:
-    every = [tables.shown(results.curve(bench, *key)) for key in results.curves(bench)]
+    every = [tables.fitting(results.curve(bench, *key)) for key in results.curves(bench)]
     chosen = {load.id for loads in every for load in loads}
 
     def bytes_of(row: dict[str, Any]) -> Cell:

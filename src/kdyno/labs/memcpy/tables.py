@@ -96,7 +96,7 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(map(plain.short, names[:_FEW])) + rest
 
 
-def shown(loads: Sequence[Load]) -> list[Load]:
+def fitting(loads: Sequence[Load]) -> list[Load]:
     """Those that a table has room for: all, but of many fixed sizes the powers of two."""
     if len(loads) <= len(_SIZES):
         return list(loads)
@@ -145,8 +145,8 @@ def bench_parts(bench: Bench, screen: Screen) -> Iterator[Part]:
         style="dim",
     )
     yield ""
-    found = {key: results.bands(bench, *key) for key in results.curves(bench)}
-    grids = {key: Grid(BEST, bands) for key, bands in found.items() if bands}
+    curves = {key: results.bands(bench, *key) for key in results.curves(bench)}
+    grids = {key: Grid(BEST, bands) for key, bands in curves.items() if bands}
     widths = terminal.together(grids.values())
     for key, grid in grids.items():
         yield Text(f"Fastest, {title(*key)}", style="bold")
@@ -157,7 +157,7 @@ def bench_parts(bench: Bench, screen: Screen) -> Iterator[Part]:
         if key not in _TIMED and key[1] not in RECORDED:
             continue
         yield Text(f"ns per call, {title(*key)}", style="bold")
-        loads = shown(results.curve(bench, *key))
+        loads = fitting(results.curve(bench, *key))
         for start in range(0, len(loads), fit):
             columns = [Column("", str, "name")]
             for load in loads[start : start + fit]:

@@ -164,7 +164,7 @@ def measure(
 
     ToolError when not one contender could be timed.
     """
-    plan, known = material.plan, caches()
+    plan, cache_sizes = material.plan, caches()
     program = checking.timing_program(cache_root)
     ns: dict[str, dict[str, list[float]]] = {}
     ghz: dict[str, list[float]] = {}
@@ -188,7 +188,7 @@ def measure(
             raise ToolError("; ".join(f"{name}: {why}" for name, why in failed.items()))
         lines, count = 0, max(1, len(racing) * len(plan.loads))
         with whole.scratch("bench") as folder:
-            tasks = tasks_of(racing, material, known, seed + block, folder)
+            tasks = tasks_of(racing, material, cache_sizes, seed + block, folder)
             placed = checking.rack(racing, seed + block, folder, cache_root)
             timed = time_all(program, placed, cpu, tasks, step)
         failed |= timed.failed
@@ -221,10 +221,10 @@ def measure(
             level: results.Ceiling(
                 bytes_per_ns=round(median(first for first, *_ in answers[text]), 4), how=how
             )
-            for level, (text, how) in _ceilings(known).items()
+            for level, (text, how) in _ceilings(cache_sizes).items()
             if text in answers
         },
-        caches={"L1": known.l1, "L2": known.l2, "L3": known.l3},
+        caches={"L1": cache_sizes.l1, "L2": cache_sizes.l2, "L3": cache_sizes.l3},
         contenders=[
             results.Contender.model_validate(
                 {"name": each.name, "help": each.help, "rank": each.rank}
@@ -233,7 +233,9 @@ def measure(
         ],
         failed=failed,
         left_out=left_out or {},
-        remarks=[f"this machine does not say how large {level} is" for level in known.guessed],
+        remarks=[
+            f"this machine does not say how large {level} is" for level in cache_sizes.guessed
+        ],
         loads=list(plan.loads),
         ghz={load: round(median(values), 4) for load, values in ghz.items()},
         ns={
@@ -244,7 +246,7 @@ def measure(
     )
 
 
-def _ceilings(known: Caches) -> dict[str, tuple[str, str]]:
+def _ceilings(sizes: Caches) -> dict[str, tuple[str, str]]:
     """Level → the program's line that measures how fast bytes can be stored or copied there, with
     the widest register of this CPU; and what that is in words."""
     flags = cpus.flags()
@@ -252,26 +254,26 @@ def _ceilings(known: Caches) -> dict[str, tuple[str, str]]:
     how = f"a loop of nothing but {width}-byte stores into {STORE_BYTES} bytes"
     lines = {"L1": (f"stores {width} {STORE_BYTES}", how)}
     for level in LEVELS[1:]:
-        region = known.region(level)
+        region = sizes.region(level)
         how = f"one copy of {region >> 10} KiB: the best of three plain loops"
         lines[level] = f"copies {width} {region}", how
     return lines
 
 
 def tasks_of(
-    contenders: Sequence[Contender], material: Material, known: Caches, seed: int, folder: Path
+    contenders: Sequence[Contender], material: Material, sizes: Caches, seed: int, folder: Path
 ) -> list[Task]:
     """One block's work, in random order; pools are written into ``folder``."""
     plan = material.plan
     dice = np.random.default_rng(seed)
     tasks = [Task(("clock",), ())]
-    ceilings = _ceilings(known)
+    ceilings = _ceilings(sizes)
     for level in LEVELS:
         loads = [load for load in plan.loads if load.level == level]
         if not loads:
             continue
         largest = max(load.most for load in loads)
-        region = max(known.region(level), room_for(largest, 1 << 40, "L1"))
+        region = max(sizes.region(level), room_for(largest, 1 << 40, "L1"))
         tasks.append(Task((f"region {region}", ceilings[level][0]), ()))
         for at in dice.permutation(len(loads)):
             load = loads[at]
@@ -400,7 +402,7 @@ def time_all(
     rack: Path,
     cpu: int,
     tasks: Sequence[Task],
-    done: Callable[[], None] = lambda: None,
+    step: Callable[[], None] = lambda: None,
     hang_s: float = HANG_S,
 ) -> Timed:
     """Run all tasks; a contender that kills or blocks the program fails and the rest goes on.
@@ -430,7 +432,7 @@ def time_all(
                         outcome.answers[text] = talk.ask(text)
                     for line in task.lines:
                         outcome.times[line.id] = talk.timed(line)
-                        done()
+                        step()
                 kill_session(timing.process)
             except Died as end:
                 kill_session(timing.process)

@@ -536,13 +536,13 @@ def tune(
         return _for_cpu(output, tree, seed, minutes or 4.0, json, wait=not no_wait)
     check_writable(str(output) if output is not None else None, "-o")
     sandbox.require()
-    known = None
+    time_share = None
     if profile is not None:
-        known = search.share_of(read_profile(profile), str(profile))
+        time_share = search.share_of(read_profile(profile), str(profile))
     elif share is not None:
         value = percent(share, "--share")
         assert value is not None
-        known = search.Share(value, "the time that was given")
+        time_share = search.Share(value, "the time that was given")
     trace: tuple[copying.Copy, ...] = ()
     recorded = None
     if copies is not None and copies.suffix != ".json":
@@ -571,7 +571,7 @@ def tune(
             left_out=field.left_out,
         )
         workshop.contender(f"{result.name}.S", result.text)
-    prediction = search.predict(known, result.ratios.get("orig"))
+    prediction = search.predict(time_share, result.ratios.get("orig"))
     verdict = None
     if output is not None:
         write(result.text, str(output))

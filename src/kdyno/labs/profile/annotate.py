@@ -59,7 +59,7 @@ class Annotated:
     """The same instruction in both, or one that the other has not."""
 
     def total(self, of: int) -> float:
-        return sum(it.each for row in self.rows if (it := row[of]) is not None)
+        return sum(instruction.each for row in self.rows if (instruction := row[of]) is not None)
 
 
 def annotated(
@@ -87,22 +87,22 @@ def annotated(
     if source:
         # The same kernels with line numbers for one file; an incremental build of that file.
         variants = tuple(
-            replace(it, file_cflags=_added(it.file_cflags, source))
-            for it in experiment.variants
-            if it.name in kernels
+            replace(variant, file_cflags=_added(variant.file_cflags, source))
+            for variant in experiment.variants
+            if variant.name in kernels
         )
         again = replace(experiment, variants=variants)
         recipes = check(again, options.cache, options.listener.fetching)
         lined = built_of(again, recipes, options).images
     texts = {
-        it.variant: _disassembled(
-            kernels[it.variant], function, lined.get(it.variant), checked.of[it.variant]
+        kernel.variant: _disassembled(
+            kernels[kernel.variant], function, lined.get(kernel.variant), checked.of[kernel.variant]
         )
-        for it in counts
-        if it.variant in kernels
+        for kernel in counts
+        if kernel.variant in kernels
     }
     if not any(texts.values()):
-        names = [name for it in counts[0].cases for _where, name in it.functions]
+        names = [name for case in counts[0].cases for _where, name in case.functions]
         hint = meant(function, names, " Did you mean {}?")
         raise UsageError(f"--annotate {function}: no kernel has a function of that name.{hint}")
     functions = []
@@ -114,7 +114,7 @@ def annotated(
             ]
             for case in (before, after)
         )
-        if any(it.each for it in (*left, *right)):
+        if any(instruction.each for instruction in (*left, *right)):
             functions.append(Annotated(function, before, after, tuple(_beside(left, right))))
     if not functions:
         raise UsageError(f"--annotate {function}: no case executes it")
@@ -142,11 +142,13 @@ def _disassembled(
         texts = _objdump(image.kernel, start, stop)
         lines: dict[int, tuple[str, str]] = {}
         if lined is not None:
-            if [it[1] for it in _objdump(lined.kernel, start, stop)] != [it[1] for it in texts]:
+            if [entry[1] for entry in _objdump(lined.kernel, start, stop)] != [
+                entry[1] for entry in texts
+            ]:
                 raise ToolError(
                     f"{function}: with line numbers its code is another, so they do not fit"
                 )
-            lines = _lines(lined.kernel, [it[0] for it in texts], recipe)
+            lines = _lines(lined.kernel, [entry[0] for entry in texts], recipe)
         for address, text in texts:
             line, source = lines.get(address, ("", ""))
             at = offset + address - start
@@ -191,7 +193,7 @@ def _lines(kernel: Path, addresses: Sequence[int], recipe: Recipe) -> dict[int, 
     """Address → (file:line, the line's text)."""
     tool = require("addr2line", "to name lines of source (apt-get install binutils)")
     result = capture(
-        confined([tool, "-e", str(kernel), *(f"{it:#x}" for it in addresses)], reads=[kernel])
+        confined([tool, "-e", str(kernel), *(f"{each:#x}" for each in addresses)], reads=[kernel])
     )
     if result.status != 0:
         raise ToolError(f"addr2line: {result.output.strip()[-300:]}")
@@ -236,42 +238,44 @@ def _beside(
     left: Sequence[Instruction], right: Sequence[Instruction]
 ) -> Iterator[tuple[Instruction | None, Instruction | None]]:
     """Pairs of the same instruction; addresses and what jumps go to may differ."""
-    plainly = [[_JUMP.sub("", it.text).strip() for it in side] for side in (left, right)]
+    plainly = [
+        [_JUMP.sub("", instruction.text).strip() for instruction in side] for side in (left, right)
+    ]
     matcher = difflib.SequenceMatcher(None, plainly[0], plainly[1], autojunk=False)
     for word, low, high, other_low, other_high in matcher.get_opcodes():
         if word == "equal":
             yield from zip(left[low:high], right[other_low:other_high], strict=True)
             continue
-        yield from ((it, None) for it in left[low:high])
-        yield from ((None, it) for it in right[other_low:other_high])
+        yield from ((instruction, None) for instruction in left[low:high])
+        yield from ((None, instruction) for instruction in right[other_low:other_high])
 
 
 def parts(functions: Sequence[Annotated]) -> Iterator[Part]:
     """A table for each case and variant: counts, differences, code; lines of source where known."""
-    for it in functions:
-        same = it.before is it.after
-        against = "" if same else f" − {plain.short(it.before.variant)}"
+    for function in functions:
+        same = function.before is function.after
+        against = "" if same else f" − {plain.short(function.before.variant)}"
         yield (
-            f"{plain.name(it.function)} in {plain.name(it.before.suite)}/"
-            f"{plain.name(it.before.case)}: {plain.short(it.after.variant)}{against}, "
+            f"{plain.name(function.function)} in {plain.name(function.before.suite)}/"
+            f"{plain.name(function.before.case)}: {plain.short(function.after.variant)}{against}, "
             "executions an operation"
         )
-        rows = [("", it.total(0), it.total(1), "sum", ""), *_rows(it)]
+        rows = [("", function.total(0), function.total(1), "sum", ""), *_rows(function)]
         lined = any(row[-1] for row in rows)
         columns = _ALONE if same else _COLUMNS
         yield Grid(columns if lined else columns[:-1], rows)
         yield ""
-    lined = any(row[-1] for it in functions for row in _rows(it))
+    lined = any(row[-1] for function in functions for row in _rows(function))
     yield (
         "note: one count is one execution of the instruction"
         + ("" if lined else "; --lines FILE, such as fs/pipe.c, shows the lines of source")
     )
 
 
-def _rows(it: Annotated) -> Iterator[tuple[str, float | None, float | None, str, str]]:
+def _rows(function: Annotated) -> Iterator[tuple[str, float | None, float | None, str, str]]:
     """(place, executions before and after, instruction, line of source where it is another)."""
     last = ""
-    for left, right in it.rows:
+    for left, right in function.rows:
         either = right or left
         assert either is not None
         line = f"{either.line}  {either.source}".strip()
@@ -303,22 +307,31 @@ def as_json(functions: Sequence[Annotated]) -> dict[str, Any]:
         "schema": 1,
         "annotated": [
             {
-                "function": it.function,
-                "suite": it.before.suite,
-                "case": it.before.case,
-                "baseline": it.before.variant,
-                "variant": it.after.variant,
+                "function": function.function,
+                "suite": function.before.suite,
+                "case": function.before.case,
+                "baseline": function.before.variant,
+                "variant": function.after.variant,
                 "rows": [
-                    {"baseline": _json(left), "variant": _json(right)} for left, right in it.rows
+                    {"baseline": _json(left), "variant": _json(right)}
+                    for left, right in function.rows
                 ],
             }
-            for it in functions
+            for function in functions
         ],
     }
 
 
-def _json(it: Instruction | None) -> dict[str, Any] | None:
-    if it is None:
+def _json(instruction: Instruction | None) -> dict[str, Any] | None:
+    if instruction is None:
         return None
-    fields: dict[str, Any] = {"offset": it.offset, "instruction": it.text, "executions": it.each}
-    return {**fields, "line": it.line, "source": it.source} if it.line else fields
+    fields: dict[str, Any] = {
+        "offset": instruction.offset,
+        "instruction": instruction.text,
+        "executions": instruction.each,
+    }
+    return (
+        {**fields, "line": instruction.line, "source": instruction.source}
+        if instruction.line
+        else fields
+    )

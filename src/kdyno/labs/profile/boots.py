@@ -153,7 +153,10 @@ def with_fragment(experiment: Experiment, name: str) -> Experiment:
                         "cannot profile a kernel for several CPUs. Leave it out with --variant, "
                         "or take --method perf"
                     )
-    variants = (replace(it, config=(*it.config, fragment), cpus=None) for it in experiment.variants)
+    variants = (
+        replace(variant, config=(*variant.config, fragment), cpus=None)
+        for variant in experiment.variants
+    )
     return replace(experiment, variants=tuple(variants))
 
 
@@ -193,7 +196,7 @@ def profile(
     """
     require(experiment, request.method)
     sandbox.require()
-    told = options.listener.told
+    log = options.listener.told
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
     if (name := changed(experiment, recipes, manifest.images)) is not None:
         raise UsageError(
@@ -211,7 +214,7 @@ def profile(
     if experiment.baseline not in built.images:
         raise ToolError(f"the baseline {experiment.baseline!r} has no kernel to be profiled")
     alone = replace(profiled, measure=replace(profiled.measure, calibrate=False))
-    bench = bench_of(alone, suites, built.images, tree, options.cache, told)
+    bench = bench_of(alone, suites, built.images, tree, options.cache, log)
     with session(bench, f"the profile of {writer.run.name}", options):
         return _blocks(writer, manifest.seed, bench, request, options, show)
 
@@ -224,12 +227,12 @@ def _blocks(
     options: Options,
     show: Callable[[Status], None],
 ) -> dict[str, Profile]:
-    told = options.listener.told
+    log = options.listener.told
     profiler = Profiler(request.method, request.stacks)
     profiles = _earlier(writer, bench, profiler, request)
-    operations = next((dict(it.operations) for it in profiles.values()), None)
+    operations = next((dict(profile_.operations) for profile_ in profiles.values()), None)
     if operations is None:
-        operations = calibrated(bench, request.seconds, told)
+        operations = calibrated(bench, request.seconds, log)
     jobs = fixed_jobs(bench, operations, request.seconds)
     in_turns = choose(bench, bench.experiment.measure.interleave).way == "turns"
     whole_ = whole_cases(bench)
@@ -244,13 +247,15 @@ def _blocks(
     todo: list[tuple[int, list[str]]] = []
     for block in range(request.boots):
         order = block_order(seed, _ORDER_FROM + block, list(bench.variants))
-        left = [it for it in order if block not in {boot.block for boot in profiles[it].boots}]
+        left = [
+            name for name in order if block not in {boot.block for boot in profiles[name].boots}
+        ]
         todo += [(block, left)] if in_turns and left else [(block, [name]) for name in left]
     began_s, done = time.monotonic(), 0
     boots = sum(len(names) for _, names in todo)
     for block, names in todo:
         show(Status(done, boots, ", ".join(names), time.monotonic() - began_s))
-        for name, profile_ in _once(bench, names, jobs, profiler, profiles, block, seed, told):
+        for name, profile_ in _once(bench, names, jobs, profiler, profiles, block, seed, log):
             profiles[name] = profile_
             writer.save_file(file_name(name), to_json(profile_).encode(), FOLDER)
         done += len(names)
@@ -280,7 +285,7 @@ def _earlier(
                 f"({profile.event}, {len(profile.boots)} boots) of other work or another kernel: "
                 "`--replace` throws it away, a new run keeps both"
             )
-    if len({tuple(sorted(it.operations.items())) for it in kept.values()}) > 1:
+    if len({tuple(sorted(profile_.operations.items())) for profile_ in kept.values()}) > 1:
         raise UsageError(f"{writer.run.name}: its profiles are of different work; use --replace")
     return {} if request.replace else kept
 
@@ -293,7 +298,7 @@ def _once(
     so_far: dict[str, Profile],
     block: int,
     seed: int,
-    told: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> list[tuple[str, Profile]]:
     """One more boot of each of ``names``; what fails is tried again, at most twice."""
     machine = bench.machine
@@ -319,7 +324,7 @@ def _once(
                     f"variant {who}: {_ATTEMPTS} profiled boots in a row failed: {problem}. "
                     "The boots so far are kept; the same command goes on with them"
                 ) from None
-            told(f"{who}: a profiled boot failed and is done again: {problem}")
+            log(f"{who}: a profiled boot failed and is done again: {problem}")
     raise AssertionError("not reached")
 
 
@@ -443,7 +448,7 @@ class Profiler:
             functions = gmon.functions(gmon.parse(data), self._symbols_of(programs.kernel))
             return _added(so_far, block, cpu_s, functions, ())
         samples = perf.script(folder / _PERF_DATA)
-        weight = sum(it.weight for it in samples if isinstance(it, perf.Sample))
+        weight = sum(sample.weight for sample in samples if isinstance(sample, perf.Sample))
         if not weight:
             raise ToolError("perf recorded no sample")
         each_s = 1e-9 if self.event == perf.SOFTWARE else (cpu_s or 0.0) / weight
@@ -482,21 +487,23 @@ def _added(
     """The profile with one more boot. Of very many functions the smallest are kept as one; stacks
     are means over the boots, of very many the smallest are dropped. ToolError for more seconds
     than a boot can have."""
-    total_s = sum(it.seconds for it in functions)
+    total_s = sum(function.seconds for function in functions)
     if total_s > _BOOT_MOST_S:
         raise ToolError(f"the profile says {total_s:.3g} s of CPU for one boot: it is not believed")
     rest = functions[FUNCTIONS_MOST - 1 :]
     if len(rest) > 1:
         others = f"[{len(rest)} other functions]"
-        other = FunctionTime("kernel", others, sum(it.seconds for it in rest))
+        other = FunctionTime("kernel", others, sum(function.seconds for function in rest))
         functions = (*functions[: FUNCTIONS_MOST - 1], other)
     boots = (*so_far.boots, ProfiledBoot(block, cpu_s, functions))
-    sums = {(it.where, it.frames): it.seconds * len(so_far.boots) for it in so_far.stacks}
-    for it in stacks:
-        sums[it.where, it.frames] = sums.get((it.where, it.frames), 0.0) + it.seconds
+    sums = {
+        (stack.where, stack.frames): stack.seconds * len(so_far.boots) for stack in so_far.stacks
+    }
+    for stack in stacks:
+        sums[stack.where, stack.frames] = sums.get((stack.where, stack.frames), 0.0) + stack.seconds
     kept = sorted(sums.items(), key=lambda item: (-item[1], item[0]))[:STACKS_MOST]
     return replace(
         so_far,
-        boots=tuple(sorted(boots, key=lambda it: it.block)),
+        boots=tuple(sorted(boots, key=lambda boot: boot.block)),
         stacks=tuple(Stack(where, frames, s / len(boots)) for (where, frames), s in kept),
     )

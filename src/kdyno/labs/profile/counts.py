@@ -103,18 +103,18 @@ def count(
             "configuration or compiler changed); count it by `kdyno profile EXPERIMENT`"
         )
     images, tree = built_of(alone, recipes, options).images, tree_of(alone, recipes)
-    told = options.listener.told
-    bench = bench_of(alone, suites, images, tree, options.cache, told)
+    log = options.listener.told
+    bench = bench_of(alone, suites, images, tree, options.cache, log)
     with session(bench, "a profile", options):
-        bench = of_run(bench, earlier, told)
+        bench = of_run(bench, earlier, log)
         names = sorted(bench.variants, key=lambda name: name != experiment.baseline)
         return [_of_variant(bench, name) for name in names]
 
 
-def of_run(bench: Bench, earlier: Manifest | None, told: Callable[[str], None]) -> Bench:
+def of_run(bench: Bench, earlier: Manifest | None, log: Callable[[str], None]) -> Bench:
     """With the work that the run's verdict is about, or with new work where there is none."""
     if earlier is None:
-        return with_counted_work(bench, {}, told)
+        return with_counted_work(bench, {}, log)
     was = earlier.machine.emulator if earlier.machine is not None else ""
     now = bench.machine.emulator
     if was and now != was:
@@ -122,7 +122,7 @@ def of_run(bench: Bench, earlier: Manifest | None, told: Callable[[str], None]) 
             f"the run was counted by {was}, and this is {now}, which counts a little otherwise; "
             "count anew by `kdyno run` and profile that"
         )
-    return with_fixed_work(bench, earlier, told)[0]
+    return with_fixed_work(bench, earlier, log)[0]
 
 
 def _of_variant(bench: Bench, name: str) -> Counted:
@@ -130,8 +130,8 @@ def _of_variant(bench: Bench, name: str) -> Counted:
     table = Table(symbols_of(programs.kernel), symbols_of(programs.guest))
     with whole.scratch("profile") as scratch:
         file = scratch / COUNTS
-        given = ((FUNCTIONS, table.lines()),)
-        plan = replace(plan_of(bench, name), left=((COUNTS, file),), given=given)
+        extra = ((FUNCTIONS, table.lines()),)
+        plan = replace(plan_of(bench, name), left=((COUNTS, file),), given=extra)
         outcome = run_to_end(bench.machine.open(plan), bench.machine.clock)
         if outcome.host.status != "ok":
             raise ToolError(f"{name}: {outcome.host.reason}: {outcome.host.text}")
@@ -139,12 +139,12 @@ def _of_variant(bench: Bench, name: str) -> Counted:
     at = 0
     cases = []
     for number, job in enumerate(bench.runnable):
-        said = outcome.transcript.result(number)
-        if not isinstance(said, Sample):
+        sample = outcome.transcript.result(number)
+        if not isinstance(sample, Sample):
             raise ToolError(f"{name}: {job.suite}/{job.case} gave no result")
-        own = trace.parts[at : at + len(said.reps)]
-        at += len(said.reps)
-        operations, part = steadiest(said.reps, own)
+        own = trace.parts[at : at + len(sample.reps)]
+        at += len(sample.reps)
+        operations, part = steadiest(sample.reps, own)
         functions, chains = by_function(part.addresses, table), by_chain(part, trace, table)
         cases.append(
             CaseCounts(
@@ -239,7 +239,7 @@ def read_trace(file: Path, functions: int) -> Trace:
             into = parts[-1].nodes if match[1] else parts[-1].addresses
             into[int(match[2], 16)] = int(match[3])
         elif match := _NODE.fullmatch(line):
-            node, above, function = (int(it, 16) for it in match.groups())
+            node, above, function = (int(number, 16) for number in match.groups())
             # Each below one that is there: so no way up is a circle.
             if node in tree or above not in tree or function >= functions:
                 raise ToolError(f"QEMU's counts are not to be read: {line[:60]!r}")
@@ -262,11 +262,11 @@ _NOTE = (
 
 def pairs(kernels: Sequence[Counted]) -> Iterator[tuple[CaseCounts, CaseCounts]]:
     """(baseline, variant) of each case and variant; the baseline twice where it is alone."""
-    base = {(it.suite, it.case): it for it in kernels[0].cases}
+    base = {(case.suite, case.case): case for case in kernels[0].cases}
     for counted in kernels[1:] or kernels[:1]:
-        for it in counted.cases:
-            if (it.suite, it.case) in base:
-                yield base[it.suite, it.case], it
+        for case in counted.cases:
+            if (case.suite, case.case) in base:
+                yield base[case.suite, case.case], case
 
 
 def parts(kernels: Sequence[Counted], top: int) -> Iterator[terminal.Part]:
@@ -281,15 +281,15 @@ def parts(kernels: Sequence[Counted], top: int) -> Iterator[terminal.Part]:
         rows = differences(before, after)
         if alone:
             rows.sort(key=lambda row: (-row.before, row.function))
-            shown = rows[: 2 * top]
+            listed = rows[: 2 * top]
         else:
-            shown = [row for row in rows if abs(row.more) >= NOTHING][:top]
-        if rest := rows[len(shown) :]:
+            listed = [row for row in rows if abs(row.more) >= NOTHING][:top]
+        if rest := rows[len(listed) :]:
             name = figures.count(len(rest), "other function")
             others = sum(row.before for row in rest), sum(row.after for row in rest)
-            shown.append(InBoth("", name, *others))
-        shown.append(InBoth("", "sum", before.total, after.total))
-        yield Grid(_ALONE if alone else _COLUMNS, shown)
+            listed.append(InBoth("", name, *others))
+        listed.append(InBoth("", "sum", before.total, after.total))
+        yield Grid(_ALONE if alone else _COLUMNS, listed)
         for more, chain in [] if alone else chains(before, after):
             yield f"  {figures.signed(more)} by {path(chain)}"
         yield ""
@@ -302,15 +302,15 @@ def chains(before: CaseCounts, after: CaseCounts) -> list[tuple[float, Chain]]:
         (after.chains.get(chain, 0.0) - before.chains.get(chain, 0.0), chain)
         for chain in dict.fromkeys((*before.chains, *after.chains))
     ]
-    changes = [it for it in changes if abs(it[0]) >= NOTHING and len(it[1]) > 1]
-    changes.sort(key=lambda it: (-abs(it[0]), it[1]))
+    changes = [change for change in changes if abs(change[0]) >= NOTHING and len(change[1]) > 1]
+    changes.sort(key=lambda change: (-abs(change[0]), change[1]))
     taken: dict[object, int] = {}
-    shown = []
+    longest = []
     for more, chain in changes:
         taken[chain[-1]] = taken.get(chain[-1], 0) + 1
         if taken[chain[-1]] <= _CHAINS:
-            shown.append((more, chain))
-    return shown
+            longest.append((more, chain))
+    return longest
 
 
 def path(chain: Chain) -> str:
@@ -320,16 +320,16 @@ def path(chain: Chain) -> str:
 
 
 _COLUMNS = (
-    Column("where", lambda it: it.where),
-    Column("function", lambda it: it.function, "name"),
-    Column("baseline", lambda it: it.before, "number", "{:,.3f}".format),
-    Column("variant", lambda it: it.after, "number", "{:,.3f}".format),
-    Column("difference", lambda it: it.more, "number", figures.signed),
+    Column("where", lambda row: row.where),
+    Column("function", lambda row: row.function, "name"),
+    Column("baseline", lambda row: row.before, "number", "{:,.3f}".format),
+    Column("variant", lambda row: row.after, "number", "{:,.3f}".format),
+    Column("difference", lambda row: row.more, "number", figures.signed),
 )
 _ALONE = (
-    Column("where", lambda it: it.where),
-    Column("function", lambda it: it.function, "name"),
-    Column("instructions", lambda it: it.before, "number", "{:,.3f}".format),
+    Column("where", lambda row: row.where),
+    Column("function", lambda row: row.function, "name"),
+    Column("instructions", lambda row: row.before, "number", "{:,.3f}".format),
 )
 
 

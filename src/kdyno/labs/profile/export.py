@@ -53,9 +53,9 @@ def folded(profiles: Mapping[str, Profile]) -> str:
     """
     lines = []
     for name, profile in profiles.items():
-        for it in stacks_of(profile):
-            frames = it.frames if len(profiles) == 1 else (name, *it.frames)
-            count = round(it.seconds * 1e6)
+        for stack in stacks_of(profile):
+            frames = stack.frames if len(profiles) == 1 else (name, *stack.frames)
+            count = round(stack.seconds * 1e6)
             if count:
                 lines.append(f"{';'.join(map(_plain, frames))} {count}")
     return "".join(f"{line}\n" for line in sorted(lines))
@@ -68,9 +68,9 @@ def speedscope(profiles: Mapping[str, Profile]) -> str:
     for name, profile in profiles.items():
         samples, weights = [], []
         outside = ", without the sandbox" if OUTSIDE in profile.notes else ""
-        for it in stacks_of(profile):
-            samples.append([frames.setdefault(frame, len(frames)) for frame in it.frames])
-            weights.append(round(it.seconds, 9))
+        for stack in stacks_of(profile):
+            samples.append([frames.setdefault(frame, len(frames)) for frame in stack.frames])
+            weights.append(round(stack.seconds, 9))
         sampled.append(
             {
                 "type": "sampled",
@@ -110,12 +110,12 @@ def flame_data(profile: Profile) -> list[Any]:
     ``where`` of a frame is that of what ran in it; of one with several kinds below, the largest.
     """
     root: dict[str, Any] = _node("all")
-    for it in stacks_of(profile):
+    for stack in stacks_of(profile):
         node = root
-        _count(node, it.where, it.seconds)
-        for frame in it.frames[:_DEEPEST]:
+        _count(node, stack.where, stack.seconds)
+        for frame in stack.frames[:_DEEPEST]:
             node = node["below"].setdefault(frame, _node(frame))
-            _count(node, it.where, it.seconds)
+            _count(node, stack.where, stack.seconds)
     return _shape(root, SMALLEST * root["seconds"])
 
 
@@ -130,9 +130,11 @@ def _count(node: dict[str, Any], where: str, seconds: float) -> None:
 
 def _shape(node: dict[str, Any], smallest: float) -> list[Any]:
     below = [
-        _shape(it, smallest)
-        for it in sorted(node["below"].values(), key=lambda it: (-it["seconds"], it["name"]))
-        if it["seconds"] >= smallest and it["seconds"] > 0
+        _shape(child, smallest)
+        for child in sorted(
+            node["below"].values(), key=lambda child: (-child["seconds"], child["name"])
+        )
+        if child["seconds"] >= smallest and child["seconds"] > 0
     ]
     kinds = node["kinds"]
     where = max(kinds, key=lambda kind: (kinds[kind], kind)) if kinds else ""

@@ -235,14 +235,14 @@ class Reader:
     _pages: dict[tuple[int, int], int] = field(default_factory=dict)
     """(process, page of the guest's memory) → page in its own address space, as of now."""
 
-    def mapped(self, it: Mapping) -> None:
+    def mapped(self, mapping: Mapping) -> None:
         """A guest process got pages of the guest's memory, which is a file on the host."""
-        pages = it.length >> _PAGE_BITS
-        if it.file.endswith("/linux") or len(self._pages) + pages > _PAGES_MOST:
+        pages = mapping.length >> _PAGE_BITS
+        if mapping.file.endswith("/linux") or len(self._pages) + pages > _PAGES_MOST:
             return
-        offset, start = it.offset >> _PAGE_BITS, it.start >> _PAGE_BITS
+        offset, start = mapping.offset >> _PAGE_BITS, mapping.start >> _PAGE_BITS
         for number in range(pages):
-            self._pages[it.pid, offset + number] = start + number
+            self._pages[mapping.pid, offset + number] = start + number
 
     def place(self, sample: Sample, frame: Frame) -> Place:
         """Where one address belongs."""

@@ -64,7 +64,7 @@ class ProfiledBoot:
     @cached_property
     def sampled_s(self) -> float:
         """What the functions add up to."""
-        return sum(it.seconds for it in self.functions)
+        return sum(function.seconds for function in self.functions)
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class Profile:
         """Every (where, function), the one with most seconds first."""
         total: dict[tuple[Where, str], float] = {}
         for boot in self.boots:
-            for it in boot.functions:
-                key = (it.where, it.function)
-                total[key] = total.get(key, 0.0) + it.seconds
+            for row in boot.functions:
+                key = (row.where, row.function)
+                total[key] = total.get(key, 0.0) + row.seconds
         return tuple(sorted(total, key=lambda key: (-total[key], key)))
 
     def seconds(self, where: str, function: str) -> dict[int, float]:
@@ -115,17 +115,17 @@ class Profile:
     def calls(self, where: str, function: str) -> float | None:
         """Mean calls a boot; None where they were not counted."""
         counts = [
-            it.calls
+            row.calls
             for boot in self.boots
-            for it in boot.functions
-            if it.where == where and it.function == function and it.calls is not None
+            for row in boot.functions
+            if row.where == where and row.function == function and row.calls is not None
         ]
         return sum(counts) / len(counts) if counts else None
 
     def totals(self, where: str | None = None) -> dict[int, float]:
         """Block → seconds of all functions (of ``where``)."""
         return {
-            boot.block: sum(it.seconds for it in boot.functions if where in (None, it.where))
+            boot.block: sum(row.seconds for row in boot.functions if where in (None, row.where))
             for boot in self.boots
         }
 
@@ -138,9 +138,9 @@ class Profile:
         blocks: dict[int, dict[tuple[str, str], float]] = {}
         for boot in self.boots:
             row = blocks.setdefault(boot.block, {})
-            for it in boot.functions:
-                key = (it.where, it.function)
-                row[key] = row.get(key, 0.0) + it.seconds
+            for function in boot.functions:
+                key = (function.where, function.function)
+                row[key] = row.get(key, 0.0) + function.seconds
         return blocks
 
 
@@ -161,17 +161,17 @@ def read_profile(path: Path) -> Profile:
 def to_json(profile: Profile) -> str:
     """Schema 1, one boot a line; seconds to a tenth of a microsecond."""
 
-    def plainly(it: FunctionTime | Stack) -> dict[str, object]:
-        fields = {**vars(it), "seconds": round(it.seconds, 7)}
+    def plainly(row: FunctionTime | Stack) -> dict[str, object]:
+        fields = {**vars(row), "seconds": round(row.seconds, 7)}
         return {key: value for key, value in fields.items() if value is not None}
 
     boots = [
         {
-            "block": it.block,
-            "cpu_s": it.cpu_s,
-            "functions": [plainly(function) for function in it.functions],
+            "block": boot.block,
+            "cpu_s": boot.cpu_s,
+            "functions": [plainly(function) for function in boot.functions],
         }
-        for it in profile.boots
+        for boot in profile.boots
     ]
     head = {
         "schema": 1,
@@ -184,7 +184,7 @@ def to_json(profile: Profile) -> str:
     }
     lines = json.dumps(head, indent=1)[:-2]
     lines += ',\n "boots": [\n  ' + ",\n  ".join(map(json.dumps, boots)) + "\n ]"
-    stacks = (json.dumps(plainly(it)) for it in profile.stacks)
+    stacks = (json.dumps(plainly(stack)) for stack in profile.stacks)
     return lines + ',\n "stacks": [\n  ' + ",\n  ".join(stacks) + "\n ]\n}\n"
 
 

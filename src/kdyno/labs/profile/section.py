@@ -38,7 +38,9 @@ def section(evidence: Evidence) -> Html | None:
     if evidence.run is None or evidence.manifest is None:
         return None
     try:
-        profiles = {key: it for key, it in stored_profiles(evidence.run).items() if it.boots}
+        profiles = {
+            key: profile for key, profile in stored_profiles(evidence.run).items() if profile.boots
+        }
         changes = differences(profiles, evidence.verdict.baseline)
     except KdynoError as problem:
         return tag("p", f"The profile cannot be shown: {plain.sentence(str(problem))}")
@@ -85,7 +87,9 @@ def _functions(profiles: Mapping[str, Profile]) -> Html:
 
 
 def _flames(profiles: Mapping[str, Profile]) -> Html | None:
-    trees = {plain.name(key): flame_data(it) for key, it in profiles.items() if it.stacks}
+    trees = {
+        plain.name(key): flame_data(profile) for key, profile in profiles.items() if profile.stacks
+    }
     if not trees:
         return None
     note = (

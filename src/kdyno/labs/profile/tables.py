@@ -97,11 +97,11 @@ def difference(baseline: Profile, variant: Profile) -> Difference:
             )
     names = dict.fromkeys((*baseline.names, *variant.names))
     changes = [_change(*name, baseline.seconds(*name), variant.seconds(*name)) for name in names]
-    changes.sort(key=lambda it: (-abs(it.delta.mean), it.where, it.function))
+    changes.sort(key=lambda change: (-abs(change.delta.mean), change.where, change.function))
     by_where = [
         _change(where, "", baseline.totals(where), variant.totals(where))
         for where in WHERES
-        if any(it.where == where for it in changes)
+        if any(change.where == where for change in changes)
     ]
     measured = None
     if baseline.measured() and variant.measured():
@@ -148,10 +148,10 @@ def parts(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> Ite
     """Every profile, then every variant against the baseline."""
     for profile in profiles.values():
         yield from (*_profile(profile, top), "")
-    for it in differences(profiles, baseline):
-        yield f"{plain.short(it.variant)} − {plain.short(it.baseline)}, {it.method}"
-        yield change_grid(it, top)
-        if text := unexplained(it):
+    for pair in differences(profiles, baseline):
+        yield f"{plain.short(pair.variant)} − {plain.short(pair.baseline)}, {pair.method}"
+        yield change_grid(pair, top)
+        if text := unexplained(pair):
             yield text
         yield ""
     notes = dict.fromkeys(note for profile in profiles.values() for note in profile.notes)
@@ -176,10 +176,12 @@ def beside(article: Article, profiles: Mapping[str, Profile], baseline: str) -> 
     if table is None:
         yield f"{article.name} has no profile: nothing to show beside these"
         return
-    theirs = {f"theirs: {'+'.join(arm)}": of for arm, of in table.cells.items()}
-    today = {f"today: {plain.short(key)}": it for key, it in profiles.items() if it.boots}
+    printed = {f"theirs: {'+'.join(arm)}": of for arm, of in table.cells.items()}
+    today = {
+        f"today: {plain.short(key)}": profile for key, profile in profiles.items() if profile.boots
+    }
     columns = [Column("function", str)]
-    columns += [Column(head, partial(_theirs, of), "number") for head, of in theirs.items()]
+    columns += [Column(head, partial(_theirs, of), "number") for head, of in printed.items()]
     columns += [Column(head, partial(_today, of), "number") for head, of in today.items()]
     yield f"beside {article.title} ({article.system})"
     yield Grid(columns, list(dict.fromkeys(["total", *table.figures])))
@@ -193,12 +195,12 @@ def beside(article: Article, profiles: Mapping[str, Profile], baseline: str) -> 
             if function in base and function in of:
                 change = of[function] / base[function] - 1.0
                 yield f"  theirs, {function}: {figures.percent(change)}"
-    for it in differences(profiles, baseline):
-        variant = plain.short(it.variant)
-        for each in it.changes:
+    for pair in differences(profiles, baseline):
+        variant = plain.short(pair.variant)
+        for each in pair.changes:
             if (each.where, each.function) == ("kernel", "memcpy"):
                 yield f"  today, {variant}, memcpy: {_relative(each)}"
-        yield f"  today, {variant}, total: {_relative(it.sampled)}"
+        yield f"  today, {variant}, total: {_relative(pair.sampled)}"
 
 
 def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
@@ -208,12 +210,12 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
         "baseline": baseline,
         "profiles": [
             {
-                "variant": it.variant,
-                "method": it.method,
-                "event": it.event,
-                "boots": len(it.boots),
-                "operations": dict(it.operations),
-                "seconds": _estimate(total(it)),
+                "variant": profile.variant,
+                "method": profile.method,
+                "event": profile.event,
+                "boots": len(profile.boots),
+                "operations": dict(profile.operations),
+                "seconds": _estimate(total(profile)),
                 "functions": [
                     {
                         "where": row.where,
@@ -222,22 +224,22 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
                         "share": row.share,
                         "calls": row.calls,
                     }
-                    for row in rows(it)
+                    for row in rows(profile)
                 ],
-                "notes": list(it.notes),
+                "notes": list(profile.notes),
             }
-            for it in profiles.values()
+            for profile in profiles.values()
         ],
         "differences": [
             {
-                "variant": it.variant,
-                "functions": [_change_json(each) for each in it.changes],
-                "where": {each.where: _change_json(each) for each in it.by_where},
-                "sampled": _change_json(it.sampled),
-                "measured": None if it.measured is None else _change_json(it.measured),
-                "unexplained_s": it.unexplained_s,
+                "variant": pair.variant,
+                "functions": [_change_json(each) for each in pair.changes],
+                "where": {each.where: _change_json(each) for each in pair.by_where},
+                "sampled": _change_json(pair.sampled),
+                "measured": None if pair.measured is None else _change_json(pair.measured),
+                "unexplained_s": pair.unexplained_s,
             }
-            for it in differences(profiles, baseline)
+            for pair in differences(profiles, baseline)
         ],
     }
 
@@ -255,11 +257,18 @@ def headline(profile: Profile) -> str:
 def _profile(profile: Profile, top: int) -> Iterator[Part]:
     table = rows(profile)
     items: list[tuple[object, ...]] = [
-        (WHERES[it.where], it.function, it.seconds.mean, it.share, limits(it.seconds), it.calls)
-        for it in table[:top]
+        (
+            WHERES[row.where],
+            row.function,
+            row.seconds.mean,
+            row.share,
+            limits(row.seconds),
+            row.calls,
+        )
+        for row in table[:top]
     ]
     if rest := table[top:]:
-        others_s, share = sum(it.seconds.mean for it in rest), sum(it.share for it in rest)
+        others_s, share = sum(row.seconds.mean for row in rest), sum(row.share for row in rest)
         items.append(("", f"others: {len(rest)}", others_s, share, "", None))
     yield headline(profile)
     yield Grid(_COLUMNS, items)
@@ -277,8 +286,8 @@ _COLUMNS = (
 
 def change_grid(difference: Difference, top: int, title: str = "") -> Grid:
     """The largest changes, their sums by kind of code, and what was measured."""
-    items = [(WHERES[it.where], it.function, it) for it in difference.changes[:top]]
-    items += [(WHERES[it.where], "all functions", it) for it in difference.by_where]
+    items = [(WHERES[change.where], change.function, change) for change in difference.changes[:top]]
+    items += [(WHERES[change.where], "all functions", change) for change in difference.by_where]
     items.append(("", "sum of the profile", difference.sampled))
     if difference.measured is not None:
         items.append(("", "CPU time, measured", difference.measured))
@@ -304,17 +313,18 @@ _CHANGES = (
 )
 
 
-def _delta(it: Estimate) -> Cell:
-    return Cell(seconds(it.mean, True), it.mean, sign="*" if it.clear else "")
+def _delta(estimate: Estimate) -> Cell:
+    return Cell(seconds(estimate.mean, True), estimate.mean, sign="*" if estimate.clear else "")
 
 
 def _relative(change: Change) -> str:
-    it = change.relative
-    if it is None:
+    estimate = change.relative
+    if estimate is None:
         return "not seen in the baseline"
-    if it.lo is None or it.hi is None:
-        return f"{figures.percent(it.mean)}, no interval from {figures.count(it.n, 'block')}"
-    return f"{figures.percent(it.mean)} ({figures.percent(it.lo)} … {figures.percent(it.hi)})"
+    mean = figures.percent(estimate.mean)
+    if estimate.lo is None or estimate.hi is None:
+        return f"{mean}, no interval from {figures.count(estimate.n, 'block')}"
+    return f"{mean} ({figures.percent(estimate.lo)} … {figures.percent(estimate.hi)})"
 
 
 def _theirs(of: Mapping[str, float], function: str) -> str:
@@ -333,17 +343,17 @@ def _with_share(value: float, whole: float) -> str:
     return f"{seconds(value)} s  {figures.share(value / whole) if whole else '?'}"
 
 
-def _estimate(it: Estimate) -> dict[str, Any]:
-    ci = None if it.lo is None or it.hi is None else [it.lo, it.hi]
-    return {"mean": it.mean, "ci": ci, "n": it.n}
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    ci = None if estimate.lo is None or estimate.hi is None else [estimate.lo, estimate.hi]
+    return {"mean": estimate.mean, "ci": ci, "n": estimate.n}
 
 
-def _change_json(it: Change) -> dict[str, Any]:
+def _change_json(change: Change) -> dict[str, Any]:
     return {
-        "where": it.where,
-        "function": it.function,
-        "baseline_s": it.baseline_s,
-        "variant_s": it.variant_s,
-        "delta_s": _estimate(it.delta),
-        "relative": None if it.relative is None else _estimate(it.relative),
+        "where": change.where,
+        "function": change.function,
+        "baseline_s": change.baseline_s,
+        "variant_s": change.variant_s,
+        "delta_s": _estimate(change.delta),
+        "relative": None if change.relative is None else _estimate(change.relative),
     }

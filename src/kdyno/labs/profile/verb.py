@@ -134,7 +134,7 @@ def profile_verb(
             counted = list(stored_counts(run).values())
         if show and counting and not counted:
             raise UsageError(f"{what} was not counted by function; without --show it is")
-    shown: list[terminal.Part] = []
+    parts: list[terminal.Part] = []
     if annotate or not show:
         if run is not None:
             experiment, suites, overrides = load_stored(run, run.manifest())
@@ -170,19 +170,19 @@ def profile_verb(
     if annotate:
         functions = annotating.annotated(counted, annotate, experiment, options, lines)
         data = annotating.as_json(functions)
-        shown += annotating.parts(functions)
+        parts += annotating.parts(functions)
     elif counted:
         data = counts.as_json(counted)
-        shown += counts.parts(counted, top)
+        parts += counts.parts(counted, top)
     elif run is None or not profiles:
         name = run.name if run is not None else what
         raise UsageError(f"{name} has no profile; `kdyno profile {name}` makes one")
     else:
         baseline = run.manifest().baseline
         data = tables.as_json(profiles, baseline)
-        shown += tables.parts(profiles, baseline, top)
+        parts += tables.parts(profiles, baseline, top)
         if article is not None:
-            shown += ["", *tables.beside(article, profiles, baseline)]
+            parts += ["", *tables.beside(article, profiles, baseline)]
     if folded:
         write(counts.folded(counted) if counted else export.folded(profiles), folded)
     if speedscope and profiles:
@@ -193,7 +193,7 @@ def profile_verb(
     if json is not None:
         write_json(data, json)
     if json != "-":
-        terminal.show(lambda _: shown)
+        terminal.show(lambda _: parts)
     if run is not None and not annotate:
         say(f"\nrun folder: {run.path}")
     return 0

@@ -128,9 +128,9 @@ class Evidence:
     @property
     def sources(self) -> list[Source]:
         """Of all that was given, by name."""
-        given = [one.source for each in self.runs.values() for one in each]
-        given += [one.source for each in self.files.values() for one in each]
-        return sorted(given, key=lambda source: (source.name, source.day))
+        sources = [one.source for each in self.runs.values() for one in each]
+        sources += [one.source for each in self.files.values() for one in each]
+        return sorted(sources, key=lambda source: (source.name, source.day))
 
 
 def collect(paths: Iterable[Path]) -> Evidence:
@@ -240,7 +240,7 @@ class Row:
     what: str
     compared: str
     unit: str
-    shown: str
+    text: str
     """The figure as people read it."""
     ratio: float | None = None
     ci: tuple[float, float] | None = None
@@ -311,9 +311,9 @@ def _judged(ask: Ask, run: OfRun) -> list[Row]:
             rows.append(_row(group.group, compared, "of its items", "higher", group))
     table = verdict.factors if ask.what == "factor" else None
     for row in table.effects if table else ():
-        mine = (row.suite, row.factor) == (ask.suite, ask.factor) and row.kind != "interaction"
+        same = (row.suite, row.factor) == (ask.suite, ask.factor) and row.kind != "interaction"
         fits = ask.fits(case=row.case, level=row.level, other=row.other or "")
-        if mine and fits and row.ratio is not None:
+        if same and fits and row.ratio is not None:
             at = f" at {row.other} {row.at}" if row.other else ""
             compared = f"{row.factor} {row.level} ÷ {row.reference}{at}"
             rows.append(_row(row.case, compared, row.unit, row.better, row))
@@ -329,9 +329,9 @@ def _row(
     exact: bool = False,
 ) -> Row:
     unit = f"{unit}, {LESS}" if better == "lower" else unit
-    shown = figures.exact(effect.ratio) if exact else figures.effect(effect.ratio)
+    text = figures.exact(effect.ratio) if exact else figures.effect(effect.ratio)
     judged = (effect.ratio, effect.ci, exact, effect.verdict, effect.equivalent_too)
-    return Row(plain.name(what), plain.name(compared), plain.name(unit), shown, *judged)
+    return Row(plain.name(what), plain.name(compared), plain.name(unit), text, *judged)
 
 
 def _timed(
@@ -419,8 +419,8 @@ def _reasons(ask: Ask, survey: Survey) -> list[Row]:
         for reason, count in side.missed.reasons.items():
             words, of = REASONS.get(reason, reason), side.missed.places
             if ask.fits(reason=words):
-                shown = f"{count} of {of} ({figures.share(count / of)})" if of else str(count)
-                rows.append(Row(words, side.flags, "of the places that are not", shown))
+                amount = f"{count} of {of} ({figures.share(count / of)})" if of else str(count)
+                rows.append(Row(words, side.flags, "of the places that are not", amount))
     return rows
 
 
@@ -448,9 +448,9 @@ def _formed(ask: Ask, forms: Forms) -> list[Row]:
             if scalar and others:
                 best = min(others, key=lambda form: form.ns)
                 ratio = best.ns / min(scalar)
-                unit, shown = f"ns a call, {LESS}", figures.effect(ratio)
+                unit, ratio_text = f"ns a call, {LESS}", figures.effect(ratio)
                 compared = f"{best.form} ÷ scalar"
-                rows.append(Row(f"{job}, {size} bytes", compared, unit, shown, ratio))
+                rows.append(Row(f"{job}, {size} bytes", compared, unit, ratio_text, ratio))
     return rows
 
 

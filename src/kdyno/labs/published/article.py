@@ -165,11 +165,11 @@ class Ask(FromFile):
     @model_validator(mode="after")
     def _has_what_it_needs(self) -> Ask:
         needed, optional = _KEYS[self.what]
-        given = self.model_fields_set - {"what", "instead"}
+        keys = self.model_fields_set - {"what", "instead"}
         for key in needed:
-            if key not in given:
+            if key not in keys:
                 raise wrong(key, f'is missing: what = "{self.what}" needs it')
-        for key in sorted(given.difference(needed, optional)):
+        for key in sorted(keys.difference(needed, optional)):
             what = f'does not go with what = "{self.what}"'
             raise wrong(key, what, None, (*needed, *optional))
         return self
@@ -273,12 +273,14 @@ def names() -> tuple[str, ...]:
 def load(name: str) -> Article:
     """``athlon64x2-kernel-compile`` or the beginning of one name; UsageError names them all."""
     name = name.removeprefix(PREFIX)
-    known = names()
-    matches = [name] if name in known else [one for one in known if name and one.startswith(name)]
+    articles = names()
+    matches = (
+        [name] if name in articles else [one for one in articles if name and one.startswith(name)]
+    )
     if len(matches) != 1:
-        hint = "" if matches else meant(name, known, f" Did you mean {PREFIX}{{}}?")
+        hint = "" if matches else meant(name, articles, f" Did you mean {PREFIX}{{}}?")
         which = f"{len(matches)} begin so" if matches else "there is no such article"
-        raise UsageError(f"{PREFIX}{name}: {which}.{hint} There are: {', '.join(known)}")
+        raise UsageError(f"{PREFIX}{name}: {which}.{hint} There are: {', '.join(articles)}")
     return load_file(data_root() / "published" / f"{matches[0]}.toml")
 
 
@@ -297,7 +299,7 @@ class Checked:
     """A claim, held against the figures that were printed with it."""
 
     claim: Check
-    found: tuple[tuple[str, float], ...]
+    figures: tuple[tuple[str, float], ...]
     """(what, number) of every figure that the claim speaks of."""
 
     @property
@@ -305,32 +307,32 @@ class Checked:
         """How many of them are as the claim means."""
         low = -math.inf if self.claim.low is None else self.claim.low
         high = math.inf if self.claim.high is None else self.claim.high
-        return sum(low <= number <= high for _, number in self.found)
+        return sum(low <= number <= high for _, number in self.figures)
 
     @property
     def word(self) -> Literal["holds", "does not hold", "not settled", "not checked"]:
         """It holds when enough of the figures lie in its range."""
-        if not self.found:
+        if not self.figures:
             return "not checked"
         if self.claim.partial:
             return "not settled"
-        enough = self.inside >= self.claim.share * len(self.found)
+        enough = self.inside >= self.claim.share * len(self.figures)
         return "holds" if enough else "does not hold"
 
-    def shown(self, number: float, unit: str = "") -> str:
+    def text(self, number: float, unit: str = "") -> str:
         return f"{number:.4g} {unit}".rstrip() if self.claim.printed else figures.effect(number)
 
     def range(self, unit: str = "") -> str:
         """What the claim means: ``at least +10.0 %``."""
         low, high = self.claim.low, self.claim.high
-        ends = dict.fromkeys(self.shown(end, unit) for end in (low, high) if end is not None)
+        ends = dict.fromkeys(self.text(end, unit) for end in (low, high) if end is not None)
         side = "at least " if high is None else "at most " if low is None else ""
         return side + " to ".join(ends)
 
     def reach(self, unit: str = "") -> str:
         """``from +1.00 % (this) to +9.00 % (that)``."""
-        lowest, highest = (pick(self.found, key=lambda pair: pair[1]) for pick in (min, max))
-        low, high = self.shown(lowest[1], unit), self.shown(highest[1], unit)
+        lowest, highest = (pick(self.figures, key=lambda pair: pair[1]) for pick in (min, max))
+        low, high = self.text(lowest[1], unit), self.text(highest[1], unit)
         return f"from {low} ({lowest[0]}) to {high} ({highest[0]})"
 
     def as_json(self) -> dict[str, Any]:
@@ -338,10 +340,10 @@ class Checked:
         return {
             "text": claim.text,
             "word": self.word,
-            "found": self.found,
-            "low": claim.low if self.found else None,
-            "high": claim.high if self.found else None,
-            "value": claim.printed and bool(self.found),
+            "found": self.figures,
+            "low": claim.low if self.figures else None,
+            "high": claim.high if self.figures else None,
+            "value": claim.printed and bool(self.figures),
             "inside": self.inside,
             "note": claim.note,
         }
@@ -401,11 +403,11 @@ def parts(article: Article) -> Iterator[Part]:
         own = check(article, claim)
         yield f"  {own.word}: {claim.text}"
         text = "no printed figure says anything about it"
-        if own.found:
+        if own.figures:
             side = "" if None in (claim.low, claim.high) else "meant: "
-            text = f"{own.inside} of {len(own.found)} figures; they go {own.reach()}"
-            if len(own.found) == 1:
-                text = f"the figures give {own.shown(own.found[0][1])}"
+            text = f"{own.inside} of {len(own.figures)} figures; they go {own.reach()}"
+            if len(own.figures) == 1:
+                text = f"the figures give {own.text(own.figures[0][1])}"
             text += f"; {side}{own.range()}"
         yield f"      {text}"
         if claim.note:

@@ -78,7 +78,7 @@ class Claim:
     def expected(self) -> str:
         """The word that effects of today would have if the claim held: faster, slower, equivalent;
         "" where its figures do not tell."""
-        if self.check.expect or self.check.printed or not self.own.found:
+        if self.check.expect or self.check.printed or not self.own.figures:
             return self.check.expect
         low = self.check.low or 0.0
         if low < 1.0 < (math.inf if self.check.high is None else self.check.high):
@@ -92,12 +92,12 @@ class Claim:
     @property
     def today(self) -> str:
         """In a few words."""
-        asked = [answer for answer in self.answers if not answer.ask.instead]
-        if not asked:
+        answers = [answer for answer in self.answers if not answer.ask.instead]
+        if not answers:
             return "not asked"
-        rows = [row for answer in asked for row in answer.rows]
+        rows = [row for answer in answers for row in answer.rows]
         words = (carried(self.expected, rows) or summary(rows)) if rows else ""
-        if all(answer.rows for answer in asked):
+        if all(answer.rows for answer in answers):
             return words
         return f"{words}; partly answered" if words else "not answered yet"
 
@@ -109,12 +109,12 @@ class Claim:
             units = self.article.tables[self.check.table].units
             unit = units.get(self.check.figure, units.get("default", ""))
         text = f"{_capital(_OWN[own.word])}."
-        if len(own.found) == 1:
-            figure = own.shown(own.found[0][1], unit)
+        if len(own.figures) == 1:
+            figure = own.text(own.figures[0][1], unit)
             text += f" The figure is {figure}; the claim means {own.range(unit)}."
-        elif own.found:
+        elif own.figures:
             text += (
-                f" {own.inside} of {len(own.found)} figures are as the claim means "
+                f" {own.inside} of {len(own.figures)} figures are as the claim means "
                 f"({own.range(unit)}); they go {own.reach(unit)}."
             )
         return f"{text} {_capital(self.check.note)}." if self.check.note else text
@@ -232,7 +232,7 @@ def summary(rows: Iterable[Row]) -> str:
     every = list(rows)
     ordered = sorted((row for row in every if row.ratio), key=lambda row: row.gain)
     if not ordered:
-        return "; ".join(f"{row.what}: {row.shown} {row.unit}" for row in every[:2])
+        return "; ".join(f"{row.what}: {row.text} {row.unit}" for row in every[:2])
     counts = {word: sum(row.verdict == word for row in every) for word in _WORDS}
     words = ", ".join(f"{count} {_WORDS[word]}" for word, count in counts.items() if count)
     ends = dict.fromkeys(
@@ -262,7 +262,7 @@ def _figures(rows: Sequence[Row]) -> str:
         if row.ci is not None and not row.exact:
             interval = figures.interval(row.ci).removesuffix(" %")
         verdict = _WORDS.get(row.verdict, row.verdict) + (" ≈" if row.equivalent_too else "")
-        return " ".join(filter(None, (row.shown, interval and f"({interval})", verdict)))
+        return " ".join(filter(None, (row.text, interval and f"({interval})", verdict)))
 
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
@@ -298,10 +298,10 @@ def pictures(articles: Sequence[Article], evidence: Evidence) -> dict[str, tuple
     return drawings
 
 
-def _filled(name: str, **given: Any) -> Spec:
+def _filled(name: str, **values: Any) -> Spec:
     """The panel of charts.json with every text ``$key`` replaced by what is given for it."""
     charts = values_in(Path(__file__).with_name("charts.json"))
-    return filled(charts[name], **given)
+    return filled(charts[name], **values)
 
 
 def _jobs(articles: Sequence[Article], evidence: Evidence) -> Picture | None:

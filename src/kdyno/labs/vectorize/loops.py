@@ -53,7 +53,7 @@ class Loop(NamedTuple):
     """Why it was missed: a key of REASONS."""
     words: str = ""
     """The compiler's own words for that."""
-    seen: str = ""
+    in_code: str = ""
     """What the machine code has: "loop" such registers inside a loop of the function, "function"
     elsewhere in it, "no" nowhere, "" not looked at."""
 
@@ -456,7 +456,7 @@ def stem(symbol: str) -> str:
 
 
 def checked(loop: Loop, code: Mapping[str, Code]) -> Loop:
-    """The loop with ``seen`` set: where its function has registers of its width.
+    """The loop with ``in_code`` set: where its function has registers of its width.
 
     A compiler that names no width has the widest of the function's loops.
     """
@@ -466,5 +466,5 @@ def checked(loop: Loop, code: Mapping[str, Code]) -> Loop:
     inside = {width for each in own for width in each.in_loops}
     anywhere = {width for each in own for width in each.anywhere}
     width = loop.width_bytes or max(inside or anywhere or {_NARROW})
-    seen = "loop" if width in inside else "function" if width in anywhere else "no"
-    return loop._replace(width_bytes=width, seen=seen if width != _NARROW else "")
+    place = "loop" if width in inside else "function" if width in anywhere else "no"
+    return loop._replace(width_bytes=width, in_code=place if width != _NARROW else "")

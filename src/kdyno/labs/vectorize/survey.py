@@ -144,9 +144,9 @@ class Side:
         counted = Counter(loop.width_bytes for loop in self.vectors)
         return {width: counted[width] for width in REGISTER}
 
-    def seen(self) -> dict[str, int]:
+    def in_machine_code(self) -> dict[str, int]:
         """What the machine code says of the vectorised loops: loop, function, no."""
-        counted = Counter(loop.seen for loop in self.vectors)
+        counted = Counter(loop.in_code for loop in self.vectors)
         return {word: counted[word] for word in ("loop", "function", "no")}
 
     def files(self) -> Counter[str]:
@@ -172,7 +172,7 @@ class Side:
                 "places": len(self.places),
                 "loops": len(self.vectors),
                 "by_width_bytes": {str(width): count for width, count in self.widths().items()},
-                "in_machine_code": self.seen(),
+                "in_machine_code": self.in_machine_code(),
                 "in_general_registers": len(self.narrow),
                 "files": dict(sorted(self.files().items())),
             },
@@ -274,11 +274,11 @@ def survey(
     for number, (flags, recipe) in enumerate(zip(sets, recipes, strict=True), start=1):
         wanted = extract(recipe.compiler)
         image = find(cache, recipe)
-        known = image is not None and has(image, wanted)
+        cached = image is not None and has(image, wanted)
         began_s = time.monotonic()
         name = flags.name if len(sets) == 1 else f"{flags.name} ({number} of {len(sets)})"
         image = build(recipe, cache, name=name, jobs=jobs, report=report, extract=wanted)
-        seconds = None if known else round(time.monotonic() - began_s, 2)
+        seconds = None if cached else round(time.monotonic() - began_s, 2)
         records = read(image.folder / FILE)
         sides.append(Side(flags.name, flags.cflags, records, image.digest, seconds))
     first = recipes[0]

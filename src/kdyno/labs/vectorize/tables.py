@@ -49,7 +49,7 @@ def totals(survey: Survey) -> Grid:
     rows: list[tuple[Value, ...]] = [
         (
             side.flags, len(side.places), len(side.vectors), *side.widths().values(),
-            *side.seen().values(), len(side.narrow), side.calls, side.reasons().total(),
+            *side.in_machine_code().values(), len(side.narrow), side.calls, side.reasons().total(),
             side.cflags,
         )
         for side in survey.sides
@@ -100,10 +100,10 @@ def hot_json(survey: Survey, hot: Sequence[Hot]) -> list[dict[str, object]]:
     return [
         {
             "flags": side.flags,
-            "variant": it.variant,
-            "method": it.method,
-            "total_s": it.total_s,
-            "share": it.shares(),
+            "variant": profile.variant,
+            "method": profile.method,
+            "total_s": profile.total_s,
+            "share": profile.shares(),
             "missed": [
                 {
                     "function": each.function,
@@ -114,10 +114,10 @@ def hot_json(survey: Survey, hot: Sequence[Hot]) -> list[dict[str, object]]:
                         for loop in each.missed
                     ],
                 }
-                for each in it.missed
+                for each in profile.missed
             ],
         }
-        for side, it in zip(survey.sides, hot, strict=True)
+        for side, profile in zip(survey.sides, hot, strict=True)
     ]
 
 
@@ -132,7 +132,7 @@ def published_loops(survey: Survey, article: Article) -> Grid:
     ]
     sides = list(zip(counts, compiled, strict=True))
     rows: list[tuple[Value, ...]] = [
-        (file, loops, *(count[file] if file in known else None for count, known in sides))
+        (file, loops, *(count[file] if file in files else None for count, files in sides))
         for file, loops in sorted(article.loops.items(), key=lambda row: (-row[1], row[0]))
     ]
     others = (sum(n for file, n in count.items() if file not in article.loops) for count in counts)
@@ -150,7 +150,7 @@ def vectorised(survey: Survey) -> Grid:
     rows: list[tuple[Value, ...]] = [
         (
             f"{loop.file}:{loop.line}", loop.function, loop.width_bytes,
-            loop.epilogue_bytes or None, loop.seen or None, side.flags,
+            loop.epilogue_bytes or None, loop.in_code or None, side.flags,
         )
         for side in survey.sides
         for loop in sorted(side.vectors, key=lambda loop: (loop.place, loop.function))
@@ -169,11 +169,11 @@ def parts(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part
     if grid.facets and items:
         last = items[-1][-1]
         items, title = [row for row in items if row[-1] == last], f"{title} ({last})"
-    shown = replace(grid, items=items[:most])
+    first = replace(grid, items=items[:most])
     yield title
-    yield Layout(shown, cut=width)
-    if len(shown.items) < len(items):
-        yield f"  … and {len(items) - len(shown.items)} more (-o FILE.html has all)"
+    yield Layout(first, cut=width)
+    if len(first.items) < len(items):
+        yield f"  … and {len(items) - len(first.items)} more (-o FILE.html has all)"
     if grid.note:
         yield f"  {grid.note}"
     yield ""
@@ -206,7 +206,7 @@ def csv_text(survey: Survey) -> str:
     rows: list[tuple[Value, ...]] = [
         (
             side.flags, loop.file, loop.line, loop.column, loop.function, loop.outcome,
-            loop.width_bytes, loop.epilogue_bytes, loop.seen, loop.reason, loop.words,
+            loop.width_bytes, loop.epilogue_bytes, loop.in_code, loop.reason, loop.words,
         )
         for side in survey.sides
         for loop in side.loops

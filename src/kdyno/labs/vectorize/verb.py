@@ -78,8 +78,8 @@ def vectorize(
     suffix = Path(output).suffix.lower() if output is not None else ".txt"
     chosen = format or FORMATS.get(suffix)
     if format is not None and format not in FORMATS.values():
-        known = ", ".join(FORMATS.values())
-        raise UsageError(f"--format {format!r}: no such format. There are: {known}")
+        formats = ", ".join(FORMATS.values())
+        raise UsageError(f"--format {format!r}: no such format. There are: {formats}")
     if chosen is None:
         raise UsageError(
             f"-o {output}: no format has the suffix {suffix!r}. Take one of "

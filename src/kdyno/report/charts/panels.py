@@ -64,15 +64,19 @@ def limit(verdict: Verdict) -> float:
 
 def effects_panel(verdict: Verdict, group: Group) -> Panel | None:
     """The dot chart of a variant; None when nothing was measured."""
-    measured = sorted((it for it in group.effects if it.ratio), key=lambda it: it.ratio or 0.0)
+    measured = sorted(
+        (effect for effect in group.effects if effect.ratio), key=lambda effect: effect.ratio or 0.0
+    )
     if not measured:
         return None
-    counts: Counter[str] = Counter(it.verdict for it in group.effects)
+    counts: Counter[str] = Counter(effect.verdict for effect in group.effects)
     tally = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
     title = f"{plain.short(group.variant)} ÷ {plain.short(verdict.baseline)}"
     # Of equal ones the first in the verdict's order.
-    low, high = measured[0], max(measured, key=lambda it: it.ratio or 0.0)
-    ends = [f"{figures.effect(it.ratio)} in {plain.short(it.case)}" for it in (low, high)]
+    low, high = measured[0], max(measured, key=lambda effect: effect.ratio or 0.0)
+    ends = [
+        f"{figures.effect(effect.ratio)} in {plain.short(effect.case)}" for effect in (low, high)
+    ]
     text = (
         f"Effects of {plain.short(group.variant)} against {plain.short(verdict.baseline)}: {tally}"
         f"; from {ends[0]} to {ends[1]}. The table of verdicts has every figure."
@@ -84,18 +88,20 @@ def _effects_chart(verdict: Verdict, group: Group, width_px: int, title: str | S
     """A panel for each suite; on the right, where there is room, the effects in figures."""
     figures_px = _FIGURES_PX if width_px >= _ROOMY_PX else 0
     label_px = label_width(
-        [f"{plain.short(it.case)} ↓ *" for it in group.effects], width_px * 3 // 10
+        [f"{plain.short(effect.case)} ↓ *" for effect in group.effects], width_px * 3 // 10
     )
     half = 100.0 * limit(verdict)
     places = {suite: at for at, suite in enumerate(group.suites)}
     # The largest ratio on top; controls below all others.
     effects = sorted(
-        (it for it in group.effects if it.ratio is not None),
-        key=lambda it: (places[it.suite], it.control, -(it.ratio or 0.0)),
+        (effect for effect in group.effects if effect.ratio is not None),
+        key=lambda effect: (places[effect.suite], effect.control, -(effect.ratio or 0.0)),
     )
-    rows = [(it.suite, _effect_row(it, half, label_px, figures_px > 0)) for it in effects]
-    last = [it for it in effects if it.suite == effects[-1].suite]
-    floor = "; grey: noise floor" if any(it.noise_floor is not None for it in last) else ""
+    rows = [
+        (effect.suite, _effect_row(effect, half, label_px, figures_px > 0)) for effect in effects
+    ]
+    last = [effect for effect in effects if effect.suite == effects[-1].suite]
+    floor = "; grey: noise floor" if any(effect.noise_floor is not None for effect in last) else ""
     band = min(100.0 * verdict.equivalent, half)
     return _by_suite(
         "effects.json",
@@ -180,9 +186,11 @@ def factor_panels(verdict: Verdict) -> list[Panel]:
     with two levels measured. A flat line: they do not depend on each other."""
     table = verdict.factors
     lines: dict[tuple[str, ...], list[FactorEffect]] = {}
-    for it in table.effects if table else ():
-        if it.kind == "conditional" and it.ratio is not None and it.other and it.at:
-            lines.setdefault((it.suite, it.case, it.factor, it.level, it.other), []).append(it)
+    for effect in table.effects if table else ():
+        if effect.kind == "conditional" and effect.ratio is not None and effect.other and effect.at:
+            lines.setdefault(
+                (effect.suite, effect.case, effect.factor, effect.level, effect.other), []
+            ).append(effect)
     panels = []
     for (_suite, case, factor, level, other), effects in lines.items():
         if len(effects) < 2 or table is None:
@@ -190,7 +198,7 @@ def factor_panels(verdict: Verdict) -> list[Panel]:
         what = f"{plain.short(factor)} {plain.short(level)}"
         title = f"{plain.short(case)}: {what}, by {plain.short(other)}"
         points = ", ".join(
-            f"{plain.short(it.at or '')} {figures.effect(it.ratio)}" for it in effects
+            f"{plain.short(effect.at or '')} {figures.effect(effect.ratio)}" for effect in effects
         )
         levels = table.factors.get(other, ())
         draw = partial(_factor_chart, effects, levels, verdict.equivalent)
@@ -205,9 +213,9 @@ def _factor_chart(
     width_px: int,
     title: str | Spec = "",
 ) -> Spec:
-    there = dict.fromkeys(it.at or "" for it in effects)
+    there = dict.fromkeys(level.at or "" for level in effects)
     # A verdict from elsewhere may have effects of levels that it does not list.
-    order = dict.fromkeys((*(it for it in levels if it in there), *there))
+    order = dict.fromkeys((*(level for level in levels if level in there), *there))
     place = {
         level: f"{number:05d} {fitted(plain.short(level), 120)}"
         for number, level in enumerate(order)
@@ -277,7 +285,7 @@ def boots_strip(
     scores = [point.score for points in arms.values() for point in points]
     strip = Strip(boots, min(scores, default=0.0), max(scores, default=1.0))
     paths = [
-        (f"median {arm}", f"M0 {strip.y(median(it.score for it in points))}H{strip.width}")
+        (f"median {arm}", f"M0 {strip.y(median(point.score for point in points))}H{strip.width}")
         for arm, points in arms.items()
         if points
     ]
@@ -285,9 +293,9 @@ def boots_strip(
     for arm, points in arms.items():
         for disturbed in (False, True):
             dots = strip.dots(
-                (it.boot.position, it.score)
-                for it in points
-                if bool(it.boot.disturbed) == disturbed
+                (point.boot.position, point.score)
+                for point in points
+                if bool(point.boot.disturbed) == disturbed
             )
             paths.append((f"dots {arm}", dots))
             # The same again, smaller, in the colour of the ground.
@@ -359,10 +367,10 @@ def spreads(evidence: Evidence) -> list[Spread]:
 
 def spread_panel(evidence: Evidence, rows: Sequence[Spread]) -> Panel:
     """90 % of the boots as a line, half of them as a bar, around the median."""
-    most, least = (end(rows, key=lambda it: it.variation) for end in (max, min))
+    most, least = (end(rows, key=lambda row: row.variation) for end in (max, min))
     ends = [
-        f"{figures.share(it.variation)} ({plain.short(it.case.case)} on {plain.short(it.variant)})"
-        for it in (least, most)
+        f"{figures.share(of.variation)} ({plain.short(of.case.case)} on {plain.short(of.variant)})"
+        for of in (least, most)
     ]
     text = (
         f"Spread from boot to boot: the coefficient of variation goes from {ends[0]} to {ends[1]}. "
@@ -377,11 +385,13 @@ def spread_panel(evidence: Evidence, rows: Sequence[Spread]) -> Panel:
 def _spread_chart(
     rows: Sequence[Spread], baseline: str, width_px: int, title: str | Spec = ""
 ) -> Spec:
-    labels = [f"{plain.short(it.case.case)} · {plain.short(it.variant)}" for it in rows]
+    labels = [f"{plain.short(row.case.case)} · {plain.short(row.variant)}" for row in rows]
     label_px = label_width(labels, width_px * 4 // 10)
     half = max(
         1e-3,
-        reach(100.0 * max(it.median - it.low, it.high - it.median) / it.median for it in rows),
+        reach(
+            100.0 * max(row.median - row.low, row.high - row.median) / row.median for row in rows
+        ),
     )
 
     def row(spread: Spread) -> Spec:
@@ -394,7 +404,7 @@ def _spread_chart(
         arm = "baseline" if spread.variant == baseline else "variant"
         return {"row": f"{case} · {variant}", "arm": arm, **ends, "median": 0.0}
 
-    of_suites = [(it.case.suite, row(it)) for it in rows]
+    of_suites = [(item.case.suite, row(item)) for item in rows]
     return _by_suite(
         "spread.json", of_suites, half, label_px, width_px, "distance from the median", title
     )
@@ -475,7 +485,7 @@ class Turns:
             ratios_domain=[centres[1] - half, centres[1] + half],
             rival=f"÷ {fitted(plain.short(next(iter(self.speeds))), 110)}",
             names=list(names.values()),
-            colours=[f"var(--{it})" for it in ("baseline", *COLOURS)][: len(names)],
+            colours=[f"var(--{name})" for name in ("baseline", *COLOURS)][: len(names)],
             columns=3 if width_px < 600 else 6,
         )
 
@@ -568,7 +578,8 @@ def load_panels(evidence: Evidence) -> list[Panel]:
                 lines.append((title, line, typical.tasks))
     lines = lines[:_MOST_LOADS]
     top = max(
-        (max(tasks or 0.0, *(it.runnable for it in line)) for _, line, tasks in lines), default=0.0
+        (max(tasks or 0.0, *(load.runnable for load in line)) for _, line, tasks in lines),
+        default=0.0,
     )
     return [
         Panel(title, f"{title}: {_load_text(line, tasks)}", partial(_load_chart, line, tasks, top))

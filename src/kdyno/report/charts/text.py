@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 
 from kdyno.report import figures, plain
 from kdyno.report.charts.vega import reach
-from kdyno.report.groups import Group, cut_short, groups, shown
+from kdyno.report.groups import Group, cut_short, displayed, groups
 from kdyno.store.verdict import Effect, Verdict
 
 NARROWEST, WIDEST = 40, 120
@@ -92,14 +92,14 @@ def scale(effects: Iterable[Effect], equivalent: float, width: int) -> Scale:
         limit = max(limit, reach(reaches))
     power = 10.0 ** math.floor(math.log10(limit))
     steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
-    step = next((it for it in steps if limit <= it * power * (1 + 1e-9)), 10.0)
+    step = next((step_ for step_ in steps if limit <= step_ * power * (1 + 1e-9)), 10.0)
     return Scale(step * power, width - (width + 1) % 2, equivalent)
 
 
 def lines(verdict: Verdict, width: int, *, unicode: bool = True) -> list[str]:
     """The dot chart: one row a case, with its name, dot and interval on a common axis, the effect.
     At most ``width`` columns, of which 40 to 120 are used."""
-    cut, verdict = cut_short(verdict), shown(verdict)
+    cut, verdict = cut_short(verdict), displayed(verdict)
     width = max(NARROWEST, min(width, WIDEST))
     measured = [
         group

@@ -66,13 +66,13 @@ class Column:
         return self.kind in ("number", "effect")
 
     def cell(self, item: Any) -> Cell:
-        found = self.of(item)
-        if isinstance(found, Cell):
-            return found
-        if found is None:
+        value = self.of(item)
+        if isinstance(value, Cell):
+            return value
+        if value is None:
             return Cell(self.absent)
-        text = self.shown(found) if self.shown is not None else plainly(found)
-        return Cell(text, None if isinstance(found, str) else found)
+        text = self.shown(value) if self.shown is not None else plainly(value)
+        return Cell(text, None if isinstance(value, str) else value)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def of_rows(
 
 def headed(columns: Sequence[Column]) -> list[Column]:
     """The same columns with capitals at the beginning of their heads."""
-    return [replace(it, head=it.head[:1].upper() + it.head[1:]) for it in columns]
+    return [replace(column, head=column.head[:1].upper() + column.head[1:]) for column in columns]
 
 
 def plainly(value: Value) -> str:
@@ -123,5 +123,7 @@ def plainly(value: Value) -> str:
 
 
 def _kind(values: Sequence[Value]) -> Kind:
-    known = [it for it in values if it is not None]
-    return "number" if known and all(isinstance(it, int | float) for it in known) else "text"
+    present = [value for value in values if value is not None]
+    return (
+        "number" if present and all(isinstance(value, int | float) for value in present) else "text"
+    )

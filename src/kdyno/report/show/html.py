@@ -41,18 +41,18 @@ def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> 
     dropped and the others become dashes. Style attributes are refused: the page's policy would
     not apply them.
     """
-    given = []
+    words = []
     for key, value in attributes.items():
         key = key.rstrip("_").replace("_", "-")
         if key == "style" or key.startswith("on") or not _NAME.fullmatch(key):
             raise ValueError(f"attribute {key!r}")
         if value is True:
-            given.append(f" {key}")
+            words.append(f" {key}")
         elif value is not None and value is not False:
-            given.append(f' {key}="{escape(_clean(str(value)))}"')
+            words.append(f' {key}="{escape(_clean(str(value)))}"')
     if name in _VOID:
-        return Html(f"<{name}{''.join(given)}>")
-    return Html(f"<{name}{''.join(given)}>{join(content)}</{name}>")
+        return Html(f"<{name}{''.join(words)}>")
+    return Html(f"<{name}{''.join(words)}>{join(content)}</{name}>")
 
 
 def join(content: Iterable[Content]) -> Html:
@@ -122,8 +122,8 @@ def table(grid: Grid) -> Html:
     }
     choices = {name: several for name, several in values.items() if len(several) > 1}
     pairs = list(zip(rows, facets, strict=True))
-    shown: Html = macros("parts.html").table(grid, grid.columns, pairs, choices)
-    return shown
+    text: Html = macros("parts.html").table(grid, grid.columns, pairs, choices)
+    return text
 
 
 def headed_table(grid: Grid) -> Html:

@@ -20,8 +20,8 @@ def escaped(text: str) -> str:
 
 def table(grid: Grid) -> str:
     """The grid without its title and its note."""
-    heads = [escaped(it.head) for it in grid.columns]
-    sides = ["--:" if it.is_number else "---" for it in grid.columns]
+    heads = [escaped(column.head) for column in grid.columns]
+    sides = ["--:" if column.is_number else "---" for column in grid.columns]
     rows = [
         [_cell(column, cell) for column, cell in zip(grid.columns, row, strict=True)]
         for row in grid.rows

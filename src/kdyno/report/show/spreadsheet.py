@@ -14,7 +14,7 @@ def text(grid: Grid) -> str:
     """A line with the heads, then a line a row."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_field(Cell(it.head)) for it in grid.columns])
+    writer.writerow([_field(Cell(column.head)) for column in grid.columns])
     writer.writerows([_field(cell) for cell in row] for row in grid.rows)
     return out.getvalue()
 
@@ -24,6 +24,6 @@ def _field(cell: Cell) -> str:
         return "yes" if cell.value else "no"
     if isinstance(cell.value, int | float):
         return repr(cell.value)
-    shown = plain.sentence(cell.value or cell.text) or ("?" if cell.text else "")
+    text = plain.sentence(cell.value or cell.text) or ("?" if cell.text else "")
     # Spreadsheets run what begins like a formula; an apostrophe makes it text.
-    return f"'{shown}" if shown[:1] in ("=", "+", "-", "@") else shown
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -153,18 +153,18 @@ def fit(grid: Grid, width: int, indent: int) -> Layout:
     """The first column, all without a worth, and the others in the order of their worth while
     there is room. On a narrow terminal a long name wraps before anything is left out."""
     sizes = [
-        max(it, NAME_LEAST) if not at else it + GAP
-        for at, it in enumerate(_widths(_cells(grid, indent)))
+        max(size, NAME_LEAST) if not at else size + GAP
+        for at, size in enumerate(_widths(_cells(grid, indent)))
     ]
-    worth = [it.worth for it in grid.columns]
-    order = sorted((at for at, it in enumerate(worth) if it), key=lambda at: worth[at])
-    rest = width - sum(sizes[at] for at, it in enumerate(worth) if at and not it)
+    worth = [column.worth for column in grid.columns]
+    order = sorted((at for at, value in enumerate(worth) if value), key=lambda at: worth[at])
+    rest = width - sum(sizes[at] for at, value in enumerate(worth) if at and not value)
     names = min(sizes[0], NAME_MOST)
     if width < ROOMY and order:
         names = min(names, max(NAME_LEAST, rest - sizes[order[0]]))
     sizes[0] = max(8, min(names, rest))
     left = rest - sizes[0]
-    chosen = {at for at, it in enumerate(worth) if not it}
+    chosen = {at for at, value in enumerate(worth) if not value}
     for _, of in groupby(order, key=lambda at: worth[at]):
         together = list(of)
         if sum(sizes[at] for at in together) > left:
@@ -182,7 +182,7 @@ def fit(grid: Grid, width: int, indent: int) -> Layout:
 
 def _cells(grid: Grid, indent: int, cut: int = 0) -> list[list[Text]]:
     """Heads, then a list a row."""
-    cells = [[Text(plain.line(it.head), style="dim") for it in grid.columns]]
+    cells = [[Text(plain.line(column.head), style="dim") for column in grid.columns]]
     cells[0][0].pad_left(indent)
     for row in grid.rows:
         texts = [_text(column, cell, cut) for column, cell in zip(grid.columns, row, strict=True)]
@@ -204,7 +204,7 @@ def _text(column: Column, cell: Cell, cut: int) -> Text:
 
 
 def _widths(cells: Sequence[Sequence[Text]]) -> list[int]:
-    return [max(it.cell_len for it in column) for column in zip(*cells, strict=True)]
+    return [max(text.cell_len for text in column) for column in zip(*cells, strict=True)]
 
 
 def _folded(columns: Sequence[Column], row: Sequence[Text], widths: Sequence[int]) -> list[Text]:

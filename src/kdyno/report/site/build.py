@@ -108,15 +108,15 @@ def build_site(
         there = list_runs(runs)
         stamps = {run.name: joined(options, run_stamp(run)) for run in there}
         empty = _empty(runs)
-        known = _known(out, there, stamps)
-        todo = [run for run in there if run.name not in known]
+        summaries_ = _known(out, there, stamps)
+        todo = [run for run in there if run.name not in summaries_]
         edition = joined(options, *(f"{k} {v}" for k, v in sorted(stamps.items())), *empty)
         if not todo and before.get("edition") == edition and (out / "history.html").is_file():
             return Built(len(there), 0, len(there), 0, (), edition)
         for name, summary in _reports(todo, out, full, progress, sections):
-            known[name] = summary
+            summaries_[name] = summary
             keep(out, summary.page, Kept(stamps[name], summary))
-        summaries = [known[run.name] for run in there]
+        summaries = [summaries_[run.name] for run in there]
         removed = remove_others(out, {summary.page for summary in summaries})
         summaries += [unreadable(name, "empty", f"there is no {MANIFEST} in it") for name in empty]
         # The state of a run in progress is in its text, so that the next build looks again.
@@ -141,7 +141,7 @@ def _empty(runs: Path) -> list[str]:
 
 def _known(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[str, Summary]:
     """Summaries of the last build that still hold."""
-    known = {}
+    summaries = {}
     for run in runs:
         page = page_name(run.name)
         last = kept(out, page)
@@ -156,8 +156,8 @@ def _known(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[st
                 writing = run.is_being_written()
             if writing != (last.summary.state == "running"):
                 continue
-        known[run.name] = last.summary
-    return known
+        summaries[run.name] = last.summary
+    return summaries
 
 
 def _reports(

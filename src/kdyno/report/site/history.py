@@ -218,24 +218,24 @@ def overview(series: Sequence[Series], live: bool = False) -> str:
 
 def history_page(series: Sequence[Series], live: bool = False) -> str:
     """The charts of one experiment's series."""
-    shown = _shown(series)
+    plotted = _shown(series)
     facets: dict[str, list[str]] = {
-        "variant": [plain.short(each.score.variant) for each in shown],
-        "measure": [each.measure for each in shown],
-        "changed": [each.changed for each in shown],
+        "variant": [plain.short(each.score.variant) for each in plotted],
+        "measure": [each.measure for each in plotted],
+        "changed": [each.changed for each in plotted],
     }
     choices = {name: list(dict.fromkeys(values)) for name, values in facets.items()}
     return shell(
         "experiment.html",
         f"History of {plain.name(series[0].experiment)}",
         "history.html",
-        series=shown,
+        series=plotted,
         choices={name: values for name, values in choices.items() if len(values) > 1},
         count=len(series),
-        shown=len(shown),
+        shown=len(plotted),
         method=_METHOD,
         scripts=["history.js"],
-        values=_data(shown),
+        values=_data(plotted),
         up="../",
         live=live,
     )

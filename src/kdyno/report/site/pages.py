@@ -71,8 +71,8 @@ def listing(summaries: Sequence[Summary], live: bool = False) -> str:
     grid = Grid(_COLUMNS, runs, "Runs", id="runs-table", facets=facets)
     reports = sum(run.has_report for run in runs)
     intro = f"{figures.count(len(runs), 'run')}, {reports} with a report"
-    shown = table(grid) if runs else None
-    return shell("listing.html", "Runs", "index.html", intro=intro, table=shown, live=live)
+    listed = table(grid) if runs else None
+    return shell("listing.html", "Runs", "index.html", intro=intro, table=listed, live=live)
 
 
 _COLUMNS = (

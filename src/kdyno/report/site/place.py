@@ -34,7 +34,7 @@ def prepare(folder: Path) -> None:
                 f"-o {folder}: holds other things than a site of kdyno; name a new or empty folder"
             )
         for inside in (folder, *(folder / name for name in FOLDERS)):
-            if link := next((it for it in inside.glob("*") if it.is_symlink()), None):
+            if link := next((path for path in inside.glob("*") if path.is_symlink()), None):
                 raise UsageError(
                     f"-o {folder}: {link} is a link, and a site of kdyno has none: what is written "
                     "would go where it leads. Remove it, or name another folder"

@@ -72,8 +72,8 @@ class SiteServer(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         host, port = str(self.server_address[0]), self.server_address[1]
-        shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{port}/"
+        name = f"[{host}]" if ":" in host else host
+        return f"http://{name}:{port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._changed:

@@ -61,8 +61,8 @@ class SharedSite:
                     self._report(page).unlink(missing_ok=True)
             edition = joined(self._options, *(f"{run.identity} {run.digest}" for run in facts))
             built = Built(len(facts), 0, len(facts), gone, (), edition)
-            known = state(self._out).get("edition")
-            if known == edition and (self._out / "history.html").is_file():
+            built_edition = state(self._out).get("edition")
+            if built_edition == edition and (self._out / "history.html").is_file():
                 return built
             # A run that comes in between is seen by the next look: the edition is without it.
             rows = self._shared.rows(self._wanted)
@@ -118,5 +118,5 @@ def build_shared(
         shared, out, cache, wanted or Wanted(), full=full, live=False, sections=sections
     )
     built = site.build()
-    made = site.make_all(progress)
-    return replace(built, made=made, kept=built.runs - made)
+    count = site.make_all(progress)
+    return replace(built, made=count, kept=built.runs - count)

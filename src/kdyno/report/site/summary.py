@@ -147,7 +147,10 @@ def _summary(
         machine=_machine(host, guest),
         machine_key=_machine_key(host, guest),
         memory_bytes=facts.memory_bytes,
-        kernels={text(it.variant): Kernel(text(it.version), it.digest[:12]) for it in kernels},
+        kernels={
+            text(kernel.variant): Kernel(text(kernel.version), kernel.digest[:12])
+            for kernel in kernels
+        },
         counts=facts.counts,
         scores=tuple(map(_safe, scores)),
         has_report=facts.judged,

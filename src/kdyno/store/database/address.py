@@ -25,7 +25,7 @@ _IN_TEXT = re.compile(r"(?<=://)[^/@\s]*:[^/\s]*@")
 _NAMED = re.compile(rf"(?i)\b({'|'.join(_SECRETS)})=('[^']*'|[^\s&]*)")
 
 
-def asked() -> str | None:
+def configured() -> str | None:
     """The shared store that the environment names, checked; None where it names none."""
     text = os.environ.get(VARIABLE, "").strip()
     return checked(text) if text else None
@@ -50,11 +50,11 @@ def checked(text: str) -> str:
 
 def masked(text: str) -> str:
     """The text with *** where an address in it has a password."""
-    found = _NAMED.sub(lambda it: f"{it[1]}=***", text)
-    return _IN_TEXT.sub(lambda it: f"{it[0].partition(':')[0]}:***@", found)
+    text = _NAMED.sub(lambda match: f"{match[1]}=***", text)
+    return _IN_TEXT.sub(lambda match: f"{match[0].partition(':')[0]}:***@", text)
 
 
-def shown(address: str) -> str:
+def location(address: str) -> str:
     """For people and pages: host and database, without user and options."""
     parts = urlsplit(address)
     if parts.scheme == "sqlite":

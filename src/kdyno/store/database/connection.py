@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, exc
 from sqlalchemy.engine import URL, make_url
 
 from kdyno.errors import KdynoError, ToolError, UsageError
-from kdyno.store.database.address import masked, shown, sqlite_file
+from kdyno.store.database.address import location, masked, sqlite_file
 
 _PATIENCE_S = 10
 """For a server to answer a first time."""
@@ -94,24 +94,24 @@ def _in_our_words(address: str, what: str) -> Iterator[None]:
         raise problem_of(problem, address, what) from problem
     except _ODD as problem:
         raise ToolError(
-            f"the store {shown(address)} holds what no kdyno writes: {str(problem)[:200]}"
+            f"the store {location(address)} holds what no kdyno writes: {str(problem)[:200]}"
         ) from problem
 
 
 def problem_of(problem: exc.SQLAlchemyError, address: str, what: str) -> KdynoError:
     """A database's error for people: which store, what became of the data, what to do."""
-    where = f"the store {shown(address)}"
+    where = f"the store {location(address)}"
     original = getattr(problem, "orig", None)
-    said = masked(" ".join(str(original or problem).split()))[:500]
+    message = masked(" ".join(str(original or problem).split()))[:500]
     kept = "nothing of it was kept" if what == "written" else "nothing was read"
     if type(original).__name__ in _DENIED:
-        return UsageError(f"{where}: this user may not do that ({said}); {kept}")
+        return UsageError(f"{where}: this user may not do that ({message}); {kept}")
     if isinstance(problem, exc.DBAPIError) and (
         problem.connection_invalidated or isinstance(problem, exc.OperationalError)
     ):
         again = "try again: a run is put there once, however often it is pushed"
         return ToolError(
-            f"{where} cannot be reached, or went away: {said}. "
+            f"{where} cannot be reached, or went away: {message}. "
             f"{again if what == 'written' else 'Try again, or unset KDYNO_STORE'}"
         )
-    return ToolError(f"{where}: {said}; {kept}")
+    return ToolError(f"{where}: {message}; {kept}")

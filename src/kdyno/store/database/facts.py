@@ -202,12 +202,12 @@ def scores_of_verdict(verdict: Verdict) -> list[Score]:
 
 
 def series_in(samples: Samples) -> list[Series]:
-    found = []
+    result = []
     for (suite, case, variant), blocks in samples.scores.items():
         order = sorted(blocks)
         names = (text(suite), text(case), text(variant))
-        found.append(Series(*names, order, [blocks[block] for block in order]))
-    return found
+        result.append(Series(*names, order, [blocks[block] for block in order]))
+    return result
 
 
 def text(value: Any) -> str:

@@ -160,8 +160,10 @@ def put(connection: Connection, copy: Copy, where: str) -> Pushed:
 
 def _stamp(path: Path) -> tuple[int, ...]:
     """Changes whenever a run is gone on with: its manifest is replaced before each block."""
-    seen = [(path / name).stat() for name in (MANIFEST, "boots") if (path / name).exists()]
-    return tuple(part for it in seen for part in (it.st_ino, it.st_mtime_ns, it.st_size))
+    states = [(path / name).stat() for name in (MANIFEST, "boots") if (path / name).exists()]
+    return tuple(
+        part for state in states for part in (state.st_ino, state.st_mtime_ns, state.st_size)
+    )
 
 
 def pack(folder: Path) -> Packed:
@@ -283,8 +285,8 @@ def _long_name(records: bytes) -> str:
     while records:
         length = int(records[:10].partition(b" ")[0])
         key, _, value = records[: max(0, length)].partition(b" ")[2].partition(b"=")
-        known = key in (b"path", b"hdrcharset") and value.endswith(b"\n")
-        if not known or length > len(records):
+        expected = key in (b"path", b"hdrcharset") and value.endswith(b"\n")
+        if not expected or length > len(records):
             raise ValueError(f"a record {records[:100]!r}")
         if key == b"path":
             name = value[:-1].decode("utf-8", "surrogateescape")

@@ -106,8 +106,8 @@ def named(connection: Connection, text: str, most: int) -> list[Facts]:
         return _facts(connection, query.limit(1))
     begins, ends = name.like(f"{part}%", escape=_ESCAPE), name.like(f"%{part}", escape=_ESCAPE)
     for way in (name == text, or_(begins, ends), name.like(f"%{part}%", escape=_ESCAPE)):
-        if found := _facts(connection, query.where(way).limit(most)):
-            return found
+        if facts := _facts(connection, query.where(way).limit(most)):
+            return facts
     return []
 
 

@@ -17,7 +17,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.reading.mistakes import meant
 from kdyno.store.boot import plain_name
 from kdyno.store.database import query, schema
-from kdyno.store.database.address import key, shown, sqlite_file
+from kdyno.store.database.address import key, location, sqlite_file
 from kdyno.store.database.connection import engine_of, reading, writing
 from kdyno.store.database.facts import Facts, Kernel
 from kdyno.store.database.push import Pushed, copy_of, put, unpack, weighed
@@ -47,7 +47,7 @@ class Shared:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.where = f"the store {shown(address)}"
+        self.where = f"the store {location(address)}"
 
     @cached_property
     def _engine(self) -> Engine:
@@ -65,8 +65,8 @@ class Shared:
         UsageError for tables of another kdyno, ToolError for a store that cannot be reached.
         """
         with writing(self._engine, self.address) as connection:
-            found = schema.prepare(connection, self.where, upgrade=upgrade_it)
-        return found if found != HEAD else None
+            version = schema.prepare(connection, self.where, upgrade=upgrade_it)
+        return version if version != HEAD else None
 
     def push(self, run: Run) -> Pushed:
         """The run is in the store afterwards, whole; or an error, and the store is as it was."""
@@ -95,15 +95,15 @@ class Shared:
         """A run's name, a part of it that only one has, or ``last``; NoSuchRun, or UsageError."""
         with reading(self._engine, self.address) as connection:
             schema.require(connection, self.where)
-            found = query.named(connection, text, _SHOWN + 1)
-            known = query.names(connection, _HINTED) if not found else []
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = [it.name for it in found[:_SHOWN]] + ["…"] * (len(found) > _SHOWN)
+            facts = query.named(connection, text, _SHOWN + 1)
+            hints = query.names(connection, _HINTED) if not facts else []
+        if len(facts) == 1:
+            return facts[0]
+        if facts:
+            names = [fact.name for fact in facts[:_SHOWN]] + ["…"] * (len(facts) > _SHOWN)
             listed = "\n  ".join(names)
             raise UsageError(f"{text}: several runs match; give more of the name:\n  {listed}")
-        hint = meant(text, known)
+        hint = meant(text, hints)
         raise NoSuchRun(f"{text}: no such run in {self.where}{hint}; `kdyno list runs` shows them")
 
     def fetch(self, facts: Facts, cache: Path) -> Run:

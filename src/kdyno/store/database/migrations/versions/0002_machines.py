@@ -30,11 +30,11 @@ def upgrade() -> None:
     )
     op.create_index("ix_machines_cpu_model", "machines", ["cpu_model"])
     runs = sa.table("runs", sa.column("id"), sa.column("cpu_model"))
-    known = op.get_bind().execute(sa.select(runs.c.id, runs.c.cpu_model)).all()
+    recorded = op.get_bind().execute(sa.select(runs.c.id, runs.c.cpu_model)).all()
     # What the nodes of runs from before were called is in their files alone.
     rows = [
         {"run": number, "place": place, "name": model, "cpu_model": model}
-        for number, models in known
+        for number, models in recorded
         for place, model in enumerate(filter(None, str(models).split(_BETWEEN)))
     ]
     if rows:
