@@ -96,7 +96,7 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
     minutes = 60 * extent_of(experiment).measure_hours
     notes = [*recipes.notes, *lacking, *(f"{_UNCHECKED} {it}" for it in recipes.absent)]
     if json is not None:
-        variants = {name: {"digest": it.digest} for name, it in recipes.of.items()}
+        variants = {name: {"digest": digest} for name, digest in recipes.digests.items()}
         variants |= {name: {"skipped": why} for name, why in recipes.skipped.items()}
         facts = {"ok": True, "mistakes": [], "notes": notes, "variants": variants}
         write_json({**facts, "measure_minutes": minutes, **asdict(price)}, json)
@@ -116,7 +116,9 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
     if price.disk_bytes > price.free_bytes:
         notes.append("the disk is too small: free some, or KDYNO_CACHE names another folder")
     for source in price.fetch:
-        show(f"to fetch   {source}: about 0.2 GB, 2 GB unpacked")
+        built = any(it.image == source for it in experiment.variants)
+        size = "0.1 GB, 0.4" if built else "0.2 GB, 2"
+        show(f"to fetch   {source}: about {size} GB unpacked")
     for note in notes:
         show(f"note       {note}")
     return 0
@@ -157,11 +159,12 @@ def build(
         if dry_run:
             there = {name: find(cache, it) is not None for name, it in recipes.of.items()}
             images = {
-                name: {"digest": it.digest, "built": there[name]} for name, it in recipes.of.items()
+                name: {"digest": digest, "built": there.get(name, True)}
+                for name, digest in recipes.digests.items()
             }
             lines = [
-                f"{name}\t{it.digest}\t{'built' if there[name] else 'not built'}"
-                for name, it in recipes.of.items()
+                f"{name}\t{it['digest']}\t{'built' if it['built'] else 'not built'}"
+                for name, it in images.items()
             ]
         else:
             built = builder.build_all(

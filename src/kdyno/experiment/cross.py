@@ -48,9 +48,11 @@ VARIANT = "variant"
 RUNNING = "running"
 """Name of the one variant of a machine that boots nothing."""
 REPLACING = (
-    *("source", "arch", "cflags", "compiler", "memcpy", "routines", "scheduler"),
+    *("source", "image", "arch", "cflags", "compiler", "memcpy", "routines", "scheduler"),
     *("cpus", "programs"),
 )
+BUILDING = ("source", "config", "patches", "cflags", "compiler", "memcpy", "routines", "scheduler")
+"""Keys that say how a kernel is built, or need its source."""
 _LINE = re.compile(r'CONFIG_(\w+)=(y|m|n|-?\d+|0[xX][0-9a-fA-F]+|"(?:\\.|[^"\\])*")', re.ASCII)
 _UNSET = re.compile(r"# CONFIG_(\w+) is not set", re.ASCII)
 _LINE_RULE = 'a line is CONFIG_X=y, =m, =n, =NUMBER, ="TEXT", or "# CONFIG_X is not set"'
@@ -78,6 +80,8 @@ def placed(layer: L, path: KeyPath, place: Place, machine: str, mistakes: Mistak
             if problem := _contradiction(fragments, fragment):
                 mistakes.add(at, problem, value=entry)
             fragments.append(fragment)
+    if layer.image and (why := place.vocabulary.no_images.get(machine)):
+        mistakes.add((*path, "image"), f"the machine {quoted(machine)} {why}")
     return replace(layer, path=path, fragments=tuple(fragments))
 
 
@@ -199,8 +203,12 @@ def _combined(
         if (value := getattr(layer, key, None)) is not None
     ]
     chosen: dict[str, Any] = dict(given)
+    # Of source and image what stands nearer to the variant.
+    own_source = any(layer.source for layer in own)
+    if any(layer.image for layer in own) or (kernel.image and not own_source):
+        return _installed(name, levels, kernel, own, chosen, mistakes)
     if "source" not in chosen and not any(
-        mistakes.has((*layer.path, "source")) for layer in layers
+        mistakes.has((*layer.path, key)) for layer in layers for key in ("source", "image")
     ):
         mistakes.add(
             kernel.path,
@@ -230,6 +238,35 @@ def _combined(
         memcpy=None if memcpy == OWN_MEMCPY else memcpy,
         routines=tuple(pair for pair in chosen.get("routines", ()) if pair[1] != OWN_MEMCPY),
         scheduler=None if scheduler == OWN_SCHEDULER else scheduler,
+        cpus=chosen.get("cpus"),
+        program_bits=PROGRAMS.get(chosen.get("programs", "")),
+        levels=levels,
+    )
+
+
+def _installed(
+    name: str,
+    levels: Pairs,
+    kernel: Layer,
+    own: Sequence[Layer],
+    chosen: Mapping[str, Any],
+    mistakes: Mistakes,
+) -> Variant:
+    """The variant that is a kernel built already. How [kernel] builds others is not about it."""
+    for layer in own if any(layer.image for layer in own) else (kernel, *own):
+        for key in BUILDING:
+            at = (*layer.path, key)
+            if getattr(layer, key) and not mistakes.has(at):
+                what = f"image is a kernel that is built already: leave {key} out. cmdline and "
+                mistakes.add(at, f"{what}sysctl go with it; another kernel is another variant")
+    layers = (kernel, *own)
+    return Variant(
+        name=name,
+        source="",
+        image=chosen["image"],
+        arch=chosen.get("arch", "x86_64"),
+        cmdline=" ".join(layer.cmdline.strip() for layer in layers if layer.cmdline.strip()),
+        sysctl=tuple(sorted({k: v for layer in layers for k, v in layer.sysctl.items()}.items())),
         cpus=chosen.get("cpus"),
         program_bits=PROGRAMS.get(chosen.get("programs", "")),
         levels=levels,

@@ -106,6 +106,10 @@ class Vocabulary:
     source_kinds: tuple[str, ...] = ("debian", "path", "tar", "git", "kernel.org")
     check_source: Callable[[str], object] = lambda _source: None
     """Called with each source, paths resolved; raises UsageError for one that cannot be."""
+    check_image: Callable[[str], object] = lambda _image: None
+    """So with each image."""
+    no_images: Mapping[str, str] = field(default_factory=dict)
+    """Kind of machine → why it boots no kernel that is built already."""
 
     @property
     def archs(self) -> tuple[str, ...]:
@@ -321,6 +325,22 @@ def _source(text: str, info: ValidationInfo) -> str:
     return source
 
 
+def _image(text: str, info: ValidationInfo) -> str:
+    """The image, paths resolved."""
+    place = Place.of(info)
+    kind, colon, rest = text.strip().partition(":")
+    if colon and rest and kind in ("deb", "rpm", "path"):
+        rest = str(place.path(rest))
+        if not exists(Path(rest)):
+            raise ValueError(f"{quoted(text)}: there is no file {rest}")
+    image = f"{kind}{colon}{rest}"
+    try:
+        place.vocabulary.check_image(image)
+    except UsageError as problem:
+        raise ValueError(str(problem)) from None
+    return image
+
+
 def _patch(value: object, info: ValidationInfo) -> Path:
     place, name = Place.of(info), _ENTRY.validate_python(value)
     folders = place.vocabulary.patch_dirs
@@ -481,6 +501,7 @@ class Layer(Closed):
     """[kernel]. None or empty where the layer does not have the key."""
 
     source: Annotated[Text, AfterValidator(_source)] | None = None
+    image: Annotated[Text, AfterValidator(_image)] | None = None
     arch: Annotated[Text, AfterValidator(_arch)] | None = None
     config: Texts = ()
     patches: Annotated[
@@ -801,7 +822,11 @@ class Variant:
     name: str
     source: str
     """As written: ``debian:NAME``, ``path:DIR``, ``tar:FILE``, ``git:DIR_OR_URL#REF``,
-    ``kernel.org:VERSION``; relative paths already resolved against the experiment's folder."""
+    ``kernel.org:VERSION``; relative paths already resolved against the experiment's folder. Empty
+    where nothing is built."""
+    image: str = ""
+    """A kernel that is built already: ``debian:PACKAGE[=VERSION]``, ``deb:FILE``, ``rpm:FILE``,
+    ``path:FILE``."""
     arch: str = "um"
     config: tuple[ConfigFragment, ...] = ()
     patches: tuple[Path, ...] = ()

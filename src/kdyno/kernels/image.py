@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What builds leave in the cache: images, and trunks.
 
-An image is a bootable file, named by the digest of everything that went into it. A trunk is the
+An image is a bootable file, named by the digest of everything that went into it; one that somebody
+else built (installed.py), by that of its content. A trunk is the
 object tree of an earlier build, kept so that the next build starts from it: it works on a copy and
 compiles what differs. Time stamps decide what make compiles again, so whoever starts from a trunk
 must make every file that differs newer than the trunk's objects: `Start.fresh` names them.
@@ -43,7 +44,8 @@ _IN_USE_S = 3600
 
 @dataclass(frozen=True)
 class Image:
-    """A built kernel. ``kernel`` is the file that a machine boots."""
+    """A built kernel. ``kernel`` is the file that a machine here boots; of an installed one also
+    ``vmlinuz``, as its package has it and a boot loader or kexec takes it, and ``modules``."""
 
     digest: str
     folder: Path
@@ -56,6 +58,8 @@ class Image:
     """The program that is to decide in it who runs; None: the kernel itself."""
     links: tuple[Image, ...] = ()
     """The same code linked in other orders, where [layout] asks for them."""
+    installed: bool = False
+    """It was built by somebody else, and is measured as it is."""
 
     def link(self, number: int) -> Image:
         """Of its links, which go round; itself where it has none."""
@@ -64,6 +68,18 @@ class Image:
     @property
     def kernel(self) -> Path:
         return self.folder / "linux"
+
+    @property
+    def vmlinuz(self) -> Path:
+        """Of an installed image: the bzImage."""
+        return self.folder / "vmlinuz"
+
+    @property
+    def modules(self) -> Path:
+        """Of an installed image: what is ``/lib/modules/VERSION`` where it is installed, without
+        the files that depmod makes; ``.ko``, ``.ko.xz`` or ``.ko.zst``. Not there where the kernel
+        has none."""
+        return self.folder / "modules" / self.version
 
     @property
     def config(self) -> Path:

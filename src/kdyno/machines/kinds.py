@@ -22,6 +22,8 @@ class Kind:
     """What it boots; the first is the default."""
     memory: str = ""
     """Of a guest for one command; empty: as much as an experiment's."""
+    no_images: str = ""
+    """Why it boots no installed kernel (``image`` of a variant); empty: it does."""
 
     @property
     def builds(self) -> bool:
@@ -51,9 +53,20 @@ class Kind:
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("uml", "User Mode Linux", ("um", "um32")),
+        Kind(
+            "uml",
+            "User Mode Linux",
+            ("um", "um32"),
+            no_images="boots kernels that are built for it (ARCH=um), and an installed kernel is "
+            'not: kind = "qemu" counts it',
+        ),
         # A kernel that is emulated begins with all of its memory.
         Kind("qemu", "QEMU", ("x86_64", "i386"), memory="512M"),
-        Kind("host", "the machine's own kernel", ()),
+        Kind(
+            "host",
+            "the machine's own kernel",
+            (),
+            no_images="has one kernel, the one that runs",
+        ),
     )
 }

@@ -28,11 +28,14 @@ from kdyno.kernels.image import Image
 from kdyno.kernels.layout import FLAG
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.routines.routine import Routine, of_variant
-from kdyno.kernels.source import Progress, Tree, at_hand, fetch
+from kdyno.kernels.source import Progress, SourceSpec, Tree, at_hand, fetch
 from kdyno.kernels.source import parse as parse_source
 from kdyno.reading.mistakes import KeyPath, Mistakes
 
 _require_correct = deferred("kdyno.kernels.routines.checking:require_correct")
+_image_spec: Callable[[str], SourceSpec] = deferred("kdyno.kernels.installed:parse")
+_image_at_hand: Callable[[SourceSpec, Path], bool] = deferred("kdyno.kernels.installed:at_hand")
+_fetch_image: Callable[..., Image] = deferred("kdyno.kernels.installed:fetch")
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,16 @@ class Recipes:
     notes: tuple[str, ...] = ()
     """What is worth knowing before they are built."""
     absent: tuple[str, ...] = ()
-    """Sources that are not on this machine and were not to be fetched: their variants are in
-    neither of the two."""
+    """Sources and images that are not on this machine and were not to be fetched: their variants
+    are in none of the others."""
+    installed: Mapping[str, Image] = field(default_factory=dict)
+    """What is not built, but measured as somebody else built it."""
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Variant → digest of its image, built or not."""
+        built = {name: recipe.digest for name, recipe in self.of.items()}
+        return built | {name: image.digest for name, image in self.installed.items()}
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,14 @@ def check(
     trees: dict[str, Tree | None] = {}
     recipes: dict[str, Recipe] = {}
     skipped: dict[str, str] = {}
+    shipped: dict[str, Image | None] = {}
     for variant in experiment.variants:
+        if variant.image:
+            try:
+                _installed_image(experiment, variant, cache, progress, shipped, refresh, fetching)
+            except UsageError as problem:
+                mistakes.add(_place(variant, problem.key or "image", mistakes), str(problem))
+            continue
         routines = of_variant(variant.memcpy, variant.routines)
         key, lacking = _unsupported(variant, routines)
         if lacking:
@@ -116,8 +134,54 @@ def check(
     if new:
         notes += _check_twins(experiment, mistakes)
     mistakes.raise_any()
-    absent = tuple(source for source, tree in trees.items() if tree is None)
-    return Recipes(recipes, skipped, tuple(dict.fromkeys(notes)), absent)
+    absent = [name for name, part in (*trees.items(), *shipped.items()) if part is None]
+    images = {it.name: image for it in experiment.variants if (image := shipped.get(it.image))}
+    firsts: dict[object, str] = {}
+    for it in experiment.variants:
+        if it.name in images:
+            alike = (images[it.name].digest, it.cmdline, it.sysctl, it.cpus, it.program_bits)
+            if (first := firsts.setdefault(alike, it.name)) != it.name:
+                notes.append(f"{it.name} is the same kernel as {first}: both are {it.image}")
+    return Recipes(recipes, skipped, tuple(dict.fromkeys(notes)), tuple(absent), images)
+
+
+def _installed_image(
+    experiment: Experiment,
+    variant: Variant,
+    cache: Path,
+    progress: Progress,
+    known: dict[str, Image | None],
+    refresh: bool,
+    fetching: bool,
+) -> None:
+    """Add a variant's image to those that are known. UsageError where it does not fit."""
+    if experiment.measure.layouts:
+        raise UsageError(
+            f"variant {variant.name!r}: [layout] (--layouts) links kernels that kdyno builds, and "
+            "an image is linked already"
+        )
+    if variant.image not in known:
+        known[variant.image] = None
+        spec = _image_spec(variant.image)
+        if fetching or _image_at_hand(spec, cache):
+            known[variant.image] = _fetch_image(spec, cache, progress, refresh=refresh)
+    image = known[variant.image]
+    if image is None:
+        return
+    if image.arch != variant.arch:
+        raise UsageError(
+            f"variant {variant.name!r}: {variant.image} is of arch {image.arch!r}: write "
+            f"arch = {image.arch!r} beside it",
+            key="arch",
+        )
+    if variant.program_bits not in (None, image.word_bits):
+        wide = variant.program_bits == 64
+        if wide or "IA32_EMULATION" not in image.build["options"]:
+            raise UsageError(
+                f"variant {variant.name!r}: {variant.image} runs no {variant.program_bits}-bit "
+                "programs",
+                key="programs",
+            )
 
 
 def _place(variant: Variant, key: str, mistakes: Mistakes) -> KeyPath:
@@ -225,8 +289,8 @@ def changed(experiment: Experiment, recipes: Recipes, before: Mapping[str, str])
     before: variant → identity. That of a variant with a scheduler is known when this is built too.
     """
     loaded = {variant.name for variant in experiment.variants if variant.scheduler is not None}
-    for name, recipe in recipes.of.items():
-        if name not in loaded and before.get(name, recipe.digest) != recipe.digest:
+    for name, digest in recipes.digests.items():
+        if name not in loaded and before.get(name, digest) != digest:
             return name
     return None
 
@@ -245,7 +309,7 @@ def build_all(
     A variant that does not build is in ``failed``; the others go on. Options that do not
     survive are a UsageError before the first compilation.
     """
-    images: dict[str, Image] = {}
+    images: dict[str, Image] = dict(recipes.installed)
     schedulers = {variant.name: variant.scheduler for variant in experiment.variants}
     failed: dict[str, str] = dict(recipes.skipped)
 

@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         for variant in experiment.variants:
             for function, why in variant.best if variant.name in recipes.of else ():
                 notify(f"{variant.name}: {function} is {variant.all_routines[function]} ({why})")
-        if not experiment.measure.calibrate and len(recipes.of) < 2:
+        if not experiment.measure.calibrate and len(recipes.digests) < 2:
             raise UsageError(
                 "nothing to compare: every variant but the baseline was skipped "
                 f"({'; '.join(f'{name}: {why}' for name, why in recipes.skipped.items())})"
@@ -125,7 +125,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         for name in bench.variants:
             record = bench.machine.described(name)
             if name in bench.images:
-                source = name if name in recipes.of else experiment.baseline
+                source = name if name in variants else experiment.baseline
                 again = f"kdyno build {experiment.path or 'experiment.toml'} --variant {source}"
                 record = {"build_again": again, **routines_of(variants[source]), **record}
             writer.save_image(name, record)
@@ -195,7 +195,7 @@ def resume(
         if (name := changed(experiment, recipes, manifest.images)) is not None:
             raise _changed(path, name)
         measured = {name: it for name, it in recipes.of.items() if name in manifest.images}
-        built = built_of(experiment, Recipes(measured, recipes.skipped), options)
+        built = built_of(experiment, replace(recipes, of=measured), options)
     bench = _bench(experiment, suites, recipes, built, options)
     if not builds and manifest.images != bench.digests:
         raise UsageError(

@@ -57,6 +57,7 @@ def extent(experiment: Experiment) -> Extent:
     images = {
         dataclasses.replace(it, name="", levels=(), cmdline="", sysctl=(), cpus=None)
         for it in experiment.variants
+        if not it.image
     }
     variants = len(experiment.variants) + experiment.measure.calibrate
     measure_s = experiment.measure.max_boots * block_s(experiment)
@@ -107,6 +108,8 @@ IMAGE_BYTES = 60_000_000
 """Of a kernel with what is kept beside it, where none was built here yet."""
 FETCH_BYTES = 160_000_000
 """Of a kernel source, packed."""
+INSTALLED_BYTES = 600_000_000
+"""Of a distribution's kernel with its modules, and its package."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,9 @@ def cost(experiment: Experiment, recipes: Recipes, cache: Path) -> Cost:
     building = len(missing) + unseen
     disk_bytes = building * (statistics.median(sizes) if sizes else IMAGE_BYTES)
     disk_bytes += LEAST_FREE_BYTES if building else 0
-    disk_bytes += len(recipes.absent) * (KERNEL_TREE_BYTES + FETCH_BYTES)
+    images = {it.image for it in experiment.variants}
+    for name in recipes.absent:
+        disk_bytes += INSTALLED_BYTES if name in images else KERNEL_TREE_BYTES + FETCH_BYTES
     return Cost(
         kernels=len(wanted) + unseen,
         cached=len(wanted) - len(missing),

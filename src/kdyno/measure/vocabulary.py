@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kdyno import deferred
 from kdyno.experiment.model import Vocabulary
 from kdyno.kernels import cpu
 from kdyno.kernels.routines.routine import FUNCTIONS, best, find_by_stem, list_routines
@@ -15,6 +16,8 @@ from kdyno.machines.kinds import KINDS
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.job import open_settings
+
+_parse_image = deferred("kdyno.kernels.installed:parse")
 
 
 def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
@@ -45,4 +48,6 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
         machines={kind.name: kind.archs for kind in KINDS.values()},
         source_kinds=tuple(SOURCES),
         check_source=parse,
+        check_image=_parse_image,
+        no_images={kind.name: kind.no_images for kind in KINDS.values() if kind.no_images},
     )

@@ -153,8 +153,9 @@ def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) 
             for it in experiment.variants
             for key, value in (
                 ("source", it.source),
+                ("image", it.image),
                 *(("patch", file) for file in it.patches),
-                ("compiler", f"{it.compiler} {it.cflags}".strip()),
+                ("compiler", "" if it.image else f"{it.compiler} {it.cflags}".strip()),
                 *(("flags", f"{flags} of {file}") for file, flags in it.file_cflags),
                 *(("routine", name) for name in it.all_routines.values()),
                 ("scheduler", it.scheduler),

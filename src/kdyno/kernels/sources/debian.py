@@ -130,6 +130,17 @@ class PrivateApt:
         match = re.search(r"^  Candidate: (\S+)", policy, re.MULTILINE)
         return match[1] if match and match[1] != "(none)" else None
 
+    def versions(self, package: str) -> list[str]:
+        """All versions of ``package`` in the group, the newest first."""
+        lines = trees.run(["apt-cache", "madison", package], env=self._env).decode().splitlines()
+        return list(dict.fromkeys(line.split("|")[1].strip() for line in lines))
+
+    def depends(self, package: str, version: str) -> str:
+        """What a version of ``package`` depends on, in the words of its control file."""
+        record = trees.run(["apt-cache", "show", f"{package}={version}"], env=self._env).decode()
+        match = re.search(r"^Depends: (.*)", record, re.MULTILINE)
+        return match[1] if match else ""
+
     def names(self, start: str) -> list[str]:
         """Package names that begin with ``start``."""
         return trees.run(["apt-cache", "pkgnames", start], env=self._env).decode().split()
@@ -169,7 +180,7 @@ def resolve(request: Request) -> Tree:
 
     def make() -> tuple[Tree, dict[str, Any]]:
         with request.locked("debian"):  # the lists are shared by all packages
-            apt, version = _offered(request)
+            apt, version = offered(request, request.spec.rest)
         earlier = trees.read_json(record) or {}
         tree = trees.recorded(request.cache, record)
         if tree is not None and earlier.get("version") == version:
@@ -179,10 +190,16 @@ def resolve(request: Request) -> Tree:
     return request.once(record, f"debian-{package}", make)
 
 
-def _offered(request: Request) -> tuple[PrivateApt, str]:
-    """The first private apt that has the package, and its newest version there."""
-    spec = request.spec
+def offered(
+    request: Request, package: str, exactly: str = "", kind: str = "linux-source"
+) -> tuple[PrivateApt, str]:
+    """The first private apt that has the package, and its newest version there, or this one.
+
+    kind: how packages begin that could be meant instead. UsageError where there is none.
+    """
+    what = f"{'source' if kind == 'linux-source' else 'image'} {request.spec}"
     names: set[str] = set()
+    versions: list[str] = []
     failures: list[str] = []
     for group in groups(read_entries(), codename()):
         content = " ".join(f"{entry.uri} {entry.suite}" for entry in group)
@@ -193,16 +210,27 @@ def _offered(request: Request) -> tuple[PrivateApt, str]:
         except ToolError as problem:  # the mirror may not carry this suite: try the next
             failures.append(f"{apt.suites}: {problem}")
             continue
-        version = apt.newest(spec.rest)
-        if version is not None:
+        version = apt.newest(package)
+        if version is not None and exactly in ("", version):
             return apt, version
-        names.update(apt.names("linux-source"))
+        if version is not None:
+            if exactly in (own := apt.versions(package)):
+                return apt, exactly
+            versions += own
+        names.update(apt.names(kind))
+    names = {name for name in names if not name.endswith(("-dbg", "-template", "-unsigned"))}
+    if versions:
+        raise UsageError(
+            f"{what}: the Debian archive has {package} as {', '.join(dict.fromkeys(versions))}, "
+            f"not as {exactly}. What has gone from it is a deb:FILE that somebody kept"
+        )
     if not names:
-        raise ToolError(f"source {spec}: no package list could be read.\n" + "\n".join(failures))
-    hint = meant(spec.rest, sorted(names), " Did you mean {}?")
+        raise ToolError(f"{what}: no package list could be read.\n" + "\n".join(failures))
+    hint = meant(package, sorted(names), " Did you mean {}?")
+    kinds = "Kernel sources" if kind == "linux-source" else "Kernels"
     raise UsageError(
-        f"source {spec}: the Debian archive has no package {spec.rest}.{hint} "
-        f"Kernel sources there: {', '.join(sorted(names))}" + "".join(f"\n{f}" for f in failures)
+        f"{what}: the Debian archive has no package {package}.{hint} "
+        f"{kinds} there: {', '.join(sorted(names))}" + "".join(f"\n{f}" for f in failures)
     )
 
 

@@ -171,7 +171,7 @@ def begin(experiment: Experiment, suites: Catalogue, options: Options) -> Run:
     manifest = manifest_of(
         experiment,
         options.overrides,
-        images={name: recipe.digest for name, recipe in recipes.of.items()},
+        images=recipes.digests,
         failed=recipes.skipped,
         cases=map(info, cases),
     ).model_copy(update={"state": "interrupted", "stopped": "profiled, not measured"})

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: MIT
+"""Kernels that somebody else built: which they are, what is taken of a package, what is refused.
+
+Packages are packed here by dpkg-deb; their kernel is a bzImage with a few bytes of ELF in it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.loader import parse as parse_experiment
+from kdyno.kernels import installed
+from kdyno.kernels.image import Image
+from kdyno.kernels.sources import debian
+from kdyno.measure.vocabulary import vocabulary
+
+VERSION = "6.1.0-50-amd64"
+CONFIG = (
+    '#\nCONFIG_CC_VERSION_TEXT="gcc-12 (Debian 12.2.0-14) 12.2.0"\nCONFIG_X86=y\n'
+    "CONFIG_X86_64=y\nCONFIG_SMP=y\nCONFIG_HZ=250\nCONFIG_PVH=y\n"
+)
+ELF = b"\x7fELF" + b"kernel" * 100
+
+
+def quiet(_text: str, _part: float | None) -> None:
+    pass
+
+
+def bzimage(content: bytes = ELF) -> bytes:
+    """As Documentation/arch/x86/boot.rst has it: setup sectors, code, what is packed."""
+    payload = gzip.compress(content, mtime=0)
+    head = bytearray(3 * 512)
+    head[0x1F1] = 2
+    head[0x202:0x208] = b"HdrS\x0f\x02"
+    struct.pack_into("<II", head, 0x248, 64, len(payload))
+    return bytes(head) + b"\xcc" * 64 + payload + b"\0" * 32
+
+
+def kernel_files(root: Path, version: str = VERSION) -> Path:
+    for name, content in {
+        f"boot/vmlinuz-{version}": bzimage(),
+        f"boot/config-{version}": CONFIG.encode(),
+        f"lib/modules/{version}/kernel/drivers/virtio/virtio.ko": b"\0depends=\0",
+        f"lib/modules/{version}/modules.builtin": b"kernel/fs/ext4.ko\n",
+        f"lib/modules/{version}/modules.dep": b"what depmod made\n",
+        "usr/share/doc/x": b"no kernel",
+    }.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return root
+
+
+def packed(root: Path, name: str = f"linux-image-{VERSION}", version: str = "6.1.170-1") -> Path:
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "DEBIAN/control").write_text(
+        f"Package: {name}\nVersion: {version}\nArchitecture: amd64\n"
+        "Maintainer: T <t@example.org>\nDescription: toy\n"
+    )
+    file = root.parent / f"{name}_{version}_amd64.deb"
+    line = ["dpkg-deb", "--root-owner-group", "-Zgzip", "-b", str(root), str(file)]
+    subprocess.run(line, check=True, capture_output=True)
+    return file
+
+
+def fetched(image: str, cache: Path, *, refresh: bool = False) -> Image:
+    return installed.fetch(installed.parse(image), cache, quiet, refresh=refresh)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("debain:linux-image-amd64", "Did you mean debian:"),
+        ("linux-image-amd64", "debian:PACKAGE=VERSION"),
+        ("debian:", "is no installed kernel"),
+        ("debian:Linux Image", "is not a Debian package"),
+        ("debian:linux-image-amd64=6.1/1", "is not a Debian package"),
+    ],
+)
+def test_what_is_no_image_is_refused_with_what_is(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        installed.parse(text)
+
+
+@pytest.mark.needs("dpkg-deb")
+def test_of_a_package_kernel_config_and_modules_are_kept_and_recorded(tmp_path: Path) -> None:
+    file = packed(kernel_files(tmp_path / "package"))
+    image = fetched(f"deb:{file}", tmp_path / "cache")
+    assert (image.version, image.arch, image.word_bits, image.smp) == (VERSION, "x86_64", 64, True)
+    assert image.installed and image.digest == image.folder.name
+    assert image.kernel.read_bytes() == ELF
+    assert image.vmlinuz.read_bytes() == bzimage()
+    names = {str(it.relative_to(image.modules)) for it in image.modules.rglob("*") if it.is_file()}
+    assert names == {"kernel/drivers/virtio/virtio.ko", "modules.builtin"}
+    assert image.build["inputs"]["compiler"] == "gcc-12 (Debian 12.2.0-14) 12.2.0"
+    assert image.build["source"] == f"deb:{file}"
+    assert image.build["options"]["HZ"] == "250"
+    again = fetched(f"deb:{file}", tmp_path / "cache")
+    assert again == image
+    # The same kernel, installed here, is the same image.
+    home = kernel_files(tmp_path / "system")
+    request = installed.Request(
+        installed.parse(f"path:{home}/boot/vmlinuz-{VERSION}"), tmp_path / "cache", quiet
+    )
+    own = installed._installed(
+        request,
+        lambda scratch: installed._of_system(
+            home / f"boot/vmlinuz-{VERSION}", scratch, home / "lib/modules"
+        ),
+    )
+    assert own.digest == image.digest
+
+
+@pytest.mark.needs("dpkg-deb")
+def test_other_content_is_another_image(tmp_path: Path) -> None:
+    first = fetched(f"deb:{packed(kernel_files(tmp_path / 'a'))}", tmp_path / "cache")
+    root = kernel_files(tmp_path / "b")
+    (root / f"boot/config-{VERSION}").write_text(CONFIG + "CONFIG_PREEMPT_RT=y\n")
+    other = fetched(f"deb:{packed(root, version='6.1.170-2')}", tmp_path / "cache")
+    assert first.digest != other.digest
+    options = {"a": first.build["options"], "b": other.build["options"]}
+    assert dict(installed.differing(options)) == {"PREEMPT_RT": {"a": "n", "b": "y"}}
+
+
+@pytest.mark.needs("dpkg-deb")
+def test_links_of_a_package_lead_nowhere(tmp_path: Path) -> None:
+    root = kernel_files(tmp_path / "package")
+    secret = tmp_path / "secret"
+    secret.write_text("of the host")
+    (root / f"boot/config-{VERSION}").unlink()
+    (root / f"boot/config-{VERSION}").symlink_to(secret)
+    with pytest.raises(UsageError, match="there is no configuration"):
+        fetched(f"deb:{packed(root)}", tmp_path / "cache")
+    assert not [it for it in (tmp_path / "cache/installed").iterdir() if it.name[0] != "."]
+
+
+@pytest.mark.needs("dpkg-deb")
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (f"boot/vmlinuz-{VERSION}", b"MZ no kernel", "is no bzImage"),
+        (f"boot/vmlinuz-{VERSION}", bzimage(b"no ELF"), "is no ELF file"),
+        (f"boot/config-{VERSION}", b"CONFIG_ARM64=y\n", "not a kernel for x86"),
+        ("boot/vmlinuz-7.0", bzimage(), "holds 2 kernels"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(
+    tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    root = kernel_files(tmp_path / "package")
+    (root / name).write_bytes(content)
+    with pytest.raises(UsageError, match=words):
+        fetched(f"deb:{packed(root)}", tmp_path / "cache")
+
+
+@pytest.mark.needs("dpkg-deb")
+def test_a_package_that_is_cut_short_is_a_failure(tmp_path: Path) -> None:
+    file = packed(kernel_files(tmp_path / "package"))
+    file.write_bytes(file.read_bytes()[:-300])
+    with pytest.raises(ToolError, match="failed with status"):
+        fetched(f"deb:{file}", tmp_path / "cache")
+
+
+class FakeApt:
+    """One suite: linux-image-amd64, which leads to the kernel's own package."""
+
+    suites = "fake"
+
+    def __init__(self, deb: Path, meta: str) -> None:
+        self.deb, self.meta = deb, meta
+        self.downloads: list[str] = []
+
+    def update(self, _progress: object) -> None:
+        pass
+
+    def newest(self, package: str) -> str | None:
+        return {"linux-image-amd64": "6.1.170-1", self.meta: "6.1.170-1"}.get(package)
+
+    def versions(self, _package: str) -> list[str]:
+        return ["6.1.170-1", "6.1.162-1"]
+
+    def depends(self, package: str, version: str) -> str:
+        own = f"initramfs-tools (>= 0.120) | linux-initramfs-tool, {self.meta} (= {version})"
+        return own if package == "linux-image-amd64" else "kmod, linux-base (>= 4.3~)"
+
+    def names(self, _start: str) -> list[str]:
+        return ["linux-image-amd64", "linux-image-cloud-amd64", "linux-image-amd64-dbg"]
+
+    def download(self, package: str, version: str, into: Path, _progress: object) -> Path:
+        self.downloads.append(f"{package} {version}")
+        target = into / self.deb.name
+        target.write_bytes(self.deb.read_bytes())
+        return target
+
+
+@pytest.mark.needs("dpkg-deb")
+def test_a_meta_package_leads_to_the_kernel_and_what_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"linux-image-{VERSION}"
+    apt = FakeApt(packed(kernel_files(tmp_path / "package")), name)
+    monkeypatch.setattr(debian, "read_entries", lambda: [])
+    monkeypatch.setattr(debian, "groups", lambda _entries, _codename: [()])
+    monkeypatch.setattr(debian, "PrivateApt", lambda _home, _group: apt)
+    cache = tmp_path / "cache"
+    assert not installed.at_hand(installed.parse("debian:linux-image-amd64"), cache)
+    image = fetched("debian:linux-image-amd64", cache)
+    assert image.build["package"] == f"{name} 6.1.170-1"
+    assert image.build["source"] == "debian:linux-image-amd64"
+    assert fetched("debian:linux-image-amd64", cache) == image
+    assert fetched("debian:linux-image-amd64", cache, refresh=True) == image
+    assert fetched("debian:linux-image-amd64=6.1.162-1", cache).digest == image.digest
+    assert apt.downloads == [f"{name} 6.1.170-1", f"{name} 6.1.162-1"]
+    assert installed.at_hand(installed.parse("debian:linux-image-amd64"), cache)
+    with pytest.raises(
+        UsageError, match=r"as 6\.1\.170-1, 6\.1\.162-1, not as 6\.1\.1-1.*deb:FILE"
+    ):
+        fetched("debian:linux-image-amd64=6.1.1-1", cache)
+    with pytest.raises(UsageError, match="Did you mean linux-image-amd64") as gone:
+        fetched("debian:linux-image-amd46", cache)
+    assert "-dbg" not in str(gone.value)
+
+
+HEAD = 'name = "x"\nbaseline = "a"\n[machine]\nkind = "{kind}"\n'
+TAIL = '[[suite]]\nname = "run"\ncommand = "true"\n'
+
+
+def experiment(text: str, kind: str = "qemu") -> str:
+    """What of an experiment is refused; empty: nothing."""
+    try:
+        parse_experiment(HEAD.format(kind=kind) + text + TAIL, "x.toml", Path(), vocabulary({}))
+    except UsageError as problem:
+        return str(problem)
+    return ""
+
+
+IMAGE = 'image = "debian:linux-image-amd64"\n'
+
+
+def test_an_image_stands_where_a_source_does() -> None:
+    found = parse_experiment(
+        HEAD.format(kind="qemu")
+        + '[kernel]\nsource = "debian:linux-source-7.3"\ncflags = "-O3"\ncmdline = "quiet"\n'
+        + f"[variant.a]\n[variant.b]\n{IMAGE}sysctl = {{ vm.swappiness = 1 }}\n{TAIL}",
+        "x.toml",
+        Path(),
+        vocabulary({}),
+    )
+    own, shipped = found.variants
+    assert (own.source, own.image, own.cflags) == ("debian:linux-source-7.3", "", "-O3")
+    assert (shipped.source, shipped.image) == ("", "debian:linux-image-amd64")
+    assert (shipped.cflags, shipped.cmdline) == ("", "quiet")
+    assert shipped.sysctl == (("vm.swappiness", "1"),)
+    assert experiment(f"[kernel]\n{IMAGE}[variant.a]\n[variant.b]\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f'[variant.a]\n{IMAGE}cflags = "-O3"\n[variant.b]\n{IMAGE}', "leave cflags out"),
+        (f'[kernel]\n{IMAGE}[variant.a]\n[variant.b]\nmemcpy = "erms"\n', "leave memcpy out"),
+        (f'[kernel]\n{IMAGE}config = ["CONFIG_X=y"]\n[variant.a]\n[variant.b]\n', "leave config"),
+        (
+            f'[variant.a]\n{IMAGE}source = "debian:linux-source-7.3"\n[variant.b]\n{IMAGE}',
+            "leave source out|leave image out",
+        ),
+        (f'[variant.a]\nimage = "deb:gone.deb"\n[variant.b]\n{IMAGE}', "there is no file"),
+        (f'[variant.a]\nimage = "dep:x"\n[variant.b]\n{IMAGE}', "Did you mean deb:"),
+    ],
+)
+def test_keys_of_a_build_are_refused_beside_it(text: str, words: str) -> None:
+    assert re.search(words, experiment(text))
+
+
+def test_a_machine_that_boots_no_images_says_so() -> None:
+    text = f"[variant.a]\n{IMAGE}[variant.b]\n{IMAGE}"
+    assert 'kind = "qemu" counts it' in experiment(text, "uml")
+    assert "leave image out" in experiment(f"[variant.running]\n{IMAGE}", "host")
