@@ -63,8 +63,11 @@ static _Noreturn void child(const struct case_spec *spec, const struct bench *be
         _exit(1);
     }
     struct plan plan = spec->plan;
-    if (orders != null)
-        plan = (struct plan){.turns = true};
+    if (orders != null) {
+        plan.turns = true;
+        plan.seconds = 0;
+        plan.operations = 0;
+    }
     harness_run(bench, spec->argc, spec->argv, plan);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "counters.h"
 #include "wire.h"
 
 enum { REPS_LEAST = 5, REPS_MOST = 256, PARTS = 8 };
@@ -21,6 +22,8 @@ enum { FIXED_PARTS = 9 };
 static const uint64_t rep_least_ns = 1000000; // below that the clock and its reading show
 
 static bool in_guest, untimed, counts, by_cpu, by_turns;
+static unsigned counters, metric; // as the plan's
+static uint64_t counted;          // operations, since counters_begin(OF_CASE)
 
 void harness_enter_guest(void) {
     in_guest = true;
@@ -129,15 +132,30 @@ static uint64_t cost_ns(void) {
 }
 
 static uint64_t timed(const struct bench *bench, uint64_t iterations) {
+    if (metric)
+        counters_begin(OF_REPETITION);
+    if (counters | metric)
+        counters_go_on();
     uint64_t start = cost_ns();
     mark(true);
     bench->body(iterations);
     mark(false);
-    return cost_ns() - start;
+    uint64_t took_ns = cost_ns() - start;
+    if (counters | metric)
+        counters_stop();
+    counted += iterations;
+    return took_ns;
 }
 
 // Of what was timed last: the figure that is reported.
 static uint64_t figure_of(const struct bench *bench, uint64_t iterations, uint64_t ns) {
+    if (metric) {
+        uint64_t events = counters_of_repetition(metric);
+        if (!events)
+            bench_fail("%" PRIu64 " operations without one event of the metric: nothing to compare",
+                       iterations);
+        return events;
+    }
     uint64_t said_ns = bench->took && !by_cpu ? bench->took(iterations) : 0;
     return said_ns ? said_ns : ns;
 }
@@ -168,7 +186,7 @@ void bench_untimed(void) {
 
 static void report(uint64_t operations, uint64_t ns) {
     struct wire_rep rep = {operations, ns};
-    if (rep.ns < rep_least_ns && !untimed && !counts)
+    if (rep.ns < rep_least_ns && !untimed && !counts && !metric)
         bench_fail("a repetition of %" PRIu64 " operations took only %" PRIu64
                    " ns, and less than 1 ms cannot be timed: ask for more operations or seconds",
                    rep.operations, rep.ns);
@@ -244,6 +262,9 @@ void harness_run(const struct bench *bench, int argc, char **argv, struct plan p
     if (argc && !bench->usage)
         bench_fail("this benchmark takes no arguments, but was given %s", argv[0]);
     by_turns = plan.turns;
+    counters = plan.counters;
+    metric = plan.metric;
+    counters_open(counters | metric);
     if (bench->setup)
         bench->setup(argc, argv);
 
@@ -254,6 +275,8 @@ void harness_run(const struct bench *bench, int argc, char **argv, struct plan p
         operations = calibrate(bench, plan.seconds);
     struct wire_figures before = cpu();
     before.calibration_ns = clock_ns() - start;
+    counters_begin(OF_CASE);
+    counted = 0;
     if (plan.turns)
         take_turns(bench);
     else if (plan.operations)
@@ -261,6 +284,7 @@ void harness_run(const struct bench *bench, int argc, char **argv, struct plan p
     else
         measure_seconds(bench, plan.seconds, operations);
     struct wire_figures after = cpu();
+    counters_note(counters, counted);
 
     if (bench->cleanup)
         bench->cleanup();

@@ -5,11 +5,13 @@
 
 #include "bench.h"
 
-// How much to do. Exactly one of the three is set.
+// How much to do. Exactly one of the first three is set.
 struct plan {
     double seconds;      // fill this time
     uint64_t operations; // do exactly this many
     bool turns;          // do what the orders say, which come over ORDERS_FD
+    unsigned counters;   // shown beside the time; bits of counters.h
+    unsigned metric;     // one of them, reported instead of the time; 0: the time is
 };
 
 // A turn: operations that nobody times, to have the caches back, and those that are timed.

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "counters.h"
+
 char *job_read(const char *path, char *error, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -105,7 +107,11 @@ static bool take_case(struct reading *in, char *value) {
         return refuse(in, "the next case must have the index %zu", job->case_count);
     job->cases = grown(job->cases, job->case_count, sizeof *job->cases);
     in->open = &job->cases[job->case_count++];
-    *in->open = (struct case_spec){.bench = space + 1, .timeout_s = 60};
+    *in->open = (struct case_spec){
+        .bench = space + 1,
+        .plan = {.counters = job->counters, .metric = job->metric},
+        .timeout_s = 60,
+    };
     return true;
 }
 
@@ -141,6 +147,12 @@ static bool take_line(struct reading *in, char *line) {
         return in->ended = true;
     if (!strcmp(line, "turns"))
         return in->job->turns = true;
+    if (!strcmp(line, "counter") || !strcmp(line, "metric")) {
+        unsigned bit = counters_bit(value);
+        *(*line == 'm' ? &in->job->metric : &in->job->counters) |= bit;
+        return (bit && !in->open) ||
+               refuse(in, "%s %.40s: no such counter, or too late", line, value);
+    }
     if (!strcmp(line, "sysctl"))
         return take_sysctl(in, value);
     if (!strcmp(line, "case"))

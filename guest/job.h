@@ -16,8 +16,9 @@ struct job {
     size_t sysctl_count;
     struct case_spec *cases;
     size_t case_count;
-    bool turns;      // wait for orders instead of running every case
-    char error[256]; // after job_parse returned false
+    bool turns;                // wait for orders instead of running every case
+    unsigned counters, metric; // of every case, see struct plan
+    char error[256];           // after job_parse returned false
 };
 
 // Reads the file whole into memory, with a NUL at its end; NULL with a text in `error`.

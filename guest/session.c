@@ -12,6 +12,7 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "counters.h"
 #include "scheduler.h"
 #include "turns.h"
 
@@ -141,6 +142,14 @@ bool session_run(const struct job *job, void (*tidy)(void)) {
             channel_say("fatal", -1, reason);
             return false;
         }
+    if (job->counters | job->metric) {
+        if (bench_in_guest()) // its cases have fewer rights than this process, and count the kernel
+            apply_sysctl("kernel.perf_event_paranoid", "-1", reason, sizeof reason);
+        if (!counters_possible(job->counters | job->metric, reason)) {
+            channel_say("fatal", -1, reason);
+            return false;
+        }
+    }
     case_prepare();
     if (job->turns && !turns_serve(job, run_case, tidy, &inside_ns))
         return false;

@@ -21,7 +21,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
 from kdyno.labs.published.article import load as load_article
 from kdyno.measure.bench import equip
-from kdyno.measure.boot import OUTPUT_KEPT, load_flags, samples_of
+from kdyno.measure.boot import OUTPUT_KEPT, sample_flags, samples_of
 from kdyno.paths import data_root
 from kdyno.suites import record
 from kdyno.suites.catalogue import Case, CaseGroup, find, load, load_file
@@ -390,7 +390,7 @@ def test_samples_of_a_boot_with_a_skip_a_figure_and_errors(case: Case) -> None:
     assert samples[2].text.startswith("the figure is nan")
     assert len(str(samples[1].extra["stdout"])) == OUTPUT_KEPT
     assert samples[1].extra["load"] == "100:1:9"
-    (flag,) = load_flags(samples)
+    (flag,) = sample_flags(samples)
     assert flag.kind == "low-parallelism"
     assert flag.text == "mine/good: parallelism fell below half of -j for 40 % of the time"
 

@@ -34,7 +34,13 @@ from kdyno.reading.checked import INSIDE, Closed, keys_of, tables_of, wrong
 from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, nearest, quoted, stands_where
 
 ACCELS = ("auto", "kvm", "tcg", "icount")
-METRICS = ("time", "instructions")
+HARDWARE_COUNTERS = (
+    *("cycles", "instructions", "cache-references", "cache-misses"),
+    *("branches", "branch-misses", "dtlb-misses", "itlb-misses"),
+)
+COUNTERS = (*HARDWARE_COUNTERS, "page-faults", "context-switches", "migrations", "task-clock")
+"""As guest/counters.c has them."""
+METRICS = ("time", "instructions", *(name for name in COUNTERS if name != "instructions"))
 INTERLEAVES = ("auto", "turns", "boots")
 PROFILES = ("none", "perf", "gprof", "count")
 PROGRAMS = {"32-bit": 32, "64-bit": 64}
@@ -368,11 +374,13 @@ def _patch(value: object, info: ValidationInfo) -> Path:
     return file
 
 
-def _once(patches: tuple[Path, ...]) -> tuple[Path, ...]:
-    for index, patch in enumerate(patches):
-        if patch in patches[:index]:
-            raise wrong((index,), f"{quoted(patch.name)} is listed twice", value=patch.name)
-    return patches
+def _once(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Patches, or words."""
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            name = value.name if isinstance(value, Path) else value
+            raise wrong((index,), f"{quoted(name)} is listed twice", value=name)
+    return values
 
 
 def _cflags(value: object) -> dict[str, str]:
@@ -593,6 +601,10 @@ class Measure(Closed):
     """Measure by the metric also what it does not decide; the verdict says so."""
     apart: StrictBool = False
     """Instructions of programs and of the kernel are counted apart as well."""
+    counters: Annotated[
+        tuple[Annotated[Text, _of(COUNTERS)], ...], Field(max_length=4), AfterValidator(_once)
+    ] = ()
+    """Counted by the CPU or the kernel beside the time."""
     layouts: Annotated[int, INSIDE] = 0
     """Links of each kernel, its functions in random orders; 0: one, the linker's own."""
 

@@ -39,6 +39,7 @@ _MEANING = {
     "clock": "the guest's clock and the host's disagree",
     "kernel-warning": "the kernel printed warnings",
     "low-parallelism": "parallelism fell below half of -j for a tenth of a case or more",
+    "multiplexed": "the CPU has fewer counters than were asked for: they took turns",
     "pages-in-order": "free pages could not be put at drawn places",
     "asleep": "a frozen command mostly slept, which goes on in the others' turns,",
     "guest-channel": "the guest printed something other than results where results are due",

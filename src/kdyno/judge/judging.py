@@ -212,6 +212,7 @@ def _values(data: Samples, question: Question) -> tuple[CaseValue, ...]:
             ci=(middle * ci[0], middle * ci[1]) if middle is not None and ci else None,
             repetitions=len(scores),
             reason=None if scores else _usual(data.missing.get(key)),
+            counters={name: median(own) for name, own in data.apart.get(key, {}).items()},
         )
         values.append(value)
     return tuple(values)

@@ -14,6 +14,7 @@ from typing import Any
 
 from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
+from kdyno.machines import counters
 from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, start, tail
 from kdyno.machines.machine import (
     Can,
@@ -24,11 +25,13 @@ from kdyno.machines.machine import (
     Programs,
     Setup,
     only_times,
+    run_to_end,
 )
 from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Pipes, ProcessSession
 from kdyno.machines.program import guest_program
 from kdyno.sandbox import HOST, named
 from kdyno.store.verdict import Flag
+from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
 
 NAME = "host"
@@ -176,6 +179,7 @@ def running(root: Path = Path("/")) -> Running:
 
 def check(method: Method) -> None:
     only_times(NAME, CAN, method)
+    counters.check(method.counted, here=True, sandboxed=sandbox.require())
 
 
 class Host:
@@ -206,7 +210,11 @@ class Host:
         raise ToolError(CAN.profile)
 
     def probe(self, notice: Callable[[str], None]) -> None:
-        """The kernel runs."""
+        """The kernel runs; whether it counts what is asked for is seen by an empty job."""
+        method = self._setup.method
+        if method.counted:
+            job = Job(counters=method.counters, metric=method.counter)
+            counters.probed(method.counted, run_to_end(self.open(Plan("", job)), self.clock))
 
     def footprint(self) -> Footprint:
         return Footprint(0, 0)

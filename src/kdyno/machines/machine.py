@@ -129,7 +129,9 @@ class Can:
     scatter: str = ""
     """Put the pages of cases at random places."""
     count: str = ""
-    """Count the instructions of a guest: the metric "instructions"."""
+    """Count the instructions of a guest exactly: the metric "instructions"."""
+    counters: str = ""
+    """Read the CPU's and the kernel's counters beside a case's time."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,15 @@ class Method:
     cpus: int = 1
     apart: bool = False
     """Instructions of programs and of the kernel are counted apart."""
+    counters: tuple[str, ...] = ()
+    """Of experiment.model.COUNTERS: beside the time."""
+    counter: str = ""
+    """One of them, which is compared instead of the time; ``metric`` is "time"."""
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """All counters that guests need."""
+        return tuple(dict.fromkeys((*self.counters, *((self.counter,) if self.counter else ()))))
 
 
 def only_times(kind: str, can: Can, method: Method) -> None:
@@ -154,6 +165,8 @@ def only_times(kind: str, can: Can, method: Method) -> None:
         raise UsageError(
             f'[measure] metric = "{method.metric}" and [machine] kind = "{kind}": {can.count}'
         )
+    if method.counters and can.counters:
+        raise UsageError(f'[measure] counters and [machine] kind = "{kind}": {can.counters}')
     if method.accel != "auto":
         raise UsageError(f'[machine] accel is of kind = "qemu"; kind = "{kind}" emulates nothing')
 

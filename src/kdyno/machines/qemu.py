@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import NATIVE_COPIES
+from kdyno.experiment.model import HARDWARE_COUNTERS, NATIVE_COPIES
 from kdyno.kernels.scheduler import Scheduler
-from kdyno.machines import emulator
+from kdyno.machines import counters, emulator
 from kdyno.machines.cpus import apart, first
 from kdyno.machines.emulator import COUNTS, FUNCTIONS, TALLY, Emulator, Plugin, Way, library
 from kdyno.machines.guest import Boot, Built, Diagnosis, Ground, handed, start, tail
@@ -432,11 +432,21 @@ class QemuBoot(Boot):
 def check(method: Method) -> None:
     """UsageError and ToolError as the kind's row says."""
     emulator.find()
-    way_of(method)
+    way = way_of(method)
+    hardware = [name for name in method.counters if name in HARDWARE_COUNTERS]
+    if method.counters and (way in emulator.SHIFTS or (hardware and way != "kvm")):
+        what = "an emulated CPU has none" if way == "tcg" else "they go with time, under KVM"
+        raise UsageError(f"[measure] counters = {json.dumps(hardware or method.counters)}: {what}")
+    counters.check(hardware, here=False)
 
 
 def way_of(method: Method) -> Way:
     """How guests run. ToolError for a time that nobody asked to be emulated."""
+    if method.metric not in ("time", "instructions"):
+        raise UsageError(
+            f'[measure] metric = "{method.metric}" is of kind = "host": QEMU counts instructions; '
+            f'with metric = "time" under KVM counters = ["{method.metric}"] are beside the time'
+        )
     if method.metric != "time":
         if method.accel in ("kvm", "icount"):
             raise UsageError(
@@ -502,7 +512,9 @@ class Qemu(Built):
         """Every image once with nothing to do; KVM is believed after the first of them."""
         for name in self._setup.images:
             limit_s = _PROBE_S if self._way == "kvm" else None
-            outcome = run_to_end(self.open(Plan(name, Job()), limit_s=limit_s), self.clock)
+            job = Job(counters=self._setup.method.counters)
+            outcome = run_to_end(self.open(Plan(name, job), limit_s=limit_s), self.clock)
+            counters.probed(job.counters, outcome)
             host, hello = outcome.host, outcome.transcript.hello
             if host.status == "ok":
                 routine = self._setup.variants[name].memcpy

@@ -33,7 +33,8 @@ CAVEAT = Flag(
 )
 CAN = Can(
     count="its code runs on the host's CPU, where nobody counts exactly; "
-    '[machine] kind = "qemu" does'
+    '[machine] kind = "qemu" does',
+    counters="User Mode Linux has no perf events; kinds host, and qemu with KVM, count them",
 )
 _CPUINFO = Path("/proc/cpuinfo")
 """All that UML reads of the host's /proc: the CPU's flags."""

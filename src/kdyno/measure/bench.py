@@ -28,7 +28,7 @@ from kdyno.measure.builder import Recipes
 from kdyno.sandbox import PREPARE, Sandbox, hand_over, named
 from kdyno.store.manifest import CaseInfo, work_digest
 from kdyno.store.verdict import Flag
-from kdyno.suites.catalogue import Case, Catalogue, counted, in_words, why_uncounted
+from kdyno.suites.catalogue import Case, Catalogue, by_counter, counted, in_words, why_uncounted
 from kdyno.suites.job import CaseJob, Job, cases_of, jobs_of
 
 COPY_SUFFIX = ".copy"
@@ -80,8 +80,8 @@ class Bench:
 
     @property
     def counts(self) -> bool:
-        """What is executed is counted."""
-        return self.experiment.measure.metric != "time"
+        """What is executed is counted exactly."""
+        return metric_of(self.experiment).metric != "time"
 
     @property
     def undisturbed(self) -> bool:
@@ -155,9 +155,10 @@ def plan_of(
 ) -> Plan:
     """The start of variant ``name`` with these cases, or with all that can run."""
     chosen = bench.runnable if cases is None else cases
+    method = metric_of(bench.experiment)
     return Plan(
         variant=name,
-        job=Job(chosen, bench.variants[name].sysctl, turns),
+        job=Job(chosen, bench.variants[name].sysctl, turns, method.counters, method.counter),
         shared=bench.equipment.shared,
         disk_bytes=bench.equipment.disk_bytes,
         disk_parent=bench.equipment.disk_parent,
@@ -171,8 +172,13 @@ def plan_of(
 
 def metric_of(experiment: Experiment) -> Method:
     """How it wants its figures, for the machine."""
-    measure = experiment.measure
-    return Method(measure.metric, experiment.machine.accel, experiment.cpus, measure.apart)
+    measure, can = experiment.measure, KINDS[experiment.machine.kind].can
+    # The CPU's own counters, where nothing counts exactly.
+    counter = measure.metric if measure.metric != "time" and can.count and not can.counters else ""
+    metric, accel = "time" if counter else measure.metric, experiment.machine.accel
+    return Method(
+        metric, accel, experiment.cpus, measure.apart, counters=measure.counters, counter=counter
+    )
 
 
 def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
@@ -206,7 +212,7 @@ def flags_of(experiment: Experiment, cases: Sequence[Case]) -> tuple[Flag, ...]:
 
 def _undecided(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
     """What is asked and the experiment's metric does not decide, with the reasons."""
-    metric = experiment.measure.metric
+    metric = metric_of(experiment).metric
     if metric == "time":
         return []
     names: dict[str, list[str]] = {}
@@ -416,12 +422,14 @@ def bench_of(
             timeout_s=experiment.machine.timeout_s,
             cpus=experiment.machine.cpus,
             cache=cache,
-            method=metric_of(experiment),
+            method=(method := metric_of(experiment)),
         )
     )
     cases = cases_of(experiment, suites)
-    if experiment.measure.metric != "time":
+    if method.metric != "time":
         cases = tuple(map(counted, cases))
+    elif method.counter:
+        cases = tuple(by_counter(case, method.counter) for case in cases)
     return Bench(
         experiment=experiment,
         machine=machine,

@@ -110,10 +110,14 @@ def _sample(
     )
 
 
-def load_flags(samples: Sequence[Sample]) -> tuple[BootFlag, ...]:
-    """Where fewer tasks were runnable than were asked for, for long enough to say so."""
+def sample_flags(samples: Sequence[Sample]) -> tuple[BootFlag, ...]:
+    """Where fewer tasks were runnable than were asked for, for long enough to say so; and where
+    counters had to take turns on the CPU."""
     flags = []
     for sample in samples:
+        if isinstance(counted := sample.extra.get("multiplexed"), float):
+            text = f"{sample.suite}/{sample.case}: counted {counted:.0%} of the time, and scaled"
+            flags.append(BootFlag(kind="multiplexed", text=text))
         share = sample.extra.get(figure.LOW_PARALLELISM)
         if isinstance(share, float) and share >= figure.LOW_PARALLELISM_PERCENT:
             text = (
@@ -173,7 +177,7 @@ def record_of(
     """For the store: a boot, and what it printed below the command that repeats it by hand."""
     samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking, rounds)
     disturbed = () if bench.undisturbed else _disturbances(host)
-    flags = (*host.flags, *disturbed, *load_flags(samples))
+    flags = (*host.flags, *disturbed, *sample_flags(samples))
     job = BootJob(
         index=index,
         block=block,

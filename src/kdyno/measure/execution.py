@@ -31,6 +31,7 @@ from kdyno.measure.bench import (
     check_cases,
     check_machine,
     copy_name,
+    metric_of,
     tree_for_cases,
     tree_of,
 )
@@ -300,14 +301,14 @@ def asked_of(experiment: Experiment) -> dict[str, Any]:
     """The manifest's keys that follow from the experiment alone. What the machine says of itself
     once it was probed comes later."""
     measure, machine = experiment.measure, experiment.machine
-    kind = KINDS[machine.kind]
+    kind, metric = KINDS[machine.kind], metric_of(experiment).metric
     return {
         "machine": MachineInfo(
             kind=machine.kind,
             builds=kind.builds,
             memory_bytes=machine.memory_bytes,
             cpus=machine.cpus,
-            scattered=measure.metric == "time" and not kind.can.scatter,
+            scattered=metric == "time" and not kind.can.scatter,
         ),
         "variants": {
             variant.name: VariantInfo(
@@ -320,7 +321,7 @@ def asked_of(experiment: Experiment) -> dict[str, Any]:
             confidence=measure.confidence,
             equivalent=measure.equivalent,
             precision=measure.precision,
-            metric=measure.metric,  # type: ignore[arg-type]
+            metric=metric,  # type: ignore[arg-type]
             # In every link of a kernel, where it has several.
             exact_boots=max(measure.exact_boots, measure.layouts),
             copy_of_baseline=copy_name(experiment.baseline) if measure.calibrate else None,

@@ -221,6 +221,8 @@ def _note(
         near = value if isinstance(value, str) else None
         what = f"{quoted(value)} is not known"
         allowed = _WORD.findall(context["expected"])
+    elif kind == "too_long":
+        what = f"{context['actual_length']} entries. Allowed: {context['max_length']} at most"
     elif kind == "missing":
         what, value = "is missing", None
     elif kind in _WANTED:

@@ -50,12 +50,23 @@ def values(verdict: Verdict) -> Grid | None:
         ci = value.ci
         return (ci[1] - ci[0]) / 2 / value.value if ci is not None and value.value else None
 
+    named = dict.fromkeys(name for value in verdict.values for name in value.counters)
     columns = [
         Column("case", lambda value: effects.case(value, "before"), "name"),
         Column("median", median, "number"),
         Column("interval", interval, "number"),
         Column("repetitions", lambda value: value.repetitions, "number"),
         Column("±", half, "number", figures.share),
+        *(
+            Column(
+                name,
+                partial(lambda name, value: value.counters.get(name), name),
+                "number",
+                figures.amount,
+                worth=2,
+            )
+            for name in named
+        ),
     ]
     facets = {"suite": lambda value: plain.short(value.suite)}
     grid = Grid(columns, verdict.values, "Values", id="values-table", facets=facets)
@@ -79,24 +90,28 @@ def groups(verdict: Verdict) -> Grid | None:
 
 
 def apart(verdict: Verdict) -> Grid | None:
-    """What counted operations are made of: one row for each effect."""
+    """What operations are made of, counted: one row for each effect."""
     rows = [effect for effect in verdict.effects if effect.apart]
     named = {part.figure for effect in rows for part in effect.apart}
+    heads = {"user": "program", "kernel": "kernel"}
 
     def cell(name: str, effect: Effect) -> Cell:
         for part in effect.apart:
-            if part.figure == name:
-                more = part.value - part.baseline_value
+            before, more = part.baseline_value, part.value - part.baseline_value
+            if part.figure == name and name in heads:
                 text = f" ({figures.signed(more)})" if abs(more) >= _NOTHING else ""
                 return Cell(f"{part.value:,.1f}{text}", part.value)
+            if part.figure == name:
+                text = f" ({figures.effect(part.value / before)})" if before else ""
+                return Cell(f"{figures.amount(part.value)}{text}", part.value)
         return Cell()
 
     columns = [
         Column("variant", lambda effect: effect.variant, "name"),
         Column("case", lambda effect: effect.case, "name"),
         *(
-            Column(head, partial(cell, name), "number", worth=worth)
-            for name, head, worth in (("user", "program", 1), ("kernel", "kernel", 2))
+            Column(heads.get(name, name), partial(cell, name), "number", worth=worth)
+            for worth, name in enumerate([*heads, *sorted(named - {*heads})], 1)
             if name in named
         ),
     ]

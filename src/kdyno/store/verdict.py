@@ -111,7 +111,8 @@ class Apart(Frozen):
     """One of the figures that a counted operation is made of: medians over boots."""
 
     figure: Annotated[str, Field(max_length=100)]
-    """user, kernel: instructions of programs and of the kernel."""
+    """user, kernel: instructions of programs and of the kernel. cycles-user, cycles-kernel,
+    page-faults-user …: events of a counter beside the time."""
     baseline_value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
     value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
 
@@ -316,6 +317,8 @@ class CaseValue(Frozen):
     """Interval of the median, in ``unit``, of repetitions on ONE boot of the kernel."""
     repetitions: int
     reason: str | None = None
+    counters: dict[str, Annotated[float, Field(ge=0, le=SCORE_MOST)]] = {}
+    """Counter, with its side → its events per operation, the median over the repetitions."""
 
 
 class Verdict(Frozen):

@@ -389,6 +389,12 @@ def counted(case: Case) -> Case:
     return replace(counted, scale=1.0, figure=None, baseline=None)
 
 
+def by_counter(case: Case, counter: str) -> Case:
+    """The same case measured by events of the CPU or the kernel, a score as nanoseconds are."""
+    unit = f"{counter}/operation"
+    return replace(case, unit=unit, better="lower", scale=1e9, figure=None, baseline=None)
+
+
 def why_uncounted(case: Case) -> str:
     """Why its instructions decide nothing; empty where they do."""
     if case.uncounted:

@@ -58,6 +58,10 @@ class Job:
     sysctl: tuple[tuple[str, str], ...] = ()
     turns: bool = False
     """The guest waits for orders instead of running one case after the other."""
+    counters: tuple[str, ...] = ()
+    """Events that are counted beside each case's time."""
+    metric: str = ""
+    """A counter whose events each repetition reports in place of nanoseconds."""
 
 
 def in_place(job: Job, places: Mapping[str, str]) -> Job:
@@ -87,6 +91,8 @@ def render(job: Job, nonce: str) -> str:
         lines.append(f"sysctl {name} {value}")
     if job.turns:
         lines.append("turns")
+    lines += [f"counter {name}" for name in job.counters]
+    lines += [f"metric {job.metric}"] if job.metric else []
     for index, case in enumerate(job.cases):
         where = f"{case.suite}/{case.case}"
         if not _BENCH.match(case.bench):

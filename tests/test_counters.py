@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""Counters of the CPU and the kernel beside the time: opened, read, refused, stored, shown.
+
+No machine of ours has hardware counters: those are answers given to guest/counters.c by
+native/counters_recorded.c, and what really counts here are the kernel's own events.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from synthetic_run import record as stored
+
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import COUNTERS, HARDWARE_COUNTERS
+from kdyno.judge.judging import verdict_of
+from kdyno.judge.pairs import Question
+from kdyno.machines import counters, emulator
+from kdyno.machines.emulator import Emulator
+from kdyno.machines.guest import handed
+from kdyno.machines.kinds import KINDS
+from kdyno.machines.machine import Method
+from kdyno.measure.bench import metric_of
+from kdyno.measure.boot import sample_flags, samples_of
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import data_root
+from kdyno.report import terminal
+from kdyno.store.boot import Sample as Stored
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import by_counter, find, load
+from kdyno.suites.job import CaseJob, Job, render
+from kdyno.suites.protocol import Transcript, parse
+from kdyno.suites.record import Sample
+
+NONCE = "0123456789abcdef" * 2
+GUEST = data_root() / "guest"
+
+
+def test_the_guest_program_knows_the_same_names() -> None:
+    table = (GUEST / "counters.c").read_text(encoding="utf-8")
+    rows = re.findall(r'\{"([a-z-]+)", PERF_TYPE_(\w+)', table)
+    assert [name for name, _ in rows] == list(COUNTERS)
+    assert [name for name, kind in rows if kind != "SOFTWARE"] == list(HARDWARE_COUNTERS)
+    longest = max(len(f"counted-{name}-kernel") for name, kind in rows if kind != "SOFTWARE")
+    assert longest < 32  # WIRE_KEY_MAX
+
+
+# On a machine whose answers are given.
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("native") / "counters_recorded"
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{GUEST}"]
+    flags += ["-Dread=recorded_read", "-Dsyscall=recorded_syscall"]
+    flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    sources = [Path(__file__).with_name("native") / "counters_recorded.c", GUEST / "counters.c"]
+    subprocess.run(["gcc", *flags, "-o", program, *sources], check=True)
+    return program
+
+
+# User, kernel: at the case's beginning, and at its end; and again for a repetition.
+_ALL_THE_TIME = """open 0 open 0
+read 100 10 10 read 1000 10 10  read 3100 1010 1010 read 5000 1010 1010
+read 3100 1010 1010 read 5000 1010 1010  read 3200 1020 1020 read 5300 1020 1020"""
+_HALF_OF_IT = """open 0 open 0
+read 0 0 0 read 0 0 0  read 3000 1000 1000 read 2000 1000 500
+read 0 0 0 read 0 0 0  read 10 8 8 read 30 8 2"""
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize(
+    ("answers", "lines"),
+    [
+        (
+            _ALL_THE_TIME,
+            ["counted-cycles-user 30", "counted-cycles-kernel 40", "repetition 400"],
+        ),
+        (
+            _HALF_OF_IT,
+            [
+                *("counted-cycles-user 30", "counted-cycles-kernel 40"),
+                *("multiplexed 0.5", "repetition 130"),
+            ],
+        ),
+        (
+            "open 0 open 0 read 0 0 0 read 0 0 0 read 0 900 0",
+            ["counter cycles did not count: others have all of the CPU's counters"],
+        ),
+        ("open 2", ["counter cycles: this CPU, or the virtual machine that it belongs to"]),
+        ("open 0 open 13", ["counter cycles: it may not be counted in the kernel: sysctl"]),
+        ("open 38", ["counter cycles: this kernel is without CONFIG_PERF_EVENTS"]),
+        ("open 24", ["counter cycles: Too many open files"]),
+    ],
+)
+def test_answers_of_a_machine_with_hardware_counters(
+    recorded: Path, answers: str, lines: list[str]
+) -> None:
+    done = subprocess.run(
+        [recorded, "cycles", "100"], input=answers, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout.splitlines()
+    assert len(shown) == len(lines)
+    assert all(map(str.startswith, shown, lines)), shown
+
+
+# The kernel's own events, counted here.
+
+
+def counted(program: Path, job: Job) -> Transcript:
+    memory = handed(render(job, NONCE).encode())
+    words = [program, "job", f"/proc/self/fd/{memory}"]
+    done = subprocess.run(words, capture_output=True, timeout=60, pass_fds=[memory], check=False)
+    os.close(memory)
+    transcript = parse(done.stdout.split(b"\n"), NONCE, len(job.cases))
+    if transcript.fatal and "may not be counted" in transcript.fatal:
+        pytest.skip(transcript.fatal)
+    return transcript
+
+
+def test_events_of_the_kernel_are_counted(program: Path) -> None:
+    cases = tuple(
+        CaseJob("s", name, name, seconds=0.1) for name in ("spawn", "context1", "syscall")
+    )
+    names = ("page-faults", "context-switches", "task-clock")
+    transcript = counted(program, Job(cases, counters=names))
+    spawn, context, syscall = (it.extra for it in transcript.results if isinstance(it, Sample))
+    keys = ["page-faults-user", "page-faults-kernel", "context-switches", "task-clock"]
+    assert [*spawn] == [f"counted-{key}" for key in keys]
+    # A child is counted, too: it faults, and its parent waits for it. Two processes that hand each
+    # other a word switch twice, and a system call does neither.
+    assert float(spawn["counted-page-faults-user"]) >= 3
+    assert 0.9 < float(spawn["counted-context-switches"]) < 4
+    assert 1.9 < float(context["counted-context-switches"]) < 4
+    assert float(syscall["counted-page-faults-user"]) < 0.1
+    assert float(syscall["counted-context-switches"]) < 0.5
+    assert float(spawn["counted-task-clock"]) > float(syscall["counted-task-clock"]) > 10
+
+
+def test_a_counter_is_what_repetitions_report(program: Path) -> None:
+    cases = tuple(CaseJob("s", name, name, seconds=0.1) for name in ("spawn", "syscall"))
+    transcript = counted(program, Job(cases, metric="page-faults"))
+    spawn, syscall = transcript.results
+    assert isinstance(spawn, Sample) and spawn.extra == {}
+    assert all(3 * operations <= faults < 10_000 for operations, faults in spawn.reps)
+    assert "without one event of the metric" in getattr(syscall, "reason", "")
+
+
+@pytest.mark.skipif(not counters.why_no_pmu(), reason="this machine has hardware counters")
+def test_what_this_cpu_does_not_count_ends_the_job_before_its_first_case(program: Path) -> None:
+    job = Job((CaseJob("s", "pipe", "pipe"),), counters=("cycles",))
+    transcript = counted(program, job)
+    assert transcript.begun == () and str(transcript.fatal).startswith("counter cycles: this CPU")
+
+
+# What is known before anything begins.
+
+
+def machine(root: Path, *pmus: str, paranoid: str = "1") -> Path:
+    for name in pmus:
+        (root / "sys/bus/event_source/devices" / name).mkdir(parents=True)
+    (root / "proc/sys/kernel").mkdir(parents=True)
+    (root / "proc/sys/kernel/perf_event_paranoid").write_text(f"{paranoid}\n")
+    return root
+
+
+def test_what_a_machine_shows_of_its_counters(tmp_path: Path) -> None:
+    good = machine(tmp_path / "a", "cpu")
+    assert counters.why_no_pmu(good) == counters.why_paranoid(good) == ""
+    assert counters.why_no_pmu(machine(tmp_path / "b", "cpu_core", "cpu_atom")) == ""
+    bad = machine(tmp_path / "c", "software", paranoid="3")
+    assert "shows no hardware counters" in counters.why_no_pmu(bad)
+    assert "perf_event_paranoid is 3" in counters.why_paranoid(bad)
+    assert "without CONFIG_PERF_EVENTS" in counters.why_paranoid(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("kind", "method", "why"),
+    [
+        ("uml", Method(counters=("cycles",)), "User Mode Linux has no perf events"),
+        ("uml", Method("cycles"), "nobody counts exactly"),
+        ("qemu", Method("instructions", counters=("cycles",)), "they go with time, under KVM"),
+        ("qemu", Method(accel="icount", counters=("page-faults",)), "they go with time, under KVM"),
+        ("qemu", Method(accel="tcg", counters=("cycles", "page-faults")), r'\["cycles"\]: an emul'),
+        ("qemu", Method("cycles"), "QEMU counts instructions"),
+    ],
+)
+def test_where_there_are_none_it_is_refused(
+    kind: str, method: Method, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emulator, "find", lambda: Emulator("qemu", "7.2.22"))
+    with pytest.raises(UsageError, match=why):
+        KINDS[kind].check(method)
+
+
+def test_a_machine_without_them_is_an_error_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emulator, "find", lambda: Emulator("qemu", "7.2.22"))
+    monkeypatch.setattr(emulator, "why_no_kvm", lambda: "")
+    monkeypatch.setattr(counters, "why_no_pmu", lambda: "none here")
+    monkeypatch.setattr(counters, "why_paranoid", lambda: "is 3")
+    for kind in ("qemu", "host"):
+        with pytest.raises(ToolError, match="cycles: none here"):
+            KINDS[kind].check(Method(counters=("cycles", "page-faults")))
+    KINDS["qemu"].check(Method(accel="tcg", counters=("page-faults",)))  # the guest's own kernel
+    with pytest.raises(ToolError, match="page-faults: is 3"):
+        counters.check(("page-faults",), here=True)
+    monkeypatch.setattr(counters, "why_no_pmu", lambda: "")
+    KINDS["qemu"].check(Method(counters=("cycles",)))
+
+
+TEXT = """
+name = "x"
+[machine]
+kind = "{}"
+[[suite]]
+name = "unixbench"
+cases = ["pipe"]
+[measure]
+metric = "{}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "expected"),
+    [
+        ("host", "time", ("time", "")),
+        ("host", "instructions", ("time", "instructions")),
+        ("host", "cycles", ("time", "cycles")),
+    ],
+)
+def test_a_metric_of_the_hosts_is_a_counter(
+    kind: str, metric: str, expected: tuple[str, str]
+) -> None:
+    text = TEXT.format(kind, metric)
+    experiment = loader.parse(text, "x.toml", Path(), vocabulary(load()))
+    method = metric_of(experiment)
+    assert (method.metric, method.counter) == expected
+
+
+# In the store and on screen.
+
+
+def sample(cycles: float, **more: str) -> Sample:
+    extra = {"counted-cycles-user": f"{cycles:.9g}", "counted-cycles-kernel": "900", **more}
+    return Sample(0, ((100, 10**7),), 1, 1, 1, 1, extra)
+
+
+def test_figures_are_kept_and_turns_of_counters_are_flagged() -> None:
+    case = find(load(), "unixbench").case("pipe")
+    transcript = Transcript(1, results=(sample(300.5, multiplexed="0.25"),))
+    (own,) = samples_of([case], transcript)
+    figures = {"counted-cycles-user": 300.5, "counted-cycles-kernel": 900.0, "multiplexed": 0.25}
+    assert own.extra == figures
+    (flag,) = sample_flags([own])
+    assert flag.kind == "multiplexed" and "counted 25% of the time" in flag.text
+    (plain,) = samples_of([case], Transcript(1, results=(sample(300.5),)))
+    assert sample_flags([plain]) == ()
+
+
+def test_a_score_by_a_counter_is_events_of_an_operation() -> None:
+    case = by_counter(find(load(), "unixbench").case("pipe"), "cycles")
+    (own,) = samples_of([case], Transcript(1, results=(sample(1.0),)))
+    assert (case.unit, case.better, own.score) == ("cycles/operation", "lower", 1e5)
+
+
+def test_an_effect_shows_its_counters_beside_the_time(tmp_path: Path) -> None:
+    case = {"suite": "unixbench", "case": "pipe"}
+    boots = []
+    for index in range(16):
+        cycles = 2000.0 + 100.0 * (index % 2)
+        figures = {"counted-cycles-user": 400.0, "counted-cycles-kernel": cycles}
+        kept = Stored(**case, score=cycles, reps=((10, 10**6),), extra=figures)  # type: ignore[arg-type]
+        boots.append((index // 2, ("stock", "mine")[index % 2], [kept]))
+    run = stored(
+        tmp_path,
+        boots,
+        cases=(case | {"unit": "loops/s", "better": "higher"},),
+        images={"stock": "a", "mine": "b"},
+        variants={"stock": {}, "mine": {}},
+    )
+    verdict = verdict_of(run, Question.of(run.manifest()), "precision reached")
+    (effect,) = verdict.effects
+    assert [(it.figure, it.baseline_value, it.value) for it in effect.apart] == [
+        ("cycles-kernel", 2000.0, 2100.0),
+        ("cycles-user", 400.0, 400.0),
+    ]
+    lines = terminal.text(verdict, 120).partition("an operation is made of")[2].splitlines()
+    assert lines[1].split() == ["variant", "case", "cycles-kernel", "cycles-user"]
+    assert lines[2].split() == ["mine", "pipe", "2100", "(+5.00", "%)", "400", "(0.00", "%)"]
+
+
+def test_a_run_of_the_hosts_kernel_shows_its_counters(tmp_path: Path) -> None:
+    case = {"suite": "unixbench", "case": "pipe"}
+    boots = []
+    for block in range(6):
+        figures = {"counted-context-switches": 2.0 + block % 2}
+        kept = Stored(**case, score=100.0, reps=((10, 10**6),), extra=figures)  # type: ignore[arg-type]
+        boots.append((block, "running", [kept]))
+    run = stored(
+        tmp_path,
+        boots,
+        baseline="running",
+        cases=(case | {"unit": "loops/s", "better": "higher"},),
+        images={"running": "a"},
+        variants={"running": {}},
+        machine={"kind": "host", "builds": False},
+    )
+    verdict = verdict_of(run, Question.of(run.manifest()), "max_boots")
+    (value,) = verdict.values
+    assert value.counters == {"context-switches": 2.5}
+    assert Verdict.from_json(verdict.to_json()) == verdict
+    rows = terminal.text(verdict, 120).splitlines()
+    head = next(line for line in rows if "context-switches" in line)
+    assert next(line for line in rows if "unixbench/pipe" in line).split()[-1] == "2.5" and head
