@@ -430,8 +430,7 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         apart=tuple(
             Apart(figure=name, baseline_value=median(before[name]), value=median(after[name]))
             for name in sorted(
-                before.keys() & after.keys(),
-                key=lambda name: (order.get(name, len(order)), name),
+                before.keys() & after.keys(), key=lambda name: (order.get(name, len(order)), name)
             )
         ),
         strata=strata,

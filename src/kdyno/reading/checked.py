@@ -200,11 +200,7 @@ def _holder(data: Any, path: KeyPath) -> tuple[dict[str | int, Any], str | int]:
 
 
 def _note(
-    error: ErrorDetails,
-    model: Any,
-    mistakes: Mistakes,
-    above: KeyPath,
-    home: Callable[[str], str],
+    error: ErrorDetails, model: Any, mistakes: Mistakes, above: KeyPath, home: Callable[[str], str]
 ) -> KeyPath:
     """Adds pydantic's error in kdyno's words; its place below ``above``."""
     place: KeyPath = tuple(part for part in error["loc"] if part != "[key]")

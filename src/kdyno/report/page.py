@@ -27,15 +27,7 @@ from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Cell, Column, Grid, headed
-from kdyno.report.show.html import (
-    ENVIRONMENT,
-    TEMPLATES,
-    Content,
-    Html,
-    data,
-    join,
-    macros,
-)
+from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Content, Html, data, join, macros
 from kdyno.store.manifest import CaseInfo
 from kdyno.suites.catalogue import load as catalogue
 from kdyno.suites.score import Index

@@ -273,8 +273,7 @@ def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWrite
             folder.write(MANIFEST, _json(manifest))
             folder.make_folder(BOOTS).close()
             path = parent.rename_free(
-                aside,
-                lambda: f"{stamp}-{plain_name(manifest.experiment)}-{secrets.token_hex(2)}",
+                aside, lambda: f"{stamp}-{plain_name(manifest.experiment)}-{secrets.token_hex(2)}"
             )
         except BaseException:
             parent.remove(aside)

@@ -233,9 +233,7 @@ def _case(data: Any, handler: ValidatorFunctionWrapHandler) -> Case:
             if key in data:
                 raise wrong(key, "belongs to a case with command = [...]")
     return replace(
-        case,
-        bench="run" if case.program else case.bench,
-        needs=case.needs or case.program[:1],
+        case, bench="run" if case.program else case.bench, needs=case.needs or case.program[:1]
     )
 
 

@@ -14,15 +14,7 @@ from dataclasses import dataclass, replace
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
-from kdyno.suites.catalogue import (
-    BUILTIN,
-    Better,
-    Case,
-    Catalogue,
-    find,
-    in_words,
-    placeholders,
-)
+from kdyno.suites.catalogue import BUILTIN, Better, Case, Catalogue, find, in_words, placeholders
 
 JOB_BYTES_MAX = 64 * 1024
 OF_THE_HOST = frozenset({"run", "shell", "program"})

@@ -60,8 +60,7 @@ from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import Building, executed, say_where
 
 Tree = Annotated[
-    Path | None,
-    option("--tree DIR", "Kernel source for memcpy_orig; default: one in the cache."),
+    Path | None, option("--tree DIR", "Kernel source for memcpy_orig; default: one in the cache.")
 ]
 BenchSeed = Annotated[int, option("--seed N", "Seed of orders, places and copies.", min=0)]
 Source = Annotated[str, option("--source SOURCE", "Kernel source to build from.")]
@@ -145,8 +144,7 @@ def generate_verb(
     ],
     output: Annotated[str, option("--output -o FILE.S", "Where to; - is stdout.")] = "-",
     name: Annotated[
-        str | None,
-        option("--name NAME", "Its name; else the file's, else the shape's."),
+        str | None, option("--name NAME", "Its name; else the file's, else the shape's.")
     ] = None,
     json: Json = None,
 ) -> int:
@@ -205,42 +203,34 @@ def bench(
     ] = None,
     quick: Annotated[bool, option("--quick", "A first impression, in less than a minute.")] = False,
     paper: Annotated[
-        bool,
-        option("--paper", "The published comparison: 128 to 2048 bytes, 5,000,000 calls."),
+        bool, option("--paper", "The published comparison: 128 to 2048 bytes, 5,000,000 calls.")
     ] = False,
     calls: Annotated[
-        int | None,
-        option("--calls N", "Calls of each size with --paper.", min=1000),
+        int | None, option("--calls N", "Calls of each size with --paper.", min=1000)
     ] = None,
     minutes: Annotated[
-        float | None,
-        option("--minutes MINUTES", "Minutes of timing.", min=0.05),
+        float | None, option("--minutes MINUTES", "Minutes of timing.", min=0.05)
     ] = None,
     distribution: Annotated[
-        Path | None,
-        option("--distribution FILE", "Replay what a kernel copied (JSON)."),
+        Path | None, option("--distribution FILE", "Replay what a kernel copied (JSON).")
     ] = None,
     trace: Annotated[
-        Path | None,
-        option("--trace FILE", "Replay copies in their recorded order."),
+        Path | None, option("--trace FILE", "Replay copies in their recorded order.")
     ] = None,
     tree: Tree = None,
     seed: BenchSeed = 1,
     earlier: Annotated[
-        Path | None,
-        option("--from FILE", "Time nothing: show an earlier --json."),
+        Path | None, option("--from FILE", "Time nothing: show an earlier --json.")
     ] = None,
     figures: Annotated[
         bool, option("--figures", "The ratios that a good routine is judged by.")
     ] = False,
     csv: Annotated[str | None, option("--csv FILE", "Every figure as CSV; - is stdout.")] = None,
     output: Annotated[
-        str | None,
-        option("-o --output FILE", "Curves: .html, .svg or .png."),
+        str | None, option("-o --output FILE", "Curves: .html, .svg or .png.")
     ] = None,
     into: Annotated[
-        str | None,
-        option("--into RUN", "Keep it in this run; its report shows it."),
+        str | None, option("--into RUN", "Keep it in this run; its report shows it.")
     ] = None,
     runs: Runs = None,
     no_wait: NoWait = False,
@@ -342,24 +332,20 @@ def histogram(
         ),
     ] = None,
     variant: Annotated[
-        str | None,
-        option("--variant NAME", "This variant instead of the baseline."),
+        str | None, option("--variant NAME", "This variant instead of the baseline.")
     ] = None,
     seconds: Annotated[
         float, option("--seconds SECONDS", "Seconds for each case.", min=0.05)
     ] = 0.5,
     operations: Annotated[
-        int | None,
-        option("--operations N", "This many operations of each case instead.", min=1),
+        int | None, option("--operations N", "This many operations of each case instead.", min=1)
     ] = None,
     source: Source = KERNEL,
     output: Annotated[
-        str | None,
-        option("-o --output FILE", "The distribution: .json or .svg."),
+        str | None, option("-o --output FILE", "The distribution: .json or .svg.")
     ] = None,
     trace: Annotated[
-        Path | None,
-        option("--trace FILE", "The first copies in their order; .gz packs."),
+        Path | None, option("--trace FILE", "The first copies in their order; .gz packs.")
     ] = None,
     copies: Annotated[int, option("--copies N", "How many copies go to --trace.", min=1)] = 100_000,
     top: Annotated[int, option("--top N", "Call sites to show.", min=1)] = 20,
@@ -463,10 +449,7 @@ def tune(
             "FILE", "A distribution (.json) or a trace, from histogram; default: UnixBench's."
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        option("-o --output FILE.S", "Where the routine goes."),
-    ] = None,
+    output: Annotated[Path | None, option("-o --output FILE.S", "Where the routine goes.")] = None,
     cpu: Annotated[
         bool,
         option(
@@ -484,20 +467,16 @@ def tune(
         option("--registers NAME", "Only general, sse, avx2, avx512vl or avx512; may be repeated."),
     ] = None,
     level: Annotated[
-        str,
-        option("--level LEVEL", "Where the copies lie: L1, L2, L3 or memory."),
+        str, option("--level LEVEL", "Where the copies lie: L1, L2, L3 or memory.")
     ] = "L1",
     share: Annotated[
-        str | None,
-        option("--share SHARE", 'memcpy\'s share of the time, such as "35%".'),
+        str | None, option("--share SHARE", 'memcpy\'s share of the time, such as "35%".')
     ] = None,
     profile: Annotated[
-        Path | None,
-        option("--profile FILE", "The share from a run's profile."),
+        Path | None, option("--profile FILE", "The share from a run's profile.")
     ] = None,
     verify: Annotated[
-        bool,
-        option("--verify", "Also build and boot it; show predicted beside measured."),
+        bool, option("--verify", "Also build and boot it; show predicted beside measured.")
     ] = False,
     case: Annotated[
         list[str] | None,

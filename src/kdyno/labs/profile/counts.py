@@ -82,10 +82,7 @@ def require(experiment: Experiment) -> None:
 
 
 def count(
-    experiment: Experiment,
-    suites: Catalogue,
-    options: Options,
-    earlier: Manifest | None = None,
+    experiment: Experiment, suites: Catalogue, options: Options, earlier: Manifest | None = None
 ) -> list[Counted]:
     """Every case in every kernel, the baseline first.
 

@@ -38,9 +38,7 @@ def stacks_of(profile: Profile) -> tuple[Stack, ...]:
     boots = max(1, len(profile.boots))
     return tuple(
         Stack(
-            where,
-            (WHERES[where], function),
-            sum(profile.seconds(where, function).values()) / boots,
+            where, (WHERES[where], function), sum(profile.seconds(where, function).values()) / boots
         )
         for where, function in profile.names
     )

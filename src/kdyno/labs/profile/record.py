@@ -18,11 +18,7 @@ from kdyno.store.run import Run, read_each
 
 Where = Literal["kernel", "host", "user"]
 Method = Literal["perf", "gprof"]
-WHERES: dict[Where, str] = {
-    "kernel": "UML kernel",
-    "host": "host kernel",
-    "user": "user code",
-}
+WHERES: dict[Where, str] = {"kernel": "UML kernel", "host": "host kernel", "user": "user code"}
 """Where code runs, and what people call it."""
 FOLDER = "profile"
 """Of a run: one file for each variant."""

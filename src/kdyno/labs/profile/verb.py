@@ -54,8 +54,7 @@ def profile_verb(
         option("--method WORD", "perf, gprof, or count in QEMU [as the experiment says]."),
     ] = None,
     boots: Annotated[
-        int,
-        option("--boots N", "Profiled boots of each variant.", min=1, max=1000),
+        int, option("--boots N", "Profiled boots of each variant.", min=1, max=1000)
     ] = 6,
     seconds: Annotated[
         float,
@@ -66,24 +65,20 @@ def profile_verb(
     variant: Variants = None,
     case: Cases = None,
     stacks: Annotated[
-        bool,
-        option("--stacks", "perf: kernels with frame pointers, for whole stacks."),
+        bool, option("--stacks", "perf: kernels with frame pointers, for whole stacks.")
     ] = False,
     again: Annotated[
-        bool,
-        option("--replace", "Replace the run's profile if it was made differently."),
+        bool, option("--replace", "Replace the run's profile if it was made differently.")
     ] = False,
     show: Annotated[
         bool, option("--show", "Boot nothing; show the profile that the run has.")
     ] = False,
     top: Annotated[int, option("--top N", "Functions in each table.", min=1, max=100_000)] = 15,
     published: Annotated[
-        str | None,
-        option("--published NAME", "Show this article's profile beside it."),
+        str | None, option("--published NAME", "Show this article's profile beside it.")
     ] = None,
     folded: Annotated[
-        str | None,
-        option("--folded FILE", "Folded stacks, for flame graphs."),
+        str | None, option("--folded FILE", "Folded stacks, for flame graphs.")
     ] = None,
     annotate: Annotated[
         str | None,
@@ -118,11 +113,7 @@ def profile_verb(
     if show and is_file:
         raise UsageError("--show goes with a run that was profiled")
     options = Options(
-        cache=cache_root(),
-        runs=runs_folder(runs),
-        wait=not no_wait,
-        jobs=jobs,
-        refresh=refresh,
+        cache=cache_root(), runs=runs_folder(runs), wait=not no_wait, jobs=jobs, refresh=refresh
     )
     run = None if is_file else stored_run(what, options.runs)
     counting = method == counts.METHOD or annotate is not None
@@ -213,12 +204,7 @@ def counted_after_run(
 
 
 def after_run(
-    run: Run,
-    experiment: Experiment,
-    suites: Mapping[str, Suite],
-    options: Options,
-    *,
-    shown: bool,
+    run: Run, experiment: Experiment, suites: Mapping[str, Suite], options: Options, *, shown: bool
 ) -> None:
     """What `profile = "perf"` in an experiment adds to a run that was measured. ``shown``: on
     stdout, which may be wanted for JSON alone."""

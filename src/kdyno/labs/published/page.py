@@ -478,8 +478,7 @@ def published(
         ),
     ] = None,
     output: Annotated[
-        str | None,
-        option("-o --output FILE", "Write there, with pictures in a folder beside."),
+        str | None, option("-o --output FILE", "Write there, with pictures in a folder beside.")
     ] = None,
     runs: Runs = None,
     json: Json = None,

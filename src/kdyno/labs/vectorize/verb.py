@@ -46,12 +46,10 @@ def vectorize(
         ),
     ] = None,
     variant: Annotated[
-        str | None,
-        option("--variant NAME", "Of an experiment [its baseline]."),
+        str | None, option("--variant NAME", "Of an experiment [its baseline].")
     ] = None,
     compiler: Annotated[
-        str | None,
-        option("--compiler NAME", "gcc-12, clang-19 and the like."),
+        str | None, option("--compiler NAME", "gcc-12, clang-19 and the like.")
     ] = None,
     profile: Annotated[
         str | None,
@@ -61,10 +59,7 @@ def vectorize(
         ),
     ] = None,
     rows: Annotated[int, option("--rows N", "Rows of each table on the terminal.", min=1)] = 20,
-    format: Annotated[
-        str | None,
-        option("-f --format FORMAT", ", ".join(FORMATS.values())),
-    ] = None,
+    format: Annotated[str | None, option("-f --format FORMAT", ", ".join(FORMATS.values()))] = None,
     output: Output = None,
     jobs: Jobs = None,
     refresh: Refresh = False,

@@ -80,8 +80,7 @@ _COLUMNS = (
     Column("Answer", lambda run: markup_cell("answer", run, value=plain.sentence(run.answer))),
     Column("State", lambda run: markup_cell("state", run)),
     Column(
-        "Begun (UTC)",
-        lambda run: Cell(plain.name(run.created[:16].replace("T", " ")), run.created),
+        "Begun (UTC)", lambda run: Cell(plain.name(run.created[:16].replace("T", " ")), run.created)
     ),
     Column("Kernels", lambda run: markup_cell("kernels", run)),
     Column("Machine", lambda run: run.machine),

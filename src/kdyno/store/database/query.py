@@ -7,17 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    and_,
-    exists,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, func, or_, select
 
 from kdyno.errors import ToolError
 from kdyno.store.database.facts import Facts, Kernel, read_facts, read_row, read_score
