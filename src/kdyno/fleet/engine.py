@@ -2,8 +2,7 @@
 """Jobs on Slurm's nodes, or as processes of this machine; and fleet.toml, which chooses them.
 
 A job is one or more commands, as JSON on its own command line: nothing that it does is read from a
-folder that others may see. Its outcome lies in a file that it writes itself, whole or absent.
-"""
+folder that others may see. Its outcome lies in a file that it writes itself, whole or absent."""
 
 from __future__ import annotations
 
@@ -98,8 +97,7 @@ class _File(FromFile):
 def settings(on: str, file: Path) -> Settings:
     """What ``--on`` says, ENGINE or ENGINE:PARTITION, over the settings of the file.
 
-    UsageError for an engine that does not exist, and for a file with mistakes.
-    """
+    UsageError for an engine that does not exist, and for a file with mistakes."""
     engine, _, partition = on.partition(":")
     if engine not in ("slurm", "local") or (partition and engine != "slurm"):
         raise UsageError(f"--on {on!r}: there are slurm, slurm:PARTITION and local")

@@ -3,8 +3,7 @@
 
 A job writes a run of its own, a shard. A group is in it whole or not at all, so what a job that
 was lost had measured before counts, and what it was at does not. Every boot of the run names its
-shard and its boot there: whoever goes on with the run knows what has been taken up.
-"""
+shard and its boot there: whoever goes on with the run knows what has been taken up."""
 
 from __future__ import annotations
 
@@ -94,8 +93,7 @@ class Union:
     def take(self, shard: Shard) -> int:
         """Takes up what the shard has by now; how many blocks are new.
 
-        ToolError where it measured something else than the others.
-        """
+        ToolError where it measured something else than the others."""
         boots = shard.fresh()
         if shard.run is None:
             return 0

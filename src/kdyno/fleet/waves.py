@@ -4,8 +4,7 @@
 A wave is as many jobs as there are nodes, of as many groups each. Their groups are taken up as they
 come; when all jobs of a wave are over, the next wave measures what is missing. A group counts when
 it is whole, whatever becomes of its job, so a node that dies loses only the group that it was at.
-When to end is decided by the widths of the intervals over all nodes, never by the effects.
-"""
+When to end is decided by the widths of the intervals over all nodes, never by the effects."""
 
 from __future__ import annotations
 
@@ -147,8 +146,7 @@ class Building:
     """Kernels built by jobs: the trunk first, then one job for each image that is missing.
 
     A node is asked which images there are to be, since its compiler is part of them. Variants with
-    the same image get one job. ``words``: of `kdyno build`; ``folder``: for the jobs' answers.
-    """
+    the same image get one job. ``words``: of `kdyno build`; ``folder``: for the jobs' answers."""
 
     engine: Engine
     words: Sequence[str]

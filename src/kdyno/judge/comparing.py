@@ -4,8 +4,7 @@
 kdyno's own verdicts rest on blocks: kernels interleaved, so that drift cancels. Here nothing
 was interleaved, so the rules are stricter (docs/comparing.md): a verdict needs three runs or
 more of each kernel, and the runs of one must not all come before those of the other. Otherwise
-the word is inconclusive, and at most "differs" is noted.
-"""
+the word is inconclusive, and at most "differs" is noted."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ def between_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) 
     """From one positive score (a median) for each run, on the log scale. Whole runs are the sample,
     so what changes from one run to the next is in the interval.
 
-    Welch's t interval (Welch 1947): the two kernels may spread differently.
-    """
+    Welch's t interval (Welch 1947): the two kernels may spread differently."""
     from scipy.special import stdtr, stdtrit
 
     a, b = _logs(first), _logs(second)

@@ -7,8 +7,7 @@ other within-block difference: slow drift cancels, and no cell's spread is assum
 another's. The estimate of a main effect gives every combination of the other factors' levels the
 same weight, whatever the number of boots behind it (Yates's weighted squares of means in a balanced
 cross); where a cell is missing, the combinations that lack it are left out for both levels, so that
-a missing cell is never mistaken for an effect.
-"""
+a missing cell is never mistaken for an effect."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ class Contrast:
     """Level ``level`` of ``factor`` against its reference.
 
     main: averaged over all other factors. conditional: at level ``at`` of ``other``, averaged
-    over the rest. interaction: the effect at level ``at`` of ``other`` ÷ that at the reference.
-    """
+    over the rest. interaction: the effect at level ``at`` of ``other`` ÷ that at the reference."""
 
     kind: Literal["main", "conditional", "interaction"]
     factor: int
@@ -146,8 +144,7 @@ def crosses_of(data: Samples, question: Question) -> list[Cross]:
     say everything.
 
     Negative controls are left out. The reference of a factor of kernels is the baseline's level,
-    that of a factor of cases its first.
-    """
+    that of a factor of cases its first."""
     families: dict[tuple[str, str], list[CaseInfo]] = {}
     for case in question.cases:
         if not case.control:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What to beware of: disturbances that the host recorded, and what the figures themselves show.
 
-Nothing is left out because of a flag: disturbed boots are kept.
-"""
+Nothing is left out because of a flag: disturbed boots are kept."""
 
 from __future__ import annotations
 
@@ -217,8 +216,7 @@ def asleep(data: Samples, question: Question) -> list[Flag]:
     share of one guest is in its time.
 
     Flagged where a change of the waits by a tenth could be hidden though it is more than
-    ±equivalent, and where the kernels' shares differ by so much.
-    """
+    ±equivalent, and where the kernels' shares differ by so much."""
     others = len(question.names) - 1
     flags = []
     for case in question.cases:
@@ -249,8 +247,7 @@ def restless(data: Samples, question: Question) -> list[Flag]:
     """How much the machine's speed changed under guests that took turns.
 
     What all variants of a round have in common is the machine's doing. Neither steal nor other
-    programs need to show for it: the host of a virtual machine may be busy.
-    """
+    programs need to show for it: the host of a virtual machine may be busy."""
     moved: dict[tuple[str, str], float] = {}
     for case in question.cases:
         # Of several machines each by itself: that they differ in speed is nothing restless.
@@ -283,8 +280,7 @@ def restless(data: Samples, question: Question) -> list[Flag]:
 def drifted(data: Samples, question: Question) -> list[Flag]:
     """One flag for all cases in which the baseline drifted by more than matters.
 
-    None for several machines: there is no order between what they measured at the same time.
-    """
+    None for several machines: there is no order between what they measured at the same time."""
     moved = []
     for case in question.cases if len(set(data.machines.values())) < 2 else ():
         scores = data.scores.get((case.suite, case.case, question.baseline), {})
@@ -336,8 +332,7 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
     link would have had a verdict that all of them together have not.
 
     The floor is that of the baseline against links of its own, where there are any; of two kernels
-    it holds what their common code leaves.
-    """
+    it holds what their common code leaves."""
     linked = [(row, spread) for row in rows if (spread := row.pair.links) is not None]
     if not linked:
         return []

@@ -2,8 +2,7 @@
 """From the boots of a run to its verdict; of a stored run again, by today's rule.
 
 Everything that a reader may take for a finding of the run is one family: effects, groups of cases,
-rows of factors. A copy of the baseline is a yardstick and is judged by itself.
-"""
+rows of factors. A copy of the baseline is a yardstick and is judged by itself."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class Otherwise:
 def question_of(run: Run, otherwise: Otherwise) -> tuple[Question, Manifest]:
     """(what is to be judged, the run's manifest).
 
-    UsageError for a run that has nothing to judge, ToolError for one that cannot be read.
-    """
+    UsageError for a run that has nothing to judge, ToolError for one that cannot be read."""
     manifest = run.manifest()
     if not manifest.failed and not any(isinstance(boot, BootRecord) for boot in run.boots()):
         raise UsageError(f"{run.name} has no boot that can be read, so there is nothing to judge")
@@ -95,8 +93,7 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
 
     By the rule that every run is judged by, corrected for the effects that are asked for. Without
     the factors, whose main effects are against the baseline of the whole cross. UsageError where
-    the run has no such variant.
-    """
+    the run has no such variant."""
     question, manifest = question_of(run, Otherwise())
     names = question.names
     for name in (against, variant):
@@ -127,8 +124,7 @@ def raw_effects(
     """(suite, case, variant) → raw effect, for the stopping rule and the live display.
 
     ``blocks``: of the first so many only. Variants that were given up are left out, and cases that
-    never gave a pair. Where nothing is compared it is each case's own spread.
-    """
+    never gave a pair. Where nothing is compared it is each case's own spread."""
     return _raw(_alive(data, question, given_up), data, question, blocks)
 
 
@@ -184,8 +180,7 @@ def own_spread(
 ) -> dict[Key, PairedEffect]:
     """(suite, case, variant) → its repetitions against their own median.
 
-    The ratio is 1 by construction; the width of the interval is what the run stops by.
-    """
+    The ratio is 1 by construction; the width of the interval is what the run stops by."""
     effects = {}
     for case in question.cases:
         key = (case.suite, case.case, question.baseline)
@@ -230,8 +225,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     """Judge everything that the run has on disk.
 
     What is said in words (``answer``, the factors' ``summary``) is left empty: the report makes it
-    from the rest.
-    """
+    from the rest."""
     tally = flags.Tally()
     data = gather(tally.watch(run.boots()))
     manifest = run.manifest()
@@ -315,8 +309,7 @@ def group_claims(
 
     In every block each case has a ratio, above 1 where the variant is better, and a group the
     harmonic mean of its members' ratios: its score where the baseline's are all 100. So a group is
-    compared within blocks, as its cases are.
-    """
+    compared within blocks, as its cases are."""
     claims: dict[tuple[str, str, str], Claim] = {}
     for variant in question.variants if not question.counted else ():
         pairs = pairs_of(data, question, [variant])

@@ -3,8 +3,7 @@
 
 A block of whole boots has one score for each variant, and the ratio of two is computed here. Where
 variants took turns the group's own ratio, a robust location of its rounds' ratios, goes before the
-scores.
-"""
+scores."""
 
 from __future__ import annotations
 
@@ -136,8 +135,7 @@ class Pair:
         the place of its first: they have the accident of that link in common, and more of them say
         nothing of another link. So an interval over the means is over layouts too, whatever the
         shares of layout and boot (the usual summary of clusters, exact where each has as many
-        blocks).
-        """
+        blocks)."""
         return self._over_links(self.block_log_ratios)
 
     def differences(self, blocks: int | None = None) -> Floats:
@@ -178,8 +176,7 @@ class Pair:
     def scores(self) -> Floats:
         """The variant's score in each replicate, in the case's unit.
 
-        Where both took turns it is the baseline's score times the group's ratio.
-        """
+        Where both took turns it is the baseline's score times the group's ratio."""
         baseline, own = (array.copy() for array in self._log_scores)
         for block, (ratio, _) in self._located.items():
             own[block] = baseline[block] + ratio
@@ -241,8 +238,7 @@ class Pair:
         """As ``log_ratios`` by summed times instead of typical ones: NaN where a block has none,
         such as a boot of one repetition. All NaN for counts.
 
-        Of a group all rounds; of whole boots all repetitions.
-        """
+        Of a group all rounds; of whole boots all repetitions."""
         own = np.full(self.data.blocks, np.nan)
         if self.question.counted:
             return own
@@ -298,8 +294,7 @@ class Pair:
         """Whether both kernels' counts are the same in every boot, so that nothing is estimated.
 
         With fewer than CONFIRMED_BOOTS in each boot's own parts as well: ``Samples.even``. And the
-        mean of all parts gives the same effect as what most of them agree in.
-        """
+        mean of all parts gives the same effect as what most of them agree in."""
         return self._alike and not self.hides_work
 
     @cached_property
@@ -307,8 +302,7 @@ class Pair:
         """Whether the score, which most parts agree in, leaves out a difference of the others.
 
         What is done in few parts (a tick, a refill of a list) is not in it. The means of all parts
-        may differ by one such occurrence, for it falls into the counted time or beside it.
-        """
+        may differ by one such occurrence, for it falls into the counted time or beside it."""
         if not self._alike:
             return False
         own = [self.data.parts.get(key, {}) for key in self.keys]
@@ -429,8 +423,7 @@ def rounds(
     """Log ratio of the scores in the rounds that count, but for the blocks in ``skip``.
 
     A round in which either guest waited for the CPU shows what else ran on the machine: it is left
-    out, if enough are left. What the ratio is has no part in that.
-    """
+    out, if enough are left. What the ratio is has no part in that."""
     for block, logs, spent in _speeds(data, case, baseline, variant, skip):
         ratios = _SIGNS[case.better] * (logs[1] - logs[0])
         yield block, undisturbed(ratios, np.any(spent > logs, axis=0))
@@ -451,8 +444,7 @@ def _all_time(
     guest waited for the CPU.
 
     A slow turn is longer than others, so that it is more often interrupted: left out as in
-    ``rounds`` it would be missing from the sum. What a kernel does in it is CPU time.
-    """
+    ``rounds`` it would be missing from the sum. What a kernel does in it is CPU time."""
     for block, logs, spent in _speeds(data, case, baseline, variant, skip):
         if np.count_nonzero(np.all(spent <= logs, axis=0)) >= _FEWEST:
             logs = np.maximum(logs, spent)

@@ -2,8 +2,7 @@
 """Laboratories beside the loop, each with its work, what it shows, and its verbs.
 
 A laboratory may bring ``section.py`` to the page of a run, and ``export.py`` to its formats. The
-report stands below and knows of neither: whoever calls it hands them over.
-"""
+report stands below and knows of neither: whoever calls it hands them over."""
 
 from __future__ import annotations
 

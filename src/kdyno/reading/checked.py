@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a file holds, checked against its model by pydantic: all mistakes at once, in kdyno's words.
 
-A model is a pydantic class or a plain dataclass with annotated fields.
-"""
+A model is a pydantic class or a plain dataclass with annotated fields."""
 
 from __future__ import annotations
 
@@ -159,8 +158,7 @@ def read(
     """``data``, which stands at ``path`` of the file, as ``model``. Every mistake is noted, and its
     key taken out of the data, so that the rest can be checked; raises where no rest is valid.
 
-    home: where an unknown key belongs, for the message.
-    """
+    home: where an unknown key belongs, for the message."""
     noted = 0
     while noted < _MOST:
         try:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The charts of a report, each as a picture of its own: ``kdyno report RUN --chart NAME``.
 
-To add one: a function from Evidence to a Drawing, and its name in CHARTS.
-"""
+To add one: a function from Evidence to a Drawing, and its name in CHARTS."""
 
 from __future__ import annotations
 
@@ -111,8 +110,7 @@ def picture(chart: str, evidence: Evidence, format: str) -> str | bytes:
     """SVG as text or PNG as bytes, light, on a ground of its own.
 
     UsageError where the run has nothing to draw, except for the effects, of which the words that
-    there are none are drawn.
-    """
+    there are none are drawn."""
     drawing = CHARTS[chart](evidence)
     if drawing is None and chart == "effects":
         nothing = vega.filled("nothing.json", width=WIDTH_PX)

@@ -99,8 +99,7 @@ class Evidence:
     def cells(self) -> tuple[tuple[CaseInfo, str, tuple[Point, ...]], ...]:
         """(case, variant, its scores) by case and then by variant; only what has scores.
 
-        Found from the scores: a verdict may name any number of cases and of variants.
-        """
+        Found from the scores: a verdict may name any number of cases and of variants."""
         places = {name: at for at, name in enumerate(self.variants)}
         measured: dict[tuple[str, str], dict[str, tuple[Point, ...]]] = {}
         for key in sorted(self.points, key=lambda key: places[key[2]]):
@@ -115,8 +114,7 @@ class Evidence:
     def cut(self) -> Evidence:
         """Of far too many effects what people are shown: the first, and the cases of these.
 
-        The verdict's remarks say so. Itself where there are not that many.
-        """
+        The verdict's remarks say so. Itself where there are not that many."""
         verdict = displayed(self.verdict)
         if verdict is self.verdict:
             return self

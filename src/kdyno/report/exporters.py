@@ -86,8 +86,7 @@ def csv(evidence: Evidence) -> str:
 
     A variant without any effect has one line with the verdict ``failed`` and the reason. A figure
     of a run that compares nothing is a line without a verdict; its ``blocks`` are repetitions, its
-    interval ``value_low``, ``value_high`` is in the case's unit.
-    """
+    interval ``value_low``, ``value_high`` is in the case's unit."""
     verdict = evidence.verdict
     items: list[dict[str, Value]] = []
     for effect in verdict.effects:
@@ -128,8 +127,7 @@ _GAPS = re.compile(r"[\s/]+")
 
 def benchstat(evidence: Evidence) -> str:
     """One line per boot and case in time order, so that benchstat meets the baseline first and
-    divides by it. Go proposal 14313, with the unit lines of golang.org/x/perf/benchfmt.
-    """
+    divides by it. Go proposal 14313, with the unit lines of golang.org/x/perf/benchfmt."""
 
     def word(text: str) -> str:
         return _LAST_NUMBER.sub("=", _GAPS.sub("_", plain.name(text)))
@@ -225,8 +223,7 @@ def junit(verdict: Verdict) -> str:
     what failed is an error; what is undecided (inconclusive, or slower inside the noise floor) is
     skipped. Controls and the baseline's own copy never fail: when they move, the machine is to
     blame. Levels of factors are tests as in the gate: those of kernels, on average and at each
-    level of another. A run that compares nothing passes with its figures.
-    """
+    level of another. A run that compares nothing passes with its figures."""
     of_variant = {group.variant: group.effects for group in groups(verdict)}
     suites = []
     for variant in dict.fromkeys([*of_variant, *verdict.failed]):

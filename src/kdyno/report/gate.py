@@ -19,8 +19,7 @@ the status is 0, or 1 when nothing at all was measured.
 Where factors are crossed, a level of a factor of kernels counts as a case does: on average and at
 each level of another factor (several cells together see what one alone does not). Interactions
 are no claim that something is slower. Factors of cases (-j 1 against -j 4) are settings that the
-asker chose, never a regression.
-"""
+asker chose, never a regression."""
 
 from __future__ import annotations
 
@@ -138,8 +137,7 @@ def confirmed(first: Verdict, second: Verdict) -> Verdict:
     """The second run's verdict, with ``inconclusive`` for what is slower in it alone.
 
     Both are of the same kernels and cases and independent, so that both call an equal kernel slower
-    with the square of the chance of one: the p-values are squares of the larger one.
-    """
+    with the square of the chance of one: the p-values are squares of the larger one."""
 
     def place(row: Effect | FactorEffect) -> tuple[str | None, ...]:
         names = ("suite", "case", "variant", "kind", "factor", "level", "other", "at")
@@ -195,8 +193,7 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
     """``exit_status`` at the level that the tests in the file leave, and the run added to them.
 
     A run that is there already is judged at its level again. A gate without an answer is no test.
-    UsageError for a file that is no history.
-    """
+    UsageError for a file that is no history."""
     tests: list[Test] = []
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), 1):
         try:
@@ -219,8 +216,7 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
 def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = None) -> int:
     """0, 1, 10 or 11 by the rules above; UsageError for a rule that cannot be.
 
-    level: an effect is slower only if its ``p_value`` is at most this; else it is undecided.
-    """
+    level: an effect is slower only if its ``p_value`` is at most this; else it is undecided."""
     rules = parse(fail_on)
     if not rules:
         measured = any(effect.ratio is not None for effect in verdict.effects)

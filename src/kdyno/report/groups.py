@@ -79,8 +79,7 @@ def first_groups(variants: Sequence[Group]) -> tuple[Sequence[Group], str]:
 def displayed(verdict: Verdict) -> Verdict:
     """The verdict with no more rows than people are shown, and a remark where it had more.
 
-    An answer, a tally and an exit status are made of the whole one.
-    """
+    An answer, a tally and an exit status are made of the whole one."""
     remark = cut_short(verdict)
     if not remark:
         return verdict

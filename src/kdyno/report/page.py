@@ -2,8 +2,7 @@
 """The report as one HTML file that needs no network, no server and no other file.
 
 A page is a head, sections and a foot. A section of its own is a macro in sections.html, which gets
-the evidence, and a row in SECTIONS; laboratories give theirs with the evidence.
-"""
+the evidence, and a row in SECTIONS; laboratories give theirs with the evidence."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
     """The whole file. Nothing in it asks for anything from anywhere; the policy sees to it.
 
     ``light`` leaves out the slow sections; ``home`` is the address of the list of runs that this
-    page belongs to.
-    """
+    page belongs to."""
     added = [
         Section(
             module.ID,
@@ -137,8 +135,7 @@ def document(
     """A whole page that may load nothing from anywhere, by its policy.
 
     skip: id and words of the link past the head. scripts, styles: files beyond those of every page.
-    also: what the policy allows beyond the page's own style and script.
-    """
+    also: what the policy allows beyond the page's own style and script."""
     style = _colours() + "".join(map(_file, ("page.css", *styles)))
     script = "".join(map(_file, ("frame.js", *scripts)))
     policy = (
@@ -181,8 +178,7 @@ def _page_data(evidence: Evidence) -> dict[str, Any]:
     """The samples as the page's script reads them: for the download and the words at a point.
 
     Boots once, scores by case: ``scores[case][boot]`` is a number or null. Nine significant
-    digits: a clock that ticks in nanoseconds has no more to say about a case.
-    """
+    digits: a clock that ticks in nanoseconds has no more to say about a case."""
     variants = {name: at for at, name in enumerate(evidence.variants)}
     kinds = list(dict.fromkeys(kind for boot in evidence.boots for kind in boot.disturbed))
     boots = [

@@ -2,8 +2,7 @@
 """How far a measuring run is, on stderr, redrawn between boots only.
 
 Nothing here runs beside a timed guest: no thread, no timer. On a terminal the display is redrawn
-in place; elsewhere a plain line appears every half minute.
-"""
+in place; elsewhere a plain line appears every half minute."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ These are for people who compare with published tables; they carry no interval, 
 never made of them. Two scales stand side by side: against the reference machine of the suite, and
 against the run's own baseline variant, which is 100 throughout. A score that lacks a member is
 absent and says what it lacks. They come from a verdict, or straight from the boots of a run, by
-either way of summing up repetitions.
-"""
+either way of summing up repetitions."""
 
 from __future__ import annotations
 
@@ -124,8 +123,7 @@ def passes(sample: Sample, higher_is_better: bool) -> list[float]:
     """The score of every repetition of one boot, in the case's unit.
 
     Taken relative to the stored score, which is their median, so that scales and figures that a
-    program printed itself need no second reading. Empty where there is no score.
-    """
+    program printed itself need no second reading. Empty where there is no score."""
     if sample.score is None:
         return []
     speeds = [

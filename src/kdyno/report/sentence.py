@@ -38,8 +38,7 @@ def answer(verdict: Verdict) -> str:
 def worded(verdict: Verdict, manifest: Manifest | None = None) -> Verdict:
     """The verdict with its answer, and a line for each case and factor of a cross.
 
-    manifest: of its run, which names the kernel that was measured alone.
-    """
+    manifest: of its run, which names the kernel that was measured alone."""
     if table := verdict.factors:
         lines = tables.summary_of_factors(table, verdict.equivalent)
         verdict = verdict.model_copy(

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The tables that only some verdicts have, once for every place where they are shown.
 
-Each is a Grid, or None where there is nothing of the kind.
-"""
+Each is a Grid, or None where there is nothing of the kind."""
 
 from __future__ import annotations
 
@@ -150,8 +149,7 @@ def functions(verdict: Verdict) -> Grid | None:
 def strata(verdict: Verdict, most: int = _FEW_MACHINES) -> Grid | None:
     """For each effect the common one, then by CPU model, then by machine; None for one machine.
 
-    most: machines of an effect that are shown; of more than that those at both ends.
-    """
+    most: machines of an effect that are shown; of more than that those at both ends."""
     rows: list[tuple[Effect | None, StratumEffect]] = []
     for effect in verdict.effects:
         if effect.strata is None:

@@ -3,8 +3,7 @@
 
 Method: Killick, Fearnhead & Eckley, "Optimal detection of changepoints with a linear computational
 cost" (2012); squared error around each segment's mean of the log scores. The spread is taken from
-neighbours, so that the steps that are looked for do not count as spread.
-"""
+neighbours, so that the steps that are looked for do not count as spread."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ def available() -> bool:
 def segments(scores: ArrayLike) -> tuple[Segment, ...]:
     """Positive finite scores in time order, cut at the changes; one segment where there is none.
 
-    Too few points, or no ruptures: one segment.
-    """
+    Too few points, or no ruptures: one segment."""
     values = np.asarray(scores, dtype=np.float64)
     if not len(values):
         return ()
@@ -90,8 +88,7 @@ def spread(scores: ArrayLike) -> float:
     """Standard deviation of the log scores around their level, from differences of neighbours.
 
     The median of the differences' sizes ÷ 0.6745 is their deviation for normal noise, and √2 times
-    that of a single point.
-    """
+    that of a single point."""
     steps = np.abs(np.diff(np.log(np.asarray(scores, dtype=np.float64))))
     return max(SMALLEST_SPREAD, float(np.median(steps)) / 0.6745 / math.sqrt(2.0))
 
@@ -114,8 +111,7 @@ class Drift:
 def drift(scores: ArrayLike) -> Drift | None:
     """Drift of one kernel's scores in order of boots; NaN and non-positive ones are left out.
 
-    None with fewer than FEWEST_FOR_DRIFT scores, or when all are the same.
-    """
+    None with fewer than FEWEST_FOR_DRIFT scores, or when all are the same."""
     from scipy.special import ndtr
 
     values = np.asarray(scores, dtype=np.float64)

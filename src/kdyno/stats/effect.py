@@ -8,8 +8,7 @@ Methods, sections 3.1-3.3 (test, Hodges-Lehmann estimate, Tukey's interval).
 5,000 pairs have 12.5 million averages, 100 MB, and more for the copies that selecting from them
 takes. How many averages lie at or below a number can be counted from the sorted differences alone,
 and bisection on that number finds any of them: Monahan, Algorithm 616 (ACM TOMS 10, 1984), in its
-simplest form.
-"""
+simplest form."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ class PairedEffect:
 
     ``ratio``, ``lo``, ``hi``: Hodges-Lehmann estimate and signed-rank interval.
     ``mean_ratio``, ``mean_lo``, ``mean_hi``: geometric mean with Student's t interval.
-    Limits are None where n blocks cannot carry the confidence; a ratio is None without a block.
-    """
+    Limits are None where n blocks cannot carry the confidence; a ratio is None without a block."""
 
     n: int
     """Blocks in which both arms have a score."""
@@ -73,8 +71,7 @@ class PairedEffect:
 def log_differences(baseline: ArrayLike, variant: ArrayLike) -> Floats:
     """log(variant) − log(baseline) per block, NaN unless both are positive, finite numbers.
 
-    Both arrays have one score per block, in the same order; NaN stands for a failed boot.
-    """
+    Both arrays have one score per block, in the same order; NaN stands for a failed boot."""
     before = np.asarray(baseline, dtype=np.float64)
     after = np.asarray(variant, dtype=np.float64)
     if before.ndim != 1 or before.shape != after.shape:
@@ -94,8 +91,7 @@ def paired_effect(
 
     Estimate: median of the Walsh averages of the within-block log ratios (Hodges & Lehmann
     1963). Interval: Tukey's, from the exact signed-rank distribution. A variant's scores are
-    compared only with the baseline's of the same block, so slow drift cancels.
-    """
+    compared only with the baseline's of the same block, so slow drift cancels."""
     logs = log_differences(baseline, variant)
     return effect_of_differences(logs[np.isfinite(logs)], confidence)
 
@@ -175,8 +171,7 @@ def tail(n: int, w: NDArray[np.int64] | int) -> Floats:
 def critical_rank(n: int, confidence: float) -> int | None:
     """Walsh averages to cut from each end; None when n pairs cannot reach the confidence.
 
-    The largest k with 2·P(W ≤ k) ≤ 1 − confidence, so the interval errs on the wide side.
-    """
+    The largest k with 2·P(W ≤ k) ≤ 1 − confidence, so the interval errs on the wide side."""
     half = (1.0 - confidence) / 2.0
     # 1 - 0.96875 and the like must not lose a rank to the last bit of a double.
     slack = half * (1.0 + 1e-9)
@@ -218,8 +213,7 @@ def p_values(walsh: Floats, n: int, shift: float = 0.0) -> Floats:
 
     The dual of ``bounds``: p ≤ 1 − confidence exactly when the interval leaves ``shift`` out.
     Walsh averages equal to ``shift`` (zeros and ties) count against rejection on both sides,
-    so the test is conservative there.
-    """
+    so the test is conservative there."""
     above = np.count_nonzero(walsh >= shift, axis=-1)
     below = np.count_nonzero(walsh <= shift, axis=-1)
     return np.minimum(1.0, 2.0 * tail(n, np.minimum(above, below)))
@@ -297,8 +291,7 @@ class Estimate:
 def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
     """Of independent values, one a boot; any that is not finite is a mistake (ValueError).
 
-    Values that agree to the last digit have no spread to judge by, and no interval.
-    """
+    Values that agree to the last digit have no spread to judge by, and no interval."""
     from scipy.special import stdtrit
 
     array = np.asarray(values, dtype=np.float64)
@@ -328,8 +321,7 @@ def relative(
 ) -> Estimate | None:
     """The difference as a share of the baseline's mean; None where that is zero.
 
-    The baseline's mean is taken as known, which is right while its own spread is small.
-    """
+    The baseline's mean is taken as known, which is right while its own spread is small."""
     common = sorted(baseline.keys() & variant.keys())
     base = sum(baseline[block] for block in common) / len(common) if common else 0.0
     if base <= 0:

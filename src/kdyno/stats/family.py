@@ -14,8 +14,7 @@ value that is tested. Neither that nor a block's weight knows a sign, so that th
 is exact for every distribution that is symmetric, at any number of blocks.
 
 Arrays end in (effects, blocks), NaN where an effect has no value; axes before them are families of
-their own, all judged at once.
-"""
+their own, all judged at once."""
 
 from __future__ import annotations
 
@@ -127,8 +126,7 @@ class Family:
         """Intervals that leave out 0 for the same effects, infinite where there is no end.
 
         Steps: the most extreme of all effects, then of those that are left, until none passes. An
-        interval has the level of its effect's own step.
-        """
+        interval has the level of its effect's own step."""
         return self._ends(self._moved(alpha)[0], alpha)
 
     @property
@@ -179,8 +177,7 @@ class Family:
     def _p(self, centre: Floats, others: NDArray[np.float32], sided: int) -> Floats:
         """Of ``centre``: the share of patterns that reach what was observed, itself included.
 
-        sided: 2 either way, 1 above, −1 below.
-        """
+        sided: 2 either way, 1 above, −1 below."""
         unit, observed = self._unit(centre)
         own = self._flipped(unit)
         if sided == 2:

@@ -3,8 +3,7 @@
 
 The group is the unit of replication; its rounds only make its value better. Kalibera & Jones,
 Rigorous benchmarking in reasonable time (ISMM 2013), have the variances of such levels and the
-number of repetitions that costs least.
-"""
+number of repetitions that costs least."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ def location(values: ArrayLike) -> float:
     """Pseudomedian of a group's log ratios: the median of all means of two of them.
 
     values: shape (rounds,), at least one. Heavy tails do not move it (up to 29 % of them may be
-    anything) and it wastes less than the median (Hodges & Lehmann 1963).
-    """
+    anything) and it wastes less than the median (Hodges & Lehmann 1963)."""
     return float(locations(values))
 
 
@@ -72,8 +70,7 @@ def precisions(values: Floats, off: Floats) -> Floats:
     """Weights of groups, 1 ÷ what each is off by: ``between`` and its own error together.
 
     values, off: shape (groups,), NaN where there is none; that counts as the middle one. No error
-    counts as less than half of the middle one: what few rounds agree on is itself an accident.
-    """
+    counts as less than half of the middle one: what few rounds agree on is itself an accident."""
     finite = np.isfinite(values) & np.isfinite(off)
     if np.count_nonzero(finite) < FEWEST_BLOCKS:
         return np.ones_like(values)
@@ -219,8 +216,7 @@ def heterogeneity(strata: Sequence[Floats]) -> Heterogeneity | None:
     takes means with unequal, estimated variances as they are. Cochran's Q (Biometrics 10, 1954)
     takes the variances for known and says "differs" of 16 equal machines with 6 to 20 groups
     each in 18 % of the cases instead of 5 %; see benchmarks/strata.py. I² is Higgins & Thompson's
-    (Statistics in Medicine 21, 2002), of A in place of Q.
-    """
+    (Statistics in Medicine 21, 2002), of A in place of Q."""
     usable = [own for own in strata if len(own) >= FEWEST_BLOCKS and np.ptp(own) > 0]
     if len(usable) < 2:
         return None
@@ -238,8 +234,7 @@ def best_rounds(spread: Spread, group_s: float, round_s: float) -> float:
 
     group_s: what a group costs beside its rounds (starting guests, calibration), this case's
     share; round_s: one round of all variants. Infinite where groups do not differ at all.
-    Depends on spreads and prices, never on what the effect is.
-    """
+    Depends on spreads and prices, never on what the effect is."""
     if spread.between == 0:
         return math.inf
     return math.sqrt(group_s / round_s * spread.rounds) * spread.error / spread.between

@@ -6,8 +6,7 @@ width is not quite blind to signs either: where a kernel comes up in one of two 
 happen to agree are both narrow and far from 1, and small spreads stop early (Chow & Robbins 1965).
 So the width is that of the signed-rank interval, whose ranks know least of it; the first look is
 after 10 blocks; it must have been narrow with four fifths of the blocks already; and a tenth of
-alpha is set aside. docs/research/statistics.md has what that costs and what it leaves.
-"""
+alpha is set aside. docs/research/statistics.md has what that costs and what it leaves."""
 
 from __future__ import annotations
 
@@ -78,8 +77,7 @@ def enough(
     run's confidence; ``earlier``: the same of the first ``before(blocks)``. ``precision``: wanted
     half-width as a fraction (0.005 is ±0.5 %), compared on the log scale. Blocks that a failed boot
     made useless count in ``blocks`` but not in an effect's ``n``. Call after each block; looks that
-    are not due never say enough.
-    """
+    are not due never say enough."""
     if not precision > 0:
         raise ValueError(f"precision must be positive, not {precision}")
     minimum = minimum_blocks(asked_minimum)
@@ -119,8 +117,7 @@ def precise(
 ) -> bool:
     """Whether this effect alone needs no more blocks: by its width, at a look.
 
-    The rule of ``enough`` for one effect, where blocks can go on without it.
-    """
+    The rule of ``enough`` for one effect, where blocks can go on without it."""
     target = math.log1p(precision)
     due = is_look(effect.n, minimum_blocks(asked_minimum))
     return due and _narrow(effect, target) and _narrow(earlier, target)

@@ -4,8 +4,7 @@
 Each effect is judged twice. A robust location of turns does not see what one turn in twenty does;
 the mean of the times does, and is wider where the machine is restless. So each effect has both, and
 their difference is tested: what groups differ by is in both and cancels, and for equal kernels it
-lies symmetrically about 0, whatever the noise.
-"""
+lies symmetrically about 0, whatever the noise."""
 
 from __future__ import annotations
 
@@ -105,8 +104,7 @@ def noise_floor(copy: PairedEffect) -> float | None:
     """Largest |ratio − 1| that the raw interval of a kernel against its own copy reaches.
 
     ``copy``: the effect of the A/A copy. A fraction; None when the copy has no interval. A
-    precise copy has a small floor: it is what this run could have shown without any cause.
-    """
+    precise copy has a small floor: it is what this run could have shown without any cause."""
     return None if copy.ci is None else max(abs(end - 1.0) for end in copy.ci)
 
 
@@ -119,8 +117,7 @@ def judge(
     is called faster or slower while its true ratio is 1 is at most alpha, early stopping by
     ``stopping.enough`` included (``Family`` gets 0.8 alpha), and so is the chance that any is
     called equivalent while it is not. ``equivalent`` is a fraction; its band is 1/(1+e) … 1+e, so
-    it is the same from either side. An A/A copy is a yardstick, not a claim: leave it out.
-    """
+    it is the same from either side. An A/A copy is a yardstick, not a claim: leave it out."""
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
     if equivalent < 0.0:
@@ -227,8 +224,7 @@ def predict_blocks(
     The estimate is taken to stay and the interval [lo, hi] at this level to shrink with the
     root of the number of blocks. Settled is what comes first: its near end passes 1, or both
     ends lie inside ±equivalent. Without an interval its half-width is guessed from the standard
-    deviation and the normal law. None: nothing to go by, or more than HOPELESS_BLOCKS.
-    """
+    deviation and the normal law. None: nothing to go by, or more than HOPELESS_BLOCKS."""
     n = len(differences)
     if n < 2:
         return None
@@ -297,8 +293,7 @@ def judge_sums(
     ``inconclusive``. Where they do not, ``equivalent`` and ≈ need both to be inside ±equivalent.
     The differences and the quantiles are a family of their own at SHARE_FOR_TAILS of alpha. A sum's
     own faster or slower is only said where its difference is decided, so that all false words of a
-    run together stay below alpha.
-    """
+    run together stay below alpha."""
     places = [
         at
         for at, (claim, own) in enumerate(zip(claims, sums, strict=True))
@@ -335,8 +330,7 @@ def step_levels(p_values: Sequence[float], alpha: float) -> list[float]:
     So an interval leaves 1 out exactly when Holm's procedure rejects, and the chance of any
     false "faster" or "slower" in a run is at most alpha, however the effects depend on each
     other. What this does not promise: that all intervals of a run cover their true ratios at
-    once with 1 − alpha. For that every interval would need alpha/m (Bonferroni).
-    """
+    once with 1 − alpha. For that every interval would need alpha/m (Bonferroni)."""
     m = len(p_values)
     levels = [0.0] * m
     failed_level: float | None = None
@@ -364,8 +358,7 @@ def lord_level(discoveries: Sequence[bool], alpha: float = 0.05) -> float:
 
     LORD++ (Ramdas, Yang, Wainwright & Jordan 2017): of all discoveries at most alpha are false on
     average, however many tests there are. Each discovery earns alpha for later tests, and the level
-    falls while there are none.
-    """
+    falls while there are none."""
 
     def part(tests: int) -> float:
         size = math.log(tests)

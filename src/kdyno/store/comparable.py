@@ -106,8 +106,7 @@ def refuse_different(
 ) -> tuple[list[CaseInfo], tuple[str, ...]]:
     """(cases that all runs have, names of those that were left out).
 
-    UsageError for different machines or kinds, and for different cases unless ``common``.
-    """
+    UsageError for different machines or kinds, and for different cases unless ``common``."""
     first = runs[0]
     for other in runs[1:]:
         if other.kind != first.kind:
@@ -176,8 +175,7 @@ def join(runs_: Sequence[Run], runs: Path) -> RunWriter:
 
     Block and index of a boot are new, and it says which machine it ran on. Damaged boots are left
     behind. The same runs give a run of the same identity. UsageError where they differ in more
-    than the machine, or one of them is there twice or is still being measured.
-    """
+    than the machine, or one of them is there twice or is still being measured."""
     manifests = [run.manifest() for run in runs_]
     for run in runs_:
         if run.is_being_written():
@@ -263,8 +261,7 @@ def common_facts(hosts: Sequence[Facts]) -> Facts:
 def machine_of(run: Run, manifest: Manifest) -> str:
     """A name for the machine of a run: equal where it was the same one.
 
-    Where the host had no machine-id, a run counts as a machine of its own.
-    """
+    Where the host had no machine-id, a run counts as a machine of its own."""
     host = manifest.host
     model = str(host.get("cpu_model") or "unknown CPU")[:100]
     which = host.get("node") or host.get("machine_id") or run.name

@@ -144,6 +144,5 @@ def from_json(data: bytes, path: Path) -> Counted:
 def stored_counts(run: Run, names: Iterable[str] | None = None) -> dict[str, Counted]:
     """Variant → its counts, the baseline's first; empty where nothing was counted by function.
 
-    ToolError names the file that is damaged or not the variant's.
-    """
+    ToolError names the file that is damaged or not the variant's."""
     return read_each(run, FOLDER, from_json, names)

@@ -3,8 +3,7 @@
 
 Every name is opened relative to the descriptor with O_NOFOLLOW, one component at a time. A run
 folder that somebody else prepared (links to elsewhere, pipes, devices, endless files) can then
-neither be read through nor written through.
-"""
+neither be read through nor written through."""
 
 from __future__ import annotations
 
@@ -146,8 +145,7 @@ class Folder:
         """Each with its files in one step, and these steps right after each other, when all is
         written; none may exist yet.
 
-        Only who is killed within those few microseconds leaves some of them and not the others.
-        """
+        Only who is killed within those few microseconds leaves some of them and not the others."""
         asides: dict[str, str] = {}
         with _in_our_words(self.path / next(iter(folders), "")):
             try:

@@ -4,8 +4,7 @@
 The list is kept in SQLite so that a thousand runs are listed at once. The folders are the truth.
 The index remembers what it read from each, beside the stamp of the files that it came from; a
 wrong, damaged or unwritable index costs time and nothing else. Its tables are those of the store
-that a team shares, see database/schema.py.
-"""
+that a team shares, see database/schema.py."""
 
 from __future__ import annotations
 

@@ -133,8 +133,7 @@ class Manifest(Record):
 def work_digest(bench: str, operations: int | None, args: Sequence[str]) -> str:
     """Equal for equal work: of the benchmark, its fixed number of operations and its arguments.
 
-    How long it is measured is not in it, nor are the names of kdyno's own temporary folders.
-    """
+    How long it is measured is not in it, nor are the names of kdyno's own temporary folders."""
     fixed = [f"operations {operations}"] if operations is not None else []
     lines = [bench, *fixed, *(f"arg {arg}" for arg in args)]
     text = "\n".join(_TEMPORARY.sub("PATH", line) for line in lines)

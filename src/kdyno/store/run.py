@@ -5,8 +5,7 @@ One writer at a time, by flock on a file of the run folder. That lock dies with 
 nothing has to be cleaned up after kill -9; the number inside the file only serves the message.
 
 Which runs this person began on this machine is noted in the person's own state folder: what a
-folder of runs says of that is not believed.
-"""
+folder of runs says of that is not believed."""
 
 from __future__ import annotations
 
@@ -146,8 +145,7 @@ class Run:
     def boots(self, skip: Collection[str] = ()) -> Iterator[BootRecord | Damaged]:
         """Every boot in the order of the index; what cannot be read comes as Damaged.
 
-        ``skip``: names of folders that are not looked at.
-        """
+        ``skip``: names of folders that are not looked at."""
 
         last = -1
         with Folder.open(self.path) as folder:
@@ -368,8 +366,7 @@ def read_each(
     """Of a folder with a file for each variant: variant → what its file says, the baseline's first;
     those of ``names``, or of all variants.
 
-    Empty where there is none. ToolError names the file that is damaged or not the variant's.
-    """
+    Empty where there is none. ToolError names the file that is damaged or not the variant's."""
     records: dict[str, T] = {}
     with Folder.open(run.path) as whole:
         if folder not in whole.folders():

@@ -37,8 +37,7 @@ class Samples:
     """Scores and what is missing from them.
 
     A failed boot gives no scores, even for cases that ended before it failed: how a kernel
-    measures on its way down is not what was asked.
-    """
+    measures on its way down is not what was asked."""
 
     scores: dict[Key, dict[int, float]] = field(default_factory=dict)
     """Key → block → score, in the case's unit."""

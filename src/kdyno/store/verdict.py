@@ -242,8 +242,7 @@ class Effect(Frozen):
 class GroupEffect(Frozen):
     """Variant ÷ baseline for a group of a suite's cases: above 1 is better, whatever they measure.
 
-    In every block it is the harmonic mean of the cases' ratios (of a time the ratio's inverse).
-    """
+    In every block it is the harmonic mean of the cases' ratios (of a time the ratio's inverse)."""
 
     suite: str
     group: str

@@ -57,8 +57,7 @@ dir            a working folder, in memory in a guest
 disk           a folder on a real file system tree           the kernel source, read-only
 programs       kdyno's own programs, scripts  prepared       what the case's ``prepare`` made
 
-The last five are known to the machine only, which puts them in.
-"""
+The last five are known to the machine only, which puts them in."""
 
 from __future__ import annotations
 
@@ -381,8 +380,7 @@ def counted(case: Case) -> Case:
     """The same case counted instead of timed: nanoseconds per operation, by the clock of a guest
     that goes on by 1 ns per instruction.
 
-    A program's own figure of its speed, and the index of a suite, are of times.
-    """
+    A program's own figure of its speed, and the index of a suite, are of times."""
     counted = replace(case, unit=UNIT, better="lower", counted=True)
     return replace(counted, scale=1.0, figure=None, baseline=None)
 

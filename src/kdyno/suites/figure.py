@@ -93,8 +93,7 @@ def _matches(pattern: str, output: str) -> list[str]:
     """What the group matches, in order. NoFigure where the search takes too long.
 
     "(a+)+b" would go on for years. Python's engine looks for signals while it searches, and this
-    timer counts kdyno's own CPU time, so that a busy machine changes no answer.
-    """
+    timer counts kdyno's own CPU time, so that a busy machine changes no answer."""
 
     def stop(*_: object) -> NoReturn:
         raise NoFigure(

@@ -2,8 +2,7 @@
 """The job of a guest: which cases of an experiment, how long, in which order.
 
 A case may be a cell of a cross: a factor's level gives its settings, and fills ``{jobs}`` in its
-arguments.
-"""
+arguments."""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ def render(job: Job, nonce: str) -> str:
     """Text of the job file, as guest/job.c reads it.
 
     ``nonce`` is 32 lowercase hexadecimal digits, new for every boot: records that do not carry it
-    are not believed. UsageError for what the file cannot carry.
-    """
+    are not believed. UsageError for what the file cannot carry."""
     if not _NONCE.match(nonce):
         raise ValueError("nonce must be 32 lowercase hexadecimal digits")
     lines = ["kdyno-job 1", f"nonce {nonce}"]
@@ -233,8 +231,7 @@ def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[Suite
 def cases_of(experiment: Experiment, catalogue: Catalogue) -> tuple[Case, ...]:
     """The cases of one boot, in order; a suite without ``cases`` means all of them.
 
-    UsageError with the nearest right word for a suite or case that does not exist.
-    """
+    UsageError with the nearest right word for a suite or case that does not exist."""
     return tuple(case for _, case in _pairs(experiment, catalogue))
 
 

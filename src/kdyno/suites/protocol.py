@@ -4,8 +4,7 @@
 A guest may be broken in any way: it may write garbage between records, stop in the middle, repeat
 itself or name a case that is not running. Whatever the bytes are, reading them never fails; what
 cannot be believed is counted as an anomaly, and no record lands in a case that is not the one
-running.
-"""
+running."""
 
 from __future__ import annotations
 

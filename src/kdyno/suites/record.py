@@ -2,8 +2,7 @@
 """One line of the results channel, checked. What a guest writes is never trusted.
 
 The records are a union with the tag ``t`` of the line's object; the others of its keys are the
-fields here, each with its range.
-"""
+fields here, each with its range."""
 
 from __future__ import annotations
 

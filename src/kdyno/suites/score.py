@@ -2,8 +2,7 @@
 """From the repetitions of a case to its score, and from scores to indices.
 
 Of a suite: the geometric mean of its cases' indices (BYTE UnixBench). Of a group of cases, or of
-groups: the harmonic mean (XBench).
-"""
+groups: the harmonic mean (XBench)."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ def score_of(case: Case, reps: Sequence[tuple[int, int]]) -> float:
     """The score in the case's unit: the median over the repetitions.
 
     ``reps`` are (operations, ns) pairs, all above 0. A rate is operations × scale ÷ seconds, a
-    time is seconds × scale ÷ operations.
-    """
+    time is seconds × scale ÷ operations."""
     if not reps:
         raise ValueError(f"{case.suite}/{case.name}: no repetitions")
     if case.counted:
@@ -41,8 +39,7 @@ def steady(reps: Sequence[tuple[float, float]]) -> int:
     """Which of (operations, instructions) is the score of a count.
 
     The one that most are the same as: what happens now and then, a tick or the step to the
-    beginning of a file, is in some parts and not in others. Where no two agree, the cheapest.
-    """
+    beginning of a file, is in some parts and not in others. Where no two agree, the cheapest."""
     times = Counter(reps)
     return min(range(len(reps)), key=lambda at: (-times[reps[at]], reps[at][1] / reps[at][0]))
 
@@ -51,8 +48,7 @@ def unixbench_mean(passes: Sequence[float], higher_is_better: bool = True) -> fl
     """Geometric mean of what is left when the worst third, rounded down, is dropped.
 
     ``passes`` are scores above 0: repetitions of one boot, or of all of a variant's boots. Two
-    passes are too few to drop one.
-    """
+    passes are too few to drop one."""
     if not passes:
         raise ValueError("no passes")
     ordered = sorted(passes, reverse=not higher_is_better)
@@ -72,8 +68,7 @@ class Index:
 def case_index(suite: Suite, case: Case, score: float) -> float | None:
     """suite.index × score ÷ baseline, or × baseline ÷ score where lower is better.
 
-    None when the suite or the case has no index.
-    """
+    None when the suite or the case has no index."""
     if suite.index is None or case.baseline is None:
         return None
     ratio = score / case.baseline if case.better == "higher" else case.baseline / score
@@ -90,8 +85,7 @@ def members(suite: Suite) -> tuple[Case, ...]:
 def suite_index(suite: Suite, scores: Mapping[str, float]) -> Index | None:
     """Geometric mean of the indices of all cases that have a baseline; None: it has no index.
 
-    ``scores`` by case name, above 0.
-    """
+    ``scores`` by case name, above 0."""
     wanted = members(suite)
     if not wanted:
         return None
@@ -106,8 +100,7 @@ def group_scores(groups: Iterable[CaseGroup], scores: Mapping[str, float]) -> di
     """The score of every group, in their order.
 
     ``scores`` by the name of the case, all above 0. A score that stands under a group's own name
-    is taken where its members have none, as in published tables that print only the group.
-    """
+    is taken where its members have none, as in published tables that print only the group."""
     indices: dict[str, Index] = {}
     every = dict(scores)
     for group in groups:

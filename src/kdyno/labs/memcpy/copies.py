@@ -8,8 +8,7 @@ written by hand: every number of it is checked before anything is timed with it.
 
 A trace has the copies in their order, for replay: text, one line `size dst src` for each copy after
 the first line `# kdyno copies trace 1`. A file that ends in .gz is compressed. Other lines that
-begin with # are comments. Addresses count modulo 64, the length of a cache line.
-"""
+begin with # are comments. Addresses count modulo 64, the length of a cache line."""
 
 from __future__ import annotations
 
@@ -211,8 +210,7 @@ def by_size(copies: Distribution) -> tuple[Share, ...]:
     """Classes that end at powers of two, from 1-8 to the largest copy; empty ones between stay.
 
     A class ends at a power because kernels copy whole pages and buffers: 512 is in 257-512. Copies
-    of nothing are a class of their own when there are any.
-    """
+    of nothing are a class of their own when there are any."""
     calls: Counter[int] = Counter()
     volume: Counter[int] = Counter()
     for cell in copies.cells:

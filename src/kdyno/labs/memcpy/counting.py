@@ -4,8 +4,7 @@
 A kernel with count-copies.patch leaves a file at power-off: one header, the used slots of a hash
 table, and the first copies in their order. Each copy is one 64-bit key: from the top 27 bits of the
 return address's offset in the kernel, 25 bits of size, 6 of the target and 6 of the source address
-modulo 64.
-"""
+modulo 64."""
 
 from __future__ import annotations
 
@@ -90,8 +89,7 @@ def counting_experiment(experiment: Experiment, name: str | None = None) -> Expe
 
     Its memory routine goes: who copies what does not depend on how it is copied, and the counts
     are taken where the routine would be. UsageError for machines and kernels in which copies cannot
-    be counted.
-    """
+    be counted."""
     if why_not := KINDS[experiment.machine.kind].can.change:
         raise UsageError(
             f'{experiment.name}: {why_not}; copies are counted in a kernel of kind = "uml"'
@@ -168,8 +166,7 @@ def count(
     """Boot once and count. ToolError when the guest died or left nothing that can be believed.
 
     listed: how many of the first copies to list in their order. began: called where a case begins,
-    with its name, its number and how many there are.
-    """
+    with its name, its number and how many there are."""
     name = bench.experiment.baseline
     plan = plan_of(bench, name)
     begun: list[str] = []

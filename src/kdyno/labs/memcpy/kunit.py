@@ -3,8 +3,7 @@
 
 The kernel's tests write KTAP lines on the console at boot; the format is in
 Documentation/dev-tools/ktap.rst in Linux. A guest's console is not trusted: what is missing, cut,
-repeated or contradicts itself is a problem, never a pass.
-"""
+repeated or contradicts itself is a problem, never a pass."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ def kernel_tests(
 
     config, patches: further ones, as an experiment file names them. UsageError, BuildError and
     ToolError as the builder and the machine raise them; a guest that dies is a problem in
-    the report.
-    """
+    the report."""
     keys: dict[str, Any] = {
         "source": source,
         "config": ["bench", "kunit", *config],

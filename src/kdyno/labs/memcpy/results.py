@@ -4,8 +4,7 @@
 Every ratio is a time divided by another, so below 1 is faster, and comes from the blocks: each
 block gives one ratio, and their Hodges-Lehmann centre and signed-rank interval are shown
 (stats/effect.py). "The rival" of a load is whichever of memcpy_orig and rep movsb is faster there
-by its median.
-"""
+by its median."""
 
 from __future__ import annotations
 
@@ -148,8 +147,7 @@ def speed(bench: Bench, names: Iterable[str], loads: Sequence[Load]) -> list[str
 def ceiling_ns(bench: Bench, load: Load) -> float | None:
     """The least time that a copy of the load's mean size could take; None: not measured.
 
-    A copy whose target and source do not both fit into a cache is held against the next one.
-    """
+    A copy whose target and source do not both fit into a cache is held against the next one."""
     level: str = load.level
     while level in bench.caches and bench.caches[level] < 2 * load.most:
         level = LEVELS[LEVELS.index(level) + 1]
@@ -187,8 +185,7 @@ def timings(bench: Bench, loads: Iterable[Load] | None = None) -> list[dict[str,
 
     ns_per_call is the median over blocks, bytes_per_cycle the mean bytes of a copy ÷ the core's
     cycles that it took; share_of_ceiling is None where that was not measured, time_ratio (time ÷
-    time of the rival, with its interval) where there is no rival.
-    """
+    time of the rival, with its interval) where there is no rival."""
     rows = []
     for load in bench.loads if loads is None else loads:
         other = rival(bench, load)

@@ -9,8 +9,7 @@ kept: ways of copying the shortest blocks, the loop between, ways of copying the
 A shape's score is ns per call where recorded copies are replayed. For a CPU it is the geometric
 mean, over a stage's own loads, of its time ÷ the time of the faster rival (memcpy_orig, rep movsb),
 times by how much the worst of them, by its median, exceeds WORST: a routine that is best on average
-and far behind at one size is not what a kernel wants.
-"""
+and far behind at one size is not what a kernel wants."""
 
 from __future__ import annotations
 
@@ -221,8 +220,7 @@ def choose(
 
     The best of every stage is in the final: what a later one added may be worth nothing.
     prepare: makes routines of shapes and gives the names of those that copy right. Ties go to
-    the simpler shape, which is the one that comes first. ToolError when none is left.
-    """
+    the simpler shape, which is the one that comes first. ToolError when none is left."""
     rounds: list[Round] = []
     shapes: dict[str, Shape] = {}
     kept: list[str] = []
@@ -474,8 +472,7 @@ class CpuTuned:
 def tune_cpu(workshop: Workshop, name: str, tree: Path, seed: int) -> CpuTuned:
     """Choose this CPU's routines. Whoever calls holds the measuring lock.
 
-    name: of the memcpy that is made. ToolError when it fails its full check, or without a rival.
-    """
+    name: of the memcpy that is made. ToolError when it fails its full check, or without a rival."""
     cache_root, seconds = workshop.cache_root, workshop.seconds
     field = gather((), tree, cache_root)
     # What an earlier tuning made of the same name is made again.
@@ -689,8 +686,7 @@ def share_of(profile: Profile, origin: str) -> Share:
 def verifying(routine: Path, source: str, cases: Sequence[str] = ()) -> str:
     """A whole experiment file, to lie beside ``routine`` (FILE.S): it against the stock kernel.
 
-    cases: ``CASE`` or ``SUITE/CASE``; UsageError for an empty part.
-    """
+    cases: ``CASE`` or ``SUITE/CASE``; UsageError for an empty part."""
     suites: dict[str, list[str]] = {}
     for each in cases or CASES:
         suite, slash, case = each.rpartition("/")

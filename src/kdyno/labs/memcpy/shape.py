@@ -4,8 +4,7 @@
 ``avx512-256-overlap-mask64-rep-8192`` reads: 64-byte registers, 256 bytes a turn of the loop, what
 is left over by accesses that overlap, up to 64 bytes by one masked register, rep movsb from 8192
 bytes on. Another function than memcpy comes first: ``memset-avx2-128-overlap``. Pages have no
-tail: ``copy_page-sse-128``.
-"""
+tail: ``copy_page-sse-128``."""
 
 from __future__ import annotations
 
@@ -166,8 +165,7 @@ def generate(shape: Shape, name: str | None = None) -> str:
     the macros of ``shape.h`` there make the routine of.
 
     name: without the function in front (``avx2-128-overlap`` of ``memset-avx2-128-overlap.S``);
-    None: the shape's.
-    """
+    None: the shape's."""
     own = shape.name.removeprefix(f"{shape.function}-")
     name = name or own
     function = "" if shape.function == "memcpy" else f"{shape.function}-"

@@ -7,8 +7,7 @@ random order, at every load, so what changes slowly meets all alike. Blocks are 
 made of.
 
 What the program prints is read as if it came from a stranger: a routine under test may have
-written anywhere. Whoever faults or hangs is named, and the others go on.
-"""
+written anywhere. Whoever faults or hangs is named, and the others go on."""
 
 from __future__ import annotations
 
@@ -107,8 +106,7 @@ def gather(
     """The field for ``names`` (names or FILE.S; none: all of kernel/memcpy/) and the rivals.
 
     tree: a kernel source for memcpy_orig; None: one in the cache. only: what a plan times, when no
-    names are given. UsageError for an unknown name, or a named routine that this CPU cannot run.
-    """
+    names are given. UsageError for an unknown name, or a named routine that this CPU cannot run."""
     left_out: dict[str, str] = {}
     routines: list[Routine] = []
     # ``best`` is the one that a variant of that name gets on this CPU.
@@ -162,8 +160,7 @@ def measure(
 ) -> results.Bench:
     """Time all contenders. Whoever calls holds the measuring lock.
 
-    ToolError when not one contender could be timed.
-    """
+    ToolError when not one contender could be timed."""
     plan, cache_sizes = material.plan, caches()
     program = checking.timing_program(cache_root)
     ns: dict[str, dict[str, list[float]]] = {}
@@ -301,8 +298,7 @@ def page_distance(size: int, alignment: str) -> int:
     Loads that look as if they read what a store before them wrote wait for it: the processor
     compares the low twelve bits first. Half a page keeps short copies clear of that, and three
     lines keep the stores of long ones as old as can be when a load meets them. In two alignments
-    the places within the pages are what is measured.
-    """
+    the places within the pages are what is measured."""
     usual = 2048 if size <= 2048 else 192
     return {"aliased": 0, "behind": 4095}.get(alignment, usual)
 
@@ -407,8 +403,7 @@ def time_all(
 ) -> Timed:
     """Run all tasks; a contender that kills or blocks the program fails and the rest goes on.
 
-    ToolError when the program dies with nothing of a contender at work.
-    """
+    ToolError when the program dies with nothing of a contender at work."""
     outcome = Timed()
     # The pools of copies lie beside the rack.
     argv = confined([str(program), str(rack), str(cpu)], reads=[program, rack.parent])

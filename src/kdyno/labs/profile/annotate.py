@@ -30,6 +30,8 @@ from kdyno.store.counts import CaseCounts, Counted
 _LINE = re.compile(r"^\s*([0-9a-f]+):\t(.*)$")
 _PLACE = re.compile(r"(?:.*/)?([^/\s]+/[^/\s]+\.[chS]):(\d+)")
 _JUMP = re.compile(r"\b[0-9a-f]{8,16} <[^>]*>|0x[0-9a-f]{6,}|# .*$")
+_PADDING = ("nop", "nopl", "nopw", "int3", "cs", "data16")
+"""What fills the space up to the next function."""
 _LONGEST = 1 << 16
 _DEBUG = "-g"
 """Writes line numbers beside the code and changes nothing in it."""
@@ -59,7 +61,7 @@ class Annotated:
     """The same instruction in both, or one that the other has not."""
 
     def total(self, of: int) -> float:
-        return sum(instruction.each for row in self.rows if (instruction := row[of]) is not None)
+        return sum(code.each for row in self.rows if (code := row[of]) is not None)
 
 
 def annotated(
@@ -72,8 +74,7 @@ def annotated(
     """Of each case in which the function was executed, and each variant.
 
     source: a file of the kernel that is compiled once more, with line numbers. UsageError where no
-    kernel has such a function; ToolError where a kernel is not what was counted.
-    """
+    kernel has such a function; ToolError where a kernel is not what was counted."""
     checked = check(experiment, options.cache, options.listener.fetching)
     for counted in counts:
         recipe = checked.of.get(counted.variant)
@@ -114,7 +115,7 @@ def annotated(
             ]
             for case in (before, after)
         )
-        if any(instruction.each for instruction in (*left, *right)):
+        if any(code.each for code in (*left, *right)):
             functions.append(Annotated(function, before, after, tuple(_beside(left, right))))
     if not functions:
         raise UsageError(f"--annotate {function}: no case executes it")
@@ -142,13 +143,12 @@ def _disassembled(
         texts = _objdump(image.kernel, start, stop)
         lines: dict[int, tuple[str, str]] = {}
         if lined is not None:
-            if [entry[1] for entry in _objdump(lined.kernel, start, stop)] != [
-                entry[1] for entry in texts
-            ]:
+            with_lines = [text for _, text in _objdump(lined.kernel, start, stop)]
+            if with_lines != [text for _, text in texts]:
                 raise ToolError(
                     f"{function}: with line numbers its code is another, so they do not fit"
                 )
-            lines = _lines(lined.kernel, [entry[0] for entry in texts], recipe)
+            lines = _lines(lined.kernel, [address for address, _ in texts], recipe)
         for address, text in texts:
             line, source = lines.get(address, ("", ""))
             at = offset + address - start
@@ -160,15 +160,9 @@ def _disassembled(
 def _objdump(kernel: Path, start: int, stop: int) -> list[tuple[int, str]]:
     """(address, instruction)."""
     tool = require("objdump", "to show a function's code (apt-get install binutils)")
-    result = capture(
-        confined(
-            [
-                *(tool, "-d", "--no-show-raw-insn", "-w"),
-                *(f"--start-address={start:#x}", f"--stop-address={stop:#x}", "--", str(kernel)),
-            ],
-            reads=[kernel],
-        )
-    )
+    argv = [tool, "-d", "--no-show-raw-insn", "-w", f"--start-address={start:#x}"]
+    argv += [f"--stop-address={stop:#x}", "--", str(kernel)]
+    result = capture(confined(argv, reads=[kernel]))
     if result.status != 0:
         raise ToolError(f"objdump: {result.output.strip()[-300:]}")
     instructions = [
@@ -176,15 +170,7 @@ def _objdump(kernel: Path, start: int, stop: int) -> list[tuple[int, str]]:
         for line in result.output.splitlines()
         if (match := _LINE.match(line))
     ]
-    # What fills the space up to the next function is no code of this one.
-    while instructions and instructions[-1][1].split(" ")[0] in (
-        "nop",
-        "nopl",
-        "nopw",
-        "int3",
-        "cs",
-        "data16",
-    ):
+    while instructions and instructions[-1][1].split(" ")[0] in _PADDING:
         instructions.pop()
     return instructions
 
@@ -238,44 +224,40 @@ def _beside(
     left: Sequence[Instruction], right: Sequence[Instruction]
 ) -> Iterator[tuple[Instruction | None, Instruction | None]]:
     """Pairs of the same instruction; addresses and what jumps go to may differ."""
-    plainly = [
-        [_JUMP.sub("", instruction.text).strip() for instruction in side] for side in (left, right)
-    ]
+    plainly = [[_JUMP.sub("", code.text).strip() for code in side] for side in (left, right)]
     matcher = difflib.SequenceMatcher(None, plainly[0], plainly[1], autojunk=False)
     for word, low, high, other_low, other_high in matcher.get_opcodes():
         if word == "equal":
             yield from zip(left[low:high], right[other_low:other_high], strict=True)
             continue
-        yield from ((instruction, None) for instruction in left[low:high])
-        yield from ((None, instruction) for instruction in right[other_low:other_high])
+        yield from ((code, None) for code in left[low:high])
+        yield from ((None, code) for code in right[other_low:other_high])
 
 
 def parts(functions: Sequence[Annotated]) -> Iterator[Part]:
     """A table for each case and variant: counts, differences, code; lines of source where known."""
-    for function in functions:
-        same = function.before is function.after
-        against = "" if same else f" − {plain.short(function.before.variant)}"
+    any_lined = False
+    for listing in functions:
+        before, after = listing.before, listing.after
+        against = "" if before is after else f" − {plain.short(before.variant)}"
         yield (
-            f"{plain.name(function.function)} in {plain.name(function.before.suite)}/"
-            f"{plain.name(function.before.case)}: {plain.short(function.after.variant)}{against}, "
+            f"{plain.name(listing.function)} in {plain.name(before.suite)}/"
+            f"{plain.name(before.case)}: {plain.short(after.variant)}{against}, "
             "executions an operation"
         )
-        rows = [("", function.total(0), function.total(1), "sum", ""), *_rows(function)]
+        rows = [("", listing.total(0), listing.total(1), "sum", ""), *_rows(listing)]
         lined = any(row[-1] for row in rows)
-        columns = _ALONE if same else _COLUMNS
-        yield Grid(columns if lined else columns[:-1], rows)
-        yield ""
-    lined = any(row[-1] for function in functions for row in _rows(function))
-    yield (
-        "note: one count is one execution of the instruction"
-        + ("" if lined else "; --lines FILE, such as fs/pipe.c, shows the lines of source")
-    )
+        any_lined = any_lined or lined
+        columns = _ALONE if before is after else _COLUMNS
+        yield from (Grid(columns if lined else columns[:-1], rows), "")
+    more = "" if any_lined else "; --lines FILE, such as fs/pipe.c, shows the lines of source"
+    yield f"note: one count is one execution of the instruction{more}"
 
 
-def _rows(function: Annotated) -> Iterator[tuple[str, float | None, float | None, str, str]]:
+def _rows(listing: Annotated) -> Iterator[tuple[str, float | None, float | None, str, str]]:
     """(place, executions before and after, instruction, line of source where it is another)."""
     last = ""
-    for left, right in function.rows:
+    for left, right in listing.rows:
         either = right or left
         assert either is not None
         line = f"{either.line}  {either.source}".strip()
@@ -307,31 +289,23 @@ def as_json(functions: Sequence[Annotated]) -> dict[str, Any]:
         "schema": 1,
         "annotated": [
             {
-                "function": function.function,
-                "suite": function.before.suite,
-                "case": function.before.case,
-                "baseline": function.before.variant,
-                "variant": function.after.variant,
+                "function": listing.function,
+                "suite": listing.before.suite,
+                "case": listing.before.case,
+                "baseline": listing.before.variant,
+                "variant": listing.after.variant,
                 "rows": [
                     {"baseline": _json(left), "variant": _json(right)}
-                    for left, right in function.rows
+                    for left, right in listing.rows
                 ],
             }
-            for function in functions
+            for listing in functions
         ],
     }
 
 
-def _json(instruction: Instruction | None) -> dict[str, Any] | None:
-    if instruction is None:
+def _json(code: Instruction | None) -> dict[str, Any] | None:
+    if code is None:
         return None
-    fields: dict[str, Any] = {
-        "offset": instruction.offset,
-        "instruction": instruction.text,
-        "executions": instruction.each,
-    }
-    return (
-        {**fields, "line": instruction.line, "source": instruction.source}
-        if instruction.line
-        else fields
-    )
+    fields = {"offset": code.offset, "instruction": code.text, "executions": code.each}
+    return {**fields, "line": code.line, "source": code.source} if code.line else fields

@@ -2,8 +2,7 @@
 """Profiled boots of a run: extra boots of fixed work, in blocks, never those that are timed.
 
 perf or gprof stands around one boot, or around guests that are alive together and do the same work
-in turns. gprof and whole stacks need kernels of their own, built with one more fragment.
-"""
+in turns. gprof and whole stacks need kernels of their own, built with one more fragment."""
 
 from __future__ import annotations
 
@@ -134,8 +133,7 @@ def require(experiment: Experiment, method: str) -> None:
 def with_fragment(experiment: Experiment, name: str) -> Experiment:
     """The same experiment with the fragment ``name`` of kernel/config/ in every variant.
 
-    UsageError where a variant wants what the fragment cannot have.
-    """
+    UsageError where a variant wants what the fragment cannot have."""
     path = data_root() / "kernel" / "config" / f"{name}.config"
     try:
         text = path.read_text(encoding="utf-8")
@@ -192,8 +190,7 @@ def profile(
 ) -> dict[str, Profile]:
     """Make, or go on with, the profile of every variant of the run; variant → profile.
 
-    Boots that an earlier call left are kept. Every file is written whole after each boot.
-    """
+    Boots that an earlier call left are kept. Every file is written whole after each boot."""
     require(experiment, request.method)
     sandbox.require()
     log = options.listener.told
@@ -230,7 +227,7 @@ def _blocks(
     log = options.listener.told
     profiler = Profiler(request.method, request.stacks)
     profiles = _earlier(writer, bench, profiler, request)
-    operations = next((dict(profile_.operations) for profile_ in profiles.values()), None)
+    operations = next((dict(each.operations) for each in profiles.values()), None)
     if operations is None:
         operations = calibrated(bench, request.seconds, log)
     jobs = fixed_jobs(bench, operations, request.seconds)
@@ -247,17 +244,15 @@ def _blocks(
     todo: list[tuple[int, list[str]]] = []
     for block in range(request.boots):
         order = block_order(seed, _ORDER_FROM + block, list(bench.variants))
-        left = [
-            name for name in order if block not in {boot.block for boot in profiles[name].boots}
-        ]
+        left = [name for name in order if all(boot.block != block for boot in profiles[name].boots)]
         todo += [(block, left)] if in_turns and left else [(block, [name]) for name in left]
     began_s, done = time.monotonic(), 0
     boots = sum(len(names) for _, names in todo)
     for block, names in todo:
         show(Status(done, boots, ", ".join(names), time.monotonic() - began_s))
-        for name, profile_ in _once(bench, names, jobs, profiler, profiles, block, seed, log):
-            profiles[name] = profile_
-            writer.save_file(file_name(name), to_json(profile_).encode(), FOLDER)
+        profiles |= _once(bench, names, jobs, profiler, profiles, block, seed, log)
+        for name in names:
+            writer.save_file(file_name(name), to_json(profiles[name]).encode(), FOLDER)
         done += len(names)
     return profiles
 
@@ -271,13 +266,9 @@ def _earlier(
     for name, profile in stored_profiles(writer.run).items():
         if name not in bench.variants:
             continue
-        fits = (
-            profile.method == profiler.method
-            and profile.event == profiler.event
-            and profile.image == bench.machine.identity(name)
-            and set(profile.operations) <= wanted
-        )
-        if fits:
+        image = bench.machine.identity(name)
+        same = (profile.method, profile.event, profile.image)
+        if same == (profiler.method, profiler.event, image) and set(profile.operations) <= wanted:
             kept[name] = profile
         elif not request.replace:
             raise UsageError(
@@ -285,7 +276,7 @@ def _earlier(
                 f"({profile.event}, {len(profile.boots)} boots) of other work or another kernel: "
                 "`--replace` throws it away, a new run keeps both"
             )
-    if len({tuple(sorted(profile_.operations.items())) for profile_ in kept.values()}) > 1:
+    if len({tuple(sorted(each.operations.items())) for each in kept.values()}) > 1:
         raise UsageError(f"{writer.run.name}: its profiles are of different work; use --replace")
     return {} if request.replace else kept
 
@@ -334,8 +325,7 @@ def in_turns(
     """Start the plans in this order, do every case's operations in turns; variant → outcome.
 
     All plans have the same cases, each with its number of operations. A case that takes no turns
-    (``why_whole`` says why) is done whole, one guest after the other.
-    """
+    (``why_whole`` says why) is done whole, one guest after the other."""
 
     def work(members: Sequence[Member]) -> None:
         for index, job in enumerate(plans[0].job.cases):
@@ -403,8 +393,7 @@ class Profiler:
     ) -> list[tuple[str, Profile]]:
         """(variant, its profile with one more boot). ``work`` has the guests do their work.
 
-        ToolError with the reason when one of them failed: their seconds are compared.
-        """
+        ToolError with the reason when one of them failed: their seconds are compared."""
         with whole.scratch("profile") as parent:
             folders = {plan.variant: parent / str(at) for at, plan in enumerate(plans)}
             for folder in folders.values():
@@ -432,7 +421,9 @@ class Profiler:
     def _read(
         self, machine: Machine, so_far: Profile, outcome: Outcome, block: int, folder: Path
     ) -> Profile:
-        so_far = self._noted(so_far)
+        # One boot outside of the sandbox is enough for the whole profile to say so.
+        if not sandbox.require() and OUTSIDE not in so_far.notes:
+            so_far = replace(so_far, notes=(*so_far.notes, OUTSIDE))
         cpu_s = _cpu_s(outcome)
         programs = machine.programs(so_far.variant)
         if self.method == "gprof":
@@ -456,12 +447,6 @@ class Profiler:
         reader = perf.Reader(kernel, program, self._frame_pointers)
         functions, stacks = perf.attribute(samples, reader, each_s)
         return _added(so_far, block, cpu_s, functions, stacks)
-
-    def _noted(self, so_far: Profile) -> Profile:
-        """One boot outside of the sandbox is enough for the whole profile to say so."""
-        if sandbox.require() or OUTSIDE in so_far.notes:
-            return so_far
-        return replace(so_far, notes=(*so_far.notes, OUTSIDE))
 
 
 def _cpu_s(outcome: Outcome) -> float | None:

@@ -87,8 +87,7 @@ def count(
     """Every case in every kernel, the baseline first.
 
     earlier: of a run whose verdict is to be explained; UsageError where a variant or the emulator
-    is not what it was. The work is the run's.
-    """
+    is not what it was. The work is the run's."""
     require(experiment)
     sandbox.require()
     alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
@@ -143,17 +142,16 @@ def _of_variant(bench: Bench, name: str) -> Counted:
         at += len(sample.reps)
         operations, part = steadiest(sample.reps, own)
         functions, chains = by_function(part.addresses, table), by_chain(part, trace, table)
-        cases.append(
-            CaseCounts(
-                suite=job.suite,
-                case=job.case,
-                variant=name,
-                operations=operations,
-                functions={key: n / operations for key, n in functions.items()},
-                chains={key: n / operations for key, n in chains.items()},
-                addresses=part.addresses,
-            )
+        case = CaseCounts(
+            suite=job.suite,
+            case=job.case,
+            variant=name,
+            operations=operations,
+            functions={key: n / operations for key, n in functions.items()},
+            chains={key: n / operations for key, n in chains.items()},
+            addresses=part.addresses,
         )
+        cases.append(case)
     return Counted(name, bench.machine.identity(name), bench.machine.emulator, tuple(cases))
 
 
@@ -222,11 +220,10 @@ def read_trace(file: Path, functions: int) -> Trace:
     """What the plugin wrote; ToolError where that is not whole.
 
     functions: how many the plugin was told of. It is part of a process that a kernel under test
-    runs in, so nothing is taken for granted.
-    """
+    runs in, so nothing is taken for granted."""
     data = file.read_bytes() if file.is_file() else b""
     if len(data) > _LARGEST_BYTES or not data.endswith(b"end\n"):
-        raise ToolError("QEMU's counts are not whole: its plugin did not come to its end")
+        raise ToolError("QEMU's counts are not whole: its plugin did not end")
     parts: list[Part] = []
     tree: dict[int, tuple[int, int]] = {0: (0, 0)}
     for line in data.splitlines()[:-1]:
@@ -278,13 +275,12 @@ def parts(kernels: Sequence[Counted], top: int) -> Iterator[terminal.Part]:
         rows = differences(before, after)
         if alone:
             rows.sort(key=lambda row: (-row.before, row.function))
-            listed = rows[: 2 * top]
-        else:
-            listed = [row for row in rows if abs(row.more) >= NOTHING][:top]
+        largest = [row for row in rows if abs(row.more) >= NOTHING][:top]
+        listed = rows[: 2 * top] if alone else largest
         if rest := rows[len(listed) :]:
             name = figures.count(len(rest), "other function")
-            others = sum(row.before for row in rest), sum(row.after for row in rest)
-            listed.append(InBoth("", name, *others))
+            sums = sum(row.before for row in rest), sum(row.after for row in rest)
+            listed.append(InBoth("", name, *sums))
         listed.append(InBoth("", "sum", before.total, after.total))
         yield Grid(_ALONE if alone else _COLUMNS, listed)
         for more, chain in [] if alone else chains(before, after):
@@ -323,11 +319,7 @@ _COLUMNS = (
     Column("variant", lambda row: row.after, "number", "{:,.3f}".format),
     Column("difference", lambda row: row.more, "number", figures.signed),
 )
-_ALONE = (
-    Column("where", lambda row: row.where),
-    Column("function", lambda row: row.function, "name"),
-    Column("instructions", lambda row: row.before, "number", "{:,.3f}".format),
-)
+_ALONE = (*_COLUMNS[:2], replace(_COLUMNS[2], head="instructions"))
 
 
 def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:

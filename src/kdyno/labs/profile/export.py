@@ -47,8 +47,7 @@ def stacks_of(profile: Profile) -> tuple[Stack, ...]:
 def folded(profiles: Mapping[str, Profile]) -> str:
     """``frame;frame;frame count`` a line, outermost first, counted in microseconds a boot.
 
-    The variant is the outermost frame where there are several.
-    """
+    The variant is the outermost frame where there are several."""
     lines = []
     for name, profile in profiles.items():
         for stack in stacks_of(profile):
@@ -105,8 +104,7 @@ _DEEPEST = 64
 def flame_data(profile: Profile) -> list[Any]:
     """``[name, where, seconds, [children …]]``, children with most seconds first.
 
-    ``where`` of a frame is that of what ran in it; of one with several kinds below, the largest.
-    """
+    ``where`` of a frame is that of what ran in it; of one with several kinds below, the largest."""
     root: dict[str, Any] = _node("all")
     for stack in stacks_of(profile):
         node = root
@@ -127,13 +125,9 @@ def _count(node: dict[str, Any], where: str, seconds: float) -> None:
 
 
 def _shape(node: dict[str, Any], smallest: float) -> list[Any]:
-    below = [
-        _shape(child, smallest)
-        for child in sorted(
-            node["below"].values(), key=lambda child: (-child["seconds"], child["name"])
-        )
-        if child["seconds"] >= smallest and child["seconds"] > 0
-    ]
+    large = [child for child in node["below"].values() if child["seconds"] >= smallest > 0]
+    large.sort(key=lambda child: (-child["seconds"], child["name"]))
     kinds = node["kinds"]
     where = max(kinds, key=lambda kind: (kinds[kind], kind)) if kinds else ""
+    below = [_shape(child, smallest) for child in large]
     return [node["name"], where, round(node["seconds"], 6), below]

@@ -4,8 +4,7 @@
 Its histogram and its call arcs are read here instead of gprof's printed table: that is rounded,
 and its columns change where a call count is missing, as it is for functions in assembly. A bin
 that two functions share is divided between them by length, as gprof does. The format is that of
-gprof's manual, "Profiling Data File Format".
-"""
+gprof's manual, "Profiling Data File Format"."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 that was the UML kernel, the host's kernel or the guest's user code.
 
 perf runs outside of the sandbox and follows everything that is started inside it. Symbols of the
-UML kernel and of the guest program are looked up here (symbols.py); perf names the rest.
-"""
+UML kernel and of the guest program are looked up here (symbols.py); perf names the rest."""
 
 from __future__ import annotations
 
@@ -123,8 +122,7 @@ def record(data: Path, event: str, *, perf: str = "perf") -> list[str]:
 def script(data: Path) -> list[Sample | Mapping]:
     """What a data file holds, in the order of time; ToolError when perf cannot read it.
 
-    It holds names that programs in the guest gave themselves, so it is read in the sandbox.
-    """
+    It holds names that programs in the guest gave themselves, so it is read in the sandbox."""
     fields = "comm,pid,period,ip,sym,dso"
     argv = [require("perf", "for profiles"), "script", "--input", str(data), "--no-inline"]
     argv += ["--show-mmap-events", "--fields", fields, "--max-stack", str(_FRAMES_MOST)]
@@ -272,8 +270,7 @@ class Reader:
 
         The host kernel walks its own stack. Of user code its first frame is what was
         interrupted; the others are found by following frame pointers, and where the code was
-        compiled without them they are whatever lay there.
-        """
+        compiled without them they are whatever lay there."""
         places: list[Place] = []
         for number, frame in enumerate(sample.frames):
             place = self.place(sample, frame)

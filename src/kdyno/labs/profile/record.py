@@ -37,8 +37,7 @@ class FunctionTime:
     """Seconds that one function itself took (without those it called) in one boot.
 
     where: ``kernel`` the User Mode Linux kernel, ``host`` the kernel below it, ``user`` the
-    code of the guest's programs. calls: None where nothing counted them.
-    """
+    code of the guest's programs. calls: None where nothing counted them."""
 
     where: Where
     function: Name
@@ -187,6 +186,5 @@ def to_json(profile: Profile) -> str:
 def stored_profiles(run: Run) -> dict[str, Profile]:
     """Variant → profile, the baseline's first; empty where nothing was profiled.
 
-    ToolError names the file that is damaged or not the variant's.
-    """
+    ToolError names the file that is damaged or not the variant's."""
     return read_each(run, FOLDER, from_bytes)

@@ -3,8 +3,7 @@
 
 The User Mode Linux kernel and the guest program are linked to fixed addresses, so an address
 needs no more than the file. perf cannot look itself: the sandbox shows the kernel under a path
-that is gone when perf reads its samples.
-"""
+that is gone when perf reads its samples."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from kdyno.labs.published.article import Article
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import Part
-from kdyno.stats.effect import Estimate, difference_of, mean_of, relative
+from kdyno.stats.effect import Estimate, difference_of, interval, mean_of, relative
 
 TOP = 15
 _SEEN_S = 1e-12
@@ -217,14 +217,7 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
                 "operations": dict(profile.operations),
                 "seconds": _estimate(total(profile)),
                 "functions": [
-                    {
-                        "where": row.where,
-                        "function": row.function,
-                        "seconds": _estimate(row.seconds),
-                        "share": row.share,
-                        "calls": row.calls,
-                    }
-                    for row in rows(profile)
+                    {**vars(row), "seconds": _estimate(row.seconds)} for row in rows(profile)
                 ],
                 "notes": list(profile.notes),
             }
@@ -305,11 +298,13 @@ def unexplained(difference: Difference) -> str:
 _CHANGES = (
     Column("where", itemgetter(0)),
     Column("function", itemgetter(1), "name"),
-    Column("baseline", lambda of: of[2].baseline_s, "number", seconds),
-    Column("variant", lambda of: of[2].variant_s, "number", seconds),
-    Column("Δ seconds", lambda of: _delta(of[2].delta), "number"),
-    Column("95 % interval", lambda of: limits(of[2].delta, True), "number"),
-    Column("change", lambda of: of[2].relative and of[2].relative.mean, "number", figures.percent),
+    Column("baseline", lambda row: row[2].baseline_s, "number", seconds),
+    Column("variant", lambda row: row[2].variant_s, "number", seconds),
+    Column("Δ seconds", lambda row: _delta(row[2].delta), "number"),
+    Column("95 % interval", lambda row: limits(row[2].delta, True), "number"),
+    Column(
+        "change", lambda row: row[2].relative and row[2].relative.mean, "number", figures.percent
+    ),
 )
 
 
@@ -344,16 +339,11 @@ def _with_share(value: float, whole: float) -> str:
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
-    ci = None if estimate.lo is None or estimate.hi is None else [estimate.lo, estimate.hi]
-    return {"mean": estimate.mean, "ci": ci, "n": estimate.n}
+    return {"mean": estimate.mean, "ci": interval(estimate.lo, estimate.hi), "n": estimate.n}
 
 
 def _change_json(change: Change) -> dict[str, Any]:
-    return {
-        "where": change.where,
-        "function": change.function,
-        "baseline_s": change.baseline_s,
-        "variant_s": change.variant_s,
-        "delta_s": _estimate(change.delta),
-        "relative": None if change.relative is None else _estimate(change.relative),
-    }
+    fields = {name: getattr(change, name) for name in ("where", "function")}
+    fields |= {"baseline_s": change.baseline_s, "variant_s": change.variant_s}
+    share = None if change.relative is None else _estimate(change.relative)
+    return {**fields, "delta_s": _estimate(change.delta), "relative": share}

@@ -212,8 +212,7 @@ def as_json(articles: Sequence[Article], evidence: Evidence) -> dict[str, Any]:
 def carried(expected: str, rows: Sequence[Row]) -> str:
     """``carried today``, ``not carried`` or ``differs``; "" where rows or claim have no direction.
 
-    Negative controls say nothing about a claim.
-    """
+    Negative controls say nothing about a claim."""
     words = {
         "equivalent" if row.equivalent_too else row.verdict
         for row in rows

@@ -9,8 +9,7 @@ these dumps added a twentieth (GCC 12.2, a dozen kernel files, CPU seconds).
 
 clang: ``-fsave-optimization-record=yaml`` of its loop vectoriser only, a stream of YAML documents
 of one fixed shape, read here line by line: a whole kernel's are some hundred thousand lines, and a
-general YAML reader would take longer than the compile.
-"""
+general YAML reader would take longer than the compile."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ _MOST_WORDS = 300
 class Loop(NamedTuple):
     """A loop in the function that it ended up in: inlined twice, it is there twice.
 
-    file, line, column: where the source has it. width_bytes: of its widest vectors; 0: missed.
-    """
+    file, line, column: where the source has it. width_bytes: of its widest vectors; 0: missed."""
 
     file: str
     line: int
@@ -177,8 +175,7 @@ def reason_of(messages: Iterable[str]) -> tuple[str, str]:
     """(reason, the compiler's words) of the messages about one missed loop, in their order.
 
     GCC tries every vector width and says on the way what would not stop it alone: the last
-    message that says what did stop it counts, the asides only where there is no other.
-    """
+    message that says what did stop it counts, the asides only where there is no other."""
     every = [text.strip() for text in messages]
     telling = [text for text in every if not _EMPTY.match(text)]
     firm = [text for text in telling if not _ASIDE.search(text)]
@@ -458,8 +455,7 @@ def stem(symbol: str) -> str:
 def checked(loop: Loop, code: Mapping[str, Code]) -> Loop:
     """The loop with ``in_code`` set: where its function has registers of its width.
 
-    A compiler that names no width has the widest of the function's loops.
-    """
+    A compiler that names no width has the widest of the function's loops."""
     if not loop.is_vector and not loop.lanes:
         return loop
     own = [each for name, each in code.items() if stem(name) == stem(loop.function)]

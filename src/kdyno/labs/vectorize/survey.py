@@ -2,8 +2,7 @@
 """A survey: one kernel compiled with several sets of flags, and what became of its loops.
 
 Made by a build for each set of flags, or read from what other builds left; joined with a profile,
-it says which loops lie where a kernel spends its time.
-"""
+it says which loops lie where a kernel spends its time."""
 
 from __future__ import annotations
 
@@ -222,8 +221,7 @@ def _by_side(counts: Sequence[Counter[str]]) -> list[tuple[str, list[int]]]:
 def check(base: Variant, sets: Sequence[FlagSet], tree: Tree) -> tuple[Recipe, ...]:
     """A recipe for each set of flags on top of the variant's own.
 
-    UsageError, before anything is built, where the compiler does not know a flag.
-    """
+    UsageError, before anything is built, where the compiler does not know a flag."""
     recipes = []
     for each in sets:
         flags = f"{base.cflags} {each.cflags}".strip()
@@ -318,8 +316,7 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
 
     source: the tree's path as the compiler saw it. In a build of kdyno's what the compiler wrote
     is deleted and the tree keeps the records, since the next build in a copy of it compiles only
-    what differs. None: a tree of somebody else's, in which nothing is changed.
-    """
+    what differs. None: a tree of somebody else's, in which nothing is changed."""
     kept: dict[str, ObjectRecord] = {}
     if source is not None and (tree / _LEFT).is_file():
         kept = {each.object: each for each in read(tree / _LEFT).objects}
@@ -414,8 +411,7 @@ def join(loops: Sequence[Loop], profile: Profile) -> Hot:
 
     By name, without what compilers add to the names of copies (``.isra.0``, ``.part.1``): the
     profile may come from the kernel without vectors, where other copies were made. A static
-    function that shares its name with another gets the loops of both.
-    """
+    function that shares its name with another gets the loops of both."""
     by_function: dict[str, list[Loop]] = {}
     for loop in loops:
         by_function.setdefault(stem(loop.function), []).append(loop)

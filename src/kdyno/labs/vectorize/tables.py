@@ -163,8 +163,7 @@ def vectorised(survey: Survey) -> Grid:
 def parts(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part]:
     """Lines for a terminal; long cells are cut, all but ``most`` rows left out and counted.
 
-    Of a table with facets only the rows of the last one.
-    """
+    Of a table with facets only the rows of the last one."""
     items, title = grid.items, grid.title
     if grid.facets and items:
         last = items[-1][-1]

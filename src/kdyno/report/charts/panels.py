@@ -3,8 +3,7 @@
 
 A chart is a Vega-Lite file beside this module. Here are the data that it is filled with: effects
 with their intervals, levels of crossed factors, boots in time order and how far they lie apart,
-the rounds of a group, the load of a parallel case.
-"""
+the rounds of a group, the load of a parallel case."""
 
 from __future__ import annotations
 
@@ -243,8 +242,7 @@ class Strip:
 
     Not made by a chart library: a page may hold hundreds of these with thousands of points, and a
     path of zero-length strokes costs ten bytes a point. Strokes do not scale with the picture, so
-    it can be stretched to any width and the points stay round. page.js knows the same sizes.
-    """
+    it can be stretched to any width and the points stay round. page.js knows the same sizes."""
 
     count: int
     """Of places on the time axis."""
@@ -416,8 +414,7 @@ class Turns:
 
     Above, the speed of every variant, round by round; below, the ratios to the baseline. Both on
     the same scale: what all variants have in common, the machine's own doing, is gone from the
-    ratios.
-    """
+    ratios."""
 
     case: CaseInfo
     block: int

@@ -4,8 +4,7 @@
 A chart is a JSON file; code fills in its data and what depends on them. Colours are
 ``var(--name)``, so that a chart follows its page; a chart on its own gets the light ones. Pairs of
 text and ground reach 4.5:1; faster and slower differ in lightness too, for readers who do not tell
-green from red.
-"""
+green from red."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def _file(path: Path) -> Any:
 def filled(template: str | Path | Spec, **values: Any) -> Spec:
     """A specification, or the JSON file of one, with values in place of its strings ``"$name"``.
 
-    A file is of this folder, or a whole path. KeyError for a name without a value.
-    """
+    A file is of this folder, or a whole path. KeyError for a name without a value."""
     if not isinstance(template, dict):
         template = cast(Spec, _file(Path(__file__).parent / template))
     percent = "datum.value == 0 ? '0' : format(datum.value, '+~g') + ' %'"
@@ -122,8 +120,7 @@ def label_width(texts: Iterable[str], most_px: int) -> int:
 def drawn(spec: Spec, text: str) -> str:
     """The chart as an ``<svg>`` element that reads ``text`` to those who cannot see it.
 
-    Colours stay as ``var(--name)``.
-    """
+    Colours stay as ``var(--name)``."""
     import vl_convert
 
     svg = vl_convert.vegalite_to_svg({**spec, "config": filled("config.json")})

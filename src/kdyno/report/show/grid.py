@@ -2,8 +2,7 @@
 """A table before it is shown anywhere: items, and columns that say what each reads of them.
 
 The renderers beside this module make text for a terminal, Markdown, HTML and CSV of it. What is
-foreign (names from files, kernels and people) is made safe by them, in every cell.
-"""
+foreign (names from files, kernels and people) is made safe by them, in every cell."""
 
 from __future__ import annotations
 

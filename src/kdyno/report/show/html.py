@@ -2,8 +2,7 @@
 """HTML that is safe by its type: text is cleaned and escaped unless it is Html already.
 
 A report shows what kernels, files and other people wrote. Pages are Jinja2 templates with
-autoescape; here are the environment that they share and what makes markup of text.
-"""
+autoescape; here are the environment that they share and what makes markup of text."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> 
 
     None and False leave an attribute out, True gives it without a value; a trailing underscore is
     dropped and the others become dashes. Style attributes are refused: the page's policy would
-    not apply them.
-    """
+    not apply them."""
     words = []
     for key, value in attributes.items():
         key = key.rstrip("_").replace("_", "-")

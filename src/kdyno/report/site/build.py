@@ -95,8 +95,7 @@ def build_site(
 ) -> Built:
     """The site of all runs of a folder. ``full``: reports with every chart, a second or more each.
 
-    UsageError for an unusable folder; a run that is damaged becomes a line that says so.
-    """
+    UsageError for an unusable folder; a run that is damaged becomes a line that says so."""
     if not runs.is_dir():
         raise UsageError(f"{runs}: there is no such folder of runs; choose another with --runs")
     if out.resolve() == runs.resolve():
@@ -227,8 +226,7 @@ def write_pages(
 ) -> tuple[str, ...]:
     """Writes the list, the comparison and the history where their inputs changed; their names.
 
-    texts: page of a run → what is another text whenever its summary is another.
-    """
+    texts: page of a run → what is another text whenever its summary is another."""
     measured = [summary for summary in summaries if summary.scores]
     series = series_of(measured)
     of_measured = [texts[summary.page] for summary in measured]

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """history.html and a page for each experiment: the runs' figures as series over time.
 
-A series is one case of one variant on one machine, over kernel versions and dates.
-"""
+A series is one case of one variant on one machine, over kernel versions and dates."""
 
 from __future__ import annotations
 
@@ -159,8 +158,7 @@ class Series:
 def series_of(summaries: Sequence[Summary]) -> tuple[Series, ...]:
     """Every series of these runs, in the order in which their cases come up.
 
-    Runs of other work, another unit or another machine begin a series of their own.
-    """
+    Runs of other work, another unit or another machine begin a series of their own."""
     together: dict[tuple[str, ...], list[tuple[Summary, Score]]] = {}
     for run in sorted(summaries, key=lambda run: (run.created, run.name)):
         for score in run.scores:

@@ -2,8 +2,7 @@
 """index.html: every run, with what was asked and what came out; compare.html: any two of them.
 
 The comparison judges nothing: whether two runs differ is said by ``judge.comparing`` alone, from
-all their boots.
-"""
+all their boots."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def shell(
 
     here: its file, for the links to the others. up: ``../`` in a folder. values: JSON for the
     page's scripts. live: it asks its server now and then whether there is news; all others ask
-    nobody for anything.
-    """
+    nobody for anything."""
     return document(
         template,
         title=f"{title} · kdyno",

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The folder that a site is built in: ours alone, written file by file in one step each.
 
-Digests of what a page is made from say which of them are to be made again.
-"""
+Digests of what a page is made from say which of them are to be made again."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ def save_state(folder: Path, value: dict[str, Any]) -> None:
 def run_stamp(run: Run) -> str:
     """Changes when a file or folder right inside the run is written, added or removed.
 
-    A boot is a folder that comes whole, so a new one changes its parent's time.
-    """
+    A boot is a folder that comes whole, so a new one changes its parent's time."""
     parts = []
     try:
         with os.scandir(run.path) as entries:

@@ -2,8 +2,7 @@
 """The site of the runs in a shared store: its lists are made of rows, its reports of whole runs.
 
 A report needs every boot of its run, so that run is fetched. A server makes a report when
-somebody opens it; a folder of pages gets all of them.
-"""
+somebody opens it; a folder of pages gets all of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where a shared store is: KDYNO_STORE, checked, and shown without what is secret.
 
-Nothing heavy is imported here: whether there is a store is asked by every verb.
-"""
+Nothing heavy is imported here: whether there is a store is asked by every verb."""
 
 from __future__ import annotations
 

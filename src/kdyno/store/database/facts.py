@@ -3,8 +3,7 @@
 
 Rows are checked when they are read. Whoever may write to a store may write anything: SQLite keeps
 text where a number belongs, and PostgreSQL's figures may be NaN. What is odd in one run must not
-keep the others from being shown.
-"""
+keep the others from being shown."""
 
 from __future__ import annotations
 
@@ -107,8 +106,7 @@ def identity_of(manifest: Manifest, experiment_text: str) -> str:
     """The same for a run wherever it is copied to and whatever its folder is called.
 
     Of what is written once, when a run begins: its time to the microsecond, its seed, its
-    experiment. What a resumed run changes is not in it.
-    """
+    experiment. What a resumed run changes is not in it."""
     parts = (manifest.created, str(manifest.seed), manifest.experiment, manifest.baseline)
     text = "\n".join((*parts, experiment_text))
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -228,8 +228,7 @@ def _is_plain(name: str) -> bool:
 def unpack(content: bytes, into: Path) -> tuple[int, int]:
     """Writes the files of one part below a folder that is nobody else's: (files, bytes).
 
-    ToolError for anything that ``pack`` does not write.
-    """
+    ToolError for anything that ``pack`` does not write."""
     unzip = zlib.decompressobj(wbits=31)
     files = size_bytes = 0
     try:
@@ -260,8 +259,7 @@ def _members(plain: bytes) -> Iterator[tuple[str, memoryview]]:
     """(name, content) of the files in an archive as ``pack`` writes it.
 
     Python's own reader of archives believes what they say of themselves: with a size below 0 it
-    reads in circles, a sparse file of some bytes becomes one of any size.
-    """
+    reads in circles, a sparse file of some bytes becomes one of any size."""
     at, name, whole = 0, "", memoryview(plain)
     while any(header := plain[at : at + tarfile.BLOCKSIZE]):
         about = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")

@@ -5,8 +5,7 @@
 few rows a run, however many boots it has. ``samples`` are its figures, for SQL by hand. ``parts``
 are its files, byte for byte: what judges, compares or reports a run reads these.
 
-A change here needs a migration: see migrations/.
-"""
+A change here needs a migration: see migrations/."""
 
 from __future__ import annotations
 
@@ -200,8 +199,7 @@ def require(connection: Connection, where: str) -> None:
 def prepare(connection: Connection, where: str, *, upgrade: bool = False) -> str | None:
     """Makes the tables of an empty database, or ``upgrade``s older ones, within the transaction.
 
-    The version that was there before; UsageError where it is another and ``upgrade`` is not set.
-    """
+    The version that was there before; UsageError where it is another and ``upgrade`` is not set."""
     version = revision(connection)
     if version is not None and (version >= HEAD or not upgrade):
         require(connection, where)

@@ -62,8 +62,7 @@ class Shared:
     def prepare(self, *, upgrade_it: bool = False) -> str | None:
         """Makes the tables where there are none. The version of those that were changed, or None.
 
-        UsageError for tables of another kdyno, ToolError for a store that cannot be reached.
-        """
+        UsageError for tables of another kdyno, ToolError for a store that cannot be reached."""
         with writing(self._engine, self.address) as connection:
             version = schema.prepare(connection, self.where, upgrade=upgrade_it)
         return version if version != HEAD else None
