@@ -220,7 +220,7 @@ def asleep(data: Samples, question: Question) -> list[Flag]:
     others = len(question.names) - 1
     flags = []
     for case in question.cases:
-        shares = [data.asleep.get((case.suite, case.case, name), {}) for name in question.names]
+        shares = [data.asleep.get((*case.key, name), {}) for name in question.names]
         medians = [median(own.values()) for own in shares if own]
         most = max(medians, default=0.0)
         hidden = others * most
@@ -252,7 +252,7 @@ def restless(data: Samples, question: Question) -> list[Flag]:
     for case in question.cases:
         # Of several machines each by itself: that they differ in speed is nothing restless.
         groups: dict[str, list[list[Floats]]] = {}
-        rounds = [data.rounds.get((case.suite, case.case, name), {}) for name in question.names]
+        rounds = [data.rounds.get((*case.key, name), {}) for name in question.names]
         for at in range(data.blocks):
             logs = [own.get(at) for own in rounds]
             group = [np.asarray(own) for own in logs if own]
@@ -260,7 +260,7 @@ def restless(data: Samples, question: Question) -> list[Flag]:
                 groups.setdefault(data.machines.get(at, ""), []).append(group)
         spreads = [sd for own in groups.values() if (sd := machine_spread(own)) is not None]
         if spreads:
-            moved[case.suite, case.case] = median(spreads)
+            moved[case.key] = median(spreads)
     if not moved or median(moved.values()) < RESTLESS:
         return []
     of_pairs = [pair.spread() for pair in pairs_of(data, question, question.compared)]
@@ -283,7 +283,7 @@ def drifted(data: Samples, question: Question) -> list[Flag]:
     None for several machines: there is no order between what they measured at the same time."""
     moved = []
     for case in question.cases if len(set(data.machines.values())) < 2 else ():
-        scores = data.scores.get((case.suite, case.case, question.baseline), {})
+        scores = data.scores.get((*case.key, question.baseline), {})
         trend = drift([scores[block] for block in sorted(scores)])
         if trend is not None and trend.drifting and abs(trend.change) > question.equivalent:
             moved.append(f"{case.case} {100 * trend.change:+.1f} %")

@@ -183,7 +183,7 @@ def own_spread(
     The ratio is 1 by construction; the width of the interval is what the run stops by."""
     effects = {}
     for case in question.cases:
-        key = (case.suite, case.case, question.baseline)
+        key = (*case.key, question.baseline)
         if scores := list(data.scores.get(key, {}).values())[:blocks]:
             middle = [median(scores)] * len(scores)
             effects[key] = paired_effect(middle, scores, question.confidence)
@@ -195,7 +195,7 @@ def _values(data: Samples, question: Question) -> tuple[CaseValue, ...]:
     spread = own_spread(data, question)
     values = []
     for case in question.cases:
-        key = (case.suite, case.case, question.baseline)
+        key = (*case.key, question.baseline)
         scores = list(data.scores.get(key, {}).values())
         middle, ci = (median(scores), spread[key].ci) if scores else (None, None)
         value = CaseValue(
@@ -519,8 +519,8 @@ def explained(verdict: Verdict, counted: Mapping[str, Counted]) -> Verdict:
     }
     effects = []
     for effect in verdict.effects:
-        before = by_case.get((effect.suite, effect.case, verdict.baseline))
-        after = by_case.get((effect.suite, effect.case, effect.variant))
+        before = by_case.get((*effect.key[:2], verdict.baseline))
+        after = by_case.get(effect.key)
         if effect.unit == UNIT and before is not None and after is not None:
             rows = differences(before, after)
             large = [row for row in rows if abs(row.more) >= NOTHING][:_FUNCTIONS_SHOWN]

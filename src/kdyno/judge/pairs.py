@@ -105,8 +105,7 @@ class Pair:
     @cached_property
     def keys(self) -> tuple[Key, Key]:
         """Of the baseline's and of the variant's figures."""
-        suite, case = self.case.suite, self.case.case
-        return (suite, case, self.question.baseline), (suite, case, self.variant)
+        return (*self.case.key, self.question.baseline), (*self.case.key, self.variant)
 
     @property
     def key(self) -> Key:
@@ -456,7 +455,7 @@ def _speeds(
 ) -> Iterator[tuple[int, Floats, Floats]]:
     """(block, log speeds by the clock, by CPU time), both of shape (baseline and variant, rounds).
     Where CPU time is not known it is the clock's."""
-    keys = [(case.suite, case.case, name) for name in (baseline, variant)]
+    keys = [(*case.key, name) for name in (baseline, variant)]
     clocks = [data.rounds.get(key, {}) for key in keys]
     cpus = [data.spent.get(key, {}) for key in keys]
     for block in sorted(clocks[0].keys() & clocks[1].keys()):

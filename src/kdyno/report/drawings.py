@@ -57,27 +57,21 @@ def boots_drawing(evidence: Evidence) -> Drawing | None:
     return grid(charts, 2, _heading(evidence.verdict, more)), text
 
 
-def spread_drawing(evidence: Evidence) -> Drawing | None:
+def _spread(evidence: Evidence) -> Drawing | None:
     rows = panels.spreads(evidence)[: panels.MOST_ROWS]
-    return _one(evidence, panels.spread_panel(evidence, rows)) if rows else None
+    return _one(evidence, panels.spread_panel(evidence, rows) if rows else None)
 
 
-def rounds_drawing(evidence: Evidence) -> Drawing | None:
+def _rounds(evidence: Evidence) -> Drawing | None:
     turns = panels.turns(evidence)
-    return _one(evidence, turns.panel) if turns is not None else None
+    return _one(evidence, turns.panel if turns else None)
 
 
-def _one(evidence: Evidence, panel: Panel) -> Drawing:
+def _one(evidence: Evidence, panel: Panel | None) -> Drawing | None:
+    if panel is None:
+        return None
     spec = panel.draw(WIDTH_PX, panel.title)
     return {**spec, "title": _heading(evidence.verdict)}, panel.text
-
-
-def factors_drawing(evidence: Evidence) -> Drawing | None:
-    return _pairs(evidence, panels.factor_panels(evidence.verdict), _PAIR_PX + 90)
-
-
-def load_drawing(evidence: Evidence) -> Drawing | None:
-    return _pairs(evidence, panels.load_panels(evidence), _PAIR_PX)
 
 
 def _pairs(evidence: Evidence, charts: Sequence[Panel], width_px: int) -> Drawing | None:
@@ -90,10 +84,10 @@ def _pairs(evidence: Evidence, charts: Sequence[Panel], width_px: int) -> Drawin
 CHARTS: dict[str, Callable[[Evidence], Drawing | None]] = {
     "effects": effects_drawing,
     "boots": boots_drawing,
-    "spread": spread_drawing,
-    "rounds": rounds_drawing,
-    "factors": factors_drawing,
-    "load": load_drawing,
+    "spread": _spread,
+    "rounds": _rounds,
+    "factors": lambda of: _pairs(of, panels.factor_panels(of.verdict), _PAIR_PX + 90),
+    "load": lambda of: _pairs(of, panels.load_panels(of), _PAIR_PX),
 }
 """Name → its drawing; None where the run has nothing of the kind."""
 

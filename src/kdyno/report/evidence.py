@@ -85,14 +85,12 @@ class Evidence:
     @cached_property
     def cases(self) -> tuple[CaseInfo, ...]:
         """Every case with a figure or a plan of one, in the order of the run."""
-        cases = {
-            (case.suite, case.case): case for case in (self.manifest.cases if self.manifest else ())
-        }
+        cases = {case.key: case for case in (self.manifest.cases if self.manifest else ())}
         for effect in self.verdict.effects:
             # Not validated: a verdict may hold names that a run would refuse.
             fields = ("suite", "case", "unit", "better", "control")
             about = {name: getattr(effect, name) for name in fields}
-            cases.setdefault((effect.suite, effect.case), CaseInfo.model_construct(**about))
+            cases.setdefault(effect.key[:2], CaseInfo.model_construct(**about))
         return tuple(cases.values())
 
     @cached_property
@@ -108,7 +106,7 @@ class Evidence:
         return tuple(
             (case, variant, points)
             for case in self.cases
-            for variant, points in measured.get((case.suite, case.case), {}).items()
+            for variant, points in measured.get(case.key, {}).items()
         )
 
     def cut(self) -> Evidence:
@@ -118,13 +116,13 @@ class Evidence:
         verdict = displayed(self.verdict)
         if verdict is self.verdict:
             return self
-        rows = {(effect.suite, effect.case, effect.variant) for effect in verdict.effects}
+        rows = {effect.key for effect in verdict.effects}
         named = {(suite, case) for suite, case, _ in rows}
         named |= {(value.suite, value.case) for value in verdict.values}
         rows |= {(suite, case, verdict.baseline) for suite, case in named}
         manifest = self.manifest
         if manifest is not None:
-            kept = tuple(case for case in manifest.cases if (case.suite, case.case) in named)
+            kept = tuple(case for case in manifest.cases if case.key in named)
             manifest = manifest.model_copy(update={"cases": kept})
         points = {key: values for key, values in self.points.items() if key in rows}
         return replace(self, verdict=verdict, manifest=manifest, points=points)
@@ -162,13 +160,9 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
                 continue
             operations = sum(count for count, _ns in sample.reps)
             load, tasks = sample.extra.get("load"), sample.extra.get("load_tasks")
-            point = Point(
-                boot,
-                sample.score,
-                operations,
-                load if isinstance(load, str) else "",
-                tasks if isinstance(tasks, float) else None,
-            )
+            load = load if isinstance(load, str) else ""
+            tasks = tasks if isinstance(tasks, float) else None
+            point = Point(boot, sample.score, operations, load, tasks)
             points.setdefault((sample.suite, sample.case, boot.variant), []).append(point)
     experiment_text = ""
     with suppress(ToolError):

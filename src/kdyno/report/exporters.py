@@ -246,9 +246,8 @@ def junit(verdict: Verdict) -> str:
     root = xml.Element("testsuites", name=plain.name(verdict.experiment))
     totals = dict.fromkeys(("tests", *_COUNTED.values()), 0) if suites else {}
     for variant, tests in suites:
-        element = xml.SubElement(
-            root, "testsuite", name=plain.name(variant) if variant else "factors"
-        )
+        name = plain.name(variant) if variant else "factors"
+        element = xml.SubElement(root, "testsuite", name=name)
         if variant:  # at the head: the question, the answer, and what to beware of
             own = sorted([*remarks.get(None, ()), *remarks.get(variant, ())])[:_MOST_REMARKS]
             properties = xml.SubElement(element, "properties")
@@ -300,11 +299,8 @@ def _effect_test(effect: Effect, verdict: Verdict) -> Test:
 
 
 def _factor_test(effect: FactorEffect) -> Test:
-    at = (
-        f" at {plain.name(effect.other)} {plain.name(effect.at)}"
-        if effect.other and effect.at
-        else ""
-    )
+    place = f" at {plain.name(effect.other or '')} {plain.name(effect.at or '')}"
+    at = place if effect.other and effect.at else ""
     case = f"{plain.name(effect.suite)}/{plain.name(effect.case)}"
     name = f"{plain.name(effect.factor)} {plain.name(effect.level)}{at} in {case}"
     interval = f" ({figures.interval(effect.ci)})" if effect.ci is not None else ""

@@ -11,8 +11,6 @@ from kdyno.store.verdict import Effect, Flag, Verdict
 
 MOST_SHOWN = 2000
 """Rows that people are shown. Drawing takes some milliseconds each, and nobody reads more."""
-
-
 MOST_CHARTS = 60
 """Variants whose effects are plotted: a tenth of a second each."""
 
@@ -83,18 +81,13 @@ def displayed(verdict: Verdict) -> Verdict:
     remark = cut_short(verdict)
     if not remark:
         return verdict
-    table = verdict.factors
-    if table is not None:
-        table = table.model_copy(update={"effects": table.effects[:MOST_SHOWN]})
-    return verdict.model_copy(
-        update={
-            "effects": verdict.effects[:MOST_SHOWN],
-            "values": verdict.values[:MOST_SHOWN],
-            "groups": verdict.groups[:MOST_SHOWN],
-            "factors": table,
-            "flags": (Flag(kind="cut-short", text=remark), *verdict.flags),
-        }
-    )
+    names = ("effects", "values", "groups")
+    update: dict[str, object] = {name: getattr(verdict, name)[:MOST_SHOWN] for name in names}
+    if (table := verdict.factors) is not None:
+        rows = table.effects[:MOST_SHOWN]
+        update["factors"] = table.model_copy(update={"effects": rows})
+    update["flags"] = (Flag(kind="cut-short", text=remark), *verdict.flags)
+    return verdict.model_copy(update=update)
 
 
 def geometric_mean(effects: Iterable[Effect]) -> float | None:

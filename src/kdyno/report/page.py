@@ -10,7 +10,7 @@ import shlex
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from statistics import median
 from typing import Any
@@ -28,6 +28,7 @@ from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Cell, Column, Grid, headed
 from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Content, Html, data, join, macros
 from kdyno.store.manifest import CaseInfo
+from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as catalogue
 from kdyno.suites.score import Index
 
@@ -37,13 +38,16 @@ _REPEATED = {"variants": "--variant", "cases": "--case"}
 _RARE_FACT = "vulnerability_"
 
 
+Draw = Callable[[Evidence], Html | None]
+"""What stands below a heading; None where there is nothing to show."""
+
+
 @dataclass(frozen=True)
 class Section:
     id: str
     title: str
     order: int
-    content: Callable[[Evidence], Html | None]
-    """What stands below the heading; None where there is nothing to show."""
+    content: Draw
     tip: str = ""
     """How to read it, below the heading; of the page's own sections sections.html has it."""
     slow: bool = False
@@ -62,18 +66,12 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
 
     ``light`` leaves out the slow sections; ``home`` is the address of the list of runs that this
     page belongs to."""
-    added = [
-        Section(
-            module.ID,
-            module.TITLE,
-            module.ORDER,
-            module.section,
-            getattr(module, "TIP", ""),
-            getattr(module, "SLOW", False),
-        )
-        for module in evidence.sections
-    ]
+    added = []
+    for lab in evidence.sections:
+        tip, slow = getattr(lab, "TIP", ""), getattr(lab, "SLOW", False)
+        added.append(Section(lab.ID, lab.TITLE, lab.ORDER, lab.section, tip, slow))
     rows = evidence.cut()
+    tested = [effect for of in groups(evidence.verdict) if not of.is_copy for effect in of.tested]
     sections = [
         (section, content)
         for section in sorted((*SECTIONS, *added), key=lambda section: section.order)
@@ -91,10 +89,7 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
         evidence=evidence,
         verdict=evidence.verdict,
         answer=answer(evidence.verdict),
-        # Controls and the baseline's copy make no claim.
-        tested=[
-            effect for of in groups(evidence.verdict) if not of.is_copy for effect in of.tested
-        ],
+        tested=tested,  # controls and the baseline's copy make no claim
         flags=displayed(evidence.verdict).flags,
     )
 
@@ -181,29 +176,22 @@ def _page_data(evidence: Evidence) -> dict[str, Any]:
     digits: a clock that ticks in nanoseconds has no more to say about a case."""
     variants = {name: at for at, name in enumerate(evidence.variants)}
     kinds = list(dict.fromkeys(kind for boot in evidence.boots for kind in boot.disturbed))
-    boots = [
-        [
-            boot.index,
-            boot.block,
-            variants[boot.variant],
-            boot.started_at,
-            [kinds.index(kind) for kind in boot.disturbed],
-        ]
-        for boot in evidence.boots
-    ]
+    boots = []
+    for boot in evidence.boots:
+        disturbed = [kinds.index(kind) for kind in boot.disturbed]
+        boots.append([boot.index, boot.block, variants[boot.variant], boot.started_at, disturbed])
     cases = _measured(evidence)
     scores: dict[tuple[str, str], list[float | None]] = {key: [None] * len(boots) for key in cases}
     for case, _, points in evidence.cells:
         for point in points:
-            scores[case.suite, case.case][point.boot.position] = float(f"{point.score:.9g}")
+            scores[case.key][point.boot.position] = float(f"{point.score:.9g}")
     return {
         "run": plain.name(evidence.name),
         "variants": [plain.name(variant) for variant in variants],
         "kinds": [plain.name(kind) for kind in kinds],
         "boots": boots,
         "cases": [
-            [*map(plain.name, (case.suite, case.case, case.unit)), case.better]
-            for case in cases.values()
+            [*map(plain.name, (*case.key, case.unit)), case.better] for case in cases.values()
         ],
         "scores": list(scores.values()),
     }
@@ -211,7 +199,7 @@ def _page_data(evidence: Evidence) -> dict[str, Any]:
 
 def _measured(evidence: Evidence) -> dict[tuple[str, str], CaseInfo]:
     """Cases that have scores, in their order; the page's script knows them by their place."""
-    return {(case.suite, case.case): case for case, _, _ in evidence.cells}
+    return {case.key: case for case, _, _ in evidence.cells}
 
 
 def _section(id_: str, evidence: Evidence, **values: Any) -> Html | None:
@@ -248,13 +236,10 @@ def verdicts_section(evidence: Evidence) -> Html | None:
     items = [effect for group in groups(verdict) for effect in group.effects]
     if not items:
         return None
+    names = "variant effect instructions verdict interval baseline value floor blocks"
     columns = [
         Column("case", lambda effect: effects.case(effect, "beside"), "name"),
-        *effects.columns(
-            verdict,
-            items,
-            "variant effect instructions verdict interval baseline value floor blocks",
-        ),
+        *effects.columns(verdict, items, names),
     ]
     facets = {
         "suite": lambda effect: plain.short(effect.suite),
@@ -288,13 +273,7 @@ def scores_section(evidence: Evidence) -> Html | None:
             for row in of_row.values()
         ):
             continue
-        columns = [
-            Column(
-                "Case",
-                lambda item: Cell(item[0][1], notes=() if item[0][0] == "case" else (item[0][0],)),
-                "name",
-            )
-        ]
+        columns = [Column("Case", _score_name, "name")]
         for of_variant in of_suite:
             variant, baseline = plain.short(of_variant.variant), plain.short(of_variant.baseline)
             columns.append(_score_column(variant, of_variant.variant, "reference"))
@@ -307,6 +286,11 @@ def scores_section(evidence: Evidence) -> Html | None:
         lacks = dict.fromkeys(line for of_variant in of_suite for line in of_variant.lacking)
         grids.append((suite, grid, list(lacks)))
     return _section("scores", evidence, suites=grids)
+
+
+def _score_name(item: tuple[tuple[str, str], Any]) -> Cell:
+    kind, name = item[0]
+    return Cell(name, notes=() if kind == "case" else (kind,))
 
 
 def _score_column(head: str, variant: str, scale: str) -> Column:
@@ -340,9 +324,7 @@ def boots_section(evidence: Evidence) -> Html | None:
     """Every boot of every case as a point in time order, baseline and variant in one panel."""
     baseline = evidence.verdict.baseline
     others = [variant for variant in evidence.variants if variant != baseline] or [baseline]
-    of_key = {
-        (effect.suite, effect.case, effect.variant): effect for effect in evidence.verdict.effects
-    }
+    of_key = {effect.key: effect for effect in evidence.verdict.effects}
     lost: dict[str, list[int]] = {}
     for boot in evidence.boots:
         if not boot.ok:
@@ -353,12 +335,12 @@ def boots_section(evidence: Evidence) -> Html | None:
         if variant == baseline and others != [baseline]:
             continue
         arms = {
-            "baseline": evidence.points.get((case.suite, case.case, baseline), ()),
+            "baseline": evidence.points.get((*case.key, baseline), ()),
             "variant": () if variant == baseline else points,
         }
         failed = sorted({*lost.get(baseline, ()), *lost.get(variant, ())})
         strip, paths = panels.boots_strip(len(evidence.boots), arms, failed)
-        effect = of_key.get((case.suite, case.case, variant))
+        effect = of_key.get((*case.key, variant))
         words = ""
         if effect is not None and effect.ratio is not None:
             words = f"{figures.effect(effect.ratio)} {effects.word(effect)}"
@@ -374,7 +356,7 @@ def boots_section(evidence: Evidence) -> Html | None:
                 "word": effect.verdict if effect else "",
                 "ends": [figures.quantity(end, unit) for end in (strip.high, strip.low)],
                 "drawing": Html(strip.svg(text, paths)),
-                "number": numbers[case.suite, case.case],
+                "number": numbers[case.key],
                 "arms": ",".join(str(evidence.variants.index(arm)) for arm in (baseline, variant)),
             }
         )
@@ -504,33 +486,20 @@ def run_command(file: str, overrides: Mapping[str, Any], seed: int) -> str:
     return " ".join(map(shlex.quote, words))
 
 
-def _table(
-    grid: Callable[[Evidence], Grid | None], legend: str = ""
-) -> Callable[[Evidence], Html | None]:
+def _table(grid: Callable[[Verdict], Grid | None], legend: str = "") -> Draw:
     """A section that is one table."""
-    return lambda evidence: _section("one_table", evidence, grid=grid(evidence), legend=legend)
+    return lambda of: _section("one_table", of, grid=grid(of.verdict), legend=legend)
 
 
 SECTIONS = (
     Section("verdicts", "Verdicts", 10, verdicts_section),
-    Section(
-        "strata", "Effects by machine", 12, _table(lambda of: tables.strata(of.verdict, 10000))
-    ),
-    Section("values", "Values", 15, _table(lambda of: tables.values(of.verdict))),
+    Section("strata", "Effects by machine", 12, _table(partial(tables.strata, most=10_000))),
+    Section("values", "Values", 15, _table(tables.values)),
     Section("scores", "Scores", 16, scores_section),
-    Section(
-        "wholes",
-        "Groups",
-        17,
-        _table(lambda of: tables.groups(of.verdict), f"{tables.NOTE_OF_GROUPS}."),
-    ),
+    Section("wholes", "Groups", 17, _table(tables.groups, f"{tables.NOTE_OF_GROUPS}.")),
     Section("effects", "Effects", 20, effects_section, slow=True),
-    Section(
-        "apart", "What an operation is made of", 24, _table(lambda of: tables.apart(of.verdict))
-    ),
-    Section(
-        "functions", "Instructions by function", 25, _table(lambda of: tables.functions(of.verdict))
-    ),
+    Section("apart", "What an operation is made of", 24, _table(tables.apart)),
+    Section("functions", "Instructions by function", 25, _table(tables.functions)),
     Section("factors", "Factors", 30, factors_section, slow=True),
     Section("boots", "Boots", 40, boots_section),
     Section("spread", "Spread", 50, spread_section, slow=True),

@@ -155,9 +155,8 @@ def _picture(state: ProgressState, width: int) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0))
     for justify in ("left", "right", "left"):
         table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
-    widths = [
-        math.inf if effect.half_width is None else effect.half_width for effect in state.effects
-    ]
+    halves = [effect.half_width for effect in state.effects]
+    widths = [math.inf if half is None else half for half in halves]
     # All when there are few; else those that keep the run going, in their own order.
     widest = sorted(range(len(widths)), key=lambda at: -widths[at])[:_EFFECTS_SHOWN]
     for effect in (state.effects[at] for at in sorted(widest)):

@@ -107,7 +107,7 @@ def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
     """The baseline's medians over boots, and those × the effect; the baseline comes first."""
     values: dict[str, dict[tuple[str, str], float]] = {verdict.baseline: {}}
     for effect in verdict.effects:
-        key = (effect.suite, effect.case)
+        key = effect.key[:2]
         if effect.baseline_value is not None:
             values[verdict.baseline][key] = effect.baseline_value
         value = effect.value if effect.paired_value is None else effect.paired_value
@@ -140,7 +140,7 @@ def passes(sample: Sample, higher_is_better: bool) -> list[float]:
 def values_in(run: Run, scoring: str) -> Values:
     """Those of the boots, the baseline first. Boots that failed do not count."""
     manifest = run.manifest()
-    better = {(case.suite, case.case): case.better == "higher" for case in manifest.cases}
+    better = {case.key: case.better == "higher" for case in manifest.cases}
     scores: dict[str, dict[tuple[str, str], list[float]]] = {manifest.baseline: {}}
     for boot in run.boots():
         if isinstance(boot, Damaged) or not boot.ok:

@@ -72,9 +72,7 @@ class _Answer:
     @cached_property
     def suites(self) -> Counter[str]:
         """Case → how many suites have one of that name."""
-        return Counter(
-            case for _, case in {(effect.suite, effect.case) for effect in self.verdict.effects}
-        )
+        return Counter(case for _, case in {effect.key[:2] for effect in self.verdict.effects})
 
     @cached_property
     def variants(self) -> set[str]:
@@ -148,10 +146,9 @@ class _Answer:
             who = f"{plain.short(effects[0].variant)} in " if len(tested) > 1 else ""
             return [f"{who}{self.case(effects[0])} is undecided{_blocks_needed(effects)}"]
         number = sum(len(group.tested) for group in tested)
-        entire = [
-            plain.short(group.variant) for group in tested if all(map(_is_open, group.tested))
-        ]
-        among = f", among them all of {_list(_short(entire))}" if entire else ""
+        entire = [group.variant for group in tested if all(map(_is_open, group.tested))]
+        names = _list(_short(list(map(plain.short, entire))))
+        among = f", among them all of {names}" if entire else ""
         needed = _blocks_needed(effects)
         return [f"{len(effects)} of {number} effects are undecided{among}{needed}"]
 
@@ -166,7 +163,7 @@ class _Answer:
             blocks = max(effect.blocks for effect in effects)
             least = f", {_LEAST_BLOCKS} are the least" if blocks < _LEAST_BLOCKS else ""
             return [f"{text}: {figures.count(blocks, 'block')} {_are(blocks)} too few{least}"]
-        cases = list({(effect.suite, effect.case): effect for effect in effects}.values())
+        cases = list({effect.key[:2]: effect for effect in effects}.values())
         return [f"{text} {self.place(cases, cases)}{_blocks_needed(effects)}"]
 
     def where(self, kind: str, members: Sequence[Effect], effects: Sequence[Effect]) -> str:
@@ -204,15 +201,8 @@ class _Answer:
             changes = [f"{self.case(effect)} {_by(effect)}" for effect in reversed(ordered)]
             return f"in {_list(changes)}{floor}"
         place = self.place(members, effects)
-        if (
-            len(
-                {
-                    (effect.better, effect.unit if effect.better == "lower" else "")
-                    for effect in members
-                }
-            )
-            > 1
-        ):
+        kinds = {(each.better, each.unit if each.better == "lower" else "") for each in members}
+        if len(kinds) > 1:
             return f"{place}, most in {self.case(high)} {_by(high)}{floor}"
         tail = _tail(high)
         return (
@@ -236,7 +226,7 @@ class _Answer:
             tops = []
             for group in tested:
                 if moved := [
-                    effect for effect in group.tested if _matters(effect) and effect.verdict == word
+                    each for each in filter(_matters, group.tested) if each.verdict == word
                 ]:
                     tops.append((group, max(moved, key=_distance)))
             if not tops:
@@ -254,13 +244,7 @@ class _Answer:
                 )
             moving = {group.variant for group, _ in tops}
             rest = [group for group in rest if group.variant not in moving]
-        same = [
-            plain.short(group.variant)
-            for group in rest
-            if all(
-                effect.equivalent_too or effect.verdict == "equivalent" for effect in group.tested
-            )
-        ]
+        same = [plain.short(group.variant) for group in rest if all(map(_is_small, group.tested))]
         if same:
             who = "; ".join(_short(same))
             parts.append(f"{len(same)} {_are(len(same))} everywhere within {self.band} ({who})")
@@ -293,9 +277,7 @@ class _Answer:
                 spans.append((ordered[0], ordered[-1], effect))
         if not spans:
             return []
-        low, high, most = max(
-            spans, key=lambda span: (span[1].ratio or 1.0) / (span[0].ratio or 1.0)
-        )
+        low, high, most = max(spans, key=lambda ends: (ends[1].ratio or 1) / (ends[0].ratio or 1))
         who = f" of {plain.short(most.variant)}" if len(self.variants) > 1 else ""
         more = len(spans) - 1
         rest = f", as do {figures.count(more, 'more effect')}" if more else ""
@@ -327,6 +309,10 @@ class _Answer:
 
 def _is_open(effect: Effect) -> bool:
     return effect.verdict == "inconclusive"
+
+
+def _is_small(effect: Effect) -> bool:
+    return effect.equivalent_too or effect.verdict == "equivalent"
 
 
 def _matters(effect: Effect) -> bool:
@@ -382,7 +368,4 @@ def _short(texts: Sequence[str]) -> list[str]:
     return [*texts[:_SHOWN_CASES], f"{len(texts) - _SHOWN_CASES} more"]
 
 
-def _list(texts: Sequence[str]) -> str:
-    if len(texts) < 2:
-        return "".join(texts)
-    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+_list = tables.listed

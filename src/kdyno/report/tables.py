@@ -287,7 +287,7 @@ def summary_of_factors(table: FactorTable, equivalent: float) -> tuple[str, ...]
     return tuple(
         f"{suite}/{cases[0]}: {what}: {words}"
         if len(cases) == 1
-        else f"{suite}: {what}: {words}, in {_and(cases)}"
+        else f"{suite}: {what}: {words}, in {listed(cases)}"
         for (suite, what, words), cases in same.items()
     )
 
@@ -354,8 +354,9 @@ def _levels(factor: str, wanted: Sequence[str], levels: Sequence[str]) -> str:
             return f"{factor} ≥ {wanted[0]}"
         if len(wanted) > 1 and wanted == numbers[: len(wanted)]:
             return f"{factor} ≤ {wanted[-1]}"
-    return f"{factor} {_and([plain.short(name) for name in wanted])}"
+    return f"{factor} {listed(list(map(plain.short, wanted)))}"
 
 
-def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)

@@ -148,7 +148,7 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
     ]
     for effect in rows:
         if effect.reason:
-            about = where(effect.suite, effect.case, effect.variant)
+            about = where(*effect.key)
             notes.append(("magenta", "no figure", f"{about}{plain.sentence(effect.reason)}"))
     if verdict.factors:
         notes += [("yellow", "missing", plain.sentence(text)) for text in verdict.factors.missing]
@@ -188,10 +188,7 @@ def rejudged(first: Verdict | None, now: Verdict, manifest: Manifest) -> list[st
         return f"{100 * verdict.confidence:g} %, equivalent {band}"
 
     def words_of(verdict: Verdict) -> dict[tuple[str, str, str], str]:
-        return {
-            (effect.suite, effect.case, effect.variant): effects.word(effect)
-            for effect in verdict.effects
-        }
+        return {effect.key: effects.word(effect) for effect in verdict.effects}
 
     lines = [f"now    kdyno {now.tool}, rule {now.rule}, {scope(now)}"]
     if first is None:

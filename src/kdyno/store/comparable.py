@@ -53,7 +53,7 @@ class Measured:
     data: Samples = field(repr=False)
 
     def scores_of(self, case: CaseInfo) -> list[float]:
-        scores = self.data.scores.get((case.suite, case.case, self.variant), {})
+        scores = self.data.scores.get((*case.key, self.variant), {})
         return [scores[block] for block in sorted(scores)]
 
 
@@ -87,7 +87,7 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         kind=guest.kind,
         created=manifest.created,
         boots=data.boots[name],
-        cases={(case.suite, case.case): case for case in manifest.cases},
+        cases={case.key: case for case in manifest.cases},
         seconds={
             f"{case.suite}/{case.case}": case.seconds for case in manifest.cases if case.seconds
         },

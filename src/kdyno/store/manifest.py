@@ -37,6 +37,11 @@ class CaseInfo(Record):
     work: Annotated[str, Field(max_length=200)] = ""
     """``work_digest`` of what it does; empty: not known."""
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """(suite, case)"""
+        return self.suite, self.case
+
 
 class MachineInfo(Record):
     """What the variants run on, as the experiment says it; ``Manifest.host`` is what it lay on."""

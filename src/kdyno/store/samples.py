@@ -218,8 +218,8 @@ def scores_of(
     manifest: Manifest,
 ) -> list[Score]:
     """A row for each case and variant with values (all above 0); the baseline's copy has none."""
-    effects = {(effect.suite, effect.case, effect.variant): effect for effect in verdict.effects}
-    work = {(case.suite, case.case): case.work for case in manifest.cases}
+    effects = {effect.key: effect for effect in verdict.effects}
+    work = {case.key: case.work for case in manifest.cases}
     places = {name: at for at, name in enumerate(variants)}
     measured: dict[tuple[str, str], list[str]] = {}
     for suite, name, variant in values:
@@ -227,11 +227,11 @@ def scores_of(
             measured.setdefault((suite, name), []).append(variant)
     scores = []
     for case in cases:
-        for variant in sorted(measured.get((case.suite, case.case), ()), key=places.__getitem__):
-            own = values[case.suite, case.case, variant]
+        for variant in sorted(measured.get(case.key, ()), key=places.__getitem__):
+            own = values[*case.key, variant]
             if not own:
                 continue
-            effect = effects.get((case.suite, case.case, variant))
+            effect = effects.get((*case.key, variant))
             low, high = _interval(own)
             scores.append(
                 Score(
@@ -240,7 +240,7 @@ def scores_of(
                     unit=case.unit,
                     better=case.better,
                     variant=variant,
-                    work=work.get((case.suite, case.case), "")[:8],
+                    work=work.get(case.key, "")[:8],
                     boots=len(own),
                     value=_rounded(statistics.median(own)),
                     low=low,

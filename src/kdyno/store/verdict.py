@@ -229,6 +229,11 @@ class Effect(Frozen):
     """Which functions a counted difference is in, where that was counted (kdyno profile --method
     count): the largest first, and one row for all others. They add up to the whole operation."""
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """(suite, case, variant)"""
+        return self.suite, self.case, self.variant
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def paired_value(self) -> float | None:

@@ -63,18 +63,16 @@ def limit(verdict: Verdict) -> float:
 
 def effects_panel(verdict: Verdict, group: Group) -> Panel | None:
     """The dot chart of a variant; None when nothing was measured."""
-    measured = sorted(
-        (effect for effect in group.effects if effect.ratio), key=lambda effect: effect.ratio or 0.0
-    )
+    measured = sorted(filter(_ratio, group.effects), key=_ratio)
     if not measured:
         return None
     counts: Counter[str] = Counter(effect.verdict for effect in group.effects)
     tally = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
     title = f"{plain.short(group.variant)} ÷ {plain.short(verdict.baseline)}"
     # Of equal ones the first in the verdict's order.
-    low, high = measured[0], max(measured, key=lambda effect: effect.ratio or 0.0)
     ends = [
-        f"{figures.effect(effect.ratio)} in {plain.short(effect.case)}" for effect in (low, high)
+        f"{figures.effect(effect.ratio)} in {plain.short(effect.case)}"
+        for effect in (measured[0], max(measured, key=_ratio))
     ]
     text = (
         f"Effects of {plain.short(group.variant)} against {plain.short(verdict.baseline)}: {tally}"
@@ -83,22 +81,23 @@ def effects_panel(verdict: Verdict, group: Group) -> Panel | None:
     return Panel(title, text, partial(_effects_chart, verdict, group))
 
 
+def _ratio(effect: Effect) -> float:
+    return effect.ratio or 0.0
+
+
 def _effects_chart(verdict: Verdict, group: Group, width_px: int, title: str | Spec = "") -> Spec:
     """A panel for each suite; on the right, where there is room, the effects in figures."""
     figures_px = _FIGURES_PX if width_px >= _ROOMY_PX else 0
-    label_px = label_width(
-        [f"{plain.short(effect.case)} ↓ *" for effect in group.effects], width_px * 3 // 10
-    )
+    labels = [f"{plain.short(effect.case)} ↓ *" for effect in group.effects]
+    label_px = label_width(labels, width_px * 3 // 10)
     half = 100.0 * limit(verdict)
     places = {suite: at for at, suite in enumerate(group.suites)}
     # The largest ratio on top; controls below all others.
     effects = sorted(
         (effect for effect in group.effects if effect.ratio is not None),
-        key=lambda effect: (places[effect.suite], effect.control, -(effect.ratio or 0.0)),
+        key=lambda effect: (places[effect.suite], effect.control, -_ratio(effect)),
     )
-    rows = [
-        (effect.suite, _effect_row(effect, half, label_px, figures_px > 0)) for effect in effects
-    ]
+    rows = [(each.suite, _effect_row(each, half, label_px, figures_px > 0)) for each in effects]
     last = [effect for effect in effects if effect.suite == effects[-1].suite]
     floor = "; grey: noise floor" if any(effect.noise_floor is not None for effect in last) else ""
     band = min(100.0 * verdict.equivalent, half)
@@ -132,21 +131,20 @@ def _by_suite(
     panels = []
     for suite, of_suite in suites.items():
         last = suite == rows[-1][0]
-        panels.append(
-            filled(
-                template,
-                title=plain.short(suite) if len(suites) > 1 else "",
-                width=max(120, width_px - label_px - 30),
-                rows=of_suite,
-                order=[row["row"] for row in of_suite],
-                domain=[-half, half],
-                half=half,
-                label_px=label_px,
-                last=last,
-                axis_title=axis_title if last else None,
-                **values,
-            )
+        panel = filled(
+            template,
+            title=plain.short(suite) if len(suites) > 1 else "",
+            width=max(120, width_px - label_px - 30),
+            rows=of_suite,
+            order=[row["row"] for row in of_suite],
+            domain=[-half, half],
+            half=half,
+            label_px=label_px,
+            last=last,
+            axis_title=axis_title if last else None,
+            **values,
         )
+        panels.append(panel)
     return stack(panels, title)
 
 
@@ -187,9 +185,8 @@ def factor_panels(verdict: Verdict) -> list[Panel]:
     lines: dict[tuple[str, ...], list[FactorEffect]] = {}
     for effect in table.effects if table else ():
         if effect.kind == "conditional" and effect.ratio is not None and effect.other and effect.at:
-            lines.setdefault(
-                (effect.suite, effect.case, effect.factor, effect.level, effect.other), []
-            ).append(effect)
+            key = (effect.suite, effect.case, effect.factor, effect.level, effect.other)
+            lines.setdefault(key, []).append(effect)
     panels = []
     for (_suite, case, factor, level, other), effects in lines.items():
         if len(effects) < 2 or table is None:
@@ -212,7 +209,7 @@ def _factor_chart(
     width_px: int,
     title: str | Spec = "",
 ) -> Spec:
-    there = dict.fromkeys(level.at or "" for level in effects)
+    there = dict.fromkeys(effect.at or "" for effect in effects)
     # A verdict from elsewhere may have effects of levels that it does not list.
     order = dict.fromkeys((*(level for level in levels if level in there), *there))
     place = {
@@ -321,7 +318,7 @@ def boots_chart(evidence: Evidence, case: CaseInfo, variant: str, width_px: int)
                 "disturbed": bool(point.boot.disturbed),
             }
             for name in dict.fromkeys((baseline, variant))
-            for point in evidence.points.get((case.suite, case.case, name), ())
+            for point in evidence.points.get((*case.key, name), ())
         ],
     )
 
@@ -385,12 +382,8 @@ def _spread_chart(
 ) -> Spec:
     labels = [f"{plain.short(row.case.case)} · {plain.short(row.variant)}" for row in rows]
     label_px = label_width(labels, width_px * 4 // 10)
-    half = max(
-        1e-3,
-        reach(
-            100.0 * max(row.median - row.low, row.high - row.median) / row.median for row in rows
-        ),
-    )
+    far = [100.0 * max(row.median - row.low, row.high - row.median) / row.median for row in rows]
+    half = max(1e-3, reach(far))
 
     def row(spread: Spread) -> Spec:
         variant = fitted(plain.short(spread.variant), 0.4 * label_px)
@@ -445,11 +438,11 @@ class Turns:
             "nine rounds of ten"
         ]
         baseline = plain.short(next(iter(self.speeds)))
-        for variant, logs in self.ratios.items():
-            value = figures.effect(math.exp(location(logs)))
-            parts.append(
-                f"{plain.short(variant)} ÷ {baseline}: {value}, its rounds from {_span(logs)}"
-            )
+        parts += [
+            f"{plain.short(variant)} ÷ {baseline}: {figures.effect(math.exp(location(logs)))}, "
+            f"its rounds from {_span(logs)}"
+            for variant, logs in self.ratios.items()
+        ]
         return Panel(title, ". ".join(parts) + ".", self.chart)
 
     def chart(self, width_px: int, title: str | Spec = "") -> Spec:
@@ -501,7 +494,7 @@ def _turns(evidence: Evidence) -> Iterator[Turns]:
             others.setdefault((suite, name), []).append(variant)
     for case in evidence.cases:
         ratios: dict[int, dict[str, NDArray[Any]]] = {}
-        for variant in others.get((case.suite, case.case), ()):
+        for variant in others.get(case.key, ()):
             for block, logs in pairs.all_rounds(evidence.samples, case, baseline, variant):
                 ratios.setdefault(block, {})[variant] = logs
         for block, of_block in ratios.items():
@@ -509,9 +502,7 @@ def _turns(evidence: Evidence) -> Iterator[Turns]:
             if count < _FEWEST_ROUNDS:
                 continue
             names = [baseline, *list(of_block)[: len(COLOURS)]]
-            logs = np.stack(
-                [np.asarray(rounds[case.suite, case.case, name][block])[:count] for name in names]
-            )
+            logs = np.stack([np.asarray(rounds[*case.key, name][block])[:count] for name in names])
             speeds = dict(zip(names, logs - np.median(logs), strict=True))
             yield Turns(case, block, speeds, {name: of_block[name][:count] for name in names[1:]})
 
@@ -574,10 +565,8 @@ def load_panels(evidence: Evidence) -> list[Panel]:
                 title = f"{plain.short(case.case)} · {plain.short(variant)}"
                 lines.append((title, line, typical.tasks))
     lines = lines[:_MOST_LOADS]
-    top = max(
-        (max(tasks or 0.0, *(load.runnable for load in line)) for _, line, tasks in lines),
-        default=0.0,
-    )
+    tops = [max(tasks or 0.0, *(look.runnable for look in line)) for _, line, tasks in lines]
+    top = max(tops, default=0.0)
     return [
         Panel(title, f"{title}: {_load_text(line, tasks)}", partial(_load_chart, line, tasks, top))
         for title, line, tasks in lines

@@ -123,6 +123,5 @@ def plainly(value: Value) -> str:
 
 def _kind(values: Sequence[Value]) -> Kind:
     present = [value for value in values if value is not None]
-    return (
-        "number" if present and all(isinstance(value, int | float) for value in present) else "text"
-    )
+    figures = bool(present) and all(isinstance(value, int | float) for value in present)
+    return "number" if figures else "text"

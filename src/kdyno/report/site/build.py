@@ -29,6 +29,7 @@ from kdyno.report.site.place import (
     save_state,
     state,
     tool_stamp,
+    unchanged,
     write,
 )
 from kdyno.report.site.summary import Summary, page_name, summarize, unreadable
@@ -103,19 +104,18 @@ def build_site(
     prepare(out)
     options = joined(tool_stamp(), str(full), str(live))
     with locked(out):
-        before = state(out)
         there = list_runs(runs)
         stamps = {run.name: joined(options, run_stamp(run)) for run in there}
         empty = _empty(runs)
-        summaries_ = _known(out, there, stamps)
-        todo = [run for run in there if run.name not in summaries_]
+        of_run = _current(out, there, stamps)
+        todo = [run for run in there if run.name not in of_run]
         edition = joined(options, *(f"{k} {v}" for k, v in sorted(stamps.items())), *empty)
-        if not todo and before.get("edition") == edition and (out / "history.html").is_file():
+        if not todo and unchanged(out, edition):
             return Built(len(there), 0, len(there), 0, (), edition)
         for name, summary in _reports(todo, out, full, progress, sections):
-            summaries_[name] = summary
+            of_run[name] = summary
             keep(out, summary.page, Kept(stamps[name], summary))
-        summaries = [summaries_[run.name] for run in there]
+        summaries = [of_run[run.name] for run in there]
         removed = remove_others(out, {summary.page for summary in summaries})
         summaries += [unreadable(name, "empty", f"there is no {MANIFEST} in it") for name in empty]
         # The state of a run in progress is in its text, so that the next build looks again.
@@ -138,7 +138,7 @@ def _empty(runs: Path) -> list[str]:
         return []
 
 
-def _known(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[str, Summary]:
+def _current(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[str, Summary]:
     """Summaries of the last build that still hold."""
     summaries = {}
     for run in runs:

@@ -125,13 +125,11 @@ class Series:
             f"M{strip.x(level.start - 0.5)} {strip.y(level.level)}H{strip.x(level.end - 0.5)}"
             for level in self.levels
         )
-        changes = "".join(
-            f"M{strip.x(level.start - 0.5)} 0V{strip.height}" for level in self.levels[1:]
-        )
+        starts = [strip.x(level.start - 0.5) for level in self.levels[1:]]
         digests = [mark.kernel.digest for mark in self.marks]
         new = [at for at in range(1, len(digests)) if digests[at] != digests[at - 1]]
         paths = {
-            "change": changes,
+            "change": "".join(f"M{x} 0V{strip.height}" for x in starts),
             "kernel": strip.ticks(new, strip.edge),
             "spans": spans,
             "level": levels,

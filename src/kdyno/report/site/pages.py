@@ -73,22 +73,22 @@ def listing(summaries: Sequence[Summary], live: bool = False) -> str:
     return shell("listing.html", "Runs", "index.html", intro=intro, table=listed, live=live)
 
 
+def _minute(run: Summary) -> str:
+    return plain.name(run.created[:16].replace("T", " "))
+
+
+def _effects(run: Summary) -> int | None:
+    return sum(run.counts.values()) if run.counts else None
+
+
 _COLUMNS = (
     Column("Run", lambda run: markup_cell("run", run, value=run.name)),
     Column("Answer", lambda run: markup_cell("answer", run, value=plain.sentence(run.answer))),
     Column("State", lambda run: markup_cell("state", run)),
-    Column(
-        "Begun (UTC)", lambda run: Cell(plain.name(run.created[:16].replace("T", " ")), run.created)
-    ),
+    Column("Begun (UTC)", lambda run: Cell(_minute(run), run.created)),
     Column("Kernels", lambda run: markup_cell("kernels", run)),
     Column("Machine", lambda run: run.machine),
-    Column(
-        "Verdicts",
-        lambda run: markup_cell(
-            "counts", run, value=sum(run.counts.values()) if run.counts else None
-        ),
-        "number",
-    ),
+    Column("Verdicts", lambda run: markup_cell("counts", run, value=_effects(run)), "number"),
     Column("Compare", lambda run: markup_cell("compare", run)),
 )
 
@@ -126,19 +126,18 @@ def compare_data(summaries: Sequence[Summary]) -> dict[str, Any]:
             value = (score.boots, score.value, score.low, score.high)
             rows.append([*place, *value, score.ratio, score.ratio_low, score.ratio_high, word])
         versions = {name: [kernel.version, kernel.digest] for name, kernel in kernels.items()}
-        runs.append(
-            {
-                "id": run.page,
-                "name": plain.name(run.name),
-                "report": f"runs/{run.page}.html" if run.has_report else "",
-                "kind": plain.name(run.kind),
-                "machine": plain.sentence(run.machine),
-                "key": run.machine_key,
-                "memory": run.memory_bytes,
-                "variants": [plain.name(name) for name in places],
-                "kernels": [versions.get(name, ["", ""]) for name in places],
-                "scores": rows,
-            }
-        )
+        about = {
+            "id": run.page,
+            "name": plain.name(run.name),
+            "report": f"runs/{run.page}.html" if run.has_report else "",
+            "kind": plain.name(run.kind),
+            "machine": plain.sentence(run.machine),
+            "key": run.machine_key,
+            "memory": run.memory_bytes,
+            "variants": [plain.name(name) for name in places],
+            "kernels": [versions.get(name, ["", ""]) for name in places],
+            "scores": rows,
+        }
+        runs.append(about)
     named = [[plain.name(part) for part in key] for key in cases]
     return {"words": WORDS, "cases": named, "runs": runs}

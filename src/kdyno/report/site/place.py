@@ -74,6 +74,11 @@ def state(folder: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def unchanged(folder: Path, edition: str) -> bool:
+    """The last build was of this edition, and its last page is there."""
+    return state(folder).get("edition") == edition and (folder / "history.html").is_file()
+
+
 def save_state(folder: Path, value: dict[str, Any]) -> None:
     write(folder / MARKER, json.dumps(value))
 

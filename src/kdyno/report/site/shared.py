@@ -21,7 +21,7 @@ from kdyno.report.site.build import (
     remove_others,
     write_pages,
 )
-from kdyno.report.site.place import joined, locked, prepare, state, tool_stamp
+from kdyno.report.site.place import joined, locked, prepare, tool_stamp, unchanged
 from kdyno.report.site.summary import of_rows, page_name
 from kdyno.store.database.facts import Facts
 from kdyno.store.database.query import Wanted
@@ -60,8 +60,7 @@ class SharedSite:
                     self._report(page).unlink(missing_ok=True)
             edition = joined(self._options, *(f"{run.identity} {run.digest}" for run in facts))
             built = Built(len(facts), 0, len(facts), gone, (), edition)
-            built_edition = state(self._out).get("edition")
-            if built_edition == edition and (self._out / "history.html").is_file():
+            if unchanged(self._out, edition):
                 return built
             # A run that comes in between is seen by the next look: the edition is without it.
             rows = self._shared.rows(self._wanted)

@@ -173,10 +173,10 @@ def machines_of(run: Run, manifest: Manifest) -> list[Machine]:
 
 def scores_in(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Score]:
     """A row for each case of a variant that has a score."""
-    cases = {(case.suite, case.case): case for case in manifest.cases}
+    cases = {case.key: case for case in manifest.cases}
     for effect in verdict.effects:
         about = {key: getattr(effect, key) for key in ("suite", "case", "unit", "better")}
-        cases.setdefault((effect.suite, effect.case), CaseInfo.model_construct(**about))
+        cases.setdefault(effect.key[:2], CaseInfo.model_construct(**about))
     variants = dict.fromkeys((verdict.baseline, *verdict.boots, *samples.boots))
     values = {key: list(blocks.values()) for key, blocks in samples.scores.items()}
     return scores_of(cases.values(), variants, values, verdict, manifest)
