@@ -257,6 +257,7 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
         with pytest.raises(ToolError, match=r"needs KVM: there is no .*kvm here\..*instructions"):
             check(Method("time", accel))
     (tmp_path / "kvm").touch()
+    (tmp_path / "kvm").chmod(0o666)
     check(Method("time"))
 
 
@@ -311,6 +312,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A /dev/kvm that may be opened, and a QEMU."""
     stack = tmp_path / "kvm"
     stack.touch()
+    stack.chmod(0o666)
     monkeypatch.setattr(emulator, "KVM", stack)
     emulator.find.cache_clear()
     found = Emulator(str(tmp_path / "qemu"), "7.2.22")
@@ -331,6 +333,17 @@ def test_without_kvm_the_ways_out_are_named(device: Path, monkeypatch: pytest.Mo
     text = refused()
     assert text.startswith(f'[measure] metric = "time" needs KVM: there is no {device} here. ')
     assert "--metric instructions" in text and 'accel = "tcg" takes the seconds' in text
+
+
+def test_roots_sandbox_is_told_that_the_device_is_closed_to_it(
+    device: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "drops_root", lambda: True)
+    monkeypatch.setattr(sandbox, "require", lambda: True)
+    device.chmod(0o660)
+    assert f"root's sandbox is another user, to whom {device} is closed" in refused()
+    monkeypatch.setattr(sandbox, "require", lambda: False)
+    KINDS["qemu"].check(TIMED)
 
 
 def test_a_device_that_may_be_opened_is_believed_until_the_probe(device: Path) -> None:

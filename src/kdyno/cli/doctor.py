@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""kdyno doctor: what this machine lacks, or whether runs can be measured on a cluster's nodes.
+"""kdyno doctor: what this machine lacks, how precise it is under KVM (``kvm.py``), or whether runs
+can be measured on a cluster's nodes.
 
 Each node is asked by a job on it, ``python -m kdyno.cli.doctor FOLDER FILE``: that looks at its
 node and writes FILE.
@@ -20,10 +21,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
-from kdyno import __version__, whole
+from kdyno import __version__, deferred, whole
 from kdyno.cli.jobs import settings_file
 from kdyno.cli.needs import NEEDS, examine, install_line, suites_line, this_family
-from kdyno.errors import ToolError
+from kdyno.errors import ToolError, UsageError
 from kdyno.fleet.engine import PYTHON, Engine, Job, Settings, settings
 from kdyno.fleet.waves import FOLDER
 from kdyno.machines import facts
@@ -32,6 +33,8 @@ from kdyno.reading.checked import FromTool, check, values
 from kdyno.store.folder import Folder
 from kdyno.verbs.output import Json, check_writable, say, show, write_json
 from kdyno.verbs.verb import Verb, option
+
+_kvm = deferred("kdyno.cli.kvm:doctor_kvm")
 
 
 def doctor(
@@ -42,10 +45,19 @@ def doctor(
             "Ask the machines that jobs run on, instead of this one.",
         ),
     ] = None,
+    kvm: Annotated[
+        bool,
+        option("--kvm", "Time a kernel against itself under KVM for a minute: how precise is it?"),
+    ] = False,
     json: Json = None,
 ) -> int:
     """Show what this machine lacks, or what nodes of a cluster do."""
     check_writable(json)
+    if kvm and on is not None:
+        raise UsageError("--kvm is about this machine: leave out --on")
+    if kvm:
+        status: int = _kvm(json)
+        return status
     if on is not None:
         return _nodes(on, json)
     findings = examine()
@@ -326,7 +338,12 @@ def differences(findings: Sequence[NodeFinding]) -> tuple[str, ...]:
 
 VERBS = (
     Verb(
-        "doctor", doctor, ("kdyno doctor", "kdyno doctor --json -", "kdyno doctor --on slurm:lab")
+        "doctor",
+        doctor,
+        (
+            *("kdyno doctor", "kdyno doctor --json -"),
+            *("kdyno doctor --kvm", "kdyno doctor --on slurm:lab"),
+        ),
     ),
 )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from kdyno import whole
+from kdyno import sandbox, whole
 from kdyno.command import capture, for_tools, require
 from kdyno.errors import ToolError
 from kdyno.kernels import cpu
@@ -89,6 +89,8 @@ def why_no_kvm() -> str:
         return f"there is no {KVM} here"
     if not os.access(KVM, os.R_OK | os.W_OK):
         return f"{KVM} may not be opened by this user (its group is mostly called kvm)"
+    if sandbox.drops_root() and sandbox.require() and KVM.stat().st_mode & 0o006 != 0o006:
+        return f"root's sandbox is another user, to whom {KVM} is closed: be a user of its group"
     return ""
 
 
