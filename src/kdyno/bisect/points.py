@@ -15,16 +15,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kdyno import whole
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import UsageError
+from kdyno.kernels.history import OPEN, SHORT, Commit, commit_of, first_parents, merge_base
 from kdyno.kernels.sources import git
 
-_OPEN = "--end-of-options"
-_FORMAT = "--format=%x1e%H%x1f%P%x1f%an%x1f%aI%x1f%s"
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
 _MOST_FILES = 250
 """Files of a patch over the good tree; beyond, a commit is unpacked as a tree of its own."""
 _MOST_BYTES = 8_000_000
-_SHORT = 12
 _DESCRIBES = ("Makefile", "Kbuild", "Kconfig")
 """Files that no object depends on by name, and that decide what is compiled."""
 _LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")
@@ -44,10 +42,12 @@ class Point:
     author: str = ""
     files: tuple[str, ...] = ()
     """That the step to it changes."""
+    date: str = ""
+    """Of a commit's authoring."""
 
     @property
     def short(self) -> str:
-        return self.commit[:_SHORT] or self.name
+        return self.commit[:SHORT] or self.name
 
 
 @dataclass(frozen=True)
@@ -68,55 +68,33 @@ def commits(folder: Path, good: str, bad: str) -> tuple[Point, ...]:
     ends = [commit_of(folder, ref) for ref in (good, bad)]
     if ends[0] == ends[1]:
         raise UsageError(f"--good {good} and --bad {bad} are the same commit")
-    base = _answer(folder, "merge-base", _OPEN, *ends).strip()
+    base = merge_base(folder, *ends)
     if base == ends[1]:
         raise UsageError(f"--good {good} is a later commit than --bad {bad}: change the two")
     if base != ends[0]:
         raise UsageError(
             f"--good {good} is no ancestor of --bad {bad}. Where their histories part is "
-            f"{base[:_SHORT]}: --good {base[:_SHORT]} searches what only {bad} has"
+            f"{base[:SHORT]}: --good {base[:SHORT]} searches what only {bad} has"
         )
-    between = _listed(folder, f"{ends[0]}..{ends[1]}")
-    (first,) = _listed(folder, "--max-count=1", ends[0])
+    between = first_parents(folder, f"{ends[0]}..{ends[1]}")
+    (first,) = first_parents(folder, "--max-count=1", ends[0])
+    width = len(str(len(between)))
     return tuple(
-        replace(point, name=f"{number:0{len(str(len(between)))}}-{point.commit[:8]}")
-        for number, point in enumerate((first, *between))
+        point_of(commit, f"{number:0{width}}-{commit.commit[:8]}")
+        for number, commit in enumerate((first, *between))
     )
 
 
-def commit_of(folder: Path, ref: str) -> str:
-    """The full name of a commit. UsageError where there is none of this name."""
-    try:
-        answer = _answer(folder, "rev-parse", "--verify", _OPEN, f"{ref}^{{commit}}").strip()
-    except ToolError as problem:
-        raise UsageError(f"{folder} has no branch, tag or commit {ref!r}") from problem
-    if not re.fullmatch(r"[0-9a-f]{40,64}", answer):
-        raise ToolError(f"git names no commit for {ref!r}: {answer[:80]!r}")
-    return answer
+def point_of(own: Commit, name: str) -> Point:
+    return Point(name, own.title, {}, own.commit, own.parents, own.author, own.files, own.date)
 
 
 def merged(folder: Path, merge: Point) -> tuple[str, str] | None:
     """(where the branch of a merge began, its last commit); None for any other commit."""
     if len(merge.parents) != 2:
         return None
-    base = _answer(folder, "merge-base", _OPEN, *merge.parents).strip()
+    base = merge_base(folder, *merge.parents)
     return (base, merge.parents[1]) if base != merge.parents[1] else None
-
-
-def _listed(folder: Path, *words: str) -> list[Point]:
-    # -m: what a merge changes is what it changes against its first parent.
-    options = ("log", "--first-parent", "-m", "--reverse", "--name-only", "--no-renames", _FORMAT)
-    points = []
-    for block in _answer(folder, *options, *words[:-1], _OPEN, words[-1]).split("\x1e")[1:]:
-        head, *files = block.split("\n")
-        commit, parents, author, _date, title = head.split("\x1f", 4)
-        own = tuple(file for file in files if file)
-        points.append(Point("", title[:200], {}, commit, tuple(parents.split()), author[:200], own))
-    return points
-
-
-def _answer(folder: Path, *words: str) -> str:
-    return git.answer(folder, ["-c", "core.quotePath=off", *words]).decode("utf-8", "replace")
 
 
 def with_keys(folder: Path, point: Point, good: str, patches: Path) -> Point:
@@ -126,7 +104,7 @@ def with_keys(folder: Path, point: Point, good: str, patches: Path) -> Point:
         return replace(point, keys=source)
     file = patches / f"{point.commit}.patch"
     if not file.is_file():
-        text = git.answer(folder, [*_DIFF, _OPEN, good, point.commit])
+        text = git.answer(folder, [*_DIFF, OPEN, good, point.commit])
         count = text.count(b"\ndiff --git ") + text.startswith(b"diff --git ")
         if count > _MOST_FILES or len(text) > _MOST_BYTES or b"\nBinary files " in text:
             return replace(point, keys={"source": f"git:{folder}#{point.commit}"})
@@ -141,7 +119,7 @@ def reverted(folder: Path, commit: Point, patches: Path) -> Path:
     """The commit's own change backwards, as a patch."""
     file = patches / f"revert-{commit.commit}.patch"
     if not file.is_file():
-        text = git.answer(folder, [*_DIFF, _OPEN, commit.commit, commit.parents[0]])
+        text = git.answer(folder, [*_DIFF, OPEN, commit.commit, commit.parents[0]])
         patches.mkdir(parents=True, exist_ok=True)
         whole.write(file, text)
     return file

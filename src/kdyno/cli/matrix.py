@@ -12,8 +12,8 @@ from kdyno.cli.run import Request
 from kdyno.errors import BuildError, KdynoError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Matrix
+from kdyno.kernels.history import SHORT, first_parents
 from kdyno.kernels.source import is_url, parse
-from kdyno.kernels.sources import git
 from kdyno.measure.execution import Options
 from kdyno.report import figures, gate
 from kdyno.report.show.grid import Cell, Column, Grid
@@ -24,8 +24,6 @@ from kdyno.verbs.output import say
 from kdyno.verbs.subject import agree, load
 
 _MANY = 64
-_SHORT = 12
-"""Letters of a commit's number that are shown."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,10 @@ def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
             "git:DIR#{ref}; or list the refs"
         )
     folder = Path(spec.rest)
-    words = ["rev-list", "--reverse", "--first-parent", "--end-of-options", f"{first}..{last}"]
-    refs = git.answer(folder, words).decode("ascii", "replace").split()
+    refs = tuple(it.commit for it in first_parents(folder, f"{first}..{last}"))
     if not refs:
         raise UsageError(f"[matrix] refs = {first}..{last}: {folder} has no commit between them")
-    return tuple(refs)
+    return refs
 
 
 def each(
@@ -136,4 +133,4 @@ def table(rows: Sequence[CommitRun]) -> Grid:
 
 def short(ref: str) -> str:
     """A commit's number as it is shown; other names whole."""
-    return ref[:_SHORT] if len(ref) >= 40 and ref.isalnum() else ref
+    return ref[:SHORT] if len(ref) >= 40 and ref.isalnum() else ref
