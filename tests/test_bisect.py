@@ -7,11 +7,13 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+from command_line import Kdyno, kdyno
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +22,7 @@ from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable, search
 from kdyno.bisect.session import (
     Question,
+    Session,
     State,
     Step,
     Verification,
@@ -28,6 +31,8 @@ from kdyno.bisect.session import (
     toml,
 )
 from kdyno.errors import UsageError
+
+__all__ = ["kdyno"]
 
 NOISE = 1.96 * math.sqrt(2)
 """Half-width of the difference of two points ÷ standard error of one."""
@@ -306,3 +311,57 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 def test_an_experiment_is_written_as_toml(values: dict[str, object]) -> None:
     document = {"a": 1, "table": {"inner": values, "list": ["x", "\x7f"]}, "suite": [values]}
     assert tomllib.loads(toml(document)) == document
+
+
+# An experiment file.
+
+FILE = """\
+name = "slower"
+[kernel]
+source = "git:linux#main"
+config = ["mine.config"]
+[machine]
+cpus = 2
+[[suite]]
+name = "unixbench"
+cases = ["pip*", "syscall"]
+seconds = 0.2
+[measure]
+precision = "5%"
+min_boots = 12
+[bisect]
+good = "main~4"
+bad = "main"
+case = "unixbench/pipe"
+min_effect = "1%"
+"""
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_an_experiment_file_says_what_is_searched(
+    tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path / "linux")
+    (tmp_path / "mine.config").write_text("CONFIG_SLUB=y\n")
+    (tmp_path / "x.toml").write_text(FILE)
+    states: list[State] = []
+    monkeypatch.setattr(Session, "run", lambda own: states.append(own.state) or own.state)
+    monkeypatch.setattr(answer, "text", lambda state: state.question.case)
+    monkeypatch.setattr(answer, "data", lambda state: {"answer": answer.word(state)})
+    words = ("bisect", tmp_path / "x.toml", "--runs", tmp_path / "runs")
+    assert kdyno(*words, "--max-minutes", "3").status == 12
+    (state,) = states
+    assert [it.title for it in state.range.points] == ["base", "slow", "docs", "merge side", "last"]
+    own = state.question
+    assert (own.suite, own.case, own.min_effect, own.max_minutes) == ("unixbench", "pipe", 0.01, 3)
+    assert own.base["suite"] == [{"name": "unixbench", "cases": ["pipe"], "seconds": 0.2}]
+    assert own.base["measure"] == {"min_boots": 12}, "how precisely is for the search to say"
+    assert own.home == str(tmp_path) and own.base["machine"] == {"cpus": 2}
+    assert kdyno(*words, "--good", "main~2", "--case", "unixbench/syscall").status == 12
+    assert states[1].range.points[0].title == "docs" and states[1].question.case == "syscall"
+    for more, message in (
+        (("--cpus", "1"), "--cpus: .*says that already"),
+        (("--case", "unixbench/spawn"), "one of unixbench/pipe, unixbench/syscall"),
+    ):
+        refused = kdyno(*words, *more)
+        assert refused.status == 2 and re.search(message, refused.err)

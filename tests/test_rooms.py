@@ -172,7 +172,9 @@ def test_the_list_of_verbs_has_the_first_line_of_each_help() -> None:
 def test_the_designs_verbs_are_there() -> None:
     top = {name.split()[0] for name in verbs()}
     assert {"doctor", "list", "check", "build", "run", "try", "judge", "compare"} <= top
-    assert {"bisect", "profile", "report", "serve", "push", "lab"} <= top and len(top) <= 14
+    # 15, as `watch` is no wish of a run or a search: it has a state of its own.
+    assert {"bisect", "watch", "profile", "report", "serve", "push", "lab"} <= top
+    assert len(top) <= 15
     assert PACKAGE.joinpath("cli").samefile(Path(cli.__file__).parent)
 
 

@@ -37,7 +37,7 @@ def text(state: State) -> str:
     assert state.ends is not None
     question, points = state.question, state.range.points
     case = f"{question.suite}/{question.case}"
-    ends = f"{_effect(state.ends)} from {points[0].short} to {points[-1].short}"
+    ends = f"{effect(state.ends)} from {points[0].short} to {points[-1].short}"
     if word(state) == NOT_REPRODUCED:
         looked = figures.share(math.expm1(state.least))
         return (
@@ -51,7 +51,7 @@ def text(state: State) -> str:
         lines += [*_step(state, step, verified.get((step.low, step.high))), ""]
     for span in search.spread:
         lines += [
-            f"spread over {_between(state, span)}: {_effect(span.difference)} in all, and no half "
+            f"spread over {_between(state, span)}: {effect(span.difference)} in all, and no half "
             f"of it has {figures.share(math.expm1(state.least))} or more on its own",
             "",
         ]
@@ -84,11 +84,11 @@ def _step(state: State, step: Span, check: Verification | None) -> Iterator[str]
         more = f" and {len(high.files) - 4} more" if len(high.files) > 4 else ""
         yield f"  files     {', '.join(high.files[:4])}{more}"
     if check is None:
-        yield f"  effect    {_effect(step.difference)}, not verified"
+        yield f"  effect    {effect(step.difference)}, not verified"
         return
-    yield f"  effect    {_effect(check.difference)}, verified with fresh guests ({check.run})"
+    yield f"  effect    {effect(check.difference)}, verified with fresh guests ({check.run})"
     if check.reverted is not None:
-        yield f"  reverted  on the bad end: {_effect(check.reverted)}"
+        yield f"  reverted  on the bad end: {effect(check.reverted)}"
     else:
         yield f"  reverted  not tried: {check.why_not}"
     yield f"  where     kdyno profile {check.run}"
@@ -124,7 +124,8 @@ def _names(state: State, search: Search) -> str:
     return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
 
 
-def _effect(difference: Difference) -> str:
+def effect(difference: Difference) -> str:
+    """With its interval, if that is one."""
     ci = (difference.low, difference.high)
     same = difference.low == difference.high
     return f"{figures.exact(difference.ratio)}" + ("" if same else f" ({figures.interval(ci)})")
@@ -145,14 +146,14 @@ def letter(state: State, machine: str) -> str:
         f"{question.suite}/{question.case} {figures.effect(check.difference.ratio)}",
         "",
         f'Commit {high.short} ("{high.title}") changes {question.suite}/{question.case} by',
-        f"{_effect(check.difference)}; {'more' if state.better == 'higher' else 'less'} is better.",
+        f"{effect(check.difference)}; {'more' if state.better == 'higher' else 'less'} is better.",
         "",
         f"  measured   {metric}, on {machine}",
         f"  range      {state.range.points[0].short}..{state.range.points[-1].short}, "
-        f"{_effect(state.ends) if state.ends else ''}",
+        f"{effect(state.ends) if state.ends else ''}",
     ]
     if check.reverted is not None:
-        lines.append(f"  reverted   on top of the range's last commit: {_effect(check.reverted)}")
+        lines.append(f"  reverted   on top of the range's last commit: {effect(check.reverted)}")
     base = question.base
     config = "".join(f" --config {it}" for it in base.get("kernel", {}).get("config", []))
     machine_words = f" --machine {base['machine']['kind']}" if "machine" in base else ""

@@ -74,6 +74,20 @@ class Question:
     """Of measuring, in each step."""
     layouts: int = 0
     """Links of each kernel in the verification; 0: its own alone."""
+    home: str = ""
+    """Where relative paths of ``base`` begin; empty: it has none."""
+
+
+_OF_STEPS = ("metric", "interleave", "min_boots", "exact_boots", "insist")
+"""Keys of [measure] that each step has from an experiment; how precise it is to be is its own."""
+
+
+def base_of(tables: Mapping[str, Any], suite: str, case: str) -> dict[str, Any]:
+    """``base`` of a question, from the tables of an experiment of commits."""
+    uses = (it for it in tables["suite"] if it["name"] == suite and case in it.get("cases", [case]))
+    own = {key: [case] if key == "cases" else it for key, it in next(uses).items()}
+    measure = {key: it for key, it in tables.get("measure", {}).items() if key in _OF_STEPS}
+    return {**tables, "suite": [own], "measure": measure}
 
 
 @dataclass(frozen=True)
@@ -150,6 +164,7 @@ def _reject(search: Search, verified: list[Verification]) -> None:
 
 
 _FILE = TypeAdapter(State)
+Execute = Callable[[Experiment, Catalogue, Options], tuple[Run, Verdict]]
 
 
 def load(folder: Path) -> State:
@@ -170,7 +185,7 @@ class Session:
     state: State
     suites: Catalogue
     options: Options
-    execute: Callable[[Experiment, Catalogue, Options], tuple[Run, Verdict]]
+    execute: Execute
     tell: Callable[[str], None]
     _built: set[int] = field(default_factory=set)
 
@@ -419,7 +434,9 @@ class Session:
             **({"layout": {"draws": layouts}} if layouts else {}),
         }
         words = vocabulary(self.suites)
-        return loader.parse(toml(data), "kdyno bisect", self.folder, words, _option)
+        return loader.parse(
+            toml(data), "kdyno bisect", Path(question.home or self.folder), words, _option
+        )
 
     def _images(self, experiment: Experiment) -> Mapping[str, Image] | str:
         """By variant; or why the middle one was not built. UsageError where it cannot be."""

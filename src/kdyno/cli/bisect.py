@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from kdyno import deferred
-from kdyno.verbs.options import Metric, Working
+from kdyno.verbs.options import ExperimentFile, Metric, Working
 from kdyno.verbs.verb import Verb, option
 
 
@@ -17,6 +17,7 @@ from kdyno.verbs.verb import Verb, option
 class Request:
     """What is searched for, and where."""
 
+    experiment: ExperimentFile = None
     source: Annotated[
         str | None,
         option(
@@ -41,9 +42,9 @@ class Request:
         option("--config NAME", "Fragment or CONFIG_X=y of all kernels [bench]; may be repeated."),
     ] = None
     machine: Annotated[
-        str, option("--machine uml|qemu", "User Mode Linux, or a native kernel in QEMU.")
-    ] = "uml"
-    cpus: Annotated[int, option("--cpus N", "CPUs of a guest.", min=1)] = 1
+        str | None, option("--machine uml|qemu", "User Mode Linux [uml], or a kernel in QEMU.")
+    ] = None
+    cpus: Annotated[int | None, option("--cpus N", "CPUs of a guest [1].", min=1)] = None
     metric: Metric = None
     min_effect: Annotated[
         str | None,
@@ -80,6 +81,7 @@ VERBS = (
         (
             "kdyno bisect --source git:../linux --good v7.2 --bad v7.3 --case unixbench/pipe",
             "kdyno bisect --source git:. --good v7.3 --bad main --case unixbench/pipe --cpus 2",
+            "kdyno bisect slower.toml",
             "kdyno bisect --series patches/ --case unixbench/pipe",
             "kdyno bisect --between fast.config slow.config --case hackbench/pipe",
             "kdyno bisect --resume last",

@@ -55,6 +55,11 @@ VERBS = (
         "Find the commit, patch or option that a difference is from.",
     ),
     Entry(
+        "watch",
+        "cli.watch",
+        "Measure what is new on a branch, and report each difference once.",
+    ),
+    Entry(
         "profile",
         "labs.profile.verb",
         "Show seconds per function of each kernel, and what differs.",

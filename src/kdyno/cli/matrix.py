@@ -11,7 +11,7 @@ from pathlib import Path
 from kdyno.cli.run import Request
 from kdyno.errors import BuildError, KdynoError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.model import Matrix
+from kdyno.experiment.commits import Matrix
 from kdyno.kernels.history import SHORT, first_parents
 from kdyno.kernels.source import is_url, parse
 from kdyno.measure.execution import Options

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,15 +14,18 @@ from kdyno import whole
 from kdyno.bisect import answer
 from kdyno.bisect import points as ranges
 from kdyno.bisect.points import Range
-from kdyno.bisect.session import ANSWER, STATE, Question, Session, State, load
+from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, State, base_of, load
 from kdyno.cli.bisect import Request
 from kdyno.cli.measuring import options_of
 from kdyno.errors import Interrupted, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Machine
 from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.source import is_url, parse
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.mistakes import meant
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Working, percent, where
@@ -37,7 +40,8 @@ def search(request: Request, working: Working) -> int:
     """Begin or go on, show the answer: the exit status."""
     options = options_of(working, Overrides())
     if request.resume is not None:
-        if any((request.source, request.good, request.series, request.between, request.case)):
+        begun = (request.experiment, request.source, request.good, request.series)
+        if any((*begun, request.between, request.case)):
             raise UsageError("--resume goes on with a search as it was begun; give nothing else")
         folder = _folder(request.resume, options.runs)
         state = load(folder)
@@ -49,14 +53,11 @@ def search(request: Request, working: Working) -> int:
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
         folder = options.runs / f"{stamp}-bisect-{state.question.case}"
     try:
-        states = list(_searched(folder, state, options))
+        states = list(searched(folder, state, options, executed))
     except (KeyboardInterrupt, Interrupted):
         say(f"`kdyno bisect --resume {folder.name}{where(folder.parent)}` goes on with this search")
         raise
-    state = next((it for it in reversed(states) if answer.cause(it)), states[0])
-    text = "\n\ninside the merge:\n".join(map(answer.text, states))
-    mail = answer.letter(state, f"{platform.machine()}, {state.question.base['machine']['kind']}")
-    whole.write(folder / ANSWER, "\n\n".join([text, mail]).encode("utf-8", "replace"))
+    text, mail = keep_answer(folder, states)
     if working.json is not None:
         outer, *inner = map(answer.data, states)
         write_json({**outer, "inside": inner}, working.json)
@@ -69,10 +70,26 @@ def search(request: Request, working: Working) -> int:
     return {answer.FOUND: 0, answer.NOT_REPRODUCED: NOT_REPRODUCED}.get(word, UNCLEAR)
 
 
-def _searched(folder: Path, state: State, options: Options) -> Iterator[State]:
+def keep_answer(folder: Path, states: Sequence[State]) -> tuple[str, str]:
+    """(the answer, a text for the mailing list or nothing) of a search and those inside merges,
+    kept in its folder."""
+    state = deepest(states)
+    kind = state.question.base.get("machine", {}).get("kind", Machine().kind)
+    text = "\n\ninside the merge:\n".join(map(answer.text, states))
+    mail = answer.letter(state, f"{platform.machine()}, {kind}")
+    whole.write(folder / ANSWER, "\n\n".join([text, mail]).encode("utf-8", "replace"))
+    return text, mail
+
+
+def deepest(states: Sequence[State]) -> State:
+    """Of a search and those inside merges: the one that names the commit."""
+    return next((it for it in reversed(states) if answer.cause(it)), states[0])
+
+
+def searched(folder: Path, state: State, options: Options, execute: Execute) -> Iterator[State]:
     """The search, and the one inside the merge that it found, and so on."""
     while True:
-        session = Session(folder, state, load_suites(), options, executed, say)
+        session = Session(folder, state, load_suites(), options, execute, say)
         session.check()
         folder.mkdir(parents=True, exist_ok=True)
         session.save()
@@ -91,6 +108,8 @@ def _searched(folder: Path, state: State, options: Options) -> Iterator[State]:
 
 def _begun(request: Request) -> State:
     """A new search. UsageError for what cannot be searched."""
+    if request.experiment is not None:
+        return _of_file(request, request.experiment)
     suites, (suite, _, case) = load_suites(), (request.case or "").partition("/")
     if not case:
         raise UsageError(
@@ -99,7 +118,7 @@ def _begun(request: Request) -> State:
     if suite not in suites:
         hint = meant(suite, suites, " Did you mean {}?")
         raise UsageError(f"--case {request.case}: there is no suite {suite!r}.{hint}")
-    machine = request.machine
+    machine = request.machine or "uml"
     if machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
         raise UsageError(f"--machine {machine!r}: kernels are booted by {' and '.join(kinds)}")
     counted = request.metric not in (None, "time")
@@ -109,7 +128,7 @@ def _begun(request: Request) -> State:
         "kernel": {**kernel, "config": request.config or ["bench"]},
         "machine": {
             "kind": machine,
-            "cpus": request.cpus,
+            "cpus": request.cpus or 1,
             **({"memory": memory} if memory else {}),
         },
         "suite": [{"name": suite, "cases": [case]}],
@@ -123,6 +142,40 @@ def _begun(request: Request) -> State:
         min_effect=percent(request.min_effect, "--min-effect"),
         max_minutes=request.max_minutes or 15.0,
         layouts=request.layouts or 0,
+    )
+    return State(question, range_)
+
+
+def _of_file(request: Request, file: Path) -> State:
+    """A new search of an experiment file; what the command line says goes before its [bisect]."""
+    given: dict[str, object] = {
+        "--source": request.source,
+        "--series": request.series,
+        "--between": request.between,
+    }
+    given |= {"--config": request.config, "--machine": request.machine}
+    given |= {"--cpus": request.cpus, "--metric": request.metric}
+    if several := [name for name, value in given.items() if value is not None]:
+        raise UsageError(f"{', '.join(several)}: {file} says that already; take one of the two")
+    whole_file = loader.of_commits(file, vocabulary(load_suites()))
+    own, tables, suites = whole_file.bisect, whole_file.tables, whole_file.experiment.suites
+    source = whole_file.experiment.variants[0].source
+    cases = [f"{use.name}/{case}" for use in suites for case in use.cases]
+    case = request.case or own.case or (cases[0] if len(cases) == 1 else "")
+    if case not in cases:
+        raise UsageError(f"{file}: which case? --case or [bisect] case: one of {', '.join(cases)}")
+    good, bad = request.good or own.good, request.bad or own.bad
+    _kernel, repository, range_ = _range(replace(request, source=source, good=good, bad=bad))
+    suite, _, name = case.partition("/")
+    question = Question(
+        suite=suite,
+        case=name,
+        base=base_of(tables, suite, name),
+        repository=repository,
+        min_effect=percent(request.min_effect, "--min-effect") or own.min_effect,
+        max_minutes=request.max_minutes or own.max_minutes or 15.0,
+        layouts=request.layouts or own.layouts or 0,
+        home=str(file.absolute().parent),
     )
     return State(question, range_)
 

@@ -11,18 +11,19 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kdyno.errors import UsageError
 from kdyno.experiment import cross
+from kdyno.experiment.commits import ENDS, Matrix, OfCommits, Searching, Watching
 from kdyno.experiment.cross import VARIANT, placed, with_best
 from kdyno.experiment.model import (
     Experiment,
     File,
     Level,
-    Matrix,
     Place,
     SuiteUse,
     Variant,
@@ -128,17 +129,22 @@ def parse(
     folder: Path,
     vocabulary: Vocabulary,
     words: Callable[[KeyPath], str] | None = None,
+    tables: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """The experiment in ``text``. ``origin`` names it in messages, ``folder`` is where relative
     paths begin. UsageError lists every mistake. words: what messages call a key of a text that
-    nobody wrote as a file."""
+    nobody wrote as a file. tables: instead of those in the text, which then only has the lines."""
 
     def no_mistakes() -> Mistakes:
         return Mistakes(origin, Positions("" if words else text), words)
 
     mistakes = no_mistakes()
     place = Place(folder, vocabulary)
-    file = read_as(File, _toml(text, origin), mistakes, (), place, home_of)
+    data = _toml(text, origin) if tables is None else tables
+    file = read_as(File, data, mistakes, (), place, home_of)
+    for key, model in (("watch", Watching), ("bisect", Searching)):
+        if key in data:
+            read_as(model, data[key], mistakes, (key,), place, home_of)
     if not file.name and not mistakes.has(("name",)):
         mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
     variants, of_cases = _variants(file, place, mistakes)
@@ -183,6 +189,27 @@ def parse(
         text=text,
         mistakes=no_mistakes,
     )
+
+
+def of_commits(path: Path, vocabulary: Vocabulary) -> OfCommits:
+    """The experiment of the file ``path``, whose variants are commits. UsageError lists every
+    mistake."""
+    text = read(path)
+    tables = _toml(text, str(path))
+    mistakes = Mistakes(str(path), Positions(text))
+    for key in ("baseline", "variant", "factor", "layout", "matrix"):
+        if key in tables:
+            mistakes.add((key,), "the variants are commits here: the file has none of its own")
+    mistakes.raise_any()
+    data = {**deepcopy(tables), "baseline": ENDS[0], "variant": {name: {} for name in ENDS}}
+    experiment = parse(text, str(path), path.absolute().parent, vocabulary, tables=data)
+    for use, own in zip(experiment.suites, tables["suite"], strict=True):
+        if not use.command:
+            own["cases"] = list(use.cases)
+    watch = read_as(Watching, tables.pop("watch", {}), mistakes)
+    bisect = read_as(Searching, tables.pop("bisect", {}), mistakes)
+    shared = {key: own for key, own in tables.items() if key not in ("name", "question")}
+    return OfCommits(shared, replace(experiment, path=path.absolute()), watch, bisect)
 
 
 def variant(

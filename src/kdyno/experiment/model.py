@@ -73,7 +73,6 @@ _SMALLEST_MEMORY_BYTES = 32 << 20
 _PATTERN_CHARACTERS = 1000
 _LARGEST_PATCH_BYTES = 16 << 20
 _GIT_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/:]+@[^/:]+:.|-|.*::")
-_COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
 _SCHEDULER = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 
@@ -245,7 +244,7 @@ def whole(low: int, high: int) -> PlainValidator:
     return PlainValidator(partial(_integer, low=low, high=high))
 
 
-def _up_to(high: float, unit: str) -> PlainValidator:
+def up_to(high: float, unit: str) -> PlainValidator:
     return PlainValidator(partial(_number, high=high, unit=unit))
 
 
@@ -568,7 +567,7 @@ class Machine(Closed):
     kind: Annotated[Text, AfterValidator(_kind)] = DEFAULT_KIND
     cpus: Annotated[int, whole(1, 1024)] = 1
     memory_bytes: Annotated[int, Field(alias="memory"), PlainValidator(_bytes)] = 1 << 30
-    timeout_s: Annotated[float | None, Field(alias="timeout"), _up_to(7 * 86_400, "seconds")] = None
+    timeout_s: Annotated[float | None, Field(alias="timeout"), up_to(7 * 86_400, "seconds")] = None
     """Wall-clock limit per boot; None derives it from the cases' own limits."""
     accel: Annotated[Text, _of(ACCELS)] = "auto"
     """How a machine that emulates runs its guests."""
@@ -585,7 +584,7 @@ class Measure(Closed):
     """Half-width of an effect's interval, as a fraction, at which measuring stops."""
     max_boots: Annotated[int, whole(2, MOST_BOOTS)] = 60
     min_boots: Annotated[int, whole(2, MOST_BOOTS)] = 10
-    max_minutes: Annotated[float, _up_to(60 * 24 * 365, "minutes")] | None = None
+    max_minutes: Annotated[float, up_to(60 * 24 * 365, "minutes")] | None = None
     equivalent: Share = 0.01
     confidence: Annotated[float, PlainValidator(partial(_share, low=0.5, high=0.9999))] = 0.95
     profile: Annotated[Text, _of(PROFILES)] = "none"
@@ -659,7 +658,7 @@ class SuiteUse(Closed):
 
     name: Text = ""
     cases: Texts = ()
-    seconds: Annotated[float, _up_to(3600, "seconds")] = 0.5
+    seconds: Annotated[float, up_to(3600, "seconds")] = 0.5
     operations: Annotated[int, whole(1, 1 << 62)] | None = None
     """Fixed work instead of fixed time, for profiles."""
     command: Annotated[tuple[str, ...], PlainValidator(_command)] = ()
@@ -788,32 +787,8 @@ class File(Closed):
     measure: Annotated[Measure, WrapValidator(_measure)] = field(default_factory=Measure)
     layout: Layout | None = None
     matrix: Any = None
-
-
-def _commits(value: object) -> tuple[str, ...] | str:
-    refs = value.split("..", 1) if isinstance(value, str) and ".." in value else value
-    if not isinstance(refs, list) or not refs or not all(isinstance(ref, str) for ref in refs):
-        raise ValueError('is "FROM..TO" or a list of commits')
-    for ref in refs:
-        if not _COMMIT.fullmatch(ref) or ".." in ref:
-            raise ValueError(f"{ref!r} names no commit")
-    if len(set(refs)) < len(refs):
-        raise ValueError("a commit stands there twice")
-    return value if isinstance(value, str) else tuple(refs)
-
-
-@dataclass(frozen=True)
-class Matrix(Closed):
-    """Which commits: as listed, or "FROM..TO", those after the one up to the other."""
-
-    refs: Annotated[tuple[str, ...] | str, PlainValidator(_commits)]
-
-    @property
-    def span(self) -> tuple[str, str] | None:
-        if not isinstance(self.refs, str):
-            return None
-        first, _dots, last = self.refs.partition("..")
-        return first, last
+    watch: Any = None
+    bisect: Any = None
 
 
 TABLES: Mapping[str, tuple[str, ...]] = {"": keys_of(File), **tables_of(File), "matrix": ("refs",)}

@@ -174,6 +174,27 @@ def _remote(request: Request) -> Tree:
     return request.once(record_of(spec, request.cache), f"git-{own.stem}", make)
 
 
+def mirror(spec: SourceSpec, cache: Path, progress: Callable[[str, float | None], None]) -> Path:
+    """A repository of kdyno's with the whole history of a URL's branch, brought up to date. Commits
+    that a rebase has dropped stay in it."""
+    own = cache / "sources" / "git" / f"{_short(f'{spec.rest}#{spec.ref}')}.mirror.git"
+    git = ["git", "-C", str(own), "-c", "gc.pruneExpire=never"]
+    with whole.locked(own.with_suffix(".lock")):
+        if not (own / "HEAD").is_file():
+            _make(own)
+        progress(f"fetching {spec}, with its history", None)
+        give = []
+        if spec.rest.lower().startswith(_LOCAL):  # "the server" is a program of this machine
+            place = Path("/" + spec.rest[len(_LOCAL) :].lstrip("/")).resolve()
+            give = ["--upload-pack", _upload_pack(place)]
+        fetch = [*_FETCH[:-1], *give, "--", spec.rest, f"+{spec.ref}:refs/heads/{spec.ref}"]
+        try:
+            trees.run([*git, *fetch], env=_SAFE)
+        except ToolError as problem:
+            raise UsageError(f"source {spec}: {problem}") from problem
+    return own
+
+
 def _no_ref(spec: SourceSpec, listing: bytes) -> UsageError:
     """listing: branches and tags of the repository, as git prints them in full."""
     refs = re.findall(r"^refs/(?:heads|tags)/(.+)$", listing.decode("utf-8", "replace"), re.M)

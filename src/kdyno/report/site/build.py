@@ -33,8 +33,10 @@ from kdyno.report.site.place import (
     write,
 )
 from kdyno.report.site.summary import Summary, page_name, summarize, unreadable
+from kdyno.store import watch as store
 from kdyno.store.folder import Folder
 from kdyno.store.run import MANIFEST, Run, list_runs
+from kdyno.store.watch import Watch
 
 Progress = Callable[[int, int], None]
 """(runs done, runs to do) while reports are made."""
@@ -109,7 +111,9 @@ def build_site(
         empty = _empty(runs)
         of_run = _current(out, there, stamps)
         todo = [run for run in there if run.name not in of_run]
-        edition = joined(options, *(f"{k} {v}" for k, v in sorted(stamps.items())), *empty)
+        watches = _watches(runs)
+        of_stamps = (f"{k} {v}" for k, v in sorted(stamps.items()))
+        edition = joined(options, *of_stamps, *empty, *map(repr, watches))
         if not todo and unchanged(out, edition):
             return Built(len(there), 0, len(there), 0, (), edition)
         for name, summary in _reports(todo, out, full, progress, sections):
@@ -120,7 +124,7 @@ def build_site(
         summaries += [unreadable(name, "empty", f"there is no {MANIFEST} in it") for name in empty]
         # The state of a run in progress is in its text, so that the next build looks again.
         texts = {each.page: _SUMMARY.dump_json(each).decode() for each in summaries}
-        written = write_pages(out, summaries, texts, live, options, edition)
+        written = write_pages(out, summaries, texts, live, options, edition, watches)
         made = len(todo)
         return Built(len(there), made, len(there) - made, removed, written, edition)
 
@@ -136,6 +140,15 @@ def _empty(runs: Path) -> list[str]:
             ]
     except KdynoError:
         return []
+
+
+def _watches(runs: Path) -> list[Watch]:
+    """Of the folder's watched branches; one that is damaged has no rows."""
+    watches = []
+    for folder in store.folders(runs):
+        with suppress(KdynoError):
+            watches.append(store.load(folder))
+    return watches
 
 
 def _current(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[str, Summary]:
@@ -223,6 +236,7 @@ def write_pages(
     live: bool,
     options: str,
     edition: str,
+    watches: Sequence[Watch] = (),
 ) -> tuple[str, ...]:
     """Writes the list, the comparison and the history where their inputs changed; their names.
 
@@ -233,7 +247,10 @@ def write_pages(
     pages: dict[str, tuple[list[str], Callable[[], str]]] = {
         "index.html": (list(texts.values()), lambda: listing(summaries, live)),
         "compare.html": (of_measured, lambda: comparison(measured, live)),
-        "history.html": (of_measured, lambda: overview(series, live)),
+        "history.html": (
+            [*of_measured, *map(repr, watches)],
+            lambda: overview(series, live, watches),
+        ),
     }
     for experiment in dict.fromkeys(summary.experiment for summary in measured):
         own = [each for each in series if each.experiment == experiment]

@@ -20,6 +20,7 @@ from kdyno.report.site.summary import Kernel, Summary, page_name
 from kdyno.stats import changepoints
 from kdyno.stats.changepoints import Segment
 from kdyno.store.samples import Score
+from kdyno.store.watch import Alarm, Watch
 
 TOO_LITTLE = 0.01
 """A change of level below this is shown, and called too little to matter."""
@@ -185,11 +186,32 @@ def experiment_page(experiment: str) -> str:
     return page_name(experiment or "?")
 
 
-def overview(series: Sequence[Series], live: bool = False) -> str:
-    """The table of all series, each with a link to its chart."""
+def differences(watches: Sequence[Watch], id: str = "") -> Grid:
+    """What `kdyno watch` knows of its branches, the newest first."""
+    rows = [(watch, it) for watch in watches for it in reversed(watch.alarms)]
+
+    def effect(row: tuple[Watch, Alarm]) -> Cell:
+        alarm = row[1]
+        return Cell(figures.effect(alarm.ratio), alarm.ratio, tone=alarm.word)
+
+    columns = (
+        Column("Id", lambda row: row[1].id, "name"),
+        Column("Branch", lambda row: row[0].name, "name"),
+        Column("Case", lambda row: row[1].name, "name"),
+        Column("Effect", effect, "effect"),
+        Column("State", lambda row: row[1].state),
+        Column("Commit", lambda row: row[1].commit[:12]),
+        Column("Title", lambda row: plain.short(row[1].title or row[1].note), worth=1),
+    )
+    return Grid(columns, rows, "Differences on watched branches", id=id)
+
+
+def overview(series: Sequence[Series], live: bool = False, watches: Sequence[Watch] = ()) -> str:
+    """The table of all series, each with a link to its chart; above it what watches have."""
     experiments: dict[str, list[Series]] = {}
     for each in series:
         experiments.setdefault(each.experiment, []).append(each)
+    alarms = any(watch.alarms for watch in watches)
     # A series is numbered as on its experiment's page.
     rows = [row for of in experiments.values() for row in enumerate(_shown(of))]
     facets = {
@@ -207,6 +229,7 @@ def overview(series: Sequence[Series], live: bool = False) -> str:
         changes=figures.count(sum(len(each.changes) for each in series), "change"),
         shown=len(rows),
         table=table(Grid(_COLUMNS, rows, "Series", id="series-table", facets=facets)),
+        differences=table(differences(watches, "differences-table")) if alarms else None,
         method=_METHOD,
         live=live,
     )

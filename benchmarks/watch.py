@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: MIT
+"""Watched branches with a known answer: ``python -m benchmarks.watch``.
+
+Branches of commits whose speed is known are visited commit by commit, by `kdyno watch`'s own rule.
+Each visit is a run of three cases, judged as runs are; what boots score is recorded noise, drawn
+again in runs of neighbouring boots. The replay has three steps on 200 commits and undoes one of
+them; years of 365 nights have no step at all: all of their alarms are false. A search is that of
+`kdyno bisect`, with answers of the precision that it asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.simulation.synthetic import Draw, resampled
+from benchmarks.speed import Figure, finish
+from benchmarks.statistics import recorded_logs
+from kdyno.bisect.points import Point, Range
+from kdyno.bisect.search import WITHIN, Difference, Measured, Search, Span
+from kdyno.bisect.session import State, Step, Verification
+from kdyno.bisect.watch import REFERENCE, TIP, Watcher
+from kdyno.experiment.commits import OfCommits, Searching, Watching
+from kdyno.experiment.model import Experiment, Measure, SuiteUse
+from kdyno.stats.verdict import Claim, judge
+from kdyno.store.run import Run
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.watch import Alarm, Watch
+
+CASES = ("pipe", "spawn", "syscall")
+BLOCKS = 40
+COMMITS, NIGHTS = 200, 365
+STEPS = {41: -0.03, 97: -0.02, 130: +0.03, 171: -0.025}
+"""Commit → its effect on the first case, as a log ratio; 130 undoes 41."""
+UNDONE = (41, 130)
+
+
+@dataclass
+class Simulated(Watcher):
+    """A watcher of commits 0, 1, 2, … in a row."""
+
+    levels: Sequence[float] = ()
+    """Of each commit in the first case, as log scores."""
+    draw: Draw | None = None
+    random: np.random.Generator = field(default_factory=np.random.default_rng)
+    confirmations: int = 0
+    searches: int = 0
+    _logs: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+
+    def save(self, **changes: object) -> None:
+        self.watch = replace(self.watch, **changes)  # type: ignore[arg-type]
+
+    def _reference(self, tip: str) -> str:
+        return self.watch.reference or tip
+
+    def _explained(self, effect: Effect, reference: str, tip: str) -> bool:
+        return False
+
+    def _measured(
+        self, name: str, commits: Mapping[str, str], precision: float | None = None
+    ) -> tuple[Run, Verdict]:
+        self.confirmations += bool(name)
+        blocks = BLOCKS if precision is None else 2 * BLOCKS
+        assert self.draw is not None
+        # In a block one boot after the other, in random order.
+        boots = self.draw(self.random, 1, blocks * len(commits))[0]
+        boots = boots.reshape(blocks, len(commits), len(CASES))
+        order = self.random.permuted(np.tile(np.arange(len(commits)), (blocks, 1)), axis=1)
+        boots = np.take_along_axis(boots, order[:, :, None], axis=1)
+        for at, (variant, commit) in enumerate(commits.items()):
+            boots[:, at, 0] += self.levels[int(commit)]
+            for place, case in enumerate(CASES):
+                self._logs[variant, case] = boots[:, at, place]
+        return Run(Path(f"run{name}")), self._verdict(REFERENCE, TIP)
+
+    def judged(self, _run: Run, against: str, variant: str) -> Verdict:
+        return self._verdict(against, variant)
+
+    def _verdict(self, against: str, variant: str) -> Verdict:
+        logs = [self._logs[variant, case] - self._logs[against, case] for case in CASES]
+        effects = []
+        equivalent = self.file.experiment.measure.equivalent
+        judged = judge([Claim(own, "higher") for own in logs], equivalent)
+        for case, own in zip(CASES, judged, strict=True):
+            row = Effect(
+                suite="s",
+                case=case,
+                variant=variant,
+                unit="",
+                better="higher",
+                baseline_value=1.0,
+                value=own.effect.ratio,
+                ratio=own.effect.ratio,
+                ci=own.ci,
+                blocks=BLOCKS,
+                verdict=own.word,
+                equivalent_too=own.equivalent_too,
+                p_value=own.effect.p_value,
+            )
+            effects.append(row)
+        return Verdict(experiment="x", baseline=against, boots={}, effects=tuple(effects))
+
+    def _search(self, alarm: Alarm) -> None:
+        self.searches += 1
+        super()._search(alarm)
+
+    def _range(self, alarm: Alarm) -> Range:
+        numbers = range(int(alarm.good), int(alarm.bad) + 1)
+        return Range(tuple(Point(str(at), f"c{at}", {}, str(at)) for at in numbers), "commit")
+
+    def searched(self, _place: Path, state: State) -> State:
+        """The search, with normal errors of the precision that it measures to."""
+        points = state.range.points
+        levels = [
+            self.levels[int(it.commit)] if state.question.case == CASES[0] else 0.0 for it in points
+        ]
+        least = state.question.min_effect or 0.001
+
+        def difference(high: int, low: int) -> Difference:
+            half = WITHIN * least
+            log = levels[high] - levels[low] + self.random.normal(0, half / 1.96)
+            return Difference(math.exp(log), math.exp(log - half), math.exp(log + half))
+
+        last = len(points) - 1
+        state = replace(state, ends=difference(last, 0), ends_run="ends", finished=True)
+        if not state.reproduced:
+            return state
+        while True:
+            search: Search = state.search()
+            if search.span is not None:
+                at = search.probe({0, last}, 60.0, 30.0)
+                low, high = search.span.low, search.span.high
+                halves = difference(at, low), difference(high, at), difference(high, low)
+                state = replace(state, steps=(*state.steps, Step(at, Measured(*halves))))
+            elif left := [it for it in search.steps if not _is_verified(state, it)]:
+                size = difference(left[0].high, left[0].low)
+                check = Verification(left[0].low, left[0].high, "verify", size, size.is_step(least))
+                state = replace(state, verified=(*state.verified, check))
+            else:
+                return state
+
+
+def _is_verified(state: State, step: Span) -> bool:
+    return (step.low, step.high) in {(it.low, it.high) for it in state.verified}
+
+
+def watcher(
+    levels: Sequence[float], draw: Draw, seed: int, folder: Path, equivalent: float = 0.01
+) -> Simulated:
+    """Before its first visit."""
+    measure = Measure(max_minutes=1.0, equivalent=equivalent)
+    experiment = Experiment("nightly", "", REFERENCE, (), (SuiteUse("s", CASES),), measure=measure)
+    own = Simulated(
+        folder,
+        Watch("nightly", "git:x#main"),
+        folder,
+        OfCommits(
+            {"suite": [{"name": "s", "cases": list(CASES)}]}, experiment, Watching(), Searching()
+        ),
+        measure=lambda _tables: (Run(folder), Verdict(experiment="", baseline="", boots={})),
+        search=lambda place, state: own.searched(place, state),
+        tell=lambda _text: None,
+        date="2026-01-01T00:00:00Z",
+        within=lambda run, against, variant: own.judged(run, against, variant),
+        levels=levels,
+        draw=draw,
+        random=np.random.default_rng(seed),
+    )
+    return own
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of a branch."""
+
+    false: int
+    """Alarms that name a commit without a step, or none."""
+    twice: int
+    missed: int
+    unfixed: int
+    """Whether the alarm of the commit that was undone is not marked as fixed."""
+    confirmations: int
+    """Second runs."""
+    reference: str
+
+
+def noise() -> Draw:
+    logs = recorded_logs()
+    return resampled(np.column_stack([logs[name] for name in CASES]))
+
+
+def replay(
+    steps: Mapping[int, float], commits: int, draw: Draw, seed: int, equivalent: float = 0.01
+) -> Replay:
+    """Every commit visited, and what was told."""
+    levels = np.cumsum([steps.get(at, 0.0) for at in range(commits)])
+    with tempfile.TemporaryDirectory(prefix="kdyno-watch-") as folder:
+        own = watcher(list(levels), draw, seed, Path(folder), equivalent)
+        told: list[int] = []
+        for tip in range(commits):
+            own.visit(str(tip))
+            new = [it for it in own.watch.alarms if it.state == "bisected" and not it.told]
+            told += [int(it.commit or -1) if it.case == CASES[0] else -1 for it in new]
+            changed = own.watch.changed(*(replace(it, told=True) for it in new))
+            own.save(alarms=changed)
+    fixed = {it.commit for it in own.watch.alarms if it.state == "fixed"}
+    expected = {str(UNDONE[0])} if UNDONE[0] in steps else set()
+    return Replay(
+        false=sum(at not in steps for at in told),
+        twice=len(told) - len(set(told)),
+        missed=len(set(steps) - set(told)),
+        unfixed=int(fixed != expected),
+        confirmations=own.confirmations,
+        reference=own.watch.reference,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--replays", type=int, default=20)
+    parser.add_argument("--years", type=int, default=40)
+    request = parser.parse_args()
+    draw = noise()
+    replays = [replay(STEPS, COMMITS, draw, seed) for seed in range(request.replays)]
+    years = {
+        matters: [replay({}, NIGHTS, draw, 1000 + seed, matters) for seed in range(request.years)]
+        for matters in (0.01, 0.0005)
+    }
+    print(json.dumps([vars(it) for it in replays]), file=sys.stderr)
+    of = f"{request.replays} replays"
+    return finish(
+        [
+            Figure("alarms false, worst replay", max(it.false for it in replays), "", most=1),
+            Figure("told twice", sum(it.twice for it in replays), "", most=0, how=of),
+            Figure("missed", sum(it.missed for it in replays), "", most=0, how=of),
+            Figure("not marked as fixed", sum(it.unfixed for it in replays), "", most=0, how=of),
+            *(
+                Figure(
+                    f"false alarms a year, {100 * matters:g} % matters",
+                    sum(it.false for it in own) / max(1, len(own)),
+                    "",
+                    most=0.05,
+                    how=f"{len(own)} years of {NIGHTS} nights without a step; "
+                    f"{sum(it.confirmations for it in own) / max(1, len(own)):.1f} second runs",
+                )
+                for matters, own in years.items()
+            ),
+        ],
+        request.json,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

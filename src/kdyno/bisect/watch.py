@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: MIT
+"""A branch that is looked at now and then: what is new against the last known good commit, with a
+known rate of false alarms.
+
+A visit measures the branch's tip and the last known good commit in turns. A difference becomes an
+alarm when a second run has it too, and the two together are surer than the level that the earlier
+visits leave (LORD++: of all alarms at most 5 % are false, however long the branch is watched). It
+is then searched like any other range. Smaller steps and drift are looked for in the history of the
+points since the last known good commit, by its change points, and confirmed in the same way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from kdyno.bisect import answer
+from kdyno.bisect import points as ranges
+from kdyno.bisect.points import Range
+from kdyno.bisect.search import Difference, Span
+from kdyno.bisect.session import PATCHES, STATE, Question, base_of
+from kdyno.bisect.session import State as Found
+from kdyno.bisect.session import load as load_search
+from kdyno.errors import BuildError, ToolError, UsageError
+from kdyno.experiment.commits import ENDS, OfCommits
+from kdyno.kernels import history
+from kdyno.stats.changepoints import segments
+from kdyno.stats.verdict import lord_level
+from kdyno.store import watch as store
+from kdyno.store.run import Run
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.watch import Alarm, Point, Watch
+
+REFERENCE, TIP = ENDS
+BEFORE = "before"
+"""The point before the tip, where that is not the reference."""
+LEAST_LEVEL = 1e-6
+"""Of a test, however many were before it: two runs' p-values are (1 / 1,024)² at least."""
+_LEAST = 0.0005
+"""The smallest precision that an alarm is confirmed to, as a share."""
+
+
+@dataclass
+class Watcher:
+    """A branch under watch. ``measure`` executes an experiment of tables, ``search`` goes
+    through with a search, and into merges; people hear by ``tell``."""
+
+    folder: Path
+    watch: Watch
+    repository: Path
+    file: OfCommits
+    measure: Callable[[Mapping[str, Any]], tuple[Run, Verdict]]
+    search: Callable[[Path, Found], Found]
+    within: Callable[[Run, str, str], Verdict]
+    """A run judged against another of its variants."""
+    tell: Callable[[str], None]
+    date: str
+    """UTC, of what is measured."""
+
+    def save(self, **changes: Any) -> None:
+        self.watch = replace(self.watch, **changes)
+        store.save(self.folder, self.watch)
+
+    def visit(self, tip: str) -> str:
+        """Measure what is new, and follow it up: why the tip has no figure; empty: it has one, or
+        is not new."""
+        self._follow()
+        points = self.watch.points
+        if self.watch.reference == tip or (points and points[-1].commit == tip):
+            self.tell(f"{tip[: history.SHORT]} was measured already")
+            return points[-1].why if points and points[-1].commit == tip else ""
+        reference = self._reference(tip)
+        if reference == tip:
+            self.tell(f"{tip[: history.SHORT]} is what later commits are compared with")
+            self.save(reference=tip)
+            return ""
+        why = self._measure_point(reference, tip)
+        self._follow()
+        return why
+
+    def _reference(self, tip: str) -> str:
+        """The last known good commit, if the branch still has it; else the newest that both have:
+        the base of a branch that was rebased."""
+        named, known, base = self.file.watch.base, self.watch.reference, ""
+        if known:
+            try:
+                base = history.merge_base(self.repository, known, tip)
+            except ToolError as problem:
+                self.tell(f"{known[: history.SHORT]} is not in the branch any more: {problem}")
+        if named and (not base or base != known):
+            base = history.merge_base(self.repository, named, tip)
+        return base or tip
+
+    # A point.
+
+    def _measure_point(self, reference: str, tip: str) -> str:
+        self.tell(f"{tip[: history.SHORT]} against {reference[: history.SHORT]}")
+        point = Point(tip, self.date, reference)
+        try:
+            run, verdict = self._measured("", {REFERENCE: reference, TIP: tip})
+            why = verdict.failed.get(TIP, "")
+        except (BuildError, UsageError) as problem:  # the file itself was checked before
+            why = str(problem)
+        if why:
+            self.save(points=(*self.watch.points, replace(point, why=why[:500])))
+            return why
+        own = {f"{it.suite}/{it.case}": it for it in verdict.effects if it.variant == TIP}
+        ratios = {name: it.ratio for name, it in own.items() if it.ratio}
+        tests = [it.discovery for it in self.watch.points if it.level]
+        level = max(LEAST_LEVEL, lord_level(tests, 1.0 - self.file.experiment.measure.confidence))
+        point = replace(point, run=run.name, ratios=ratios, level=level)
+        good = self._before(reference)
+        alarms = [
+            _alarm(effect, good, tip, (run.name,), 0.0 if effect.exact else effect.p_value)
+            for effect in own.values()
+            if _moved(effect) and not self._explained(effect, reference, tip)
+        ]
+        if not alarms:
+            alarms = [
+                replace(_alarm(own[name], good, tip, (run.name,), None), ratio=ratio)
+                for name, (good, ratio) in self._changes(point).items()
+            ]
+            point = replace(point, looked=tuple(it.name for it in alarms))
+        self.save(points=(*self.watch.points, point), alarms=(*self.watch.alarms, *alarms))
+        return ""
+
+    def _before(self, reference: str) -> str:
+        """The last commit with a figure that was compared with the same reference."""
+        good = [it.commit for it in self.watch.points if it.ratios and it.reference == reference]
+        return good[-1] if good else reference
+
+    def _explained(self, effect: Effect, reference: str, tip: str) -> bool:
+        """Whether alarms that stand are between the two, and are all that there is: a rebased
+        branch has its steps again on top of another base."""
+        standing = [it for it in self.watch.alarms if it.stands and it.commit]
+        standing = [it for it in standing if it.name == f"{effect.suite}/{effect.case}"]
+        if not standing or effect.ratio is None or effect.ci is None:
+            return False
+        commits = history.all_commits(self.repository, f"{reference}..{tip}")
+        there = {_id(f"{effect.suite}/{effect.case}", it.identity) for it in commits}
+        logs = [it.log for it in standing if it.id in there]
+        width = math.log(effect.ci[1] / effect.ci[0]) / 2
+        rest = abs(math.log(effect.ratio) - sum(logs))
+        return bool(logs) and rest <= max(
+            width, math.log1p(self.file.experiment.measure.equivalent)
+        )
+
+    def _changes(self, point: Point) -> dict[str, tuple[str, float]]:
+        """Case → (the commit before the last change of level among the points since the reference,
+        the level since), where that is as far from the reference as what matters. What was followed
+        in vain is followed again when there are twice as many points."""
+        known = [
+            it for it in self.watch.points if it.ratios and it.reference == point.reference
+        ] + [point]
+        changes = {}
+        for name in point.ratios or {}:
+            series = [it for it in known if it.ratios and name in it.ratios]
+            looked = [at for at, it in enumerate(series, 1) if name in it.looked]
+            if looked and len(series) < 2 * looked[-1]:
+                continue
+            levels = segments([(it.ratios or {})[name] for it in series])
+            size = abs(math.log(levels[-1].level))
+            if len(levels) > 1 and size >= math.log1p(self.file.experiment.measure.equivalent):
+                changes[name] = series[levels[-1].start - 1].commit, levels[-1].level
+        return changes
+
+    # What is followed up, and gone on with after an interruption.
+
+    def _follow(self) -> None:
+        if fresh := [it for it in self.watch.alarms if it.state == "new"]:
+            self._confirm(fresh)
+        for alarm in [it for it in self.watch.alarms if it.state == "confirmed"]:
+            self._search(alarm)
+
+    def _confirm(self, fresh: Sequence[Alarm]) -> None:
+        """A run of its own: those that it has too, and surely enough, are confirmed."""
+        point, rest = self.watch.points[-1], [it for it in self.watch.alarms if it not in fresh]
+        self.tell(f"{', '.join(it.name for it in fresh)}: measured once more")
+        commits = {REFERENCE: point.reference, TIP: point.commit}
+        good = fresh[0].good
+        if good != point.reference:
+            commits[BEFORE] = good
+        precision = min(abs(it.log) for it in fresh) / 4
+        precision = max(_LEAST, min(precision, self.file.experiment.measure.precision))
+        run, verdict = self._measured("-confirm", commits, precision)
+        confirmed = []
+        for alarm in fresh:
+            effect = _effect(verdict, alarm, TIP)
+            if effect is None or effect.ratio is None or effect.ci is None or not _moved(effect):
+                continue
+            p_value = 0.0 if effect.exact else 1.0 if effect.p_value is None else effect.p_value
+            if alarm.p_value is not None:
+                # Two independent runs on the same side: both have the square of the chance of one.
+                p_value = max(alarm.p_value, p_value) ** 2
+            if p_value > point.level or (effect.ratio > 1) != (alarm.ratio > 1):
+                continue
+            if BEFORE in commits:
+                since = _effect(self.within(run, BEFORE, TIP), alarm, TIP)
+                if alarm.good != good or since is None or not _moved(since):
+                    alarm = replace(alarm, good=point.reference)
+            low, high = effect.ci
+            alarm = replace(alarm, ratio=effect.ratio, low=low, high=high, state="confirmed")
+            confirmed.append(replace(alarm, runs=(*alarm.runs, run.name)))
+        for alarm in fresh:
+            if alarm.id not in {it.id for it in confirmed}:
+                self.tell(f"{alarm.name}: not confirmed")
+        point = replace(point, discovery=bool(confirmed))
+        self.save(alarms=(*rest, *confirmed), points=(*self.watch.points[:-1], point))
+
+    def _search(self, alarm: Alarm) -> None:
+        """Name the commits, or say why not; they are told once, and what is there by now is what
+        later commits are compared with."""
+        case = f"{alarm.suite}-{alarm.case}"
+        place = self.folder / f"{alarm.good[:8]}-{alarm.bad[:8]}-{case}"
+        note, found = "", None
+        try:
+            if (place / STATE).is_file():
+                found = load_search(place)
+            else:
+                found = Found(self._question(alarm), self._range(alarm))
+            found = self.search(place, found)
+        except (UsageError, BuildError) as problem:
+            note = str(problem)
+        if found is not None and found.ends is not None and not found.reproduced:
+            self.tell(f"{alarm.name}: a third run does not have it")
+            self.save(alarms=tuple(it for it in self.watch.alarms if it.id != alarm.id))
+            return
+        alarms = [replace(alarm, state="bisected", search=str(place), note=note[:500])]
+        if found is not None and not note:
+            alarms = [self._step(alarms[0], found, span.low, span.high) for span in _steps(found)]
+            if not alarms:
+                alarms = [replace(alarm, state="bisected", search=str(place), note=_SPREAD)]
+        others = [it for it in self.watch.alarms if it.id != alarm.id]
+        for new in alarms:
+            if any(it.id == new.id and it.state != "fixed" for it in others):
+                continue
+            undone = [
+                (abs(it.log + new.log), at)
+                for at, it in enumerate(others)
+                if it.stands and it.name == new.name and it.word == "slower"
+                if new.word == "faster" and abs(it.log + new.log) <= abs(it.log) / 2
+            ]
+            if undone:
+                at = min(undone)[1]
+                new = replace(new, undoes=others[at].id)
+                others[at] = replace(others[at], state="fixed")
+            others = [it for it in others if it.id != new.id] + [new]
+        self.save(alarms=tuple(others), reference=alarm.bad)
+
+    def _step(self, alarm: Alarm, found: Found, low: int, high: int) -> Alarm:
+        points = found.range.points
+        size = next(it.difference for it in found.verified if (it.low, it.high) == (low, high))
+        of = points[high]
+        own = history.Commit(of.commit, of.parents, of.author, of.date, of.title)
+        return replace(
+            alarm,
+            id=_id(alarm.name, own.identity),
+            ratio=size.ratio,
+            low=size.low,
+            high=size.high,
+            commit=of.commit,
+            title=of.title,
+            author=of.author,
+            among=high - low,
+        )
+
+    def _range(self, alarm: Alarm) -> Range:
+        return Range(ranges.commits(self.repository, alarm.good, alarm.bad), "commit")
+
+    def _question(self, alarm: Alarm) -> Question:
+        return Question(
+            suite=alarm.suite,
+            case=alarm.case,
+            base=base_of(self.file.tables, alarm.suite, alarm.case),
+            repository=str(self.repository),
+            min_effect=max(_LEAST, abs(alarm.log) / 4),
+            max_minutes=self.file.experiment.measure.max_minutes or 15.0,
+            home=str(self.file.experiment.path.parent) if self.file.experiment.path else "",
+        )
+
+    def _measured(
+        self, name: str, commits: Mapping[str, str], precision: float | None = None
+    ) -> tuple[Run, Verdict]:
+        """A run of these commits, as patches over the tree of the reference."""
+        variants = {}
+        for variant, commit in commits.items():
+            point = ranges.Point(variant, "", {}, commit)
+            keys = (self.repository, point, commits[REFERENCE], self.folder / PATCHES)
+            variants[variant] = dict(ranges.with_keys(*keys).keys)
+        measure = self.file.tables.get("measure", {})
+        measure = measure if precision is None else {**measure, "precision": round(precision, 6)}
+        return self.measure(
+            {
+                "name": f"{self.watch.name}{name}",
+                "question": self.file.experiment.question,
+                "baseline": REFERENCE,
+                **self.file.tables,
+                "variant": variants,
+                "measure": measure,
+            }
+        )
+
+
+_SPREAD = "it is spread over the commits, and none has enough of it on its own"
+
+
+def _steps(found: Found) -> Sequence[Span]:
+    """Of a search: the verified steps; none where it is spread."""
+    holding = {(it.low, it.high) for it in found.verified if it.holds}
+    return [it for it in found.search().steps if (it.low, it.high) in holding]
+
+
+def _id(case: str, identity: str) -> str:
+    return sha256(f"{case}\0{identity}".encode()).hexdigest()[:10]
+
+
+def _alarm(
+    effect: Effect, good: str, bad: str, runs: tuple[str, ...], p_value: float | None
+) -> Alarm:
+    ratio, (low, high) = effect.ratio or 1.0, effect.ci or (1.0, 1.0)
+    id = _id(f"{effect.suite}/{effect.case}", bad)
+    names = (effect.suite, effect.case, effect.better)
+    return Alarm(id, *names, good, bad, ratio, low, high, runs=runs, p_value=p_value)
+
+
+def _moved(effect: Effect) -> bool:
+    """A difference that counts."""
+    word = effect.verdict in ("faster", "slower")
+    return word and not (effect.equivalent_too or effect.inside_noise_floor or effect.control)
+
+
+def _effect(verdict: Verdict, alarm: Alarm, variant: str) -> Effect | None:
+    names = (alarm.suite, alarm.case, variant)
+    return next((it for it in verdict.effects if (it.suite, it.case, it.variant) == names), None)
+
+
+def text(alarm: Alarm, watch: str) -> str:
+    """The alarm for people."""
+    effect = answer.effect(Difference(alarm.ratio, alarm.low, alarm.high))
+    lines = [f"{watch}: {alarm.name} is {alarm.word}: {effect}"]
+    if alarm.commit:
+        one = f" (one of {alarm.among} commits up to it)" if alarm.among > 1 else ""
+        lines += [f"  commit    {alarm.commit[: history.SHORT]}  {alarm.title}{one}"]
+        lines += [f"  author    {alarm.author}"]
+    else:
+        lines += [f"  no commit {alarm.note}"]
+    if alarm.undoes:
+        lines += [f"  undoes    {alarm.undoes}"]
+    lines += [
+        f"  between   {alarm.good[: history.SHORT]} and {alarm.bad[: history.SHORT]}",
+        f"  runs      {', '.join(alarm.runs)}",
+        f"  search    {alarm.search}",
+        f"  id        {alarm.id}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""The work of kdyno watch: from a file to visits of its branch, and telling what they find."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as xml
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from kdyno import command, whole
+from kdyno.bisect.session import State, toml
+from kdyno.bisect.watch import Watcher, text
+from kdyno.cli.measuring import options_of
+from kdyno.cli.searching import deepest, keep_answer, searched
+from kdyno.cli.watch import Request
+from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides
+from kdyno.judge.judging import within
+from kdyno.kernels import history
+from kdyno.kernels.source import is_url, parse
+from kdyno.kernels.sources import git
+from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.report import figures, gate, plain
+from kdyno.report.show.terminal import show as show_grids
+from kdyno.report.site.history import differences
+from kdyno.store import watch as store
+from kdyno.store.run import Run, list_runs
+from kdyno.store.verdict import Verdict
+from kdyno.store.watch import Alarm, Watch
+from kdyno.suites.catalogue import Catalogue
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs.options import Working, runs_folder
+from kdyno.verbs.output import check_writable, say, show, write, write_json
+from kdyno.verbs.watching import Building, executed
+
+_TIMES_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PATIENCE_S = 60.0
+"""That a person's command has for an alarm."""
+
+
+def watch(request: Request, working: Working) -> int:
+    """Visit the branch, or show what is known: the exit status."""
+    runs = runs_folder(working.runs)
+    check_writable(working.json)
+    if request.acknowledge is not None:
+        alarm = store.acknowledge(runs, request.acknowledge)
+        say(f"{alarm.id}: {alarm.name}, {figures.effect(alarm.ratio)}: acknowledged")
+        return 0
+    if request.list_:
+        _list(runs, working.json)
+        return 0
+    every_s = None if request.every is None else _seconds(request.every)
+    check_writable(request.junit, "--junit")
+    if request.experiment is None:
+        raise UsageError("which branch? Give an experiment file whose source is git:FOLDER#BRANCH")
+    options = options_of(working, Overrides())
+    while True:
+        try:
+            status = _visit(request.experiment, request.junit, options, working.json)
+        except (ToolError, BuildError) as problem:
+            if every_s is None:
+                raise
+            say(f"kdyno: {problem}")
+        if every_s is None:
+            return status
+        say(f"next look in {request.every} (Ctrl-C ends it)")
+        sleep(every_s)
+
+
+def _seconds(every: str) -> float:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", every)
+    if not match or not float(match[1]):
+        raise UsageError(f"--every {every!r}: give a time such as 30m, 6h or 1d")
+    return float(match[1]) * _TIMES_S[match[2]]
+
+
+def _visit(file: Path, junit: str | None, options: Options, to_json: str | None) -> int:
+    """Once. 10: something slower is new; 1: the tip has no figure."""
+    suites = load_suites()
+    words = vocabulary(suites)
+    own = loader.of_commits(file, words)
+    experiment = own.experiment
+    source = experiment.variants[0].source
+    spec = parse(source)
+    if spec.kind != "git" or not spec.ref:
+        raise UsageError(f"{file}: source = {source}: a branch is git:FOLDER_OR_URL#BRANCH")
+    folder = store.folder_of(options.runs, experiment.name)
+    known = store.load(folder) if (folder / store.STATE).is_file() else None
+    if known is not None and known.source != source:
+        raise UsageError(
+            f"{file}: {experiment.name} watches {known.source} ({folder}), and now the source is "
+            f"{source}: give the experiment another name"
+        )
+    if is_url(spec.rest):
+        building = Building()
+        repository = git.mirror(spec, options.cache, building.fetching)
+        building.end()
+    else:
+        repository = Path(spec.rest).expanduser().resolve()
+    for ref in filter(None, (spec.ref, own.watch.base)):
+        history.commit_of(repository, ref)
+    folder.mkdir(parents=True, exist_ok=True)
+    with whole.locked(folder / ".lock", lambda who: say(f"{experiment.name}: waiting for {who}")):
+        tip = history.commit_of(repository, spec.ref)
+
+        def measure(tables: Mapping[str, Any]) -> tuple[Run, Verdict]:
+            home = file.absolute().parent
+            return once(loader.parse(toml(tables), str(file), home, words), suites, options)
+
+        def search(place: Path, state: State) -> State:
+            states = list(searched(place, state, options, once))
+            keep_answer(place, states)
+            return deepest(states)
+
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        start = store.load(folder) if known else Watch(experiment.name, source)
+        watcher = Watcher(folder, start, repository, own, measure, search, within, say, now)
+        why = watcher.visit(tip)
+        new = tuple(tell(watcher))
+    if why:
+        say(f"{tip[: history.SHORT]} has no figure: {why.strip().splitlines()[0]}")
+    if to_json is not None:
+        write_json(
+            {"schema": 1, "tip": tip, "why": why, "new": [asdict(it) for it in new]}, to_json
+        )
+    if junit is not None:
+        write(_junit(experiment, new, why), junit)
+    slower = any(it.word == "slower" for it in new)
+    return gate.SLOWER if slower else gate.FAILED if why else 0
+
+
+def once(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
+    """The run of this very experiment: as it was measured before, gone on with where it was
+    interrupted, or from its beginning."""
+    for run in reversed(list_runs(options.runs)):
+        try:
+            if run.experiment_text() != experiment.text:
+                continue
+            state, verdict = run.manifest().state, run.verdict()
+        except KdynoError:
+            continue
+        if state == "finished" and verdict is not None:
+            say(f"{run.name}: was measured before")
+            return run, verdict
+        if state in ("running", "interrupted") and not run.is_being_written():
+            return executed(experiment, suites, options, run.path)
+        break
+    return executed(experiment, suites, options)
+
+
+def tell(watcher: Watcher) -> Sequence[Alarm]:
+    """Each alarm once: on stdout, and to the person's command. One that the command did not take is
+    told again at the next visit."""
+    new = []
+    for alarm in watcher.watch.alarms:
+        if alarm.state != "bisected" or alarm.told:
+            continue
+        words = text(alarm, watcher.watch.name)
+        show(words)
+        new.append(alarm)
+        if watcher.file.watch.command:
+            facts = {"schema": 1, "watch": watcher.watch.name, **asdict(alarm), "word": alarm.word}
+            given = json.dumps({**facts, "text": words}).encode()
+            path = watcher.file.experiment.path
+            end = command.capture(
+                watcher.file.watch.command,
+                cwd=path.parent if path else None,
+                stdin=given,
+                limit_s=_PATIENCE_S,
+            )
+            if end.status:
+                say(f"{command.shown(end.argv)}: status {end.status}: {end.output[-500:]}")
+                continue
+        watcher.save(alarms=watcher.watch.changed(replace(alarm, told=True)))
+    return new
+
+
+def _junit(experiment: Experiment, new: Sequence[Alarm], why: str) -> str:
+    """A test per case; what is slower and new is a failure, a tip without a figure an error."""
+    cases = [f"{use.name}/{case}" for use in experiment.suites for case in use.cases]
+    slower = {it.name: it for it in new if it.word == "slower"}
+    counts = {"tests": len(cases), "failures": len(slower), "errors": len(cases) if why else 0}
+    root = xml.Element("testsuites")
+    attributes = {key: str(value) for key, value in counts.items()}
+    suite = xml.SubElement(root, "testsuite", {"name": experiment.name, **attributes})
+    for case in cases:
+        names = {"classname": experiment.name, "name": case, "time": "0"}
+        test = xml.SubElement(suite, "testcase", names)
+        if why:
+            xml.SubElement(test, "error", message=plain.sentence(why), type="failed")
+        elif alarm := slower.get(case):
+            message = f"{figures.effect(alarm.ratio)} {alarm.commit[:12]} {alarm.title}"
+            failure = xml.SubElement(
+                test, "failure", message=plain.sentence(message), type="slower"
+            )
+            failure.text = "\n".join(map(plain.line, text(alarm, experiment.name).split("\n")))
+    return xml.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _list(runs: Path, to_json: str | None) -> None:
+    watches = [store.load(folder) for folder in store.folders(runs)]
+    if to_json is not None:
+        rows = [(watch.name, it) for watch in watches for it in watch.alarms]
+        write_json([{"watch": name, **asdict(it), "word": it.word} for name, it in rows], to_json)
+    if to_json != "-":
+        for watch in watches:
+            last = watch.points[-1].date if watch.points else "never"
+            say(f"{watch.name}: {watch.source}, {len(watch.points)} points, the last {last}")
+        show_grids(lambda _screen: [differences(watches)])

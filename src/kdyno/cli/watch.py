@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""kdyno watch: what may be said on its command line. The work is in branch.py, which is imported
+when it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from kdyno import deferred
+from kdyno.verbs.options import ExperimentFile, Working
+from kdyno.verbs.verb import Verb, option
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which branch, and how often; or what is known of it."""
+
+    experiment: ExperimentFile = None
+    every: Annotated[
+        str | None,
+        option("--every TIME", "Look again and again, such as 30m, 6h or 1d; without it, once."),
+    ] = None
+    junit: Annotated[
+        str | None, option("--junit FILE", "Write what is new as JUnit XML; - is stdout.")
+    ] = None
+    list_: Annotated[
+        bool, option("--list", "List the differences on watched branches, measuring nothing.")
+    ] = False
+    acknowledge: Annotated[
+        str | None, option("--acknowledge ID", "Mark a difference as known to a person.")
+    ] = None
+
+
+_watch = deferred("kdyno.cli.branch:watch")
+
+
+def watch(request: Request, working: Working) -> int:
+    """Measure what is new on a branch, and report each difference once."""
+    status: int = _watch(request, working)
+    return status
+
+
+VERBS = (
+    Verb(
+        "watch",
+        watch,
+        (
+            "kdyno watch nightly.toml",
+            "kdyno watch nightly.toml --every 6h",
+            "kdyno watch --list",
+            "kdyno watch --acknowledge 1f0c9a77d2",
+        ),
+    ),
+)

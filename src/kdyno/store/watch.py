@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Watched branches: their points, and the differences on them with their states.
+
+Each watch is one file in a folder of its own among the runs, ``watch-NAME/watch.json``, whole after
+each step of a visit: a visit that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from kdyno import whole
+from kdyno.errors import UsageError
+from kdyno.reading.checked import values_in
+
+STATE = "watch.json"
+State = Literal["new", "confirmed", "bisected", "acknowledged", "fixed"]
+"""new: one run has it. confirmed: so has a second. bisected: where it comes from is known, as far
+as it can be. acknowledged: a person said so. fixed: a later commit undid it."""
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A difference between two kernels of the branch."""
+
+    id: str
+    """Of case and commit, whatever the commit's number is after the branch was rebased."""
+    suite: str
+    case: str
+    better: str
+    """higher or lower"""
+    good: str
+    bad: str
+    """Commits: it came after the one, up to the other."""
+    ratio: float
+    low: float
+    high: float
+    """tip ÷ reference, and its interval."""
+    state: State = "new"
+    runs: tuple[str, ...] = ()
+    p_value: float | None = None
+    """Of the first run; None: change points of the history led to it."""
+    commit: str = ""
+    """Empty: spread over several, or not searched yet."""
+    title: str = ""
+    author: str = ""
+    among: int = 1
+    """Commits of which one is it; more than one where those before ``commit`` have no figure."""
+    search: str = ""
+    """Folder of the search."""
+    note: str = ""
+    """Why no commit is named."""
+    undoes: str = ""
+    """The alarm that this one puts an end to."""
+    told: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.suite}/{self.case}"
+
+    @property
+    def log(self) -> float:
+        return math.log(self.ratio)
+
+    @property
+    def word(self) -> str:
+        return "faster" if (self.ratio > 1) == (self.better == "higher") else "slower"
+
+    @property
+    def stands(self) -> bool:
+        """It is known, and there still."""
+        return self.state in ("bisected", "acknowledged")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A commit of the branch that was measured, against ``reference``."""
+
+    commit: str
+    date: str
+    """Of measuring, UTC."""
+    reference: str
+    run: str = ""
+    ratios: dict[str, float] | None = None
+    """SUITE/CASE → tip ÷ reference; None: it has no figures."""
+    why: str = ""
+    """It has none."""
+    level: float = 0.0
+    """At which its differences were tested; 0: it was no test."""
+    discovery: bool = False
+    looked: tuple[str, ...] = ()
+    """Cases in which the change points of the history were followed."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The file."""
+
+    name: str
+    source: str
+    """As in the experiment: git:FOLDER_OR_URL#BRANCH"""
+    reference: str = ""
+    """The last known good commit; empty before the first visit."""
+    points: tuple[Point, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+    schema: int = 1
+
+    def changed(self, *alarms: Alarm) -> tuple[Alarm, ...]:
+        """All alarms, with these in place of those of the same id."""
+        new = {alarm.id: alarm for alarm in alarms}
+        return tuple(new.get(it.id, it) for it in self.alarms)
+
+
+_FILE = TypeAdapter(Watch)
+
+
+def folder_of(runs: Path, name: str) -> Path:
+    return runs / f"watch-{name}"
+
+
+def load(folder: Path) -> Watch:
+    """UsageError for what is no watch's folder."""
+    try:
+        return _FILE.validate_python(values_in(folder / STATE))
+    except OSError as problem:
+        raise UsageError(f"{folder}: {problem.strerror}: nothing is watched there") from problem
+    except (ValueError, ValidationError) as problem:
+        raise UsageError(f"{folder / STATE}: cannot be read: {str(problem)[:200]}") from problem
+
+
+def save(folder: Path, watch: Watch) -> None:
+    whole.write(folder / STATE, _FILE.dump_json(watch, indent=1))
+
+
+def folders(runs: Path) -> list[Path]:
+    """Of all watches of a folder of runs."""
+    return [file.parent for file in sorted(runs.glob(f"watch-*/{STATE}"))]
+
+
+def acknowledge(runs: Path, id: str) -> Alarm:
+    """The alarm, now acknowledged. UsageError where none has this id, or it does not stand."""
+    watches = [(folder, load(folder)) for folder in folders(runs)]
+    alarms = [(folder, watch, it) for folder, watch in watches for it in watch.alarms]
+    for folder, watch, alarm in alarms:
+        if alarm.id != id:
+            continue
+        if not alarm.stands:
+            raise UsageError(f"--acknowledge {id}: it is {alarm.state}")
+        alarm = replace(alarm, state="acknowledged", told=True)
+        save(folder, replace(watch, alarms=watch.changed(alarm)))
+        return alarm
+    known = ", ".join(it.id for _folder, _watch, it in alarms if it.stands) or "none"
+    raise UsageError(f"--acknowledge {id}: no difference has this id in {runs}; there are: {known}")

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: MIT
+"""A watched branch: false alarms of years that are simulated, and visits of real repositories whose
+runs and searches are made up."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import xml.etree.ElementTree as xml
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Kdyno, kdyno
+
+from benchmarks.simulation.synthetic import normal
+from benchmarks.watch import COMMITS, NIGHTS, STEPS, noise, replay, watcher
+from kdyno.bisect.search import Difference, Measured, Span
+from kdyno.bisect.session import State, Step, Verification
+from kdyno.cli import branch
+from kdyno.errors import BuildError, ToolError
+from kdyno.experiment.model import Experiment
+from kdyno.store import watch as store
+from kdyno.store.run import Run
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.watch import Alarm, Watch
+
+__all__ = ["kdyno"]
+
+# The rule, simulated.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_three_steps_of_200_commits_are_told_once_and_one_is_undone(seed: int) -> None:
+    own = replay(STEPS, COMMITS, noise(), seed)
+    assert (own.false, own.twice, own.missed, own.unfixed) == (0, 0, 0, 0)
+    assert own.reference == "171", "what is there by now"
+
+
+@pytest.mark.slow
+def test_a_year_of_equal_kernels_has_no_alarm() -> None:
+    """Though many of its nights look like one: however little matters."""
+    own = replay({}, NIGHTS, noise(), 7, equivalent=0.0005)
+    assert own.false == 0 and own.confirmations >= 3
+
+
+@pytest.mark.slow
+def test_a_drift_that_no_visit_sees_alone_is_found_in_the_history(tmp_path: Path) -> None:
+    """1.5 % over 60 commits, of which a night's run, ±1.4 %, is never sure."""
+    levels = [-0.02 * min(1.0, max(0, at - 20) / 30) for at in range(80)]
+    own = watcher(levels, normal(0.03), 3, tmp_path)
+    for tip in range(80):
+        own.visit(str(tip))
+    (alarm, *_more) = own.watch.alarms
+    assert alarm.word == "slower" and alarm.state == "bisected"
+    assert not alarm.commit, "no commit has enough of it"
+
+
+# Visits of a repository.
+
+FILE = """\
+name = "nightly"
+question = "Did it get slower?"
+[kernel]
+source = "git:linux#main"
+config = ["bench"]
+[[suite]]
+name = "unixbench"
+cases = ["pipe", "syscall"]
+[watch]
+command = ["sh", "-c", "cat >> told.jsonl; test ! -e deaf"]
+"""
+
+
+@dataclass
+class World:
+    """A repository whose commits say their speed, and what is measured in it."""
+
+    folder: Path
+    runs: Path
+    call: Callable[..., Any]
+    measured: list[tuple[str, ...]] = field(default_factory=list)
+    """Titles of the commits of each run."""
+    searched: list[tuple[str, str]] = field(default_factory=list)
+    fails: Mapping[str, Exception] = field(default_factory=dict)
+    """Name of a run → what happens to it."""
+    unsure: float = 0.002
+    """Half-width of an effect."""
+
+    def git(self, *words: str) -> str:
+        name = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
+        line = ["git", "-C", str(self.folder / "linux"), *name, *words]
+        return subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip()
+
+    def commit(self, title: str, speed: float, file: str = "speed") -> str:
+        (self.folder / "linux" / file).write_text(f"{speed}\n")
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", title)
+        return self.git("rev-parse", "HEAD")
+
+    def speed(self, commit: str) -> float:
+        names = self.git("ls-tree", "--name-only", commit).split()
+        speeds = [float(self.git("show", f"{commit}:{name}")) for name in names]
+        return math.prod(speeds)
+
+    def visit(self, *words: str) -> Any:
+        return self.call("watch", self.folder / "n.toml", "--runs", self.runs, *words)
+
+    def told(self) -> list[dict[str, Any]]:
+        file = self.folder / "told.jsonl"
+        text = file.read_text() if file.exists() else ""
+        return [json.loads(it) for it in text.replace("}{", "}\n{").splitlines()]
+
+    def watch(self) -> Watch:
+        return store.load(store.folder_of(self.runs, "nightly"))
+
+    def once(self, experiment: Experiment, *_: object) -> tuple[Run, Verdict]:
+        commits = {}
+        for variant in experiment.variants:
+            patch = variant.patches[0].stem if variant.patches else ""
+            commits[variant.name] = patch or variant.source.rpartition("#")[2]
+        self.measured.append(
+            tuple(self.git("log", "-1", "--format=%s", it) for it in commits.values())
+        )
+        if problem := self.fails.get(experiment.name):
+            raise problem
+        speeds = {name: self.speed(it) for name, it in commits.items()}
+        return Run(self.runs / experiment.name), self.verdict(speeds, experiment.baseline)
+
+    def verdict(self, speeds: Mapping[str, float], baseline: str) -> Verdict:
+        effects = []
+        for variant in speeds.keys() - {baseline}:
+            for case in ("pipe", "syscall"):
+                ratio = speeds[variant] / speeds[baseline] if case == "pipe" else 1.0
+                low, high = ratio * (1 - self.unsure), ratio * (1 + self.unsure)
+                word = "faster" if low > 1 else "slower" if high < 1 else "equivalent"
+                effects.append(
+                    Effect(
+                        suite="unixbench",
+                        case=case,
+                        variant=variant,
+                        unit="lps",
+                        better="higher",
+                        baseline_value=1.0,
+                        value=ratio,
+                        ratio=ratio,
+                        ci=(low, high),
+                        blocks=20,
+                        verdict=word,
+                        p_value=1e-5 if word != "equivalent" else 0.6,
+                    )
+                )
+        return Verdict(experiment="x", baseline=baseline, boots={}, effects=tuple(effects))
+
+    def within(self, _run: Run, against: str, variant: str) -> Verdict:
+        reference, *_rest = self.measured[-1]
+        commits = dict(zip(("reference", "tip", "before"), self.measured[-1], strict=False))
+        speeds = {name: self.by_title(title) for name, title in commits.items()}
+        assert reference
+        return self.verdict({name: speeds[name] for name in (against, variant)}, against)
+
+    def by_title(self, title: str) -> float:
+        commits = self.git("log", "--all", "--reflog", "--format=%H %s").splitlines()
+        return next(self.speed(it.split()[0]) for it in commits if it.split(" ", 1)[1] == title)
+
+    def search(
+        self, place: Path, state: State, _options: object, _execute: object
+    ) -> Iterator[State]:
+        """Without noise: every step that there is."""
+        points = state.range.points
+        self.searched.append((points[0].title, points[-1].title))
+        if problem := self.fails.get("search"):
+            raise problem
+        logs = [math.log(self.speed(it.commit)) for it in points]
+
+        def difference(high: int, low: int) -> Difference:
+            log = logs[high] - logs[low]
+            return Difference(math.exp(log), math.exp(log - 1e-6), math.exp(log + 1e-6))
+
+        last = len(points) - 1
+        state = replace(state, ends=difference(last, 0), finished=True)
+        while (search := state.search()).span is not None:
+            span, at = search.span, (search.span.low + search.span.high) // 2
+            halves = (difference(at, span.low), difference(span.high, at))
+            outcome = Measured(*halves, difference(span.high, span.low))
+            state = replace(state, steps=(*state.steps, Step(at, outcome)))
+        spans: list[Span] = search.steps
+        place.mkdir()
+        verified = [Verification(it.low, it.high, "v", it.difference, True) for it in spans]
+        yield replace(state, verified=tuple(verified))
+
+
+@pytest.fixture
+def world(tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> World:
+    own = World(tmp_path, tmp_path / "runs", kdyno)
+    (tmp_path / "linux").mkdir()
+    own.git("init", "-q", "-b", "main")
+    own.commit("base", 1.0)
+    (tmp_path / "n.toml").write_text(FILE)
+    monkeypatch.setattr(branch, "once", own.once)
+    monkeypatch.setattr(branch, "searched", own.search)
+    monkeypatch.setattr(branch, "within", own.within)
+    return own
+
+
+pytestmark = pytest.mark.needs("git", "sandbox")
+
+
+def test_a_step_is_measured_confirmed_searched_and_told_once(world: World) -> None:
+    assert world.visit().status == 0 and world.measured == []
+    world.commit("docs", 1.0, "docs")
+    assert world.visit().status == 0 and world.measured == [("base", "docs")]
+    slow = world.commit("slow", 0.95)
+    world.commit("after", 1.0, "docs2")
+    done = world.visit("--junit", world.folder / "j.xml", "--json", world.folder / "new.json")
+    assert done.status == 10 and "unixbench/pipe is slower: −5.00 %" in done.out
+    assert world.measured[1:] == [("base", "after"), ("base", "after", "docs")]
+    assert world.searched == [("docs", "after")], "from the last point, not from the reference"
+    (told,) = world.told()
+    assert told["commit"] == slow and told["title"] == "slow" and told["word"] == "slower"
+    assert told["state"] == "bisected" and told["text"] in done.out
+    assert f'Fixes: {slow[:12]} ("slow")' in Path(told["search"], "answer.txt").read_text()
+    assert json.loads((world.folder / "new.json").read_text())["new"][0]["id"] == told["id"]
+    suite = xml.parse(world.folder / "j.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [len(test) for test in suite] == [1, 0]
+    # Neither the same tip nor a later one has it again.
+    assert world.visit().status == 0
+    world.commit("later", 1.0, "docs3")
+    done = world.visit()
+    assert done.status == 0 and done.out == "" and len(world.told()) == 1
+    assert world.measured[-1] == ("after", "later"), "what is there by now"
+
+
+def test_what_is_undone_is_fixed(world: World) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    world.visit()
+    world.commit("other", 1.0, "docs")
+    world.commit("undo", 1.0)
+    done = world.visit()
+    assert done.status == 0 and "is faster" in done.out
+    first, second = world.watch().alarms
+    assert (first.title, first.state) == ("slow", "fixed")
+    assert second.undoes == first.id and f"undoes    {first.id}" in done.out
+    assert [it["title"] for it in world.told()] == ["slow", "undo"]
+    refused = world.call("watch", "--acknowledge", first.id, "--runs", world.runs)
+    assert refused.status == 2 and "it is fixed" in refused.err
+
+
+def test_two_steps_between_two_visits_are_two_differences(world: World) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    world.commit("slower", 0.9)
+    assert world.visit().status == 10
+    assert [it["title"] for it in world.told()] == ["slow", "slower"]
+
+
+@pytest.mark.parametrize("name", ["nightly", "nightly-confirm", "search"])
+def test_an_interrupted_visit_goes_on_where_it_was(world: World, name: str) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    world.fails = {name: KeyboardInterrupt()}
+    assert world.visit().status == 130 and world.told() == []
+    states = {"nightly": [], "nightly-confirm": ["new"], "search": ["confirmed"]}
+    assert [it.state for it in world.watch().alarms] == states[name]
+    before = len(world.measured)
+    world.fails = {}
+    assert world.visit().status == 10 and len(world.told()) == 1
+    runs = {"nightly": 2, "nightly-confirm": 1, "search": 0}
+    assert len(world.measured) - before == runs[name], "what was finished is not measured again"
+
+
+def test_who_does_not_listen_is_told_again(world: World) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    (world.folder / "deaf").touch()
+    done = world.visit()
+    assert done.status == 10 and "status 1" in done.err
+    (world.folder / "deaf").unlink()
+    assert world.visit().status == 10
+    assert world.visit().status == 0
+    assert len({it["id"] for it in world.told()}) == 1 and len(world.told()) == 2
+
+
+def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
+    world.visit()
+    world.commit("broken", 0.5)
+    world.fails = {"nightly": BuildError("variant 'tip' did not build:\n error")}
+    done = world.visit("--junit", "-")
+    assert done.status == 1 and "has no figure: variant 'tip' did not build" in done.err
+    assert xml.fromstring(done.out)[0].get("errors") == "2"
+    world.fails = {}
+    world.commit("mended", 1.0)
+    world.commit("docs", 1.0, "docs")
+    assert world.visit().status == 0
+    assert world.measured[-1] == ("base", "docs") and world.watch().alarms == ()
+
+
+def test_what_a_second_run_or_the_search_does_not_have_is_no_alarm(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.visit()
+    world.commit("odd", 0.95)
+    once = world.once
+
+    def calm(experiment: Experiment, *more: object) -> tuple[Run, Verdict]:
+        run, verdict = once(experiment, *more)
+        if experiment.name == "nightly-confirm":
+            verdict = world.verdict({"reference": 1.0, "tip": 1.0}, "reference")
+        return run, verdict
+
+    monkeypatch.setattr(branch, "once", calm)
+    done = world.visit()
+    assert done.status == 0 and "not confirmed" in done.err
+    assert world.watch().alarms == () and not world.watch().points[-1].discovery
+    assert world.watch().reference == world.git("rev-parse", "HEAD~1")
+    monkeypatch.setattr(branch, "once", once)
+    monkeypatch.setattr(world, "speed", lambda _commit: 1.0)
+    world.commit("next", 0.95, "docs")
+    assert world.visit().status == 0 and world.watch().alarms == ()
+
+
+def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
+    """As linux-next is, each day anew: the step is another commit, and the same difference."""
+    world.visit()
+    world.commit("slow", 0.95, "next")
+    world.visit()
+    (first,) = world.told()
+    for day in ("one", "two"):
+        world.git("checkout", "-q", "-b", day, "HEAD~1")
+        world.commit(f"mainline {day}", 1.0, f"docs-{day}")
+        world.git("cherry-pick", "main")
+        world.git("branch", "-q", "-f", "main", day)
+        world.commit(f"new {day}", 1.0, f"new-{day}")
+        world.git("branch", "-q", "-f", "main", day)
+        assert world.git("rev-parse", "main~1") != first["commit"]
+        searches = len(world.searched)
+        assert world.visit().status == 0 and len(world.told()) == 1
+        assert world.measured[-1][1] == f"new {day}" and len(world.searched) == searches
+    world.commit("slow too", 0.9, "other")
+    world.git("branch", "-q", "-f", "main", "HEAD")
+    assert world.visit().status == 10
+    assert [it["title"] for it in world.told()] == ["slow", "slow too"]
+
+
+def test_a_branch_elsewhere_is_fetched_with_its_history(world: World) -> None:
+    file = world.folder / "n.toml"
+    file.write_text(FILE.replace("git:linux#", f"git:file://{world.folder}/linux#"))
+    world.visit()
+    world.commit("docs", 1.0, "docs")
+    slow = world.commit("slow", 0.95)
+    assert world.visit().status == 10
+    assert world.told()[0]["commit"] == slow and world.searched == [("base", "slow")]
+
+
+def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> None:
+    world.visit()
+    world.commit("<b>slow", 0.95)
+    world.visit()
+    (told,) = world.told()
+    listed = world.call("watch", "--list", "--runs", world.runs)
+    assert told["id"] in listed.out and "bisected" in listed.out
+    assert world.call("watch", "--acknowledge", "x", "--runs", world.runs).status == 2
+    assert world.call("watch", "--acknowledge", told["id"], "--runs", world.runs).status == 0
+    data = json.loads(world.call("watch", "--list", "--json", "-", "--runs", world.runs).out)
+    assert [(it["state"], it["word"], it["watch"]) for it in data] == [
+        ("acknowledged", "slower", "nightly")
+    ]
+    place = world.folder / "site"
+    assert world.call("report", "--all", "-o", place, "--runs", world.runs).status == 0
+    page = (place / "history.html").read_text()
+    assert told["id"] in page and "acknowledged" in page and "&lt;b&gt;slow" in page
+    assert "<b>slow" not in page
+    # A damaged file takes no page away.
+    (store.folder_of(world.runs, "nightly") / store.STATE).write_text("{")
+    assert world.call("report", "--all", "-o", place, "--runs", world.runs).status == 0
+    assert told["id"] not in (place / "history.html").read_text()
+    assert "cannot be read" in world.visit().err
+
+
+def test_again_and_again_until_it_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    naps: list[float] = []
+
+    def sleep(time_s: float) -> None:
+        naps.append(time_s)
+        if len(naps) == 1:
+            world.commit("slow", 0.95)
+            world.fails = {"nightly": ToolError("the disk is full")}
+        elif len(naps) == 2:
+            world.fails = {}
+        else:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(branch, "sleep", sleep)
+    done = world.visit("--every", "1.5h")
+    assert naps == [5400.0] * 3 and done.status == 130
+    assert "the disk is full" in done.err and len(world.told()) == 1
+
+
+def test_a_slower_case_may_have_a_larger_figure() -> None:
+    ratios = {"higher": 0.9, "lower": 1.1}
+    words = [
+        Alarm("i", "s", "c", better, "g", "b", ratio, ratio, ratio).word
+        for better, ratio in ratios.items()
+    ]
+    assert words == ["slower", "slower"]
