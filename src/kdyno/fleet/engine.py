@@ -21,6 +21,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -203,24 +204,21 @@ class Engine:
         local = not self.settings.slurm
         files = [self._folder / f"{secrets.token_hex(6)}.json" for _ in work]
         own = list(cpus) or [()] * len(work)
-        texts = [
-            json.dumps(
-                {
-                    "commands": [list(map(str, command)) for command in commands],
-                    "folder": str(Path.cwd()),
-                    "outcome": file.name,
-                    "cpus": list(numbers),
-                    "limit_s": 60 * self.settings.minutes if local else 0,
-                    "parent": os.getpid() if local else 0,
-                }
-            )
-            for commands, file, numbers in zip(work, files, own, strict=True)
-        ]
+        texts = []
+        for commands, file, numbers in zip(work, files, own, strict=True):
+            job = {
+                "commands": [list(map(str, command)) for command in commands],
+                "folder": str(Path.cwd()),
+                "outcome": file.name,
+                "cpus": list(numbers),
+                "limit_s": 60 * self.settings.minutes if local else 0,
+                "parent": os.getpid() if local else 0,
+            }
+            texts.append(json.dumps(job))
         logs = [file.with_suffix(".log").name for file in files]
+        submit = self._processes if local else partial(self._batch, sbatch=sbatch or {})
         try:
-            names = (
-                self._processes(texts, logs) if local else self._batch(texts, logs, sbatch or {})
-            )
+            names = submit(texts, logs)
         except (OSError, subprocess.SubprocessError) as problem:
             raise ToolError(f"no job could be submitted: {problem}") from problem
         return [Job(name, file) for name, file in zip(names, files, strict=True)]

@@ -41,10 +41,10 @@ class Shard:
             self.run = runs[0]
         boots = list(self.run.boots(self.names))
         # What cannot be read was whole when it got its name, and will not get better.
-        self.names |= {
-            boot.name if isinstance(boot, Damaged) else boot.folder_name for boot in boots
-        }
-        return [boot for boot in boots if isinstance(boot, BootRecord)]
+        whole = [boot for boot in boots if isinstance(boot, BootRecord)]
+        self.names |= {boot.name for boot in boots if isinstance(boot, Damaged)}
+        self.names |= {boot.folder_name for boot in whole}
+        return whole
 
     def manifest(self) -> Manifest | None:
         """As it is now; None where it has none yet."""

@@ -169,11 +169,8 @@ class Building:
             first[missing[self.baseline]] = self.baseline
         failed |= self._build(sorted({*first.values()} - {self.baseline}))
         # Who shares an image shares why there is none.
-        failed |= {
-            name: failed[first[digest]]
-            for name, digest in missing.items()
-            if first[digest] in failed
-        }
+        alike = {name: first[digest] for name, digest in missing.items()}
+        failed |= {name: failed[other] for name, other in alike.items() if other in failed}
         return [name for name in plan.images if name not in failed], failed
 
     def _build(self, names: Sequence[str]) -> dict[str, str]:
@@ -203,9 +200,7 @@ class Building:
             command = [*PYTHON, "kdyno", "build", *self.words]
             work = [[[*command, *options[name], "--json", str(self._file(name))]] for name in left]
             jobs = dict(zip(left, self.engine.submit(work), strict=True))
-            self.notify(
-                "kernels: " + ", ".join(f"{name} by job {jobs[name].name}" for name in left)
-            )
+            self.notify(f"kernels: {', '.join(f'{key} by job {jobs[key].name}' for key in left)}")
             answers |= self._wait(jobs)
             for name, job in jobs.items():
                 if name not in answers:
@@ -392,7 +387,7 @@ class Controller:
         with suppress(KdynoError):
             for _ in range(_END_LOOKS):
                 self.engine.look(jobs)
-                if all(part.over for part in jobs):
+                if all(job.over for job in jobs):
                     break
                 self.sleep(_LOOK_EVERY_S)
             for part in parts:

@@ -170,27 +170,27 @@ def label_of(run: Run, manifest: Manifest, name: str) -> str:
     return str(release or manifest.host.get("host_kernel") or name)
 
 
-def join(runs_: Sequence[Run], runs: Path) -> RunWriter:
-    """A new run in the folder ``runs`` with all their boots, not judged yet.
+def join(runs: Sequence[Run], folder: Path) -> RunWriter:
+    """A new run in ``folder`` with all their boots, not judged yet.
 
     Block and index of a boot are new, and it says which machine it ran on. Damaged boots are left
     behind. The same runs give a run of the same identity. UsageError where they differ in more
     than the machine, or one of them is there twice or is still being measured."""
-    manifests = [run.manifest() for run in runs_]
-    for run in runs_:
+    manifests = [run.manifest() for run in runs]
+    for run in runs:
         if run.is_being_written():
             raise UsageError(f"{run.name} is still being measured; join it when that has ended")
-    _refuse_different(runs_, manifests)
-    names = [machine_of(run, manifest) for run, manifest in zip(runs_, manifests, strict=True)]
-    manifest = _joined(runs_, manifests, names)
+    _refuse_different(runs, manifests)
+    names = [machine_of(run, manifest) for run, manifest in zip(runs, manifests, strict=True)]
+    manifest = _joined(runs, manifests, names)
     # Until all is there it is a run that was never finished.
     begun = manifest.model_copy(update={"state": "running", "stopped": ""})
-    writer = create_run(runs, runs_[0].experiment_text(), begun)
+    writer = create_run(folder, runs[0].experiment_text(), begun)
     try:
         for variant in manifest.images:
-            writer.save_image(variant, runs_[0].image(variant))
+            writer.save_image(variant, runs[0].image(variant))
         index = block = 0
-        for run, machine in zip(runs_, names, strict=True):
+        for run, machine in zip(runs, names, strict=True):
             places: dict[int, int] = {}
             for boot in run.boots():
                 if not isinstance(boot, BootRecord):
@@ -210,25 +210,19 @@ def join(runs_: Sequence[Run], runs: Path) -> RunWriter:
 
 
 def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[str]) -> Manifest:
-    first = manifests[0]
-    seed = sha256(
-        "\n".join(f"{manifest.created} {manifest.seed}" for manifest in manifests).encode()
-    ).digest()
+    first, hosts = manifests[0], [manifest.host for manifest in manifests]
+    seeds = "\n".join(f"{manifest.created} {manifest.seed}" for manifest in manifests)
     caveats = dict.fromkeys(flag for manifest in manifests for flag in manifest.machine.caveats)
     return first.model_copy(
         update={
             "created": _after(max(manifest.created for manifest in manifests)),
-            "seed": int.from_bytes(seed[:4], "big"),
-            "host": common_facts([manifest.host for manifest in manifests]),
+            "seed": int.from_bytes(sha256(seeds.encode()).digest()[:4], "big"),
+            "host": common_facts(hosts),
             "machine": first.machine.model_copy(update={"caveats": tuple(caveats)}),
-            "machines": {
-                name: manifest.host for name, manifest in zip(names, manifests, strict=True)
-            },
+            "machines": dict(zip(names, hosts, strict=True)),
             "joined": tuple(run.name for run in runs),
             "blocks": tuple(block for manifest in manifests for block in manifest.blocks),
-            "failed": {
-                name: why for manifest in manifests for name, why in manifest.failed.items()
-            },
+            "failed": {name: why for own in manifests for name, why in own.failed.items()},
             "overrides": {},
             "state": "finished",
             "stopped": f"{len(runs)} runs were joined",
@@ -272,12 +266,12 @@ def _refuse_different(runs: Sequence[Run], manifests: Sequence[Manifest]) -> Non
     if len(runs) < 2:
         raise UsageError("join takes two runs or more")
     first = manifests[0]
-    seen: dict[tuple[str, int], str] = {}
+    names: dict[tuple[str, int], str] = {}
     for run, manifest in zip(runs, manifests, strict=True):
         if manifest.joined or manifest.machines:
             raise UsageError(f"{run.name} was put together itself; join the runs that it came from")
-        same = seen.setdefault((manifest.created, manifest.seed), run.name)
-        if same != run.name or sum(run_.path == run.path for run_ in runs) > 1:
+        same = names.setdefault((manifest.created, manifest.seed), run.name)
+        if same != run.name or [other.path for other in runs].count(run.path) > 1:
             raise UsageError(f"{run.name} is the same run as {same}: it would count twice")
         if what := difference(first, manifest):
             raise UsageError(

@@ -161,13 +161,10 @@ def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[
     for facts in reversed(listed):
         if facts.reason == ODD:
             raise _Odd
-        run, state = by_name[facts.name], facts.state
-        if state == "running" and not _is_alive(run):
-            state = "interrupted"
+        run = by_name[facts.name]
         answer = facts.answer if facts.judged else facts.reason
-        entries.append(
-            ListedRun(run.name, run.path, facts.created, facts.experiment, state, answer)
-        )
+        about = (facts.created, facts.experiment, run.state(facts.state), answer)
+        entries.append(ListedRun(run.name, run.path, *about))
     return tuple(entries)
 
 
@@ -200,10 +197,3 @@ def _stamp(run: Run) -> str:
         except OSError:
             parts.append("-")
     return " ".join(parts)
-
-
-def _is_alive(run: Run) -> bool:
-    try:
-        return run.is_being_written()
-    except KdynoError:
-        return False

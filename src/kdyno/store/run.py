@@ -113,7 +113,6 @@ class Run:
             raise ToolError(f"{self.path / EXPERIMENT}: damaged: {error}") from None
 
     def manifest(self) -> Manifest:
-
         with Folder.open(self.path) as folder:
             return parse(Manifest, folder.read(MANIFEST, _LIMIT_BYTES), self.path / MANIFEST)
 
@@ -123,7 +122,6 @@ class Run:
 
     def verdict(self, name: str = VERDICT) -> Verdict | None:
         """The newest; None before the first judgement."""
-
         with Folder.open(self.path) as folder:
             if not folder.has(name):
                 return None
@@ -146,7 +144,6 @@ class Run:
         """Every boot in the order of the index; what cannot be read comes as Damaged.
 
         ``skip``: names of folders that are not looked at."""
-
         last = -1
         with Folder.open(self.path) as folder:
             if BOOTS not in folder.folders():
@@ -174,7 +171,6 @@ class Run:
 
     def console(self, boot: BootRecord) -> bytes:
         """Raw bytes of the boot's console."""
-
         with (
             Folder.open(self.path) as folder,
             folder.folder(BOOTS) as boots,
@@ -185,6 +181,13 @@ class Run:
     def is_being_written(self) -> bool:
         with Folder.open(self.path) as folder:
             return is_held(folder)
+
+    def state(self, recorded: str) -> str:
+        """As the manifest has it; interrupted where that is running and nobody is seen to write."""
+        with suppress(KdynoError):
+            if recorded != "running" or self.is_being_written():
+                return recorded
+        return "interrupted"
 
 
 class RunWriter:

@@ -232,25 +232,25 @@ def scores_of(
             if not own:
                 continue
             effect = effects.get((*case.key, variant))
+            ratio, ci = (effect.ratio, effect.ci) if effect else (None, None)
             low, high = _interval(own)
-            scores.append(
-                Score(
-                    suite=case.suite,
-                    case=case.case,
-                    unit=case.unit,
-                    better=case.better,
-                    variant=variant,
-                    work=work.get(case.key, "")[:8],
-                    boots=len(own),
-                    value=_rounded(statistics.median(own)),
-                    low=low,
-                    high=high,
-                    ratio=_rounded(effect.ratio) if effect and effect.ratio else None,
-                    ratio_low=_rounded(effect.ci[0]) if effect and effect.ci else None,
-                    ratio_high=_rounded(effect.ci[1]) if effect and effect.ci else None,
-                    verdict=effect.verdict if effect else "",
-                )
+            score = Score(
+                suite=case.suite,
+                case=case.case,
+                unit=case.unit,
+                better=case.better,
+                variant=variant,
+                work=work.get(case.key, "")[:8],
+                boots=len(own),
+                value=_rounded(statistics.median(own)),
+                low=low,
+                high=high,
+                ratio=_rounded(ratio) if ratio else None,
+                ratio_low=_rounded(ci[0]) if ci else None,
+                ratio_high=_rounded(ci[1]) if ci else None,
+                verdict=effect.verdict if effect else "",
             )
+            scores.append(score)
     return scores
 
 
@@ -261,9 +261,8 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
     from kdyno.stats.effect import ranked
 
     _, ends, _ = ranked(np.log(values), CONFIDENCE)
-    return (
-        (None, None) if ends is None else (_rounded(math.exp(ends[0])), _rounded(math.exp(ends[1])))
-    )
+    low, high = (None, None) if ends is None else (_rounded(math.exp(end)) for end in ends)
+    return low, high
 
 
 def _rounded(value: float) -> float:

@@ -159,7 +159,6 @@ Record = Hello | Begin | Ready | Mark | Turn | Done | Sample | CaseError | Skip 
 
 def decode(line: bytes) -> dict[str, Any]:
     """The JSON object of a line; Nonsense whatever the bytes are."""
-
     try:
         data = values(line.decode("utf-8"), finite=True)
     except UnicodeDecodeError:
@@ -187,9 +186,8 @@ def read(data: dict[str, Any]) -> Record:
     adapter, names = _KINDS[kind]
     # Other keys are not even looked at: they may be no text at all.
     try:
-        record: Record = adapter.validate_python(
-            {name: data[name] for name in names if name in data}
-        )
+        own = {name: data[name] for name in names if name in data}
+        record: Record = adapter.validate_python(own)
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))

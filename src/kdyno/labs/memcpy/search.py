@@ -148,13 +148,9 @@ class Space:
     def middles(self, kept: Sequence[Shape]) -> list[Shape]:
         """Every loop for what was kept, the shortest blocks as they are."""
         return possible(
-            {
-                **vars(shape),
-                "registers": kind,
-                "loop_bytes": turns * WIDTHS[kind],
-                "small_bytes": small,
-                "stores": stores,
-            }
+            vars(shape)
+            | {"registers": kind, "loop_bytes": turns * WIDTHS[kind]}
+            | {"small_bytes": small, "stores": stores}
             for shape in kept
             for kind in self.registers
             if (kind in AVX512) == (shape.registers in AVX512)
@@ -607,10 +603,8 @@ def kept(bench: Bench) -> str:
         for name, rows in value.pop("ns").items()
     }
     head = json.dumps(value, separators=(",", ":"))[:-1]
-    lines = [
-        f"{json.dumps(name)}:{json.dumps(of, separators=(',', ':'))}" for name, of in times.items()
-    ]
-    return f'{head},\n"ns":{{\n' + ",\n".join(lines) + "\n}}\n"
+    rows = [(json.dumps(name), json.dumps(of, separators=(",", ":"))) for name, of in times.items()]
+    return f'{head},\n"ns":{{\n' + ",\n".join(map(":".join, rows)) + "\n}}\n"
 
 
 # What a faster routine should give in the kernel, and the experiment that verifies it.
@@ -654,9 +648,7 @@ def predict(share: Share | None, ratio: PairedEffect | None) -> Prediction | Non
     def after(value: float) -> float:
         return 1.0 - share.value * (1.0 - value)
 
-    ends = None
-    if ratio.lo is not None and ratio.hi is not None:
-        ends = after(ratio.lo), after(ratio.hi)
+    ends = (after(ratio.ci[0]), after(ratio.ci[1])) if ratio.ci else None
     return Prediction(after(ratio.ratio), ends, share)
 
 
@@ -664,23 +656,18 @@ def share_of(profile: Profile, origin: str) -> Share:
     """Mean over boots of memcpy's seconds ÷ all seconds that the profile knows. UsageError where
     it has no function of that name."""
     shares = []
-    for boot in profile.boots:
-        own = sum(
-            row.seconds
-            for row in boot.functions
-            if row.where == "kernel" and row.function in KERNEL_NAMES
-        )
-        if boot.sampled_s > 0:
-            shares.append(own / boot.sampled_s)
+    for boot in (boot for boot in profile.boots if boot.sampled_s > 0):
+        rows = [row for row in boot.functions if row.where == "kernel"]
+        own = sum(row.seconds for row in rows if row.function in KERNEL_NAMES)
+        shares.append(own / boot.sampled_s)
     value = fmean(shares) if shares else 0.0
     if not 0 < value < 1:
         raise UsageError(
             f"{origin}: no time in {', '.join(KERNEL_NAMES)} was seen in it; give --share, or the "
             "profile of a kernel with its own memcpy"
         )
-    return Share(
-        value, "the kernel's own time" if profile.method == "gprof" else "all sampled time"
-    )
+    of = "the kernel's own time" if profile.method == "gprof" else "all sampled time"
+    return Share(value, of)
 
 
 def verifying(routine: Path, source: str, cases: Sequence[str] = ()) -> str:

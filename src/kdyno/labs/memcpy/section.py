@@ -160,14 +160,14 @@ def picture(bench: Bench, width_px: int = 900) -> str:
 
 def drawings(bench: Bench) -> Html:
     """Every curve for wide and for narrow windows, with the figures of each below it."""
-    figures_ = []
+    note = f"The {len(COLOURS)} fastest routines are drawn; the table has all."
+    few = len(bench.ranked("routine")) > len(COLOURS)
+    parts: list[Html | None] = [tag("p", note, class_="legend") if few else None]
     for key in drawable(bench):
         sizes = pages.drawings(_WIDTHS_PX, partial(chart, bench, key), text(bench, key))
         heading = tables.title(*key)
-        figures_.append(tag("figure", tag("h3", heading[:1].upper() + heading[1:]), sizes))
-    note = f"The {len(COLOURS)} fastest routines are drawn; the table has all."
-    few = len(bench.ranked("routine")) > len(COLOURS)
-    return join([tag("p", note, class_="legend") if few else None, figures_])
+        parts.append(tag("figure", tag("h3", heading[:1].upper() + heading[1:]), sizes))
+    return join(parts)
 
 
 def page(bench: Bench) -> str:
@@ -184,10 +184,11 @@ def page(bench: Bench) -> str:
         for who, why in of.items()
     ]
     remarks += [tag("li", plain.sentence(remark)) for remark in bench.remarks]
-    ceilings = [
+    lines = [
         tag("li", f"{level}: {of.bytes_per_ns:.1f} bytes per ns: {plain.sentence(of.how)}")
         for level, of in bench.ceilings.items()
     ]
+    ceilings = (tag("h3", "Ceilings"), tag("ul", lines))
     how = (
         "Each block is a process of its own with every routine at a random place in memory; "
         "routines follow each other in random order at every size. Intervals are signed-rank "
@@ -208,10 +209,7 @@ def page(bench: Bench) -> str:
             "curves": ("Curves", drawings(bench)),
             "best": ("Fastest by size", _best(bench)),
             "figures": ("Every figure", _figures(bench)),
-            "how": (
-                "How it was timed",
-                join([tag("p", how), tag("h3", "Ceilings"), tag("ul", ceilings)]),
-            ),
+            "how": ("How it was timed", [tag("p", how), *ceilings]),
         },
         foot=f"{_TOOL}, plan {plain.name(bench.plan)}; this page by kdyno {__version__}.",
         skip=("curves", "To the curves"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -21,7 +21,7 @@ from kdyno.labs.memcpy.search import VARIANT, CpuTuned, Prediction, Tuned
 from kdyno.report import figures, plain
 from kdyno.report.charts import vega
 from kdyno.report.show import spreadsheet, terminal
-from kdyno.report.show.grid import Cell, Column, Grid
+from kdyno.report.show.grid import Cell, Column, Grid, Kind
 from kdyno.report.show.terminal import Layout, Part, Screen
 from kdyno.stats.effect import PairedEffect
 from kdyno.store.verdict import Verdict
@@ -222,6 +222,7 @@ def bar(share: float, *, width: int = _BAR, ascii_only: bool = False) -> str:
 
 
 percent = partial(figures.percent, signed=False, decimals=1)
+_WHOLE: tuple[Kind, Callable[[float], str]] = ("number", "{:.0f}".format)
 
 
 def copies(
@@ -247,9 +248,7 @@ def copies(
             Column("share", lambda row: row[1] / calls, "number", percent),
             Column("bytes", itemgetter(2), "number", volume),
             Column("share", lambda row: row[2] / (volume_bytes or 1), "number", percent),
-            Column(
-                "bytes a call", lambda row: f"{row[2] / row[1]:.0f}" if row[1] else "", "number"
-            ),
+            Column("bytes a call", lambda row: row[2] / row[1] if row[1] else None, *_WHOLE),
         ]
         yield from (Grid(columns, rows), "")
     bars = partial(bar, ascii_only=ascii_only)

@@ -161,7 +161,7 @@ def measure(
     """Time all contenders. Whoever calls holds the measuring lock.
 
     ToolError when not one contender could be timed."""
-    plan, cache_sizes = material.plan, caches()
+    plan, sizes = material.plan, caches()
     program = checking.timing_program(cache_root)
     ns: dict[str, dict[str, list[float]]] = {}
     ghz: dict[str, list[float]] = {}
@@ -185,7 +185,7 @@ def measure(
             raise ToolError("; ".join(f"{name}: {why}" for name, why in failed.items()))
         lines, count = 0, max(1, len(racing) * len(plan.loads))
         with whole.scratch("bench") as folder:
-            tasks = tasks_of(racing, material, cache_sizes, seed + block, folder)
+            tasks = tasks_of(racing, material, sizes, seed + block, folder)
             placed = checking.rack(racing, seed + block, folder, cache_root)
             timed = time_all(program, placed, cpu, tasks, step)
         failed |= timed.failed
@@ -202,6 +202,7 @@ def measure(
             block >= plan.fewest_blocks and spent_s * (block + 1) / block > plan.seconds
         ):
             break
+    fields = ("name", "help", "rank")
     return results.Bench(
         plan=plan.name,
         created=created,
@@ -218,21 +219,17 @@ def measure(
             level: results.Ceiling(
                 bytes_per_ns=round(median(first for first, *_ in answers[text]), 4), how=how
             )
-            for level, (text, how) in _ceilings(cache_sizes).items()
+            for level, (text, how) in _ceilings(sizes).items()
             if text in answers
         },
-        caches={"L1": cache_sizes.l1, "L2": cache_sizes.l2, "L3": cache_sizes.l3},
+        caches={"L1": sizes.l1, "L2": sizes.l2, "L3": sizes.l3},
         contenders=[
-            results.Contender.model_validate(
-                {"name": each.name, "help": each.help, "rank": each.rank}
-            )
+            results.Contender.model_validate({key: getattr(each, key) for key in fields})
             for each in contenders
         ],
         failed=failed,
         left_out=left_out or {},
-        remarks=[
-            f"this machine does not say how large {level} is" for level in cache_sizes.guessed
-        ],
+        remarks=[f"this machine does not say how large {level} is" for level in sizes.guessed],
         loads=list(plan.loads),
         ghz={load: round(median(values), 4) for load, values in ghz.items()},
         ns={
@@ -410,11 +407,8 @@ def time_all(
     while True:
         waiting = []
         for task in tasks:
-            lines = tuple(
-                line
-                for line in task.lines
-                if line.id not in outcome.times and line.contender not in outcome.failed
-            )
+            left = [line for line in task.lines if line.id not in outcome.times]
+            lines = tuple(line for line in left if line.contender not in outcome.failed)
             if lines or any(text not in outcome.answers for text in task.setup):
                 waiting.append(Task(task.setup, lines))
         if not waiting:

@@ -111,12 +111,11 @@ def check(
             for line in row["why"]:
                 show(f"{'':12}{line}")
     watch = Building()
-    listener = Listener(watch.fetching, watch.building)
+    options = Options(cache_root(), Path(), listener=Listener(watch.fetching, watch.building))
     for each, row in zip(routines, rows, strict=True):
         if not kernel or row["state"] != "passed":
             continue
         try:
-            options = Options(cache_root(), Path(), listener=listener)
             report = kernel_tests(each, source, options)
         finally:
             watch.end()
@@ -502,13 +501,8 @@ def tune(
     if output is not None and output.suffix != ".S":
         raise UsageError(f"-o {output}: its name must end in .S")
     if cpu:
-        others = {
-            "FILE": copies,
-            "--registers": registers,
-            "--share": share,
-            "--profile": profile,
-            "--verify": verify or None,
-        }
+        others: dict[str, object] = {"FILE": copies, "--registers": registers, "--share": share}
+        others |= {"--profile": profile, "--verify": verify or None}
         if unused := [option for option, value in others.items() if value is not None]:
             raise UsageError(f"--cpu goes without {', '.join(unused)}")
         sandbox.require()
@@ -556,13 +550,9 @@ def tune(
         write(result.text, str(output))
         say(f"written: {output}; in an experiment: memcpy = {output.name!r} beside it")
     if verify and output is not None:
-        options = Options(
-            cache=cache,
-            runs=runs_folder(runs),
-            wait=not no_wait,
-            overrides=Overrides(max_minutes=max_minutes),
-        )
-        verdict = _verdict(output, source, case or (), options, shown=json != "-")
+        limit = Overrides(max_minutes=max_minutes)
+        options = Options(cache, runs_folder(runs), wait=not no_wait, overrides=limit)
+        verdict = _verdict(output, source, case or (), options, printed=json != "-")
     if json is not None:
         write_json(tables.tuning_json(result, cell, prediction, verdict), json)
     if json != "-":
@@ -571,10 +561,10 @@ def tune(
 
 
 def _verdict(
-    routine: Path, source: str, cases: Sequence[str], options: Options, *, shown: bool
+    routine: Path, source: str, cases: Sequence[str], options: Options, *, printed: bool
 ) -> Verdict:
     """The verdict of the experiment that compares stock and tuned, written beside the routine.
-    ``shown``: on stdout."""
+    ``printed``: on stdout."""
     file = routine.with_suffix(".toml")
     text = search.verifying(routine, source, cases)
     write(text, str(file))
@@ -582,7 +572,7 @@ def _verdict(
     suites = load_suites()
     experiment = loader.parse(text, str(file), file.parent, vocabulary(suites))
     run, verdict = executed(apply(options.overrides, experiment), suites, options)
-    if shown:
+    if printed:
         show_verdict(verdict)
     say_where(run)
     return verdict

@@ -352,21 +352,14 @@ def _profiles(ask: Ask, run: OfRun) -> list[Row]:
             continue
         compared = difference(base, profile)
         for row in compared.by_where if ask.function == _EVERY else compared.changes:
-            change = row.relative
-            if (
-                row.where != "kernel"
-                or change is None
-                or not ask.fits(function=row.function or "*")
-            ):
+            change, fits = row.relative, ask.fits(function=row.function or "*")
+            if row.where != "kernel" or change is None or not fits:
                 continue
-            ci = None
-            if change.lo is not None and change.hi is not None:
-                ci = (1.0 + change.lo, 1.0 + change.hi)
+            ends = interval(change.lo, change.hi)
+            ci = (1.0 + ends[0], 1.0 + ends[1]) if ends else None
             whose = "the kernel's own" if ask.function == _EVERY else f"{ask.function}'s"
-            names = f"{variant} ÷ {run.baseline}"
-            rows.append(
-                _timed(f"{whose} seconds", names, "s of the same work", 1.0 + change.mean, ci)
-            )
+            about = (f"{whose} seconds", f"{variant} ÷ {run.baseline}", "s of the same work")
+            rows.append(_timed(*about, 1.0 + change.mean, ci))
     return rows
 
 
@@ -391,11 +384,8 @@ def _shares(ask: Ask, run: OfRun) -> list[Row]:
 
 def _sizes(ask: Ask, bench: results.Bench) -> list[Row]:
     least, most = (ask.bytes[0], ask.bytes[-1]) if ask.bytes else (0, 1 << 62)
-    loads = [
-        load
-        for load in bench.loads
-        if load.mode == "fixed" and load.level == "L1" and least <= load.most <= most
-    ]
+    loads = [load for load in bench.loads if (load.mode, load.level) == ("fixed", "L1")]
+    loads = [load for load in loads if least <= load.most <= most]
     if not loads or not {ask.routine, ask.against} <= set(bench.ns):
         return []
     effect = results.over(bench, ask.routine, [ask.against] * len(loads), loads)
@@ -437,10 +427,8 @@ def _copied(ask: Ask, copies: distribution.Distribution) -> list[Row]:
 
 def _formed(ask: Ask, forms: Forms) -> list[Row]:
     rows = []
-    jobs = dict.fromkeys(
-        form.candidate for form in forms.forms if fnmatchcase(form.candidate, ask.job)
-    )
-    for job in jobs:
+    names = dict.fromkeys(form.candidate for form in forms.forms)
+    for job in (name for name in names if fnmatchcase(name, ask.job)):
         for size in ask.bytes:
             own = [form for form in forms.forms if (form.candidate, form.bytes) == (job, size)]
             scalar = [form.ns for form in own if form.form.startswith("scalar")]
@@ -448,9 +436,8 @@ def _formed(ask: Ask, forms: Forms) -> list[Row]:
             if scalar and others:
                 best = min(others, key=lambda form: form.ns)
                 ratio = best.ns / min(scalar)
-                unit, ratio_text = f"ns a call, {LESS}", figures.effect(ratio)
-                compared = f"{best.form} ÷ scalar"
-                rows.append(Row(f"{job}, {size} bytes", compared, unit, ratio_text, ratio))
+                about = (f"{job}, {size} bytes", f"{best.form} ÷ scalar", f"ns a call, {LESS}")
+                rows.append(Row(*about, figures.effect(ratio), ratio))
     return rows
 
 

@@ -40,12 +40,11 @@ def _text(value: object) -> object:
     return str(value) if type(value) in (int, float) else value
 
 
-def _list(value: object) -> object:
-    return value if isinstance(value, list) else [value]
-
-
 Level = Annotated[str, BeforeValidator(_text)]
 """As the article prints it; numbers are taken as text."""
+Levels = Annotated[
+    list[Level], BeforeValidator(lambda value: value if isinstance(value, list) else [value])
+]
 
 
 class Today(FromFile):
@@ -188,7 +187,7 @@ class Check(FromFile):
     """Empty: every table that has the figure."""
     low: float | None = Field(default=None, alias="min")
     high: float | None = Field(default=None, alias="max")
-    where: dict[str, Annotated[list[Level], BeforeValidator(_list)]] = Field(default_factory=dict)
+    where: dict[str, Levels] = Field(default_factory=dict)
     factor: str = ""
     start: Level = Field(default="", alias="from")
     end: Level = Field(default="", alias="to")
@@ -248,15 +247,10 @@ class Article(FromFile):
         """Those of the file, and how printed percentages differ from computed ones."""
         tables = dict(self.tables)
         for table in self.tables.values():
-            shares = {
-                name: [
-                    percent / (100.0 * value / total)
-                    for percent, value, total in zip(
-                        percents, table.figures[name], table.figures["total"], strict=True
-                    )
-                ]
-                for name, percents in table.percent.items()
-            }
+            shares = {}
+            for name, percents in table.percent.items():
+                rows = zip(percents, table.figures[name], table.figures["total"], strict=True)
+                shares[name] = [percent / (100.0 * own / total) for percent, own, total in rows]
             if shares:
                 tables["printed ÷ computed percentage"] = Table(
                     factors=table.factors, figures=shares, better=table.better
@@ -273,9 +267,8 @@ def load(name: str) -> Article:
     """``athlon64x2-kernel-compile`` or the beginning of one name; UsageError names them all."""
     name = name.removeprefix(PREFIX)
     articles = names()
-    matches = (
-        [name] if name in articles else [one for one in articles if name and one.startswith(name)]
-    )
+    matches = [one for one in articles if name and one.startswith(name)]
+    matches = [name] if name in articles else matches
     if len(matches) != 1:
         hint = "" if matches else meant(name, articles, f" Did you mean {PREFIX}{{}}?")
         which = f"{len(matches)} begin so" if matches else "there is no such article"
@@ -421,16 +414,13 @@ def _grid(table: Table) -> Grid:
             return f"{table.cells[cell][figure]:g}"
         return figures.effect(table.ratio(cell, figure))
 
-    cells = [table.baseline, *table.variants]
-    if len(cells) > 2:
-        rows = [
-            Column(figure, partial(change, figure=figure), "number") for figure in table.figures
-        ]
-        return Grid([Column("", "+".join), *rows], list(table.cells))
+    if len(table.cells) > 2:
+        columns = [Column("", "+".join)]
+        columns += [Column(name, partial(change, figure=name), "number") for name in table.figures]
+        return Grid(columns, list(table.cells))
     columns = [Column("", str)]
-    columns += [
-        Column("+".join(cell), table.cells[cell].get, "number", "{:g}".format) for cell in cells
-    ]
+    for cell in (table.baseline, *table.variants):
+        columns.append(Column("+".join(cell), table.cells[cell].get, "number", "{:g}".format))
     columns += [Column("effect", partial(change, cell), "number") for cell in table.variants]
     return Grid(columns, list(table.figures))
 

@@ -52,13 +52,8 @@ _OWN = {
     "not settled": "cannot be told: only a part of the figures was printed",
     "not checked": "no figure was printed",
 }
-_WORDS = {
-    "faster": "faster",
-    "slower": "slower",
-    "equivalent": "equivalent",
-    "inconclusive": "undecided",
-    "failed": "failed",
-}
+_WORDS = {word: word for word in ("faster", "slower", "equivalent", "inconclusive", "failed")}
+_WORDS["inconclusive"] = "undecided"
 
 
 @dataclass(frozen=True)
@@ -135,12 +130,11 @@ class Claim:
 
 def claims(article: Article, evidence: Evidence) -> list[Claim]:
     """In the article's order."""
-    return [
-        Claim(
-            article, each, check(article, each), tuple(answer(ask, evidence) for ask in each.today)
-        )
-        for each in article.checks
-    ]
+    result = []
+    for each in article.checks:
+        answers = tuple(answer(ask, evidence) for ask in each.today)
+        result.append(Claim(article, each, check(article, each), answers))
+    return result
 
 
 def page(
@@ -167,11 +161,10 @@ def page(
         Column("command", lambda source: Cell(source.command)),
     ]
     template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
+    answers = [[one.rows for one in each.answers if not one.ask.instead] for each in every]
     text = environment.from_string(template).render(
         claims=every,
-        answered=sum(
-            any(one.rows and not one.ask.instead for one in each.answers) for each in every
-        ),
+        answered=sum(map(any, answers)),
         overview=table(Grid(overview, [row for _, each in by_article for row in enumerate(each)])),
         articles=by_article,
         no_spread=_capital(NO_SPREAD),
@@ -412,19 +405,19 @@ def _groups(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
         return None
     order = [group.group for group in judged]
     then = [row for row in then if row["group"] in order]
-    today: Rows = [
-        {
-            "group": group.group,
-            "of": "today",
-            "at": _percent(group.ratio),
-            **({"low": _percent(group.ci[0]), "high": _percent(group.ci[1])} if group.ci else {}),
-        }
-        for group in judged
-    ]
+    today: Rows = []
+    for group in judged:
+        ends = zip(("low", "high"), map(_percent, group.ci or ()), strict=False)
+        at = _percent(group.ratio)
+        today.append({"group": group.group, "of": "today", "at": at, **dict(ends)})
     label_px = label_width(order, 160)
     # Two questions, so no common axis.
-    specs = [
-        _filled(
+    specs = []
+    for title, rows, colours in (
+        ("published: 64-bit ÷ 32-bit kernel, one run each", then, "baseline inconclusive failed"),
+        ("today, another question: kernel for size ÷ for speed", today, "variant"),
+    ):
+        spec = _filled(
             "groups",
             title=title,
             rows=rows,
@@ -432,22 +425,14 @@ def _groups(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
             width=_WIDTH_PX - label_px - 60,
             label=label_px,
             names=list(dict.fromkeys(row["of"] for row in rows)),
-            colours=[f"var(--{colour})" for colour in colours],
+            colours=[f"var(--{colour})" for colour in colours.split()],
         )
-        for title, rows, colours in (
-            (
-                "published: 64-bit ÷ 32-bit kernel, one run each",
-                then,
-                ("baseline", "inconclusive", "failed"),
-            ),
-            ("today, another question: kernel for size ÷ for speed", today, ("variant",)),
-        )
-    ]
-    title = _heading("XBench's groups", "each picture with an axis of its own")
+        specs.append(spec)
+    heading_ = _heading("XBench's groups", "each picture with an axis of its own")
     most = [max(rows, key=lambda row: abs(row["at"])) for rows in (then, today)]
-    ends = [f"{figures.percent(row['at'] / 100.0)} ({row['group']})" for row in most]
-    words = f"published changes go as far as {ends[0]}, today's as far as {ends[1]}"
-    return grid(specs, 1, title) | _APART, f"XBench's groups: {words}."
+    far = [f"{figures.percent(row['at'] / 100.0)} ({row['group']})" for row in most]
+    words = f"published changes go as far as {far[0]}, today's as far as {far[1]}"
+    return grid(specs, 1, heading_) | _APART, f"XBench's groups: {words}."
 
 
 def _percent(ratio: float | None) -> float:

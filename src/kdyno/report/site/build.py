@@ -162,12 +162,9 @@ def _current(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[
         if last.summary.has_report and not (out / "runs" / f"{page}.html").is_file():
             continue
         # Nothing in its folder tells that a run's writer has gone, or come back.
-        if last.summary.state in ("running", "interrupted"):
-            writing = False
-            with suppress(KdynoError):
-                writing = run.is_being_written()
-            if writing != (last.summary.state == "running"):
-                continue
+        state = last.summary.state
+        if state in ("running", "interrupted") and run.state("running") != state:
+            continue
         summaries[run.name] = last.summary
     return summaries
 

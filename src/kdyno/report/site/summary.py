@@ -15,7 +15,7 @@ from kdyno.report.sentence import answer
 from kdyno.store.boot import plain_name
 from kdyno.store.database.facts import Facts, facts_of, kernels_of, scores_in
 from kdyno.store.database.facts import Kernel as Row
-from kdyno.store.manifest import MachineInfo, Manifest
+from kdyno.store.manifest import MachineInfo
 from kdyno.store.run import Run
 from kdyno.store.samples import Score
 
@@ -91,7 +91,7 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
         reason = f"written in schema {manifest.schema_}, this kdyno reads {SCHEMA}"
         return unreadable(run.name, f"schema {manifest.schema_}", reason), None
     verdict = evidence = None
-    state, reason = _state(run, manifest), manifest.stopped
+    state, reason = run.state(manifest.state), manifest.stopped
     kernels: list[Row] = []
     scores: list[Score] = []
     try:
@@ -155,15 +155,6 @@ def _summary(
         scores=tuple(map(_safe, scores)),
         has_report=facts.judged,
     )
-
-
-def _state(run: Run, manifest: Manifest) -> str:
-    if manifest.state != "running":
-        return manifest.state
-    try:
-        return "running" if run.is_being_written() else "interrupted"
-    except KdynoError:
-        return "interrupted"
 
 
 def _machine(host: Mapping[str, Any], guest: MachineInfo) -> str:

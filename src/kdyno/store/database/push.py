@@ -181,11 +181,9 @@ def pack(folder: Path) -> Packed:
             if data is None:
                 left_out.append(name)
                 continue
-            files, size_bytes, held_bytes = (
-                files + 1,
-                size_bytes + len(data),
-                held_bytes + len(data),
-            )
+            files += 1
+            size_bytes += len(data)
+            held_bytes += len(data)
             whole.update(b"%s\0%s" % (os.fsencode(name), sha256(data).digest()))
             about = tarfile.TarInfo(name)
             about.size = len(data)

@@ -9,8 +9,10 @@ A change here needs a migration: see migrations/."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from sqlalchemy import (
     JSON,
@@ -35,6 +37,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from kdyno.errors import UsageError
+from kdyno.store.database.facts import Facts, Kernel, Machine
+from kdyno.store.samples import Score
 
 HEAD = "0002"
 """The newest migration. Here, too, so that nobody has to load Alembic to compare."""
@@ -51,45 +55,35 @@ METADATA = MetaData(
 )
 _KEY = BigInteger().with_variant(Integer(), "sqlite")
 """SQLite numbers rows by itself in an INTEGER PRIMARY KEY only."""
+_TYPES: dict[Any, Any] = {
+    **{str: Text, bool: Boolean, int: Integer, float: Float(53)},
+    Mapping: JSON,
+}
 
 
 def _of_run(**more: Any) -> Column[Any]:
     return Column("run", _KEY, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False, **more)
 
 
-def _text(name: str) -> Column[Any]:
-    return Column(name, Text, nullable=False, server_default="")
+def _columns(record: type, **required: dict[str, Any]) -> list[Column[Any]]:
+    """One for each field of a row's dataclass; text is "" by default, except for ``required``:
+    column → its further options."""
+    columns = []
+    for name, hint in get_type_hints(record).items():
+        kinds = get_args(hint)
+        optional = NoneType in kinds
+        kind = kinds[0] if optional else get_origin(hint) or hint
+        type_ = BigInteger if kind is int and name.endswith("_bytes") else _TYPES[kind]
+        options = required.get(name, {"server_default": ""} if kind is str else {})
+        columns.append(Column(name, type_, nullable=optional or kind is float, **options))
+    return columns
 
 
 RUNS = Table(
     "runs",
     METADATA,
     Column("id", _KEY, primary_key=True, autoincrement=True),
-    Column("identity", Text, nullable=False, unique=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("digest", Text, nullable=False),
-    _text("created"),
-    _text("experiment"),
-    _text("state"),
-    _text("reason"),
-    _text("question"),
-    _text("answer"),
-    _text("baseline"),
-    _text("kind"),
-    _text("emulator"),
-    _text("cpu_model"),
-    _text("host_arch"),
-    Column("cpus", Float(53)),
-    Column("memory_bytes", Float(53)),
-    Column("guest_cpus", Integer),
-    Column("guest_memory_bytes", BigInteger),
-    Column("counts", JSON, nullable=False),
-    Column("judged", Boolean, nullable=False),
-    Column("boots", Integer, nullable=False),
-    Column("damaged", Integer, nullable=False),
-    Column("outside", Boolean, nullable=False),
-    Column("files", Integer, nullable=False),
-    Column("size_bytes", BigInteger, nullable=False),
+    *_columns(Facts, identity={"unique": True}, name={"unique": True}, digest={}),
     Index(None, "created"),
     Index(None, "experiment"),
     Index(None, "cpu_model"),
@@ -101,11 +95,8 @@ KERNELS = Table(
     "kernels",
     METADATA,
     _of_run(primary_key=True),
-    Column("variant", Text, primary_key=True),
+    *_columns(Kernel, variant={"primary_key": True}),
     Column("place", Integer, nullable=False),
-    _text("version"),
-    _text("source"),
-    _text("digest"),
     Index(None, "version"),
 )
 """What was booted, the baseline at place 0."""
@@ -115,8 +106,7 @@ MACHINES = Table(
     METADATA,
     _of_run(primary_key=True),
     Column("place", Integer, primary_key=True),
-    _text("name"),
-    _text("cpu_model"),
+    *_columns(Machine),
     Index(None, "cpu_model"),
 )
 """Where it was measured, as its verdict calls the machines; a run of one machine has one row."""
@@ -126,20 +116,7 @@ SCORES = Table(
     METADATA,
     _of_run(primary_key=True),
     Column("place", Integer, primary_key=True),
-    Column("suite", Text, nullable=False),
-    Column("case", Text, nullable=False),
-    Column("variant", Text, nullable=False),
-    _text("unit"),
-    _text("better"),
-    _text("work"),
-    Column("boots", Integer, nullable=False),
-    Column("value", Float(53)),
-    Column("low", Float(53)),
-    Column("high", Float(53)),
-    Column("ratio", Float(53)),
-    Column("ratio_low", Float(53)),
-    Column("ratio_high", Float(53)),
-    _text("verdict"),
+    *_columns(Score, suite={}, case={}, variant={}),
     Index(None, "case"),
 )
 """A case of a variant each: median over boots and its 95 % interval in ``unit``; variant ÷ baseline
