@@ -15,9 +15,11 @@ from synthetic_run import DEMO
 
 from kdyno.errors import UsageError
 from kdyno.report import drawings
-from kdyno.report.charts.panels import looks
+from kdyno.report.charts.panels import effects_panel, limit, looks
 from kdyno.report.evidence import Evidence
+from kdyno.report.groups import groups
 from kdyno.report.page import load_section
+from kdyno.store.verdict import Effect, Verdict
 
 __all__ = ["kdyno"]
 
@@ -102,3 +104,46 @@ def test_the_picture_is_written(kdyno: Kdyno, tmp_path: Path) -> None:
     stored(tmp_path / "runs", verdict(FASTER))
     said = kdyno("report", "last", "--chart", "effects", "-o", tmp_path / "x.svg")
     assert said.status == 0 and (tmp_path / "x.svg").read_text().startswith("<svg ")
+
+
+@pytest.mark.parametrize("width_px", [900, 420])
+@pytest.mark.parametrize(
+    ("ratio", "ci", "line", "place", "words"),
+    [
+        # Wholly beyond the axis of ±10 %: the arrow, and no stub beside it.
+        (0.6, (0.55, 0.66), None, ("beside", -9.4), "−45.0 … −34.0 %"),
+        (1.5, (1.097, 1.7), None, ("beside", 9.4), "+9.7 … +70.0 %"),
+        # From within the axis to the arrow; in words before it, or above it where that is long.
+        (1.5, (1.07, 1.7), (7.0, 9.4), ("beside", 7.0), "+7.0 … +70.0 %"),
+        (0.6, (0.5, 1.002), (-9.4, 0.2), ("above", -9.4), "−50.0 … +0.2 %"),
+        (1.5, None, None, ("beside", 9.4), ""),
+    ],
+)
+def test_what_lies_beyond_the_axis_is_an_arrow_and_words(
+    width_px: int,
+    ratio: float,
+    ci: tuple[float, float] | None,
+    line: tuple[float, float] | None,
+    place: tuple[str, float],
+    words: str,
+) -> None:
+    def one(case: str, ratio: float, ci: tuple[float, float] | None) -> Effect:
+        figures = {"unit": "loops/s", "better": "higher", "baseline_value": 1.0, "value": 1.0}
+        about = {"suite": "unixbench", "case": case, "variant": "mine", "ratio": ratio, "ci": ci}
+        return Effect.model_validate({**about, **figures, "blocks": 9, "verdict": "slower"})
+
+    others = [one(f"other{at}", 1.0, (0.98, 1.02)) for at in range(20)]
+    verdict = Verdict(
+        experiment="x", baseline="stock", boots={}, effects=(one("far", ratio, ci), *others)
+    )
+    (group,) = groups(verdict)
+    panel = effects_panel(verdict, group)
+    assert panel is not None and limit(verdict) == pytest.approx(0.1)
+    spec = panel.draw(width_px)["vconcat"][0]
+    (row,) = (row for row in spec["data"]["values"] if row["row"].endswith(" far"))
+    assert (row["low"], row["high"]) == pytest.approx(line) if line else "low" not in row
+    key, at = place
+    figure = f"{100 * (ratio - 1):+.1f} % slower".replace("-", "−")
+    text = words if width_px == 900 else f"{figure}, {words}" if words else figure
+    assert row[key] == text and row["text_at"] == pytest.approx(at)
+    assert {"beside", "above"} & row.keys() == {key}

@@ -161,13 +161,21 @@ def _effect_row(effect: Effect, half: float, label_px: int, with_figures: bool) 
         "at": inside(at, _ARROW_AT * half) if side else at,
         "side": side,
     }
-    if with_figures or side:
-        place = "at_right" if with_figures else "beside"
-        row[place] = f"{figures.effect(effect.ratio)} {columns.word(effect)}"
+    in_figures = f"{figures.effect(effect.ratio)} {columns.word(effect)}"
+    beside = [] if with_figures else [in_figures]
+    if with_figures:
+        row["at_right"] = in_figures
     if ends := effect.ci or effect.ci_raw:
         low, high = map(_percent, ends)
-        if low < half and high > -half:
+        beside.append(figures.interval(ends))
+        if side:  # to the arrow, which stands for all that is beyond
+            low, high = (low, row["at"]) if side > 0 else (row["at"], high)
+        if low < high:
             row |= {"low": inside(low), "high": inside(high)}
+    if side:  # what cannot be plotted, in words: before the line, or above it where it is long
+        begin = row["low" if side > 0 else "high"] if "low" in row else row["at"]
+        place, text_at = ("beside", begin) if 2 * begin * side > half else ("above", row["at"])
+        row |= {place: ", ".join(beside), "text_at": text_at}
     if effect.noise_floor is not None:
         floor = min(100.0 * effect.noise_floor, half)
         row |= {"floor_low": -floor, "floor_high": floor}
