@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 
 packages="gcc make flex bison bc patch xz-utils zstd bzip2 git curl ca-certificates python3 python3-venv
  libc6-dev bubblewrap ccache linux-perf time gcc-multilib
- qemu-system-x86 seabios libelf-dev dwarves"
+ qemu-system-x86 seabios libelf-dev dwarves mmdebstrap"
 suites="fio apache2-bin apache2-utils rt-tests sysbench stress-ng pkg-config libfftw3-dev
  libcairo2-dev libegl-dev libgles-dev libegl-mesa0 libgl1-mesa-dri libgtk-3-dev xvfb"
 tests="chromium-headless-shell fonts-dejavu-core clang clang-19 e2fsprogs binutils

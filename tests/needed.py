@@ -37,6 +37,7 @@ PACKAGES: Mapping[str, str] = {
     "gprof": "binutils",
     "hackbench": "rt-tests",
     "mkfs.ext4": "e2fsprogs",
+    "mmdebstrap": "mmdebstrap",
     "munged": "munge",
     "nm": "binutils",
     "pahole": "dwarves",

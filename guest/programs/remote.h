@@ -4,8 +4,8 @@
 #ifndef KDYNO_REMOTE_H
 #define KDYNO_REMOTE_H
 
+#include <inttypes.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ static inline void remote_begin(void) {
 static inline int remote_serve(void (*body)(uint64_t iterations)) {
     uint64_t iterations;
     dprintf(remote_answers, "ready\n");
-    while (scanf("%lu", &iterations) == 1) {
+    while (scanf("%" SCNu64, &iterations) == 1) {
         body(iterations);
         dprintf(remote_answers, "done\n");
     }

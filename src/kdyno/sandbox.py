@@ -201,6 +201,8 @@ class Sandbox:
     """Size of /dev/shm inside, which TMPDIR then names: where UML keeps a guest's memory."""
     settings: Mapping[str, str] | None = None
     """Its environment beside HOME and TMPDIR; None: the caller's."""
+    root: Path = Path("/")
+    """Whose SYSTEM it sees."""
 
     def argv(self, command: list[str], *, dropping: bool | None = None) -> list[str]:
         """The whole command line, for subprocess (``files`` must be in its pass_fds).
@@ -236,7 +238,7 @@ class Sandbox:
 
     def _mounts(self, dropping: bool) -> list[str]:
         line: list[str] = []
-        for option, source, inside in system():
+        for option, source, inside in system(self.root):
             line += [option, source, inside]
         for name in EMPTY:
             line += ["--dir", f"/{name}"]

@@ -31,6 +31,7 @@ from kdyno.experiment.model import (
     called,
     home_of,
     names_in,
+    userland_of,
 )
 from kdyno.reading.checked import read as read_as
 from kdyno.reading.mistakes import (
@@ -148,6 +149,9 @@ def parse(
     if not file.name and not mistakes.has(("name",)):
         mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
     variants, of_cases = _variants(file, place, mistakes)
+    if file.machine.userland:
+        *_, bits = userland_of(file.machine.userland)
+        variants = tuple(replace(it, program_bits=it.program_bits or bits) for it in variants)
     _check_suites(file.suite, vocabulary, mistakes)
     boots = vocabulary.machines.get(file.machine.kind, ())
     measure = replace(file.measure, layouts=file.layout.draws if file.layout else 0)

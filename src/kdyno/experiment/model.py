@@ -43,6 +43,7 @@ COUNTERS = (*HARDWARE_COUNTERS, "page-faults", "context-switches", "migrations",
 METRICS = ("time", "instructions", *(name for name in COUNTERS if name != "instructions"))
 INTERLEAVES = ("auto", "turns", "boots")
 PROFILES = ("none", "perf", "gprof", "count")
+_USERLAND = re.compile(r"debian:([a-z]+)/(i386|amd64)")
 PROGRAMS = {"32-bit": 32, "64-bit": 64}
 """Word sizes that ``programs`` of a variant may name."""
 NATIVE_COPIES: Mapping[str, tuple[str, ...]] = {"erms": ("fsrm",), "plain": ("fsrm", "erms")}
@@ -562,6 +563,17 @@ def _kind(text: str, info: ValidationInfo) -> str:
     return word(text, tuple(Place.of(info).vocabulary.machines))
 
 
+def userland_of(text: str) -> tuple[str, str, int]:
+    """(suite, architecture, word size) of ``debian:SUITE/ARCH``."""
+    match = _USERLAND.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{quoted(text)} is no userland: debian:SUITE/i386 or debian:SUITE/amd64, such as "
+            '"debian:bookworm/i386"'
+        )
+    return match[1], match[2], 32 if match[2] == "i386" else 64
+
+
 @dataclass(frozen=True)
 class Machine(Closed):
     kind: Annotated[Text, AfterValidator(_kind)] = DEFAULT_KIND
@@ -571,6 +583,8 @@ class Machine(Closed):
     """Wall-clock limit per boot; None derives it from the cases' own limits."""
     accel: Annotated[Text, _of(ACCELS)] = "auto"
     """How a machine that emulates runs its guests."""
+    userland: Annotated[Text, AfterValidator(lambda text: userland_of(text) and text)] = ""
+    """Whose programs guests see, as ``debian:SUITE/ARCH``; empty: this machine's."""
 
     @property
     def own_clock(self) -> bool:

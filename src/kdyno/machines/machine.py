@@ -146,6 +146,8 @@ class Method:
     cpus: int = 1
     apart: bool = False
     """Instructions of programs and of the kernel are counted apart."""
+    userland: str = ""
+    """``debian:SUITE/ARCH`` where guests see its programs and not this machine's."""
     counters: tuple[str, ...] = ()
     """Of experiment.model.COUNTERS: beside the time."""
     counter: str = ""
@@ -164,6 +166,11 @@ def only_times(kind: str, can: Can, method: Method) -> None:
     if method.metric != "time":
         raise UsageError(
             f'[measure] metric = "{method.metric}" and [machine] kind = "{kind}": {can.count}'
+        )
+    if method.userland:
+        raise UsageError(
+            f'[machine] userland is of kind = "qemu"; on kind = "{kind}" cases start this '
+            "machine's own programs"
         )
     if method.counters and can.counters:
         raise UsageError(f'[measure] counters and [machine] kind = "{kind}": {can.counters}')
@@ -213,6 +220,18 @@ class Footprint:
 
 
 @dataclass(frozen=True)
+class Userland:
+    """Programs for guests to see in place of this machine's: finished, in the cache, read-only."""
+
+    root: Path
+    program: Path
+    """Beside which are kdyno's own programs, as beside the guest program."""
+    description: str
+    """With a digest of all packages' versions and of kdyno's programs: where it is the same, so are
+    the files."""
+
+
+@dataclass(frozen=True)
 class Setup:
     """What every guest of a run has in common."""
 
@@ -225,6 +244,7 @@ class Setup:
     cpus: int
     cache: Path
     method: Method = Method()
+    userland: Userland | None = None
 
 
 class Machine(Protocol):

@@ -51,6 +51,11 @@ def programs_folder(program: Path) -> Path:
     return program.parent / "programs"
 
 
+def guest_digest() -> str:
+    """Of all that kdyno's own programs are made of."""
+    return _digest(data_root() / "guest")
+
+
 def _digest(source: Path) -> str:
     total = hashlib.sha256(identify("gcc").version.encode())
     for file in sorted(source.rglob("*")):

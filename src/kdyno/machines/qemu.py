@@ -211,13 +211,14 @@ def first_files(
     chance: Chance,
     host: bool = False,
     scheduler: Scheduler | None = None,
+    root: Path = Path("/"),
 ) -> bytes:
-    """The initramfs: the same bytes for the same arguments. host: it is to look like this machine's
-    root, whose folders are mounted into it."""
+    """The initramfs: the same bytes for the same arguments. host: it is to look like ``root``,
+    this machine's or a userland's, whose folders are mounted into it."""
     archive = Archive()
     for name in sorted({"dev", "proc", "run", "sys", "tmp", *(EMPTY if host else ())}):
         archive.folder(name)
-    for option, target, inside in system():
+    for option, target, inside in system(root):
         if host and option == "--symlink":
             archive.add(inside.lstrip("/"), 0o120777, target.encode())
     archive.add("dev/console", 0o020600, device=(5, 1))
@@ -231,12 +232,12 @@ def first_files(
     return archive.content()
 
 
-def host_folders(job: Job) -> Binds:
+def host_folders(job: Job, root: Path = Path("/")) -> Binds:
     """What a guest sees of this machine, each in its own place: the programs with all that they
-    need, and what command lines name. Nothing where no case starts any."""
+    need, ``root``'s, and what command lines name. Nothing where no case starts any."""
     if not any(case.bench in OF_THE_HOST for case in job.cases):
         return ()
-    folders = [(Path(path), inside) for how, path, inside in system() if how != "--symlink"]
+    folders = [(Path(path), inside) for how, path, inside in system(root) if how != "--symlink"]
     return (*folders, *named(*(case.args for case in job.cases)))
 
 
@@ -284,6 +285,8 @@ class QemuBoot(Boot):
     ticks_khz: int = 0
     """How fast the host's time-stamp counter goes, where the guest's clock is that; 0: it finds out
     itself."""
+    root: Path = Path("/")
+    """Whose programs the guest sees."""
 
     @property
     def keeps_time(self) -> bool:
@@ -327,14 +330,15 @@ class QemuBoot(Boot):
                 "--no-sandbox: it is the sandbox that puts this machine's programs together for a "
                 "kernel in QEMU. Leave out --no-sandbox, or the cases that start programs"
             )
-        host = host_folders(self.job)
-        files = first_files(self.program.read_bytes(), job, self.chance, bool(host), self.scheduler)
+        host = host_folders(self.job, self.root)
+        program = self.program.read_bytes()
+        files = first_files(program, job, self.chance, bool(host), self.scheduler, self.root)
         loaded = self.plugin or self.tally
-        program, places = "/tmp/kdyno-guest", Places()
+        inside, places = "/tmp/kdyno-guest", Places()
         if folder is not None:
             (folder / "initrd").write_bytes(files)
             plugin_file = str(loaded.library if loaded else None)
-            program = str(self.program)
+            inside = str(self.program)
             places = Places(str(self.kernel), f"{folder}/initrd", "", str(ground.disk), plugin_file)
         plugin: tuple[int, ...] = ()  # where it writes, and what it reads
         if self.plugin is not None:
@@ -351,7 +355,7 @@ class QemuBoot(Boot):
             pauser, monitor = Monitor(near), far.detach()
             passed = (*plugin, monitor)
         argv = [
-            *self.supervised(program, pipes),
+            *self.supervised(inside, pipes),
             *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
             *self.qemu_words(places, pipes.console, plugin, monitor),
         ]
@@ -364,9 +368,9 @@ class QemuBoot(Boot):
             read_only=(
                 *around(Path(self.emulator.program)),
                 (self.kernel, places.kernel),
-                (self.program, program),
+                (self.program, inside),
                 *(((loaded.library, places.plugin),) if loaded is not None else ()),
-                *((path, f"{places.shared}/host{inside}") for path, inside in host),
+                *((path, f"{places.shared}/host{place}") for path, place in host),
             ),
             file=(files, places.initrd),
             shared=places.shared,
@@ -438,6 +442,10 @@ def check(method: Method) -> None:
         what = "an emulated CPU has none" if way == "tcg" else "they go with time, under KVM"
         raise UsageError(f"[measure] counters = {json.dumps(hardware or method.counters)}: {what}")
     counters.check(hardware, here=False)
+    if method.userland:
+        from kdyno.machines import userland
+
+        userland.check(method.userland)
 
 
 def way_of(method: Method) -> Way:
@@ -484,6 +492,8 @@ class Qemu(Built):
         self._emulator = emulator.find()
         self._way: Way = way_of(setup.method)
         self.emulator = self._emulator.described(self._way)
+        if setup.userland is not None:
+            self.emulator += f", {setup.userland.description}"
         self._copies: dict[str, str] = {}
         """Variant → what its kernel's alternatives made of memcpy; nothing before ``probe``."""
         self._opened = 0
@@ -563,6 +573,7 @@ class Qemu(Built):
             tally=tally,
             scheduler=image.scheduler,
             ticks_khz=self._ticks_khz,
+            root=setup.userland.root if setup.userland is not None else Path("/"),
         )
         return start(request, self.clock, listener)
 

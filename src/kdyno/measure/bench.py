@@ -5,6 +5,7 @@ its cases need beside a kernel is there, the machine is ready."""
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +22,7 @@ from kdyno.kernels.source import Progress, fetch
 from kdyno.kernels.source import parse as parse_source
 from kdyno.machines.cpus import Placement, place
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Machine, Method, Plan, Setup
+from kdyno.machines.machine import Machine, Method, Plan, Setup, Userland
 from kdyno.machines.process import ENVIRONMENT
 from kdyno.machines.program import guest_program, programs_folder
 from kdyno.measure.builder import Recipes
@@ -175,9 +176,14 @@ def metric_of(experiment: Experiment) -> Method:
     measure, can = experiment.measure, KINDS[experiment.machine.kind].can
     # The CPU's own counters, where nothing counts exactly.
     counter = measure.metric if measure.metric != "time" and can.count and not can.counters else ""
-    metric, accel = "time" if counter else measure.metric, experiment.machine.accel
     return Method(
-        metric, accel, experiment.cpus, measure.apart, counters=measure.counters, counter=counter
+        "time" if counter else measure.metric,
+        experiment.machine.accel,
+        experiment.cpus,
+        measure.apart,
+        experiment.machine.userland,
+        counters=measure.counters,
+        counter=counter,
     )
 
 
@@ -259,6 +265,11 @@ def check_cases(
 ) -> tuple[str, ...]:
     """Cases that cannot run on this machine, and why: a run leaves them out. UsageError for a
     command of the user's whose program is not there, ToolError when not one case can run."""
+    if experiment.machine.userland:
+        from kdyno.machines import userland
+
+        userland.check_cases(cases_of(experiment, suites))
+        return ()
     mistakes = experiment.mistakes()
     commands = list(dict.fromkeys(use.command for use in experiment.suites if use.command))
     keys = [("suite", index, "command") for index in range(MOST_SUITES)]
@@ -304,15 +315,17 @@ def equip(
     cache: Path,
     places: Mapping[str, str] | None,
     notify: Callable[[str], None],
+    root: Path = Path("/"),
 ) -> Equipment:
     """Look everything up, and prepare what is to be prepared once.
 
-    program: the guest program. tree: a kernel source, if any. places: where the machine shows
-    its cases what they ask for; None where that is not the same in every boot, and then every
-    boot prepares for itself. ToolError when not one case can run.
+    program: the guest program. root: whose programs its cases start. tree: a kernel source, if
+    any. places: where the machine shows its cases what they ask for; None where that is not the
+    same in every boot, and then every boot prepares for itself. ToolError when not one case can
+    run.
     """
     programs = programs_folder(program)
-    lacking = _lacking(cases, programs, tree)
+    lacking = _lacking(cases, programs, tree, root)
     shared = [(programs, "programs")] if programs.is_dir() else []
     if tree is not None and any(case.tree for case in cases):
         shared.append((tree, "tree"))
@@ -324,13 +337,15 @@ def equip(
     return Equipment(lacking, tuple(shared), disk_bytes, cache / "disks")
 
 
-def _lacking(cases: Sequence[Case], programs: Path, tree: Path | None) -> tuple[str, ...]:
+def _lacking(
+    cases: Sequence[Case], programs: Path, tree: Path | None, root: Path = Path("/")
+) -> tuple[str, ...]:
     """For each case why it cannot run on this machine; empty where it can. ToolError when not one
     can."""
     reasons = []
     for case in cases:
         why = ""
-        if missing := [need for need in case.needs if not _exists(need, programs)]:
+        if missing := [need for need in case.needs if not _exists(need, programs, root)]:
             how = f": apt-get install {case.install}" if case.install else ""
             names = ", ".join(it.removeprefix(_PROGRAMS).replace("|", " or ") for it in missing)
             why = f"{names} {'is' if len(missing) == 1 else 'are'} not installed{how}"
@@ -342,11 +357,13 @@ def _lacking(cases: Sequence[Case], programs: Path, tree: Path | None) -> tuple[
     return tuple(reasons)
 
 
-def _exists(need: str, programs: Path) -> bool:
+def _exists(need: str, programs: Path, root: Path) -> bool:
     if need.startswith(_PROGRAMS):
         return (programs / need.removeprefix(_PROGRAMS)).is_file()
     # apache2|httpd: distributions disagree about the name, and one is enough.
-    return any(shutil.which(name, path=ENVIRONMENT["PATH"]) for name in need.split("|"))
+    # A link may lead elsewhere on this machine than in its own root.
+    folders = [root / folder[1:] for folder in ENVIRONMENT["PATH"].split(":")]
+    return any(os.path.lexists(it / name) for it in folders for name in need.split("|"))
 
 
 def _prepared(
@@ -392,6 +409,7 @@ def bench_of(
     tree: Path | None,
     cache: Path,
     notify: Callable[[str], None],
+    fetching: Progress = lambda _text, _part: None,
 ) -> Bench:
     """Ready to boot. The baseline's copy is added where it is to be booted.
 
@@ -413,6 +431,12 @@ def bench_of(
             images[experiment.baseline] = replace(own, links=links[:count])
             images[copy] = replace(own, links=links[count:])
     placement = place(experiment.cpus)
+    cases = cases_of(experiment, suites)
+    lent: Userland | None = None
+    if request := experiment.machine.userland:
+        from kdyno.machines import userland
+
+        lent = userland.userland(request, cases, cache, fetching)
     machine = kind.make(
         Setup(
             variants=variants,
@@ -423,9 +447,9 @@ def bench_of(
             cpus=experiment.machine.cpus,
             cache=cache,
             method=(method := metric_of(experiment)),
+            userland=lent,
         )
     )
-    cases = cases_of(experiment, suites)
     if method.metric != "time":
         cases = tuple(map(counted, cases))
     elif method.counter:
@@ -437,6 +461,14 @@ def bench_of(
         cases=cases,
         jobs=jobs_of(experiment, suites),
         placement=placement,
-        equipment=equip(cases, guest_program(cache, 64), tree, cache, machine.places, notify),
+        equipment=equip(
+            cases,
+            lent.program if lent else guest_program(cache, 64),
+            tree,
+            cache,
+            machine.places,
+            notify,
+            lent.root if lent else Path("/"),
+        ),
         images=images,
     )

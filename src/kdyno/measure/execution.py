@@ -142,7 +142,8 @@ def _bench(
     else:
         tree = tree_for_cases(experiment, suites, options.cache, options.listener.fetching)
     notify = options.listener.told
-    return bench_of(experiment, suites, built.images, tree, options.cache, notify)
+    fetching = options.listener.fetching
+    return bench_of(experiment, suites, built.images, tree, options.cache, notify, fetching)
 
 
 def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Built:

@@ -76,6 +76,24 @@ def codename(os_release: Path = Path("/etc/os-release")) -> str:
     return match[1] if match else ""
 
 
+def release(suite: str) -> Entry:
+    """The suite alone, without its updates, where the machine has its Debian from."""
+    entries = read_entries()
+    own = groups(entries, codename())[0]
+    return next((it for it in entries if it.suite == suite), Entry(own[0].uri, suite))
+
+
+def line_of(entry: Entry, keyring: Path = _KEYRING) -> str:
+    """As sources.list has it."""
+    return f"deb [signed-by={keyring}] {entry.uri} {entry.suite} main"
+
+
+def own_settings() -> list[str]:
+    """The machine's own, for apt.conf: proxies, certificates, time-outs."""
+    dump = trees.run(["apt-config", "dump"]).decode("utf-8", "replace").splitlines()
+    return [it for it in dump if it.startswith("Acquire::") and not it.startswith(_NOT_OURS)]
+
+
 class PrivateApt:
     """apt over one group of entries, with all of its state in ``home``."""
 
@@ -89,9 +107,7 @@ class PrivateApt:
             (home / folder).mkdir(parents=True, exist_ok=True)
         (home / "status").touch()
         (home / "sources.list").write_text(
-            "".join(
-                f"deb [signed-by={keyring}] {entry.uri} {entry.suite} main\n" for entry in group
-            )
+            "".join(f"{line_of(entry, keyring)}\n" for entry in group)
         )
         options = {
             "Dir::Etc::main": "/dev/null",
@@ -109,12 +125,7 @@ class PrivateApt:
             "APT::Update::Error-Mode": "any",
             **({"APT::Sandbox::User": "root"} if os.geteuid() == 0 else {}),
         }
-        # The machine's own: proxies, certificates, time-outs.
-        dump = trees.run(["apt-config", "dump"]).decode("utf-8", "replace").splitlines()
-        settings = [
-            it for it in dump if it.startswith("Acquire::") and not it.startswith(_NOT_OURS)
-        ]
-        settings += [f'{key} "{value}";' for key, value in options.items()]
+        settings = own_settings() + [f'{key} "{value}";' for key, value in options.items()]
         config = home / "apt.conf"
         config.touch(mode=0o600)  # a proxy's password may be in it
         config.write_text("".join(f"{line}\n" for line in settings))
