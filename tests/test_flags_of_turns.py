@@ -19,7 +19,7 @@ from kdyno.judge.pairs import Question
 from kdyno.measure.execution import interleaved
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
-from kdyno.store.samples import Samples, samples
+from kdyno.store.samples import Samples, gather
 from kdyno.store.verdict import Verdict
 
 SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
@@ -110,7 +110,7 @@ def test_cases_of_one_name_in_two_suites_are_two() -> None:
 def test_kernels_of_which_one_sleeps_more_are_flagged(tmp_path: Path) -> None:
     made = bench(steady({}), variants=("stock", "mine"), cases=(LONG,), max_boots=8)
     run, _ = measured(made, tmp_path)
-    data, question = samples(run), Question.of(run.manifest())
+    data, question = gather(run.boots()), Question.of(run.manifest())
     for at in range(8):
         data.asleep["s", "long", "stock"][at] = 0.01 + 0.0001 * (at % 3)
         data.asleep["s", "long", "mine"][at] = 0.03

@@ -31,7 +31,7 @@ from kdyno.measure.turns import Member, orders, why_whole
 from kdyno.stats.groups import spread
 from kdyno.store.boot import BootHost, BootRecord
 from kdyno.store.run import Run, create_run
-from kdyno.store.samples import Samples, samples
+from kdyno.store.samples import Samples, gather
 from kdyno.store.verdict import Effect
 from kdyno.suites.catalogue import load
 from kdyno.suites.protocol import Reader
@@ -113,7 +113,7 @@ def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
 
 def counts_of(run: Run, variant: str) -> tuple[list[int], list[int]]:
     """Rounds of each group that count, and all."""
-    data, (case,) = samples(run), Question.of(run.manifest()).cases
+    data, (case,) = gather(run.boots()), Question.of(run.manifest()).cases
     few, every = (each(data, case, "stock", variant) for each in (rounds, all_rounds))
     return [len(logs) for _, logs in few], [len(logs) for _, logs in every]
 
@@ -127,7 +127,7 @@ def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path)
     run, _ = measured(made, tmp_path)
     question = Question.of(run.manifest())
     for variant in ("mine", "other"):
-        pair = Pair(samples(run), question, question.cases[0], variant)
+        pair = Pair(gather(run.boots()), question, question.cases[0], variant)
         assert np.exp(pair.log_ratios) == pytest.approx([SPEEDS[variant]] * 4, rel=1e-5)
         counts, every = counts_of(run, variant)
         assert all(4 <= few < 0.8 * many for few, many in zip(counts, every, strict=True))
@@ -186,7 +186,7 @@ def test_a_case_that_cannot_take_turns_is_measured_whole(tmp_path: Path) -> None
 def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
     run, _ = measured(usual(max_boots=2), tmp_path)
     question = Question.of(run.manifest())
-    found = Pair(samples(run), question, question.cases[0], "mine").log_ratios
+    found = Pair(gather(run.boots()), question, question.cases[0], "mine").log_ratios
     assert [math.exp(each) for each in found] == pytest.approx([1.02] * 2, 1e-4)
     for block in (0, 1):
         (count,) = {len(it.samples[0].reps) for it in boots_of(run) if it.block == block}
@@ -201,7 +201,7 @@ def test_a_guest_that_fails_leaves_the_others_their_pairs(
     run, why = measured(usual(faults={"mine": {1: Fault(kind)}}, max_boots=4), tmp_path, way)
     assert why == "max_boots = 4 reached" and run.manifest().failed == {}
     assert places([boot for boot in boots_of(run) if not boot.ok]) == [(1, "mine")]
-    scores = samples(run).scores
+    scores = gather(run.boots()).scores
     assert set(scores["s", "pipe", "mine"]) == {0, 2, 3}
     assert set(scores["s", "pipe", "other"]) == {0, 1, 2, 3}
 
@@ -228,7 +228,7 @@ def test_a_forged_turn_is_not_believed(tmp_path: Path) -> None:
 def test_an_error_or_a_skip_of_a_case_is_no_failed_boot(tmp_path: Path, way: str) -> None:
     faults = {"mine": {0: Fault("error", case=0)}}
     run, _ = measured(usual(cases=(PIPE, PIPE_TOO), faults=faults, max_boots=2), tmp_path, way)
-    data = samples(run)
+    data = gather(run.boots())
     assert set(data.scores["s", "pipe", "mine"]) == {1}
     assert set(data.scores["s", "pipe2", "mine"]) == {0, 1}
     assert data.missing["s", "pipe", "mine"] == {"error: made to fail": 1}

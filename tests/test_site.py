@@ -72,7 +72,7 @@ def site_data(page: Path) -> Any:
 def test_pages_of_a_few_runs(runs: Path, tmp_path: Path) -> None:
     first, second = small(runs, 0), small(runs, 1, 1.1, experiment="other")
     built = build_site(runs, tmp_path / "site")
-    assert (built.runs, built.made, built.kept) == (2, 2, 0)
+    assert (built.runs, built.rendered, built.kept) == (2, 2, 0)
     assert set(checked(tmp_path / "site")) == {
         *("index.html", "compare.html", "history.html"),
         *(f"runs/{run.name}.html" for run in (first, second)),
@@ -146,7 +146,7 @@ def test_only_what_changed_is_made_again(runs: Path, tmp_path: Path) -> None:
     assert again == Built(4, 0, 4, 0, (), again.edition) and times() == before
     new = small(runs, 4)
     third = build_site(runs, site)
-    assert (third.made, third.kept, third.removed) == (1, 4, 0)
+    assert (third.rendered, third.kept, third.removed) == (1, 4, 0)
     assert set(third.pages) == {
         *("index.html", "compare.html", "history.html", "history/nightly.html")
     }
@@ -157,7 +157,7 @@ def test_only_what_changed_is_made_again(runs: Path, tmp_path: Path) -> None:
     (new.path / "verdict.json").write_text("{}")
     (site / "runs" / f"{other.name}.html").unlink()
     fourth = build_site(runs, site)
-    assert fourth.made == 2 and not (site / "runs" / f"{new.name}.html").exists()
+    assert fourth.rendered == 2 and not (site / "runs" / f"{new.name}.html").exists()
     kept[0].path.rename(tmp_path / "away")
     assert build_site(runs, site).removed == 1
     assert not (site / "runs" / f"{kept[0].name}.html").exists()
@@ -201,7 +201,7 @@ def test_many_runs_are_made_by_several_processes(
             goal.mkdir() if path.is_dir() else os.link(path, goal)
     seen: list[tuple[int, int]] = []
     built = build_site(runs, tmp_path / "site", progress=lambda *counts: seen.append(counts))
-    assert built.made == 14 and seen == [(done, 14) for done in range(1, 15)]
+    assert built.rendered == 14 and seen == [(done, 14) for done in range(1, 15)]
     assert len(list((tmp_path / "site" / "runs").glob("*.html"))) == 14
 
 
@@ -315,7 +315,7 @@ def test_a_damaged_site_is_built_again(runs: Path, tmp_path: Path) -> None:
     (site / ".kdyno-site").write_text("[]")
     (site / ".data" / f"{run.name}.json").write_text('{"stamp": 1, "summary": "{}"}')
     (site / "compare.html").unlink()
-    assert build_site(runs, site).made == 1
+    assert build_site(runs, site).rendered == 1
     assert {path: path.read_text() for path in site.rglob("*.html")} == whole
 
 

@@ -22,7 +22,7 @@ from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample, re
 from kdyno.store.folder import Folder
 from kdyno.store.manifest import CaseInfo, Manifest, State, work_digest
 from kdyno.store.run import Damaged, Run, create_run, list_runs, open_run, write_run
-from kdyno.store.samples import samples
+from kdyno.store.samples import gather
 from kdyno.store.verdict import Verdict
 
 PIPE = ("unixbench", "pipe", "stock")
@@ -84,7 +84,7 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     boots = [it for it in run.boots() if isinstance(it, BootRecord)]
     assert [it.index for it in boots] == [0, 1, 2, 3, 4, 5]
     assert run.console(boots[0]) == b"console\n"
-    assert samples(run).scores == {
+    assert gather(run.boots()).scores == {
         PIPE: {0: 100.0, 1: 102.0, 2: 104.0},
         ("unixbench", "pipe", "mine"): {0: 101.0, 1: 103.0, 2: 105.0},
     }
@@ -98,7 +98,7 @@ def test_failed_boots_give_no_scores_and_one_index_is_one_boot(tmp_path: Path) -
     with create_run(tmp_path, "", manifest()) as writer:
         for index, score in enumerate((None, 7.0, 8.0)):
             writer.add_boot(boot(index, 0, "stock", score), b"")
-        found = samples(writer.run)
+        found = gather(writer.run.boots())
         assert found.scores == {PIPE: {0: 7.0}} and found.blocks == 1
         assert found.boots == {"stock": 2} and found.failures == {"stock": {"panic": 1}}
         writer.add_boot(boot(2, 0, "mine", 1.0), b"")
@@ -116,7 +116,7 @@ def test_a_damaged_boot_hides_no_other(tmp_path: Path) -> None:
     (boots / ".tmp-123").mkdir()
     (boots / "0009-evil").symlink_to("/")
     (boots / "notes").mkdir()
-    found = samples(run)
+    found = gather(run.boots())
     assert found.scores[PIPE] == {0: 100.0, 1: 102.0}
     assert [it.name for it in found.damaged] == ["notes", "0001-mine", "0004-stock"]
 
@@ -153,7 +153,7 @@ def test_a_killed_writer_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
     with write_run(path) as writer:
         assert names(path / "boots")[0] == "0000-stock"
         writer.add_boot(boot(6, 3, "stock", 9.0), b"x")
-    assert samples(Run(path)).scores[PIPE][3] == 9.0
+    assert gather(Run(path).boots()).scores[PIPE][3] == 9.0
 
 
 def test_a_run_killed_before_its_name_is_removed(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_nothing_is_written_through_links(tmp_path: Path) -> None:
     (path / ".lock").unlink()
     (path / "boots").rename(tmp_path / "elsewhere")
     (path / "boots").symlink_to(tmp_path / "elsewhere")
-    found = samples(Run(path))
+    found = gather(Run(path).boots())
     assert found.scores == {} and "link" in found.damaged[0].reason
     with pytest.raises(ToolError):
         write_run(path)

@@ -76,5 +76,5 @@ def end(
     show_outcome(verdict, json, status, run, request.scoring)
     say_where(run)
     if method not in ("none", METHOD):
-        after_run(run, asked, suites, options, shown=json != "-")
+        after_run(run, asked, suites, options, printed=json != "-")
     return run, status

@@ -174,9 +174,10 @@ def _write_site(runs: Path | None, output: str | None, full: bool, json: str | N
                 runs_folder(runs), out, full=full, progress=told, sections=labs.sections
             )
     if json is not None:
-        facts = {"site": output, "runs": built.runs, "made": built.made, "kept": built.kept}
+        facts = {"site": output, "runs": built.runs, "made": built.rendered, "kept": built.kept}
         write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
-    say(f"written: {Path(output) / 'index.html'} ({built.made} of {built.runs} runs drawn again)")
+    drawn = f"{built.rendered} of {built.runs} runs drawn again"
+    say(f"written: {Path(output) / 'index.html'} ({drawn})")
     return 0
 
 

@@ -524,24 +524,13 @@ def explained(verdict: Verdict, counted: Mapping[str, Counted]) -> Verdict:
         if effect.unit == UNIT and before is not None and after is not None:
             rows = differences(before, after)
             large = [row for row in rows if abs(row.more) >= NOTHING][:_FUNCTIONS_SHOWN]
-            counts = [
-                FunctionCounts(
-                    where=row.where,  # type: ignore[arg-type]
-                    function=row.function,
-                    baseline_value=row.before,
-                    value=row.after,
-                )
-                for row in large
-            ]
+            named = [(row.where, row.function, row.before, row.after, 1) for row in large]
             if rest := rows[len(large) :]:
-                others = FunctionCounts(
-                    where="others",
-                    function="",
-                    baseline_value=sum(row.before for row in rest),
-                    value=sum(row.after for row in rest),
-                    functions=len(rest),
-                )
-                counts.append(others)
-            effect = effect.model_copy(update={"functions": tuple(counts)})
+                sums = sum(row.before for row in rest), sum(row.after for row in rest)
+                named.append(("others", "", *sums, len(rest)))
+            keys = ("where", "function", "baseline_value", "value", "functions")
+            counts = [dict(zip(keys, row, strict=True)) for row in named]
+            functions = tuple(map(FunctionCounts.model_validate, counts))
+            effect = effect.model_copy(update={"functions": functions})
         effects.append(effect)
     return verdict.model_copy(update={"effects": tuple(effects)})

@@ -10,7 +10,14 @@ from typing import Literal
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column
 from kdyno.store.manifest import CaseInfo
-from kdyno.store.verdict import CaseValue, Effect, FactorEffect, GroupEffect, Verdict
+from kdyno.store.verdict import (
+    CaseValue,
+    Effect,
+    FactorEffect,
+    GroupEffect,
+    StratumEffect,
+    Verdict,
+)
 from kdyno.suites.catalogue import UNIT
 
 OfCase = Effect | CaseValue | CaseInfo
@@ -50,7 +57,7 @@ def uncorrected(effect: Effect) -> bool:
     return effect.ci is None and effect.ci_raw is not None
 
 
-def interval(item: OfAny) -> Cell:
+def interval(item: OfAny | StratumEffect) -> Cell:
     if isinstance(item, Effect) and item.exact and item.ci is not None:
         return Cell(figures.same_in(item.blocks), item.ci[0])
     if isinstance(item, Effect) and item.ci is None and item.ci_raw is not None:

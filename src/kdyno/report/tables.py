@@ -133,15 +133,16 @@ def functions(verdict: Verdict) -> Grid | None:
             return figures.count(counts.functions, "other")
         return counts.function if counts.where == "kernel" else f"{counts.function} (program)"
 
+    def difference(row: tuple[Effect, FunctionCounts]) -> float:
+        return row[1].value - row[1].baseline_value
+
     columns = [
         Column("variant", lambda row: row[0].variant, "name"),
         Column("case", lambda row: row[0].case, "name"),
         Column("function", function, "name"),
         Column("baseline", lambda row: row[1].baseline_value, "number", "{:,.3f}".format, worth=1),
         Column("value", lambda row: row[1].value, "number", "{:,.3f}".format, worth=1),
-        Column(
-            "difference", lambda row: row[1].value - row[1].baseline_value, "number", figures.signed
-        ),
+        Column("difference", difference, "number", figures.signed),
     ]
     return Grid(columns, rows, "Instructions by function", id="functions-table") if rows else None
 
@@ -179,16 +180,12 @@ def strata(verdict: Verdict, most: int = _FEW_MACHINES) -> Grid | None:
             return ""
         return "differs" if own.differs else "no difference seen"
 
-    def interval(row: tuple[Effect | None, StratumEffect]) -> Cell:
-        ci = row[1].ci
-        return Cell(figures.interval(ci), ci[0]) if ci is not None else Cell()
-
     columns = [
         Column("variant", partial(once, "variant")),
         Column("case", partial(once, "case")),
         Column("machine", lambda row: row[1].stratum, "name"),
         Column("effect", lambda row: row[1].ratio, "effect", figures.effect),
-        Column("interval", interval, "number", worth=1),
+        Column("interval", lambda row: effects.interval(row[1]), "number", worth=1),
         Column("blocks", lambda row: row[1].blocks, "number", quiet=True, worth=2),
         Column("by machine", differs),
     ]

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from kdyno.store.boot import BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.run import Damaged, Run
+from kdyno.store.run import Damaged
 from kdyno.store.verdict import SCORE_MOST, Ratio, Verdict
 from kdyno.store.verdict import Score as Level
 
@@ -85,11 +85,6 @@ class Samples:
     blocks: int = 0
     """One more than the highest block seen."""
     damaged: tuple[Damaged, ...] = ()
-
-
-def samples(run: Run) -> Samples:
-    """All boots of the run."""
-    return gather(run.boots())
 
 
 class Gathering:

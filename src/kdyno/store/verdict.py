@@ -418,8 +418,8 @@ class Kinds:
 
     def about(self, variant: str, suite: str = "", case: str = "") -> tuple[str, ...]:
         """The short words of the flags about a row, or about all, each once, in their order."""
-        found: dict[str, int] = {}
+        places: dict[str, int] = {}
         for key in product((variant, None), (suite, None), (case, None)):
             for kind, place in self._of.get(key, {}).items():
-                found[kind] = min(place, found.get(kind, place))
-        return tuple(sorted(found, key=lambda kind: found[kind]))
+                places[kind] = min(place, places.get(kind, place))
+        return tuple(sorted(places, key=places.__getitem__))

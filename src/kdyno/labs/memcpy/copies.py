@@ -91,10 +91,8 @@ def distribution(
     counts: Mapping[tuple[int, int, int], int], source: str, sites: Iterable[Site] = ()
 ) -> Distribution:
     """The distribution with ``counts``: (size, dst, src) → calls."""
-    cells = [
-        Cell(size=size, dst=dst, src=src, calls=calls)
-        for (size, dst, src), calls in sorted(counts.items())
-    ]
+    places = sorted(counts)
+    cells = [Cell(size=n, dst=dst, src=src, calls=counts[n, dst, src]) for n, dst, src in places]
     ordered = sorted(sites, key=lambda site: (-site.calls, -site.bytes, site.site))
     return Distribution(source=source, cells=cells, sites=ordered or None)
 

@@ -132,9 +132,8 @@ def of_cases(patterns: Sequence[str], suites: Catalogue, source: str) -> Experim
         for name in chosen:
             suite, _, case = name.partition("/")
             uses.setdefault(suite, {})[case] = None
-    return in_stock(
-        [SuiteUse(suite, tuple(cases)) for suite, cases in uses.items()], suites, source
-    )
+    own = [SuiteUse(suite, tuple(cases)) for suite, cases in uses.items()]
+    return in_stock(own, suites, source)
 
 
 def of_command(

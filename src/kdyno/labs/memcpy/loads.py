@@ -75,17 +75,20 @@ class Load(FromTool):
 
     @model_validator(mode="after")
     def _id_is_of_the_rest(self) -> Load:
-        size = str(self.least) if self.least == self.most else f"{self.least}-{self.most}"
-        expected = f"{self.level}/{self.mode}/{size}/{self.alignment}"
+        expected = _id(self.level, self.mode, self.least, self.most, self.alignment)
         if self.id != expected:
             raise ValueError(f"load {self.id!r} is {expected!r}")
         return self
 
 
-def load(level: str, mode: str, least: int, most: int, alignment: str, mean_bytes: float) -> Load:
+def _id(level: str, mode: str, least: int, most: int, alignment: str) -> str:
     size = str(least) if least == most else f"{least}-{most}"
+    return f"{level}/{mode}/{size}/{alignment}"
+
+
+def load(level: str, mode: str, least: int, most: int, alignment: str, mean_bytes: float) -> Load:
     values = {"level": level, "mode": mode, "least": least, "most": most, "alignment": alignment}
-    values |= {"id": f"{level}/{mode}/{size}/{alignment}", "mean_bytes": round(mean_bytes, 4)}
+    values |= {"id": _id(level, mode, least, most, alignment), "mean_bytes": round(mean_bytes, 4)}
     return Load.model_validate(values)
 
 
@@ -142,13 +145,8 @@ def full() -> Plan:
     """The whole grid, about five minutes."""
     loads = [fixed("L1", size, at) for at in ALIGNMENTS for size in sizes()]
     loads += [ranged(level, *each) for level in LEVELS for each in RANGES]
-    loads += [
-        fixed(level, size, at)
-        for level in LEVELS[1:]
-        for at in ("aligned", "both")
-        for size in sizes(around=False)
-        if size >= 8
-    ]
+    far = [size for size in sizes(around=False) if size >= 8]
+    loads += [fixed(to, n, at) for to in LEVELS[1:] for at in ("aligned", "both") for n in far]
     return Plan("default", tuple(loads), 285.0)
 
 
@@ -273,9 +271,8 @@ def caches(folder: Path = _CACHE) -> Caches:
     guessed = set(sizes)
     for index in sorted(folder.glob("index*")):
         try:
-            level, kind, text = (
-                (index / name).read_text().strip() for name in ("level", "type", "size")
-            )
+            files = [index / name for name in ("level", "type", "size")]
+            level, kind, text = (file.read_text().strip() for file in files)
             size = int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1:], 0)
         except (OSError, ValueError):
             continue

@@ -85,17 +85,6 @@ class Shape:
         return WIDTHS[self.registers]
 
     @property
-    def small_width(self) -> int:
-        return self.small_bytes or self.width
-
-    @property
-    def aligns(self) -> bool:
-        """Whether the loop of memcpy or memset begins at a boundary of the target."""
-        if self.stores:
-            return self.stores == "aligned"
-        return self.tail == "overlap" or bool(self.small_bytes)
-
-    @property
     def is_page(self) -> bool:
         return self.function in PAGES
 
@@ -293,7 +282,7 @@ def _problems(shape: Shape) -> Iterator[str]:
             yield "only avx512 and avx512vl have masks"
         if short == "bytes" and function == "memmove":
             yield "string instructions go forward only; memmove needs branches or a mask"
-        most = 16 if registers == "general" else 2 * shape.small_width
+        most = 16 if registers == "general" else 2 * (shape.small_bytes or shape.width)
         allowed = {"mask": (32, 64), "bytes": (16, 32, 64, 128)}[short]
         allowed = tuple(upto for upto in allowed if upto <= most)
         if shape.short_to not in allowed:

@@ -204,9 +204,14 @@ def counted_after_run(
 
 
 def after_run(
-    run: Run, experiment: Experiment, suites: Mapping[str, Suite], options: Options, *, shown: bool
+    run: Run,
+    experiment: Experiment,
+    suites: Mapping[str, Suite],
+    options: Options,
+    *,
+    printed: bool,
 ) -> None:
-    """What `profile = "perf"` in an experiment adds to a run that was measured. ``shown``: on
+    """What `profile = "perf"` in an experiment adds to a run that was measured. ``printed``: on
     stdout, which may be wanted for JSON alone."""
     method = experiment.measure.profile
     say(f"\nprofiling by {method}, in boots of its own")
@@ -215,7 +220,7 @@ def after_run(
     except KeyboardInterrupt:
         say(f"`kdyno profile {run.name}{where(run.path.parent)}` goes on with the profile")
         raise
-    if shown:
+    if printed:
         terminal.show(lambda _: ["", *tables.parts(profiles, run.manifest().baseline)])
 
 

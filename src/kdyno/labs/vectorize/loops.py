@@ -380,18 +380,13 @@ def _bare(value: str) -> str:
     return value
 
 
+_GCC_FLAGS = "-fdump-tree-vect-missed-optimized -fdump-tree-ldist-optimized"
+# A regular expression that a shell leaves alone: Kbuild does not quote it. Any match will do.
+_CLANG_FLAGS = "-fsave-optimization-record=yaml -foptimization-record-passes=loop-[vi]"
 DIALECTS = {
-    "gcc": Dialect(
-        "-fdump-tree-vect-missed-optimized -fdump-tree-ldist-optimized", _gcc_files, gcc_loops
-    ),
-    # A regular expression that a shell leaves alone: Kbuild does not quote it. Any match will do.
-    "clang": Dialect(
-        "-fsave-optimization-record=yaml -foptimization-record-passes=loop-[vi]",
-        _clang_files,
-        clang_loops,
-    ),
+    "gcc": Dialect(_GCC_FLAGS, _gcc_files, gcc_loops),
+    "clang": Dialect(_CLANG_FLAGS, _clang_files, clang_loops),
 }
-
 
 _HEAD = re.compile(r"^[0-9a-f]+ <(?P<symbol>[^>]+)>:$")
 _LINE = re.compile(r"^\s*(?P<at>[0-9a-f]+):\t(?P<code>.*)$")

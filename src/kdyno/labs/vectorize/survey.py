@@ -329,10 +329,8 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
         places = (loop.file.removesuffix(own) for loop in record.loops if loop.file.endswith(own))
         loops = record.loops
         if (root := next(places, None)) is not None:
-            shorter = (loop.file.removeprefix(f"{root}/") for loop in loops)
-            loops = tuple(
-                loop._replace(file=file) for loop, file in zip(loops, shorter, strict=True)
-            )
+            prefix = f"{root}/"
+            loops = tuple(loop._replace(file=loop.file.removeprefix(prefix)) for loop in loops)
         path = tree / name
         is_object = path.is_file() and not path.is_symlink()
         if is_object and any(loop.is_vector or loop.lanes for loop in loops):

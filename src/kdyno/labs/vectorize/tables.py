@@ -15,7 +15,7 @@ from kdyno.report import plain
 from kdyno.report.page import alone
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Grid, Value, of_rows
-from kdyno.report.show.html import table, tag
+from kdyno.report.show.html import Html, table, tag
 from kdyno.report.show.markdown import table as as_markdown
 from kdyno.report.show.terminal import Layout, Part
 
@@ -76,14 +76,12 @@ def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
         for rank, each in enumerate(joined.missed, start=1)
         for loop in sorted(each.missed, key=lambda loop: loop.place)
     ]  # fmt: skip
-    shares = {
-        side.flags: {kind: f"{100 * share:.1f} %" for kind, share in joined.shares().items()}
-        for side, joined in zip(survey.sides, hot, strict=True)
-    }
+    shares = [(side.flags, own.shares()) for side, own in zip(survey.sides, hot, strict=True)]
     parts = "; ".join(
-        f"{flags}: {of['missed']} in functions with a missed loop, {of['vectorized']} in functions "
-        f"with vectorised loops only, {of['none']} in functions without either"
-        for flags, of in shares.items()
+        f"{flags}: {100 * of['missed']:.1f} % in functions with a missed loop, "
+        f"{100 * of['vectorized']:.1f} % in functions with vectorised loops only, "
+        f"{100 * of['none']:.1f} % in functions without either"
+        for flags, of in shares
     )
     one = hot[0]
     note = (
@@ -213,6 +211,11 @@ def csv_text(survey: Survey) -> str:
     return spreadsheet.text(of_rows(heads, rows))
 
 
+def _part(grid: Grid) -> list[Html | None]:
+    note = tag("p", grid.note, class_="tip") if grid.note else None
+    return [note, table(replace(grid, id=f"{grid.id}-table"))]
+
+
 def page(survey: Survey, grids: Sequence[Grid]) -> str:
     """The whole file; tables sort by their headings and filter by what is typed above them."""
     return alone(
@@ -220,17 +223,7 @@ def page(survey: Survey, grids: Sequence[Grid]) -> str:
         title=f"vectorised loops · {plain.short(survey.source)} · kdyno",
         heading="What the compiler vectorises",
         intro=[tag("p", line) for line in head(survey) if line],
-        sections={
-            grid.id: (
-                grid.title,
-                [
-                    tag("p", grid.note, class_="tip") if grid.note else None,
-                    table(replace(grid, id=f"{grid.id}-table")),
-                ],
-            )
-            for grid in grids
-            if grid.items
-        },
+        sections={grid.id: (grid.title, _part(grid)) for grid in grids if grid.items},
         foot=f"Made by kdyno {__version__}.",
         skip=("main", "To the tables"),
     )

@@ -47,12 +47,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """``of`` reads an item: a Cell, or a value that ``shown`` puts into words."""
+    """``of`` reads an item: a Cell, or a value that ``format`` puts into words."""
 
     head: str
     of: Callable[[Any], Cell | Value]
     kind: Kind = "text"
-    shown: Callable[[Any], str] | None = None
+    format: Callable[[Any], str] | None = None
     absent: str = ""
     """What stands for None."""
     quiet: bool = False
@@ -70,7 +70,7 @@ class Column:
             return value
         if value is None:
             return Cell(self.absent)
-        text = self.shown(value) if self.shown is not None else plainly(value)
+        text = self.format(value) if self.format is not None else plainly(value)
         return Cell(text, None if isinstance(value, str) else value)
 
 

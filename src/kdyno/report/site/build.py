@@ -53,7 +53,7 @@ class Built:
     """What a build did."""
 
     runs: int
-    made: int
+    rendered: int
     """Runs that were read and drawn anew."""
     kept: int
     removed: int
@@ -125,8 +125,8 @@ def build_site(
         # The state of a run in progress is in its text, so that the next build looks again.
         texts = {each.page: _SUMMARY.dump_json(each).decode() for each in summaries}
         written = write_pages(out, summaries, texts, live, options, edition, watches)
-        made = len(todo)
-        return Built(len(there), made, len(there) - made, removed, written, edition)
+        fresh = len(todo)
+        return Built(len(there), fresh, len(there) - fresh, removed, written, edition)
 
 
 def _empty(runs: Path) -> list[str]:

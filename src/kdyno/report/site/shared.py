@@ -117,4 +117,4 @@ def build_shared(
     )
     built = site.build()
     count = site.make_all(progress)
-    return replace(built, made=count, kept=built.runs - count)
+    return replace(built, rendered=count, kept=built.runs - count)
