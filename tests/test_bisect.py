@@ -10,6 +10,7 @@ import random
 import re
 import subprocess
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,16 @@ from kdyno.bisect.session import (
     toml,
 )
 from kdyno.errors import UsageError
+from kdyno.experiment import loader
+from kdyno.kernels.image import Image
+from kdyno.measure import execution
+from kdyno.measure.bench import same_kernels
+from kdyno.measure.builder import Built, Recipes
+from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+from kdyno.suites import catalogue
 
 __all__ = ["kdyno"]
 
@@ -365,3 +376,94 @@ def test_an_experiment_file_says_what_is_searched(
     ):
         refused = kdyno(*words, *more)
         assert refused.status == 2 and re.search(message, refused.err)
+
+
+def built(folder: Path, **kernels: bytes) -> Built:
+    """Images of these bytes, each from a recipe of its own."""
+    images = {}
+    for name, content in kernels.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "linux").write_bytes(content)
+        images[name] = Image(name, folder / name, "um", 64, "7.3", {})
+    return Built(images)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "outcome"),
+    [
+        ({"good": b"1", "one": b"2", "bad": b"3"}, None),
+        ({"good": b"1", "one": b"1", "bad": b"3"}, Same(True)),
+        ({"good": b"1", "one": b"3", "bad": b"3"}, Same(False)),
+    ],
+)
+def test_what_a_probe_has_built_is_what_it_measures(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kernels: dict[str, bytes],
+    outcome: Same | None,
+) -> None:
+    points = tuple(Point(name, name, {"cmdline": f"x={name}"}) for name in ("good", "one", "bad"))
+    base = {
+        "kernel": {"source": "debian:linux-source-7.3"},
+        "suite": [{"name": "unixbench", "cases": ["pipe"]}],
+    }
+    question = Question("unixbench", "pipe", base)
+    state = State(question, Range(points, "patch"), Difference(0.9, 0.89, 0.91), "ends")
+    made = Recipes({}, {}), built(tmp_path / "images", **kernels)
+    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: made[0])
+    monkeypatch.setattr("kdyno.bisect.session.build_all", lambda *_, **__: made[1])
+    seen: list[Options] = []
+
+    def execute(experiment: object, suites: object, options: Options) -> tuple[Run, Verdict]:
+        seen.append(options)
+        raise UsageError("measured")
+
+    options = Options(tmp_path / "cache", tmp_path / "runs")
+    (tmp_path / "search").mkdir()
+    search = Session(
+        tmp_path / "search", state, catalogue.load(), options, execute, lambda _text: None
+    )
+    with pytest.raises(UsageError, match="measured"):
+        search.run()
+    # A probe; or, where none was needed, the verification, which is another experiment.
+    assert [it.prepared for it in seen] == [None if outcome else made]
+    assert [it.outcome for it in search.state.steps] == ([outcome] if outcome else [])
+
+
+def test_a_kernel_in_which_nothing_compiled_differs_is_called_the_same(tmp_path: Path) -> None:
+    images = dict(built(tmp_path, stock=b"1", remark=b"1", other=b"2", blank=b"1").images)
+    (flag,) = same_kernels(images, "stock")
+    assert flag.kind == "same-kernel"
+    assert flag.text.startswith("remark, blank: the same kernel as stock, byte for byte")
+    # One image under several names, as of variants that differ in their command lines, is meant.
+    alike = {"stock": images["stock"], "quiet": images["stock"], "other": images["other"]}
+    assert same_kernels(alike, "stock") == () == same_kernels({}, "stock")
+
+
+def test_what_is_prepared_is_neither_checked_nor_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def again(*_: object, **__: object) -> None:
+        raise AssertionError("checked or built a second time")
+
+    monkeypatch.setattr(execution, "check", again)
+    monkeypatch.setattr(execution, "build_all", again)
+    monkeypatch.setattr(execution, "check_cases", lambda *_: ())
+    made = built(tmp_path, stock=b"1", mine=b"1")
+    recipes = Recipes({}, {}, installed=made.images)
+    notes: list[str] = []
+
+    def bench(_experiment: object, _suites: object, own: object, images: object, _: object) -> None:
+        assert (own, images) == (recipes, made)
+        raise UsageError("ready")
+
+    monkeypatch.setattr(execution, "_bench", bench)
+    options = Options(tmp_path, tmp_path, prepared=(recipes, made))
+    options = replace(options, listener=execution.Listener(told=notes.append))
+    text = 'name = "x"\nbaseline = "stock"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
+    text += '[variant.stock]\n[variant.mine]\ncflags = "-O3"\n'
+    text += '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
+    experiment = loader.parse(text, "x.toml", tmp_path, vocabulary(catalogue.load()))
+    with pytest.raises(UsageError, match="ready"):
+        execution.execute(experiment, catalogue.load(), options)
+    assert [note.partition(":")[0] for note in notes] == ["mine"]

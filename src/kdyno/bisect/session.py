@@ -8,7 +8,6 @@ written whole after each of them, so that an interrupted search goes on where it
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +34,8 @@ from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import within
-from kdyno.kernels.image import Image, compiled_sources
-from kdyno.measure.builder import build_all, check
+from kdyno.kernels.image import compiled_sources
+from kdyno.measure.builder import Built, Recipes, build_all, check
 from kdyno.measure.commands import literal
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
@@ -277,21 +276,22 @@ class Session:
         name = f"step-{search.probes + 1}"
         experiment = self._experiment(name, three, search.half_width)
         try:
-            images = self._images(experiment)
+            recipes, built = self._built_of(experiment)
         except UsageError as problem:
             self._done(at, Unusable(str(problem)[:500]), "", began_s, 0.0)
             return
         build_s = time.monotonic() - began_s
         self._built |= {span.low, at, span.high}
-        if isinstance(images, str):
-            self._done(at, Unusable(images[:500]), "", began_s, build_s)
+        if why := next(iter(built.failed.values()), ""):
+            self._done(at, Unusable(why[:500]), "", began_s, build_s)
             return
-        low, middle, high = (_content(images[point.name]) for point in three)
+        low, middle, high = (built.images[point.name].content for point in three)
         if middle in (low, high):
             self.tell(f"{points[at].short} is the same kernel as one of the two")
             self._done(at, Same(middle == low), "", began_s, build_s)
             return
-        run, verdict = self.execute(experiment, self.suites, self.options)
+        options = replace(self.options, prepared=(recipes, built))
+        run, verdict = self.execute(experiment, self.suites, options)
         outcome = self._outcome(run, verdict, three, search.half_width)
         self._done(at, outcome, run.name, began_s, build_s)
 
@@ -438,8 +438,8 @@ class Session:
             toml(data), "kdyno bisect", Path(question.home or self.folder), words, _option
         )
 
-    def _images(self, experiment: Experiment) -> Mapping[str, Image] | str:
-        """By variant; or why the middle one was not built. UsageError where it cannot be."""
+    def _built_of(self, experiment: Experiment) -> tuple[Recipes, Built]:
+        """UsageError where one of them cannot be built."""
         options, listener = self.options, self.options.listener
         recipes = check(experiment, options.cache, listener.fetching, report=listener.building)
         built = build_all(
@@ -450,7 +450,7 @@ class Session:
             report=listener.building,
             notify=listener.told,
         )
-        return next(iter(built.failed.values())) if built.failed else built.images
+        return recipes, built
 
     def _effect(self, verdict: Verdict, variant: str) -> Effect:
         question = self.state.question
@@ -477,11 +477,6 @@ def _difference(effect: Effect) -> Difference | None:
     if effect.ratio is None or effect.ci is None:
         return None
     return Difference(effect.ratio, *effect.ci)
-
-
-def _content(image: Image) -> str:
-    with image.kernel.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def git_log(state: State) -> str:

@@ -10,6 +10,7 @@ must make every file that differs newer than the trunk's objects: `Start.fresh` 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -68,6 +69,12 @@ class Image:
     @property
     def kernel(self) -> Path:
         return self.folder / "linux"
+
+    @cached_property
+    def content(self) -> str:
+        """Digest of the kernel's bytes: two recipes may give the same kernel."""
+        with self.kernel.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     @property
     def vmlinuz(self) -> Path:

@@ -113,7 +113,8 @@ class Bench:
     def caveats(self) -> tuple[Flag, ...]:
         """What its figures do not say. After the machine was probed."""
         ticks = ticks_of(self.images) if self.experiment.measure.metric == "instructions" else ()
-        return (*self.machine.caveats(), *flags_of(self.experiment, self.cases), *ticks)
+        twins = same_kernels(self.images, self.experiment.baseline)
+        return (*self.machine.caveats(), *flags_of(self.experiment, self.cases), *ticks, *twins)
 
     def without(self, settled: Collection[tuple[str, str]]) -> Bench:
         """The same less the cases that need no more boots, by (suite, case)."""
@@ -237,6 +238,20 @@ def _undecided(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
         first = ", ".join(own[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
         reasons.append(f"{first}: {why}")
     return reasons
+
+
+def same_kernels(images: Mapping[str, Image], baseline: str) -> tuple[Flag, ...]:
+    """Kernels that were to differ from the baseline in what is compiled, and do not."""
+    first = images.get(baseline)
+    names = [
+        name
+        for name, image in images.items()
+        if first and image.digest != first.digest and image.content == first.content
+    ]
+    if not names:
+        return ()
+    text = f"the same kernel as {baseline}, byte for byte: nothing that is compiled differs"
+    return (Flag(kind="same-kernel", text=f"{', '.join(names)}: {text}"),)
 
 
 def ticks_of(images: Mapping[str, Image]) -> tuple[Flag, ...]:

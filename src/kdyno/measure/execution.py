@@ -32,6 +32,7 @@ from kdyno.measure.bench import (
     check_machine,
     copy_name,
     metric_of,
+    same_kernels,
     tree_for_cases,
     tree_of,
 )
@@ -75,6 +76,8 @@ class Options:
     refresh: bool = False
     ref: str = ""
     """Of an experiment with [matrix]: the commit, which is in the experiment already."""
+    prepared: tuple[Recipes, Built] | None = None
+    """What the caller made of this very experiment, where it had to look at its images first."""
     overrides: Overrides = field(default_factory=Overrides)
     """Already applied to the experiment; recorded for --resume."""
     listener: Listener = field(default_factory=Listener)
@@ -90,13 +93,17 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
         notify(short)
     recipes, built = Recipes({}, {}), Built({})
     if KINDS[experiment.machine.kind].builds:
-        recipes = check(
-            experiment,
-            options.cache,
-            options.listener.fetching,
-            refresh=options.refresh,
-            new=True,
-            report=options.listener.building,
+        recipes = (
+            options.prepared[0]
+            if options.prepared
+            else check(
+                experiment,
+                options.cache,
+                options.listener.fetching,
+                refresh=options.refresh,
+                new=True,
+                report=options.listener.building,
+            )
         )
         for note in recipes.notes:
             notify(note)
@@ -110,6 +117,8 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
             )
         check_cases(experiment, suites, options.cache, recipes)
         built = built_of(experiment, recipes, options)
+        for flag in same_kernels(built.images, experiment.baseline):
+            notify(flag.text)
     bench = _bench(experiment, suites, recipes, built, options)
     manifest = manifest_of(
         experiment, options.overrides, images=bench.digests, failed=built.failed, cases=bench.infos
@@ -148,6 +157,8 @@ def _bench(
 
 def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Built:
     """The images of these recipes, from the cache or built now, shown to the listener."""
+    if options.prepared:
+        return options.prepared[1]
     return build_all(
         experiment,
         recipes,
