@@ -13,7 +13,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "channel.h"
@@ -109,6 +111,39 @@ static char *told(const char *name) {
     return NULL;
 }
 
+// Of a kernel that has its drivers as modules: what the host put into the initramfs, in its order.
+static void load_modules(void) {
+    char path[32];
+    int fd;
+    for (int i = 0; snprintf(path, sizeof path, "/modules/%02d.ko", i),
+             (fd = open(path, O_RDONLY | O_CLOEXEC)) >= 0;
+         i++) {
+        if (syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST)
+            fprintf(stderr, "kdyno-guest: %s: %s\n", path, strerror(errno));
+        close(fd);
+        unlink(path); // it is memory
+    }
+}
+
+// A kernel of a distribution has work of its own after its start, on other tasks: self-tests,
+// drivers that come late. It is at rest where no task but this one has wanted to run for a while.
+static void await_rest(void) {
+    const struct timespec step = {.tv_nsec = 10 * 1000 * 1000};
+    int quiet = 0;
+    for (int i = 0; i < 6000 && quiet < 10; i++) {
+        nanosleep(&step, NULL);
+        FILE *file = fopen("/proc/loadavg", "re");
+        int running = 0;
+        if (!file || fscanf(file, "%*s %*s %*s %d/", &running) != 1)
+            running = 0;
+        if (file)
+            fclose(file);
+        quiet = running == 1 ? quiet + 1 : 0;
+    }
+    if (quiet < 10)
+        fprintf(stderr, "kdyno-guest: WARNING: the kernel did not come to rest in 60 s\n");
+}
+
 static int open_channel(void) {
     const char *path = machine->channel;
     int fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -195,6 +230,9 @@ int verb_init(int argc, char **argv) {
         die(name, "this guest knows no such machine (guest/machine.c)");
     machine = row;
     path = path ? path : "/tmp/kdyno.job";
+    load_modules();
+    if (told("kdyno.installed"))
+        await_rest();
     int fd = open_channel();
     char *text = machine->take_job(path, fd, error, sizeof error);
     if (!text)

@@ -206,7 +206,7 @@ def _combined(
     # Of source and image what stands nearer to the variant.
     own_source = any(layer.source for layer in own)
     if any(layer.image for layer in own) or (kernel.image and not own_source):
-        return _installed(name, levels, kernel, own, chosen, mistakes)
+        return _installed(name, levels, kernel, own, chosen, default_arch, mistakes)
     if "source" not in chosen and not any(
         mistakes.has((*layer.path, key)) for layer in layers for key in ("source", "image")
     ):
@@ -250,6 +250,7 @@ def _installed(
     kernel: Layer,
     own: Sequence[Layer],
     chosen: Mapping[str, Any],
+    default_arch: str,
     mistakes: Mistakes,
 ) -> Variant:
     """The variant that is a kernel built already. How [kernel] builds others is not about it."""
@@ -264,7 +265,7 @@ def _installed(
         name=name,
         source="",
         image=chosen["image"],
-        arch=chosen.get("arch", "x86_64"),
+        arch=chosen.get("arch", default_arch),
         cmdline=" ".join(layer.cmdline.strip() for layer in layers if layer.cmdline.strip()),
         sysctl=tuple(sorted({k: v for layer in layers for k, v in layer.sysctl.items()}.items())),
         cpus=chosen.get("cpus"),

@@ -8,14 +8,14 @@ import os
 import re
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kdyno import sandbox, whole
+from kdyno import deferred, sandbox, whole
 from kdyno.command import capture, require
 from kdyno.errors import ToolError
 from kdyno.kernels.image import Image
@@ -69,6 +69,7 @@ _SIGNS: Mapping[str, re.Pattern[str]] = {
 less."""
 _SCHEDULER = "scheduler: "
 """How a guest begins when it says that its scheduler is not, or no longer, in charge."""
+_symbols: Callable[[Image], Path] = deferred("kdyno.kernels.kallsyms:symbols")
 _MOST_WARNINGS = 5
 _TIMES = ("user_us", "sys_us")
 _WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft lockup).*$", re.M)
@@ -412,7 +413,9 @@ class Built:
         return {"digest": image.digest, **image.build, **scheduler}
 
     def programs(self, variant: str) -> Programs:
-        return Programs(self._image(variant).kernel, self._program(variant))
+        image = self._image(variant)
+        kernel = _symbols(image) if image.installed else image.kernel
+        return Programs(kernel, self._program(variant))
 
     def footprint(self) -> Footprint:
         each_bytes = self._setup.memory_bytes + self.overhead_bytes

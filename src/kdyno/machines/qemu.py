@@ -10,12 +10,14 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
+from kdyno import deferred
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import HARDWARE_COUNTERS, NATIVE_COPIES
+from kdyno.kernels.image import Image
 from kdyno.kernels.scheduler import Scheduler
 from kdyno.machines import counters, emulator
 from kdyno.machines.cpus import apart, first
@@ -37,6 +39,8 @@ from kdyno.sandbox import EMPTY, QEMU, Binds, around, named, system
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import OF_THE_HOST, Job
 from kdyno.suites.protocol import Transcript
+
+_modules_of: Callable[..., Modules] = deferred("kdyno.kernels.modules:needed")
 
 NAME = "qemu"
 CAN = Can(
@@ -71,6 +75,16 @@ _JOB = "kdyno.job"
 _CONSOLE_SET = 1
 _REFUSED = "qemu-system-x86_64: "
 _TMP_BYTES = 16 << 20
+
+
+Modules = tuple[tuple[str, bytes], ...]
+"""(name, content), in the order in which they are loaded."""
+_INSTALLED = ("kdyno.installed=yes", "cryptomgr.notests=1")
+"""For an installed kernel: measuring waits for its own start-up work, of which 6.12's tests of RSA
+and Diffie-Hellman would take seconds beside the first cases."""
+_BUS = ("virtio_pci", "virtio_console")
+_FOLDERS = ("9pnet_virtio", "9p")
+_DISK = ("virtio_blk", "ext4")
 
 
 class Archive:
@@ -212,6 +226,7 @@ def first_files(
     host: bool = False,
     scheduler: Scheduler | None = None,
     root: Path = Path("/"),
+    modules: Modules = (),
 ) -> bytes:
     """The initramfs: the same bytes for the same arguments. host: it is to look like ``root``,
     this machine's or a userland's, whose folders are mounted into it."""
@@ -227,6 +242,10 @@ def first_files(
         archive.folder("scheduler")
         archive.file("scheduler/loader", scheduler.loader.read_bytes(), 0o700)
         archive.file("scheduler/program", scheduler.program.read_bytes(), 0o600)
+    if modules:  # init loads them by their numbers
+        archive.folder("modules")
+    for number, (_name, content) in enumerate(modules):
+        archive.file(f"modules/{number:02d}.ko", content, 0o600)
     archive.file("padding", b"\0" * chance.padding_bytes, 0o600)
     archive.file(_JOB, job, 0o600)
     return archive.content()
@@ -282,6 +301,9 @@ class QemuBoot(Boot):
     """A guest has this or another plugin."""
     scheduler: Scheduler | None = None
     """What the guest loads before its first case, and holds to be in charge at each."""
+    modules: Callable[[tuple[str, ...]], Modules] | None = None
+    """Of an installed kernel: what of the modules with these names, and of those that they need,
+    is not built in. None: all that a guest needs is."""
     ticks_khz: int = 0
     """How fast the host's time-stamp counter goes, where the guest's clock is that; 0: it finds out
     itself."""
@@ -331,8 +353,13 @@ class QemuBoot(Boot):
                 "kernel in QEMU. Leave out --no-sandbox, or the cases that start programs"
             )
         host = host_folders(self.job, self.root)
+        modules: Modules = ()
+        if self.modules is not None:
+            folders = _FOLDERS if self.shows_folders else ()
+            modules = self.modules((*_BUS, *folders, *(_DISK if self.disk_bytes else ())))
         program = self.program.read_bytes()
-        files = first_files(program, job, self.chance, bool(host), self.scheduler, self.root)
+        first = (program, job, self.chance, bool(host), self.scheduler, self.root, modules)
+        files = first_files(*first)
         loaded = self.plugin or self.tally
         inside, places = "/tmp/kdyno-guest", Places()
         if folder is not None:
@@ -386,14 +413,20 @@ class QemuBoot(Boot):
         """QEMU's own command line: a machine with as little in it as there can be.
 
         console, plugin, monitor: descriptors. Without a bus to search and tables to read a kernel
-        is at its first program after 20 million instructions.
+        is at its first program after 20 million instructions. Kernels of distributions find virtio
+        by PCI or by ACPI alone; and by ACPI, on a machine as small as microvm, they take no tick
+        from its timer, which leaves the local APIC's, that is dear to calibrate.
         """
+        bus = "device" if self.modules is None else "pci"
+        machine = "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"
+        if bus == "pci":
+            machine = "pc,acpi=off,hpet=off,smm=off,usb=off,vmport=off"
         chance = self.chance
         shut = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
         words = [
             *(self.emulator.program, "-nodefaults", "-no-user-config", "-display", "none"),
             *("-no-reboot", "-sandbox", shut),
-            *("-machine", "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"),
+            *("-machine", machine),
             *emulator.accelerator(
                 self.way, chance.seed, waits=bool(self.disk_bytes) or self.shows_folders
             ),
@@ -404,16 +437,16 @@ class QemuBoot(Boot):
             *("-chardev", f"file,id=console,append=on,path=/dev/fdset/{_CONSOLE_SET}"),
             *("-serial", "chardev:console"),
             *("-chardev", "stdio,id=channel,signal=off"),
-            *("-device", "virtio-serial-device,max_ports=1"),
+            *("-device", f"virtio-serial-{bus},max_ports=1"),
             *("-device", "virtconsole,chardev=channel"),
         ]
         if self.shows_folders:
             options = "security_model=none,readonly=on,multidevs=remap"
             words += ["-fsdev", f"local,id=shared,path={places.shared},{options}"]
-            words += ["-device", "virtio-9p-device,fsdev=shared,mount_tag=shared"]
+            words += ["-device", f"virtio-9p-{bus},fsdev=shared,mount_tag=shared"]
         if self.disk_bytes:
             words += ["-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={places.disk}"]
-            words += ["-device", "virtio-blk-device,drive=disk"]
+            words += ["-device", f"virtio-blk-{bus},drive=disk"]
         if monitor is not None:
             words += ["-chardev", f"socket,id=monitor,fd={monitor}"]
             words += ["-mon", "chardev=monitor,mode=control"]
@@ -423,6 +456,7 @@ class QemuBoot(Boot):
             *("console=ttyS0", "quiet", "loglevel=3", "reboot=t", "panic=-1"),
             *emulator.clock_words(self.way, self.cpus, self.ticks_khz),
             *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
+            *(_INSTALLED if self.modules is not None else ()),
             *(["kdyno.counts=yes"] if self.way == "count" else []),
             *self.scatter_words(),
             *([f"kdyno.scheduler={self.scheduler.name}"] if self.scheduler else []),
@@ -497,6 +531,7 @@ class Qemu(Built):
         self._copies: dict[str, str] = {}
         """Variant → what its kernel's alternatives made of memcpy; nothing before ``probe``."""
         self._opened = 0
+        self._modules: dict[tuple[str, tuple[str, ...]], Modules] = {}
         super().__init__(setup)
 
     @property
@@ -572,10 +607,17 @@ class Qemu(Built):
             plugin=plugin,
             tally=tally,
             scheduler=image.scheduler,
+            modules=partial(self._needed, image) if image.installed else None,
             ticks_khz=self._ticks_khz,
             root=setup.userland.root if setup.userland is not None else Path("/"),
         )
         return start(request, self.clock, listener)
+
+    def _needed(self, image: Image, names: tuple[str, ...]) -> Modules:
+        """Looked up once for each image: unpacking them takes longer than a boot."""
+        if (image.digest, names) not in self._modules:
+            self._modules[image.digest, names] = _modules_of(image, names)
+        return self._modules[image.digest, names]
 
     @cached_property
     def _ticks_khz(self) -> int:

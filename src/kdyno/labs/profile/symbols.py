@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kdyno.command import capture, require
 from kdyno.errors import ToolError
+from kdyno.kernels.kallsyms import SYMBOLS
 from kdyno.sandbox import confined
 
 _LINE = re.compile(r"^([0-9a-f]{1,16}) ([tTwWi]) (\S+)$")
@@ -73,7 +74,10 @@ class Symbols:
 
 
 def symbols_of(program: Path) -> Symbols:
-    """The functions of an ELF file; ToolError where nm is missing or finds none."""
+    """The functions of an ELF file, or of a System.map; ToolError where nm is missing or finds
+    none."""
+    if program.name == SYMBOLS:
+        return parse(program.read_text("utf-8", "replace").splitlines())
     nm = require("nm", "to name functions in profiles (apt-get install binutils)")
     result = capture(confined([nm, "-n", "--", str(program)], reads=[program]))
     symbols = parse(result.output.splitlines()) if result.status == 0 else Symbols((), ())
