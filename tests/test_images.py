@@ -7,19 +7,26 @@ Packages are packed here by dpkg-deb; their kernel is a bzImage with a few bytes
 from __future__ import annotations
 
 import gzip
+import lzma
 import re
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from needed import need
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import parse as parse_experiment
-from kdyno.kernels import installed
+from kdyno.kernels import installed, kallsyms, modules
 from kdyno.kernels.image import Image
 from kdyno.kernels.sources import debian
+from kdyno.machines.cpus import place
+from kdyno.machines.emulator import Emulator
+from kdyno.machines.qemu import Chance, Places, QemuBoot, first_files
 from kdyno.measure.vocabulary import vocabulary
+from kdyno.suites.job import Job
 
 VERSION = "6.1.0-50-amd64"
 CONFIG = (
@@ -226,6 +233,118 @@ def test_a_meta_package_leads_to_the_kernel_and_what_is_gone_is_named(
     with pytest.raises(UsageError, match="Did you mean linux-image-amd64") as gone:
         fetched("debian:linux-image-amd46", cache)
     assert "-dbg" not in str(gone.value)
+
+
+def with_modules(folder: Path, files: dict[str, bytes], builtin: str = "") -> Image:
+    image = Image("digest", folder, "x86_64", 64, VERSION, {"source": "deb:x"}, installed=True)
+    for name, content in files.items():
+        file = image.modules / "kernel" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    (image.modules / "modules.builtin").write_text(builtin)
+    return image
+
+
+def test_modules_come_after_what_they_depend_on(tmp_path: Path) -> None:
+    """What stands in .modinfo of Debian's own, recorded from 6.1."""
+    image = with_modules(
+        tmp_path,
+        {
+            "drivers/virtio/virtio_pci.ko": b"license=GPL\0depends=virtio_ring,virtio\0intree=Y\0",
+            "drivers/virtio/virtio_ring.ko": b"\0depends=virtio\0",
+            "drivers/virtio/virtio.ko": b"\0depends=\0",
+            "fs/ext4/ext4.ko": b"\0softdep=pre: crc32c\0depends=jbd2,mbcache\0",
+            "fs/jbd2/jbd2.ko": b"\0depends=crc16\0",
+            "fs/mbcache.ko": b"\0depends=\0",
+            "crypto/crc32c_generic.ko": b"\0depends=\0",
+            "sound/unused.ko": b"\0depends=gone\0",
+        },
+        "kernel/lib/crc16.ko\nkernel/drivers/char/virtio-console.ko\n",
+    )
+    found = [name for name, _ in modules.needed(image, ("virtio_pci", "virtio_console", "ext4"))]
+    assert found == [
+        *("virtio", "virtio_ring", "virtio_pci"),
+        *("jbd2", "mbcache", "crc32c_generic", "ext4"),
+    ]
+    with pytest.raises(UsageError, match=r"has no 9p, neither built in nor as a module"):
+        modules.needed(image, ("9p",))
+    with pytest.raises(UsageError, match=r"has no gone, .*unused needs it"):
+        modules.needed(image, ("unused",))
+
+
+def test_packed_modules_are_unpacked(tmp_path: Path) -> None:
+    need("xz")
+    content = b"\0depends=\0" + b"code" * 1000
+    image = with_modules(tmp_path, {"net/9p.ko.xz": lzma.compress(content)})
+    assert modules.needed(image, ("9p",)) == (("9p", content),)
+
+
+BASE = 0xFFFFFFFF81000000
+
+
+def table(symbols: list[tuple[int, str]], new: bool) -> bytes:
+    """As scripts/kallsyms.c writes it, before 6.4 and since: letters stand for themselves, and one
+    token for more of them."""
+    tokens = [chr(number) if 32 < number < 127 else "zz" for number in range(256)]
+    tokens[1] = "sys_"
+    names, marks = b"", []
+    for number, (_address, name) in enumerate(symbols):
+        if number % 256 == 0:
+            marks.append(len(names))
+        packed = name.replace("sys_", "\1").encode()
+        long = bytes([len(packed) & 0x7F | 0x80, len(packed) >> 7])
+        names += (long if len(packed) > 127 else bytes([len(packed)])) + packed
+
+    def part(content: bytes) -> bytes:
+        return content + bytes(-len(content) % 8)
+
+    texts = [token.encode() + b"\0" for token in tokens]
+    places = [sum(map(len, texts[:at])) for at in range(256)]
+    offsets = part(struct.pack(f"<{len(symbols)}i", *(BASE - 1 - it[0] for it in symbols)))
+    base, count = struct.pack("<Q", BASE), part(struct.pack("<I", len(symbols)))
+    listed = part(names) + part(struct.pack(f"<{len(marks)}I", *marks))
+    coded = part(b"".join(texts)) + part(struct.pack("<256H", *places))
+    head = b"\x7fELF" + b"\x90" * 100 + b"\xff" * 24
+    if new:
+        return head + count + listed + coded + offsets + base
+    return head + offsets + base + count + listed + b"seqs-of-names..." + coded
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_symbols_are_read_as_kallsyms_packs_them(tmp_path: Path, new: bool) -> None:
+    symbols = [(BASE + 16 * at, f"tsys_{at}") for at in range(5000)]
+    symbols[7] = (BASE + 112, "T" + "long_" * 30)
+    file = tmp_path / "vmlinux"
+    file.write_bytes(table(symbols, new))
+    found = list(kallsyms.lines(file, percpu=True))
+    assert len(found) == 5000
+    assert found[3] == f"{BASE + 48:016x} t sys_3"
+    assert found[7] == f"{BASE + 112:016x} T " + "long_" * 30
+    file.write_bytes(b"\x7fELF" + bytes(10_000))
+    with pytest.raises(ToolError, match="no table of symbols"):
+        list(kallsyms.lines(file, percpu=True))
+
+
+def test_an_installed_kernel_gets_its_modules_and_a_pc(tmp_path: Path) -> None:
+    files = first_files(b"init", b"{}", Chance.of(0), modules=(("a", b"A" * 5), ("b", b"BB")))
+    assert files.index(b"modules/00.ko\0") < files.index(b"A" * 5) < files.index(b"modules/01.ko\0")
+    boot = QemuBoot(
+        emulator=Emulator("qemu", "7.2.0"),
+        way="count",
+        kernel=tmp_path,
+        program=tmp_path,
+        job=Job(),
+        placement=place(1),
+        sandboxed=True,
+        disk_bytes=1 << 20,
+        modules=lambda _names: (),
+    )
+    words = boot.qemu_words(Places(), 5)
+    assert "pc,acpi=off,hpet=off,smm=off,usb=off,vmport=off" in words
+    assert {"virtio-serial-pci,max_ports=1,ioeventfd=off"} <= set(words)
+    assert {"kdyno.installed=yes", "cryptomgr.notests=1", "nokaslr"} <= set(words[-1].split())
+    own = replace(boot, modules=None).qemu_words(Places(), 5)
+    assert "virtio-serial-device,max_ports=1" in own and "kdyno.installed=yes" not in own[-1]
 
 
 HEAD = 'name = "x"\nbaseline = "a"\n[machine]\nkind = "{kind}"\n'

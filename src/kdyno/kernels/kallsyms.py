@@ -64,19 +64,26 @@ def lines(kernel: Path, percpu: bool) -> Iterator[str]:
 
 def _tables(data: bytes, digits: int) -> Iterator[tuple[int, list[bytes]]]:
     """(beginning, tokens) of the table in which the digits stand, each at its own number."""
-    start = digits
-    for _token in range(ord("0")):
-        start = data.rfind(b"\0", 0, start - 1) + 1
-        if digits - start > 1 << 12:
+    second = digits
+    for _token in range(ord("0") - 1):
+        second = data.rfind(b"\0", 0, second - 1) + 1
+        if digits - second > 1 << 12:
             return
-    tokens = data[start : start + (1 << 14)].split(b"\0", _TOKENS)[:_TOKENS]
-    index = _even(start + len(b"".join(tokens)) + _TOKENS)
-    places, at = [], 0
-    for token in tokens:
-        places.append(at)
-        at += len(token) + 1
-    if data[index : index + 2 * _TOKENS] == struct.pack(f"<{_TOKENS}H", *places):
-        yield start, tokens
+    # What lies before the first token need not end in a zero.
+    for start in range((second - 2) // 8 * 8, max(0, second - _MOST_NAME_BYTES), -8):
+        tokens = data[start : start + (1 << 14)].split(b"\0", _TOKENS)[:_TOKENS]
+        places, at = [], 0
+        for token in tokens:
+            places.append(at)
+            at += len(token) + 1
+        index = (
+            data[_even(start + at) : _even(start + at) + 2 * _TOKENS]
+            if len(tokens) == _TOKENS
+            else b""
+        )
+        if index == struct.pack(f"<{len(places)}H", *places):
+            yield start, tokens
+            return
 
 
 def _parts(data: bytes, tokens: int, after: int) -> Iterator[tuple[list[bytes], int, int]]:

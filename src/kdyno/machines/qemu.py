@@ -419,7 +419,10 @@ class QemuBoot(Boot):
         """
         bus = "device" if self.modules is None else "pci"
         machine = "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"
+        same = ""
         if bus == "pci":
+            # Else another thread of QEMU's answers, and when that is differs from boot to boot.
+            same = ",ioeventfd=off"
             machine = "pc,acpi=off,hpet=off,smm=off,usb=off,vmport=off"
         chance = self.chance
         shut = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
@@ -437,16 +440,16 @@ class QemuBoot(Boot):
             *("-chardev", f"file,id=console,append=on,path=/dev/fdset/{_CONSOLE_SET}"),
             *("-serial", "chardev:console"),
             *("-chardev", "stdio,id=channel,signal=off"),
-            *("-device", f"virtio-serial-{bus},max_ports=1"),
+            *("-device", f"virtio-serial-{bus},max_ports=1{same}"),
             *("-device", "virtconsole,chardev=channel"),
         ]
         if self.shows_folders:
             options = "security_model=none,readonly=on,multidevs=remap"
             words += ["-fsdev", f"local,id=shared,path={places.shared},{options}"]
-            words += ["-device", f"virtio-9p-{bus},fsdev=shared,mount_tag=shared"]
+            words += ["-device", f"virtio-9p-{bus},fsdev=shared,mount_tag=shared{same}"]
         if self.disk_bytes:
             words += ["-drive", f"if=none,id=disk,format=raw,cache=unsafe,file={places.disk}"]
-            words += ["-device", f"virtio-blk-{bus},drive=disk"]
+            words += ["-device", f"virtio-blk-{bus},drive=disk{same}"]
         if monitor is not None:
             words += ["-chardev", f"socket,id=monitor,fd={monitor}"]
             words += ["-mon", "chardev=monitor,mode=control"]
