@@ -358,8 +358,9 @@ class QemuBoot(Boot):
             folders = _FOLDERS if self.shows_folders else ()
             modules = self.modules((*_BUS, *folders, *(_DISK if self.disk_bytes else ())))
         program = self.program.read_bytes()
-        first = (program, job, self.chance, bool(host), self.scheduler, self.root, modules)
-        files = first_files(*first)
+        files = first_files(
+            program, job, self.chance, bool(host), self.scheduler, self.root, modules
+        )
         loaded = self.plugin or self.tally
         inside, places = "/tmp/kdyno-guest", Places()
         if folder is not None:
