@@ -32,6 +32,7 @@ DEMO = re.compile(r"(<!-- demo table -->\n```text\n).*?(\n```\n)", re.DOTALL)
 MARKS = ("≈", "Σ", "?", "(n)", "*")
 WIDTH = 100
 LESS = "less is better"
+MORE = "more is better"
 HELP = re.compile(r"\n +-h, --help +Show this message and exit\.")
 
 
@@ -115,7 +116,8 @@ def effects(verdict: Verdict) -> str:
         name = effect.case.replace("_", r"\_") + (f" ({', '.join(notes)})" if notes else "")
         rows.setdefault(name, {})[effect.variant] = cell(effect, effect.exact)
     for group in verdict.groups:
-        rows.setdefault(f"group {group.group}", {})[group.variant] = cell(group)
+        name = f"group {group.group}" + (f" ({MORE})" if lower else "")
+        rows.setdefault(name, {})[group.variant] = cell(group)
     note = f", {LESS}" if lower else ""
     lines = [f"| ÷ {verdict.baseline}{note} | {' | '.join(variants)} |"]
     lines += ["| --- |" + " --- |" * len(variants)]

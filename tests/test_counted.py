@@ -26,7 +26,7 @@ from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.run import Run, create_run
 from kdyno.store.samples import gather
 from kdyno.store.verdict import Effect, Verdict
-from kdyno.suites.catalogue import UNIT, counted
+from kdyno.suites.catalogue import UNIT, counted, find, load
 from kdyno.suites.score import score_of
 
 FORK = replace(PIPE, name="fork")
@@ -139,6 +139,22 @@ def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path
     assert "+2.96 %" in row and "+41.000" in row and " same in 3 boots " in row and "…" not in row
     screen = " ".join(text(verdict, 120).split())
     assert "counted, and the same in 3 boots of either kernel" in screen
+
+
+def test_groups_of_counts_are_judged_and_exact_where_all_their_cases_are(tmp_path: Path) -> None:
+    thread = tuple(map(counted, find(load(), "xbench").cases[4:6]))
+    assert [case.name for case in thread] == ["thread.computation", "thread.lock_contention"]
+
+    def each_s(variant: str, case: str, now_s: float) -> float:
+        half = variant == "mine" and case == "thread.computation"
+        return (500.0 if half else 1000.0) / 1e9
+
+    given = {"metric": "instructions", "max_boots": 20, "min_boots": 8, "insist": True}
+    _run, verdict = run_of(bench(each_s, ("stock", "mine"), thread, **given), tmp_path)
+    (group,) = verdict.groups
+    # Half the path is twice as good: the harmonic mean of 2 and 1.
+    assert (group.group, group.verdict) == ("thread", "faster")
+    assert group.ratio == pytest.approx(4 / 3) and group.blocks == 3
 
 
 def test_a_case_that_varies_has_an_interval_and_as_many_boots_as_it_takes(tmp_path: Path) -> None:

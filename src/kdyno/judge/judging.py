@@ -305,13 +305,13 @@ def group_claims(
     data: Samples, question: Question, suites: Catalogue
 ) -> dict[tuple[str, str, str], Claim]:
     """(suite, group, variant) → its claim, for every group of a suite's cases that were all
-    measured. None for counts: groups are of scores.
+    measured.
 
     In every block each case has a ratio, above 1 where the variant is better, and a group the
     harmonic mean of its members' ratios: its score where the baseline's are all 100. So a group is
-    compared within blocks, as its cases are."""
+    compared within blocks, as its cases are. Of counts it is exact where all members are."""
     claims: dict[tuple[str, str, str], Claim] = {}
-    for variant in question.variants if not question.counted else ():
+    for variant in question.variants:
         pairs = pairs_of(data, question, [variant])
         for suite in (suite for suite in suites.values() if suite.groups):
             own = [pair for pair in pairs if pair.case.suite == suite.name]
@@ -326,8 +326,11 @@ def group_claims(
                     if score.value is not None:
                         logs = values.setdefault(group, np.full(data.blocks, np.nan))
                         logs[block] = np.log(score.value)
+            exact = {pair.case.case: pair.exact for pair in own}
+            for name, members in ((group.name, group.members) for group in suite.groups):
+                exact[name] = all(exact.get(member, False) for member in members)
             for group, logs in values.items():
-                claims[suite.name, group, variant] = Claim(logs, "higher")
+                claims[suite.name, group, variant] = Claim(logs, "higher", exact=exact[group])
     return claims
 
 
