@@ -83,6 +83,11 @@ def test_a_slow_cpu_has_seconds_and_is_as_exact() -> None:
     assert EMULATOR.described("icount") == "QEMU 7.2.22, qemu64, icount of 16 ns"
 
 
+def test_a_kernel_without_an_apics_driver_has_a_cpu_without_an_apic() -> None:
+    assert after(words(request()), "-cpu") == ["qemu64"]
+    assert after(words(request(apic=False)), "-cpu")[-1] == "qemu64,-apic"
+
+
 def test_under_kvm_the_clock_is_the_hosts() -> None:
     line = words(request("kvm"))
     assert after(line, "-accel") == ["kvm"] and after(line, "-cpu") == ["host"]

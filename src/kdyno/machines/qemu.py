@@ -71,6 +71,7 @@ _PROBE_S = 20.0
 """A kernel under KVM is there after a second; a KVM that does not work may hang."""
 _KERNEL_FROM = {"x86_64": 1 << 63, "i386": 0xC0000000}
 """Where a kernel's half of the addresses begins."""
+_APIC = "CONFIG_X86_LOCAL_APIC=y"
 _JOB = "kdyno.job"
 _CONSOLE_SET = 1
 _REFUSED = "qemu-system-x86_64: "
@@ -309,6 +310,9 @@ class QemuBoot(Boot):
     itself."""
     root: Path = Path("/")
     """Whose programs the guest sees."""
+    apic: bool = True
+    """The kernel drives a local APIC. One that does not leaves it as it is, and it stands between
+    the CPU and its other interrupts: the second of two devices never gets through."""
 
     @property
     def keeps_time(self) -> bool:
@@ -434,6 +438,7 @@ class QemuBoot(Boot):
             *emulator.accelerator(
                 self.way, chance.seed, waits=bool(self.disk_bytes) or self.shows_folders
             ),
+            *(() if self.apic else ("-cpu", f"{emulator.CPU},-apic")),  # in place of the other
             *("-smp", str(self.cpus)),
             *("-m", f"{(self.memory_bytes - chance.memory_less_bytes) >> 10}k"),
             *("-add-fd", f"fd={console},set={_CONSOLE_SET}"),
@@ -613,6 +618,7 @@ class Qemu(Built):
             scheduler=image.scheduler,
             modules=partial(self._needed, image) if image.installed else None,
             ticks_khz=self._ticks_khz,
+            apic=self._way == "kvm" or _APIC in image.config.read_text(encoding="utf-8"),
             root=setup.userland.root if setup.userland is not None else Path("/"),
         )
         return start(request, self.clock, listener)
