@@ -48,15 +48,18 @@ _File = tuple[str, str, bytes]
 """(mode, path, content)"""
 
 
-def commit(out: IO[bytes], name: str, files: Iterable[_File]) -> None:
-    """One on main, for git fast-import, tagged with its own title."""
+def commit(
+    out: IO[bytes], name: str, files: Iterable[_File], branch: str = "main", after: str = ""
+) -> None:
+    """For git fast-import, tagged with its own title. after: ``from`` or ``merge`` of another."""
     who = b"kdyno <kdyno@localhost> 1700000000 +0000"
-    out.write(b"commit refs/heads/main\ncommitter %s\n" % who)
+    out.write(b"commit refs/heads/%s\ncommitter %s\n" % (branch.encode(), who))
     out.write(b"data %d\n%s\n" % (len(name), name.encode()))
+    out.write(b"%s\n" % after.encode() if after else b"")
     for mode, path, data in files:
         out.write(b"M %s inline %s\n" % (mode.encode(), os.fsencode(path)))
         out.write(b"data %d\n%s\n" % (len(data), data))
-    out.write(b"reset refs/tags/%s\nfrom refs/heads/main\n\n" % name.encode())
+    out.write(b"reset refs/tags/%s\nfrom refs/heads/%s\n\n" % (name.encode(), branch.encode()))
 
 
 def files_of(top: Path) -> Iterator[_File]:

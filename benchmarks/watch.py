@@ -114,7 +114,9 @@ class Simulated(Watcher):
 
     def _range(self, alarm: Alarm) -> Range:
         numbers = range(int(alarm.good), int(alarm.bad) + 1)
-        return Range(tuple(Point(str(at), f"c{at}", {}, str(at)) for at in numbers), "commit")
+        titles = {UNDONE[1]: f'Revert "c{UNDONE[0]}"'}
+        points = (Point(str(at), titles.get(at, f"c{at}"), {}, str(at)) for at in numbers)
+        return Range(tuple(points), "commit")
 
     def searched(self, _place: Path, state: State) -> State:
         """The search, with normal errors of the precision that it measures to."""

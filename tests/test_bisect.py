@@ -18,6 +18,7 @@ from command_line import Kdyno, kdyno
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulation import searches
 from kdyno.bisect import answer, points
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable, search
@@ -40,7 +41,7 @@ from kdyno.measure.builder import Built, Recipes
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.store.run import Run
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import FunctionCounts, Verdict
 from kdyno.suites import catalogue
 
 __all__ = ["kdyno"]
@@ -296,6 +297,18 @@ def test_the_answer_names_the_range_and_why(tmp_path: Path) -> None:
     assert answer.letter(a_state(), "x86_64") == "", "a range is no commit"
 
 
+def test_the_answer_has_the_functions_where_they_were_counted() -> None:
+    state = a_state()
+    counts = (
+        FunctionCounts(where="kernel", function="pipe_write", baseline_value=410, value=7230.5),
+        FunctionCounts(where="others", function="", baseline_value=90, value=88, functions=12),
+    )
+    state = replace(state, verified=(replace(state.verified[0], functions=counts),))
+    text = answer.text(state)
+    assert "+6,820 instructions in pipe_write" in text and "-2 instructions in 12 others" in text
+    assert answer.data(state)["steps"][0]["functions"][0]["function"] == "pipe_write"
+
+
 def test_a_step_that_does_not_hold_is_no_answer() -> None:
     state = a_state(holds=False)
     assert state.search().steps == [] and answer.word(state) == answer.UNCLEAR
@@ -467,3 +480,26 @@ def test_what_is_prepared_is_neither_checked_nor_built_again(
     with pytest.raises(UsageError, match="ready"):
         execution.execute(experiment, catalogue.load(), options)
     assert [note.partition(":")[0] for note in notes] == ["mine"]
+
+
+# Beside other tools, on recorded noise.
+
+
+def beside(effect: float, count: int) -> dict[str, searches.Row]:
+    draw = searches.recorded()
+    return {tool: searches.simulate(tool, 64, effect, count, draw, 5) for tool in searches.TOOLS}
+
+
+@pytest.mark.slow
+def test_other_tools_name_wrong_commits_where_this_one_does_not() -> None:
+    rows = beside(0.02, 30)
+    own, threshold, tosses = rows["kdyno"], rows["mean of three"], rows["coin tosses"]
+    assert (own.wrong, own.unnamed) == (0, 0) and own.builds <= 2 + 6 + 1
+    assert threshold.wrong > 0.3 and threshold.builds == 8
+    assert tosses.wrong + tosses.unnamed > 0.02 and tosses.builds > own.builds
+
+
+@pytest.mark.slow
+def test_where_nothing_differs_no_commit_is_named() -> None:
+    rows = beside(0.0, 40)
+    assert rows["kdyno"].unnamed >= 0.97 and rows["mean of three"].wrong == 1

@@ -91,6 +91,9 @@ def _step(state: State, step: Span, check: Verification | None) -> Iterator[str]
         yield f"  reverted  on the bad end: {effect(check.reverted)}"
     else:
         yield f"  reverted  not tried: {check.why_not}"
+    for counts in check.functions:
+        name = counts.function or f"{counts.functions} others"
+        yield f"  {counts.value - counts.baseline_value:+9,.0f} instructions in {name}"
     yield f"  where     kdyno profile {check.run}"
 
 
@@ -189,6 +192,7 @@ def data(state: State) -> dict[str, Any]:
             "verified": bool(check and check.holds),
             "reverted": difference(check.reverted) if check else None,
             "run": check.run if check else None,
+            "functions": [it.model_dump() for it in check.functions] if check else [],
         }
 
     kinds = {Measured: "measured", Same: "same", Unusable: "unusable"}

@@ -42,7 +42,7 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.checked import values_in
 from kdyno.reading.mistakes import KeyPath, spelled
 from kdyno.store.run import Run
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect, FunctionCounts, Verdict
 from kdyno.suites.catalogue import Catalogue
 
 STATE, LOG, ANSWER, PATCHES = "bisect.json", "bisect.log", "answer.txt", "patches"
@@ -115,6 +115,8 @@ class Verification:
     whole range."""
     why_not: str = ""
     """Why ``reverted`` is not known."""
+    functions: tuple[FunctionCounts, ...] = ()
+    """Where the machine counts: what one operation executes before and after."""
 
 
 @dataclass(frozen=True)
@@ -367,7 +369,8 @@ class Session:
         least = self.state.least
         layouts = self.state.question.layouts
         run, verdict = self._measured("verify", compared, WITHIN * least, layouts=layouts)
-        difference = _difference(self._effect(verdict, high.name))
+        effect = self._effect(verdict, high.name)
+        difference = _difference(effect)
         if difference is None:
             raise UsageError(f"{run.name}: the step was not measured: {verdict.failed}")
         without = None
@@ -376,7 +379,8 @@ class Session:
             without = _difference(self._effect(own, REVERTED))
             why_not = "" if without else own.failed.get(REVERTED, "it was not measured")[:200]
         holds = difference.is_step(least) and (difference.ratio > 1) == (step.difference.ratio > 1)
-        checked = Verification(step.low, step.high, run.name, difference, holds, without, why_not)
+        figures = (difference, holds, without, why_not, effect.functions)
+        checked = Verification(step.low, step.high, run.name, *figures)
         self.save(verified=(*self.state.verified, checked))
 
     def _refusal(self, points: Sequence[Point]) -> str:
@@ -424,6 +428,8 @@ class Session:
             "max_minutes": question.max_minutes,
             **base.get("measure", {}),
         }
+        if name == "verify" and measure.get("metric") == "instructions":
+            measure["profile"] = "count"
         data = {
             "name": f"bisect-{question.case}-{name}",
             "question": f"Where does the difference in {question.case} come from?",

@@ -238,14 +238,15 @@ class Watcher:
         for new in alarms:
             if any(it.id == new.id and it.state != "fixed" for it in others):
                 continue
+            # The title of a revert has that of the commit; else the size decides.
             undone = [
-                (abs(it.log + new.log), at)
+                (not it.title or it.title not in new.title, abs(it.log + new.log), at)
                 for at, it in enumerate(others)
                 if it.stands and it.name == new.name and it.word == "slower"
                 if new.word == "faster" and abs(it.log + new.log) <= abs(it.log) / 2
             ]
             if undone:
-                at = min(undone)[1]
+                at = min(undone)[2]
                 new = replace(new, undoes=others[at].id)
                 others[at] = replace(others[at], state="fixed")
             others = [it for it in others if it.id != new.id] + [new]

@@ -17,7 +17,7 @@ from kdyno import command, whole
 from kdyno.bisect.session import State, toml
 from kdyno.bisect.watch import Watcher, text
 from kdyno.cli.measuring import options_of
-from kdyno.cli.searching import deepest, keep_answer, searched
+from kdyno.cli.searching import counted, deepest, keep_answer, searched
 from kdyno.cli.watch import Request
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.experiment import loader
@@ -40,7 +40,7 @@ from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Working, runs_folder
 from kdyno.verbs.output import check_writable, say, show, write, write_json
-from kdyno.verbs.watching import Building, executed
+from kdyno.verbs.watching import Building
 
 _TIMES_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PATIENCE_S = 60.0
@@ -152,9 +152,9 @@ def once(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[R
             say(f"{run.name}: was measured before")
             return run, verdict
         if state in ("running", "interrupted") and not run.is_being_written():
-            return executed(experiment, suites, options, run.path)
+            return counted(experiment, suites, options, run.path)
         break
-    return executed(experiment, suites, options)
+    return counted(experiment, suites, options)
 
 
 def tell(watcher: Watcher) -> Sequence[Alarm]:

@@ -17,16 +17,21 @@ from kdyno.bisect.points import Range
 from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, State, base_of, load
 from kdyno.cli.bisect import Request
 from kdyno.cli.measuring import options_of
-from kdyno.errors import Interrupted, UsageError
+from kdyno.errors import Interrupted, ToolError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.model import Machine
+from kdyno.experiment.model import Experiment, Machine
 from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.source import is_url, parse
+from kdyno.labs.profile.counts import METHOD
+from kdyno.labs.profile.verb import counted_after_run
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.mistakes import meant
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Working, percent, where
 from kdyno.verbs.output import say, show, write_json
@@ -53,7 +58,7 @@ def search(request: Request, working: Working) -> int:
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
         folder = options.runs / f"{stamp}-bisect-{state.question.case}"
     try:
-        states = list(searched(folder, state, options, executed))
+        states = list(searched(folder, state, options, counted))
     except (KeyboardInterrupt, Interrupted):
         say(f"`kdyno bisect --resume {folder.name}{where(folder.parent)}` goes on with this search")
         raise
@@ -68,6 +73,19 @@ def search(request: Request, working: Working) -> int:
     say(f"\nsearch: {folder}")
     word = answer.word(states[0])
     return {answer.FOUND: 0, answer.NOT_REPRODUCED: NOT_REPRODUCED}.get(word, UNCLEAR)
+
+
+def counted(
+    experiment: Experiment, suites: Catalogue, options: Options, resumed: Path | None = None
+) -> tuple[Run, Verdict]:
+    """A run, and which functions it is in, where the experiment has that counted."""
+    run, verdict = executed(experiment, suites, options, resumed)
+    if experiment.measure.profile == METHOD:
+        try:
+            verdict = counted_after_run(run, verdict, experiment, suites, options)
+        except (ToolError, UsageError) as problem:
+            say(f"not counted by function: {problem}")
+    return run, verdict
 
 
 def keep_answer(folder: Path, states: Sequence[State]) -> tuple[str, str]:
