@@ -61,6 +61,9 @@ class Simulated(Watcher):
     def _reference(self, tip: str) -> str:
         return self.watch.reference or tip
 
+    def _is_in(self, commit: str, tip: str) -> bool:
+        return int(commit) <= int(tip)
+
     def _explained(self, effect: Effect, reference: str, tip: str) -> bool:
         return False
 

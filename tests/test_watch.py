@@ -328,23 +328,27 @@ def test_what_a_second_run_or_the_search_does_not_have_is_no_alarm(
 def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
     """As linux-next is, each day anew: the step is another commit, and the same difference."""
     world.visit()
+    base = world.git("rev-parse", "HEAD")
     world.commit("slow", 0.95, "next")
     world.visit()
     (first,) = world.told()
     for day in ("one", "two"):
-        world.git("checkout", "-q", "-b", day, "HEAD~1")
+        world.git("checkout", "-q", "-b", day, base)
         world.commit(f"mainline {day}", 1.0, f"docs-{day}")
-        world.git("cherry-pick", "main")
-        world.git("branch", "-q", "-f", "main", day)
+        world.git("cherry-pick", first["commit"])
         world.commit(f"new {day}", 1.0, f"new-{day}")
         world.git("branch", "-q", "-f", "main", day)
         assert world.git("rev-parse", "main~1") != first["commit"]
         searches = len(world.searched)
         assert world.visit().status == 0 and len(world.told()) == 1
         assert world.measured[-1][1] == f"new {day}" and len(world.searched) == searches
+    # A new step in a branch that was rebased once more; where it came is sought from the base.
+    world.git("checkout", "-q", "-b", "three", base)
+    world.git("cherry-pick", first["commit"])
     world.commit("slow too", 0.9, "other")
-    world.git("branch", "-q", "-f", "main", "HEAD")
+    world.git("branch", "-q", "-f", "main", "three")
     assert world.visit().status == 10
+    assert world.searched[-1] == ("base", "slow too")
     assert [it["title"] for it in world.told()] == ["slow", "slow too"]
 
 

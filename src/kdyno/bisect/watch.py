@@ -113,7 +113,7 @@ class Watcher:
         tests = [it.discovery for it in self.watch.points if it.level]
         level = max(LEAST_LEVEL, lord_level(tests, 1.0 - self.file.experiment.measure.confidence))
         point = replace(point, run=run.name, ratios=ratios, level=level)
-        good = self._before(reference)
+        good = self._before(reference, tip)
         alarms = [
             _alarm(effect, good, tip, (run.name,), 0.0 if effect.exact else effect.p_value)
             for effect in own.values()
@@ -128,10 +128,17 @@ class Watcher:
         self.save(points=(*self.watch.points, point), alarms=(*self.watch.alarms, *alarms))
         return ""
 
-    def _before(self, reference: str) -> str:
-        """The last commit with a figure that was compared with the same reference."""
+    def _before(self, reference: str, tip: str) -> str:
+        """The last commit with a figure that was compared with the same reference, if the branch
+        still has it."""
         good = [it.commit for it in self.watch.points if it.ratios and it.reference == reference]
-        return good[-1] if good else reference
+        return good[-1] if good and self._is_in(good[-1], tip) else reference
+
+    def _is_in(self, commit: str, tip: str) -> bool:
+        try:
+            return history.merge_base(self.repository, commit, tip) == commit
+        except ToolError:
+            return False
 
     def _explained(self, effect: Effect, reference: str, tip: str) -> bool:
         """Whether alarms that stand are between the two, and are all that there is: a rebased
@@ -165,7 +172,9 @@ class Watcher:
             levels = segments([(it.ratios or {})[name] for it in series])
             size = abs(math.log(levels[-1].level))
             if len(levels) > 1 and size >= math.log1p(self.file.experiment.measure.equivalent):
-                changes[name] = series[levels[-1].start - 1].commit, levels[-1].level
+                good = series[levels[-1].start - 1].commit
+                good = good if self._is_in(good, point.commit) else point.reference
+                changes[name] = good, levels[-1].level
         return changes
 
     # What is followed up, and gone on with after an interruption.
