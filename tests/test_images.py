@@ -13,6 +13,8 @@ import struct
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from needed import need
@@ -25,7 +27,9 @@ from kdyno.kernels.sources import debian
 from kdyno.machines.cpus import place
 from kdyno.machines.emulator import Emulator
 from kdyno.machines.qemu import Chance, Places, QemuBoot, first_files
+from kdyno.measure import builder
 from kdyno.measure.vocabulary import vocabulary
+from kdyno.report.page import options_section
 from kdyno.suites.job import Job
 
 VERSION = "6.1.0-50-amd64"
@@ -402,3 +406,48 @@ def test_a_machine_that_boots_no_images_says_so() -> None:
     text = f"[variant.a]\n{IMAGE}[variant.b]\n{IMAGE}"
     assert 'kind = "qemu" counts it' in experiment(text, "uml")
     assert "leave image out" in experiment(f"[variant.running]\n{IMAGE}", "host")
+
+
+@pytest.mark.parametrize("skipping", [False, True])
+def test_a_point_release_that_is_gone_is_refused_or_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skipping: bool
+) -> None:
+    def fetch(spec: installed.SourceSpec, *_more: object, **_words: object) -> Image:
+        if spec.rest == "linux-image-gone":
+            raise UsageError("the Debian archive has no package linux-image-gone")
+        return with_modules(tmp_path, {})
+
+    monkeypatch.setattr(installed, "fetch", fetch)
+    image = with_modules(tmp_path, {"x.ko": b""})
+    (image.folder / "config").write_text(CONFIG)
+    found = parse_experiment(
+        f"skip-unsupported = {str(skipping).lower()}\n"
+        + HEAD.format(kind="qemu")
+        + f'[variant.a]\n{IMAGE}[variant.b]\nimage = "debian:linux-image-gone"\n{TAIL}',
+        "x.toml",
+        Path(),
+        vocabulary({}),
+    )
+    if skipping:
+        recipes = builder.check(found, tmp_path, quiet)
+        assert recipes.digests == {"a": "digest"}
+        assert recipes.skipped["b"] == "skipped: the Debian archive has no package linux-image-gone"
+    else:
+        with pytest.raises(UsageError, match=r"x\.toml:\d+: variant\.b\.image: the Debian archive"):
+            builder.check(found, tmp_path, quiet)
+
+
+def test_the_page_shows_where_configurations_differ() -> None:
+    values = {f"X{number}": "y" for number in range(400)}
+    builds = {
+        "old": {"options": {**values, "HZ": "250", "SMP": "y"}},
+        "new": {"options": {"HZ": "1000", "SMP": "y", "<b>": "m" * 200}},
+        "built": {"inputs": {}},
+    }
+    evidence: Any = SimpleNamespace(builds=builds, verdict=None)
+    page = str(options_section(evidence))
+    assert "402 options differ; the first 300" in page
+    assert page.index("CONFIG_HZ") < page.index("CONFIG_X0")
+    assert "CONFIG_SMP" not in page and "<b>" not in page and "m" * 61 not in page
+    same: Any = SimpleNamespace(builds={"old": builds["old"], "copy": builds["old"]}, verdict=None)
+    assert options_section(same) is None

@@ -18,6 +18,7 @@ from typing import Any
 from kdyno import __version__
 from kdyno.command import shown as shown_command
 from kdyno.errors import KdynoError
+from kdyno.kernels.installed import differing
 from kdyno.report import effects, figures, plain, scores, tables
 from kdyno.report.charts import panels
 from kdyno.report.charts.panels import Panel
@@ -25,7 +26,7 @@ from kdyno.report.charts.vega import COLOURS, Spec, drawn
 from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import displayed, first_groups, groups
 from kdyno.report.sentence import answer
-from kdyno.report.show.grid import Cell, Column, Grid, headed
+from kdyno.report.show.grid import Cell, Column, Grid, headed, of_rows
 from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Content, Html, data, join, macros
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Verdict
@@ -35,6 +36,8 @@ from kdyno.suites.score import Index
 WIDE_PX, NARROW_PX = 1000, 356
 """Of a chart as wide as the page."""
 _REPEATED = {"variants": "--variant", "cases": "--case"}
+_MOST_OPTIONS, _MOST_VALUE = 300, 60
+"""Rows of the table of options, and letters of a value in it."""
 _RARE_FACT = "vulnerability_"
 
 
@@ -458,6 +461,27 @@ def builds_section(evidence: Evidence) -> Html | None:
     return _section("builds", evidence, routines=routines) if routines else None
 
 
+def options_section(evidence: Evidence) -> Html | None:
+    """Where the configurations of installed kernels differ."""
+    options = {
+        variant: {str(name): str(value)[:_MOST_VALUE] for name, value in own.items()}
+        for variant, record in evidence.builds.items()
+        if isinstance(own := record.get("options"), Mapping)
+    }
+    rows = list(differing(options))
+    if not rows:
+        return None
+    # What is set in all of them and differs first: the others come with another version.
+    rows.sort(key=lambda row: "n" in row[1].values())
+    heads = ["option", *map(plain.name, options)]
+    cells = [[f"CONFIG_{name}", *values.values()] for name, values in rows[:_MOST_OPTIONS]]
+    grid = of_rows(heads, cells, ["name"] * len(heads), id="options-table")
+    legend = f"{figures.count(len(rows), 'option')} differ"
+    if len(rows) > _MOST_OPTIONS:
+        legend += f"; the first {_MOST_OPTIONS}, all are in images/NAME.json"
+    return _section("one_table", evidence, grid=grid, legend=f"{legend}. n: not set.")
+
+
 def again_section(evidence: Evidence) -> Html | None:
     """The exact commands that do it again."""
     manifest = evidence.manifest
@@ -507,6 +531,7 @@ SECTIONS = (
     Section("load", "Load", 55, load_section, slow=True),
     Section("machine", "Machine", 80, machine_section),
     Section("builds", "Builds", 85, builds_section),
+    Section("options", "Configurations", 87, options_section),
     Section("again", "Do it again", 90, again_section),
     Section("samples", "Samples", 95, lambda evidence: _section("samples", evidence)),
 )
