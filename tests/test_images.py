@@ -21,14 +21,17 @@ from needed import need
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import parse as parse_experiment
+from kdyno.experiment.model import Variant
 from kdyno.kernels import installed, kallsyms, modules
 from kdyno.kernels.image import Image
 from kdyno.kernels.sources import debian
 from kdyno.machines.cpus import place
 from kdyno.machines.emulator import Emulator
-from kdyno.machines.qemu import Chance, Places, QemuBoot, first_files
+from kdyno.machines.machine import Method, Setup
+from kdyno.machines.qemu import Chance, Places, Qemu, QemuBoot, first_files
 from kdyno.measure import builder
 from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import cache_root
 from kdyno.report.page import options_section
 from kdyno.suites.job import Job
 
@@ -451,3 +454,27 @@ def test_the_page_shows_where_configurations_differ() -> None:
     assert "CONFIG_SMP" not in page and "<b>" not in page and "m" * 61 not in page
     same: Any = SimpleNamespace(builds={"old": builds["old"], "copy": builds["old"]}, verdict=None)
     assert options_section(same) is None
+
+
+@pytest.mark.needs("qemu-system-x86_64", "gcc")
+def test_a_run_says_how_installed_kernels_were_started(tmp_path: Path) -> None:
+    image = with_modules(tmp_path, {"x.ko": b""})
+    image = replace(image, build={"source": "deb:x", "options": {"PVH": "y"}})
+    (image.folder / "config").write_text(CONFIG)
+    variant = Variant("a", "", image="deb:x", arch="x86_64")
+    setup = Setup(
+        {"a": variant},
+        {"a": image},
+        place(1),
+        1 << 28,
+        None,
+        1,
+        cache_root(),
+        Method("instructions"),
+    )
+    _what, flag = Qemu(setup).caveats()
+    assert flag.kind == "installed" and "nokaslr" in flag.text
+    assert "cryptomgr.notests=1" in flag.text and "kdyno.installed" not in flag.text
+    bare = replace(image, build={"source": "deb:x", "options": {}})
+    with pytest.raises(UsageError, match="without CONFIG_PVH"):
+        Qemu(replace(setup, images={"a": bare}))

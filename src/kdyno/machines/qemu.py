@@ -541,6 +541,12 @@ class Qemu(Built):
         """Variant → what its kernel's alternatives made of memcpy; nothing before ``probe``."""
         self._opened = 0
         self._modules: dict[tuple[str, tuple[str, ...]], Modules] = {}
+        for image in setup.images.values():
+            if image.installed and "PVH" not in image.build["options"]:
+                raise UsageError(
+                    f"image {image.build.get('source')}: QEMU starts kernels by their PVH entry, "
+                    "and this one was built without CONFIG_PVH"
+                )
         super().__init__(setup)
 
     @property
@@ -557,7 +563,13 @@ class Qemu(Built):
             text += f"; memcpy here: {next(iter(copies.values()))}"
         elif copies:
             text += f"; memcpy here: {', '.join(f'{name} {how}' for name, how in copies.items())}"
-        return (Flag(kind=kind, text=text),)
+        flags = [Flag(kind=kind, text=text)]
+        if names := [name for name, image in self._setup.images.items() if image.installed]:
+            words = " ".join((*emulator.clock_words(self._way), *_INSTALLED[1:]))
+            text = f"{', '.join(names)}: as installed, started with {words}: what its own command "
+            text += "line would switch on (addresses by chance, tests at its start) is off"
+            flags.append(Flag(kind="installed", text=text))
+        return tuple(flags)
 
     def described(self, variant: str) -> dict[str, Any]:
         return {**super().described(variant), "emulator": self.emulator}
