@@ -179,7 +179,7 @@ class Job:
 
 class Engine:
     """``folder``: where jobs leave their logs; the nodes see it too. ``label``: by which Slurm
-    tells the jobs of this run from others."""
+    distinguishes the jobs of this run from others."""
 
     def __init__(
         self,

@@ -55,8 +55,8 @@ _LIMIT_BYTES = 16 << 20
 
 
 class Record(FromTool):
-    """A run in jobs, as its controller keeps it in the person's own state folder: what somebody
-    writes beside a run can neither name files to be shown nor commands."""
+    """A run in jobs, as its controller keeps it in the person's own state folder: a file
+    beside a run can therefore name neither files to be shown nor commands."""
 
     settings: Settings
     file: str
@@ -119,7 +119,7 @@ class Place:
 
 
 def label_of(run: Path) -> str:
-    """By which Slurm tells a run's jobs from others: the same for a controller that goes on with
+    """By which Slurm distinguishes a run's jobs: the same for a controller that goes on with
     it. Not the run's name, which may be anything: Slurm takes names with commas for several."""
     manifest = open_run(run).manifest()
     text = f"{manifest.created} {manifest.seed}"

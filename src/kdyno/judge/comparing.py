@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs against each other: kernels that somebody booted by hand, one after the other.
+"""Runs against each other: kernels that were booted by hand, one after the other.
 
 kdyno's own verdicts rest on blocks: kernels interleaved, so that drift cancels. Here nothing
 was interleaved, so the rules are stricter (docs/comparing.md): a verdict needs three runs or

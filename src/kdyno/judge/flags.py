@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What to beware of: disturbances that the host recorded, and what the figures themselves show.
+"""Warnings: disturbances that the host recorded, and what the figures themselves show.
 
 Nothing is left out because of a flag: disturbed boots are kept."""
 
@@ -22,7 +22,7 @@ from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import NO_SANDBOX, Effect, Flag, Strata
 
 STEAL_SHARE = 0.01
-"""Of the boot's wall time: the hypervisor ran somebody else."""
+"""Of the boot's wall time: the hypervisor ran other guests."""
 INTRUDER_SHARE = 0.03
 """CPU seconds of others on the guest's own CPUs, in relation to the boot's wall time."""
 NEIGHBOUR_SHARE = 0.35
@@ -250,7 +250,7 @@ def restless(data: Samples, question: Question) -> list[Flag]:
     programs need to show for it: the host of a virtual machine may be busy."""
     moved: dict[tuple[str, str], float] = {}
     for case in question.cases:
-        # Of several machines each by itself: that they differ in speed is nothing restless.
+        # Each machine separately: a difference in speed between machines is not restlessness.
         groups: dict[str, list[list[Floats]]] = {}
         rounds = [data.rounds.get((*case.key, name), {}) for name in question.names]
         for at in range(data.blocks):

@@ -2,7 +2,7 @@
 """From the boots of a run to its verdict; of a stored run again, by today's rule.
 
 Everything that a reader may take for a finding of the run is one family: effects, groups of cases,
-rows of factors. A copy of the baseline is a yardstick and is judged by itself."""
+rows of factors. A copy of the baseline is a yardstick and is judged separately."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def look(
         for count in (None, earlier)
     )
     if sums:
-        # Whether a sum matters has to be seen, not more: the typical turn is far more precise.
+        # Only whether a sum matters has to be decided: the typical turn is far more precise.
         precision = max(precision, question.equivalent)
         of_sums = stopping.enough(sums, blocks, precision, minimum, before)
         progress = stopping.both(progress, of_sums)
@@ -224,7 +224,7 @@ def _usual(reasons: Counter[str] | None) -> str | None:
 def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     """Judge everything that the run has on disk.
 
-    What is said in words (``answer``, the factors' ``summary``) is left empty: the report makes it
+    The texts (``answer``, the factors' ``summary``) are left empty: the report makes them
     from the rest."""
     tally = flags.Tally()
     data = gather(tally.watch(run.boots()))

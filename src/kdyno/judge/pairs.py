@@ -271,7 +271,7 @@ class Pair:
 
     def slow_turns(self) -> float | None:
         """Share of the variant's turns that are far slower than its typical one, beyond the
-        baseline's share; negative where the baseline has more. None where nobody took turns."""
+        baseline's share; negative where the baseline has more. None where no turns were taken."""
         shares = [slow_share(logs[1]) - slow_share(logs[0]) for _, logs in _all_time(*self._place)]
         return float(np.mean(shares)) if shares else None
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Files that somebody wrote, checked: every mistake with its line, and the nearest right word."""
+"""Files written by people, checked: every mistake with its line, and the nearest right word."""

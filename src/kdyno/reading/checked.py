@@ -79,7 +79,7 @@ def values_in(path: Path, most_bytes: int = 64 << 20) -> Any:
 
 
 class FromFile(BaseModel):
-    """A table of a file: nothing is converted, and no key is there that nobody reads."""
+    """A table of a file: nothing is converted, and unknown keys are refused."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", populate_by_name=False)
 

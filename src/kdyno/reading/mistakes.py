@@ -98,7 +98,7 @@ class Mistakes:
     def __init__(
         self, origin: str, positions: Positions, words: Callable[[KeyPath], str] | None = None
     ) -> None:
-        """words: what a message calls a key, for a text that nobody wrote as a file."""
+        """words: what a message calls a key, for a text that is not from a file."""
         self.origin = origin
         self.positions = positions
         self._words = words or spelled

@@ -103,8 +103,8 @@ def check(chart: str, format: str | None) -> None:
 def picture(chart: str, evidence: Evidence, format: str) -> str | bytes:
     """SVG as text or PNG as bytes, light, on a ground of its own.
 
-    UsageError where the run has nothing to draw, except for the effects, of which the words that
-    there are none are drawn."""
+    UsageError where the run has nothing to draw, except for the effects, for which a picture says
+    that there are none."""
     drawing = CHARTS[chart](evidence)
     if drawing is None and chart == "effects":
         nothing = vega.filled("nothing.json", width=WIDTH_PX)

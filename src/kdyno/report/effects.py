@@ -27,7 +27,7 @@ _RANK = {"slower": 0, "faster": 1, "failed": 2, "inconclusive": 3, "equivalent":
 
 
 def case(item: OfCase, suite: Literal["", "before", "beside"] = "") -> Cell:
-    """The name of the case; its suite before it, beside it, or told elsewhere."""
+    """The name of the case; its suite before it, beside it, or not at all."""
     control = not isinstance(item, CaseValue) and item.control
     notes = [plain.short(item.suite)] if suite == "beside" else []
     notes += ["lower is better"] if item.better == "lower" else []

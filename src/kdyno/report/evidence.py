@@ -47,7 +47,7 @@ class Point:
     load: str = ""
     """What a load meter saw: ``ms:runnable tasks:CPU %`` and so on; empty where none looked."""
     tasks: float | None = None
-    """Tasks that it was told to run at once (-j); None: not recorded."""
+    """Tasks that it was to run at once (-j); None: not recorded."""
 
 
 @dataclass(frozen=True)

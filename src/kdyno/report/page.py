@@ -269,7 +269,7 @@ def scores_section(evidence: Evidence) -> Html | None:
         for of_variant in of_suite:
             for row in of_variant.rows:
                 rows.setdefault((row.kind, row.name), {})[of_variant.variant] = row
-        # An index for one case alone tells nothing new.
+        # An index of one case alone adds nothing.
         if not any(
             kind != "case" and (row.reference.value is not None or row.own.value is not None)
             for (kind, _), of_row in rows.items()

@@ -32,7 +32,7 @@ class EffectProgress:
     variant: str
     half_width: float | None
     """Of the raw interval, as a fraction: what decides when to stop. Where it lies is not shown
-    before the end: whoever looks at differences while they are measured stops at a false one."""
+    before the end: a look at differences while they are measured invites a stop at a false one."""
     settled: bool = False
     """Its width has reached the wanted precision."""
 

@@ -19,7 +19,7 @@ _SHOWN_VARIANTS = 4
 _LEAST_BLOCKS = 6
 
 _KINDS = ("faster", "slower", "faster ≈", "slower ≈", "equivalent", "failed")
-"""As the words are said; ≈: real and too little to matter."""
+"""In the order of the sentence; ≈: real and too little to matter."""
 _WORDS = {
     "faster": "faster than",
     "slower": "slower than",
@@ -91,7 +91,7 @@ class _Answer:
         if len(tested) > _SHOWN_VARIANTS and settled:
             parts.append(self.overview(tested))
         else:
-            # Variants of which the same is to be said share a clause.
+            # Variants with the same clause share it.
             together: dict[str, list[str]] = {}
             for group in settled:
                 together.setdefault(self.clause(group), []).append(plain.short(group.variant))

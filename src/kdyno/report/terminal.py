@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verdict on a terminal: the answer, one table per variant, and what to beware of."""
+"""The verdict on a terminal: the answer, one table per variant, and warnings."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _layout(
 
 
 def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str]]:
-    """(style, head, text) lines below the tables: failures first, then what to beware of, then
+    """(style, head, text) lines below the tables: failures first, then warnings, then
     what marks mean that are there."""
 
     def where(suite: str | None, case: str | None, variant: str | None) -> str:

@@ -289,7 +289,7 @@ class Estimate:
 
 
 def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
-    """Of independent values, one a boot; any that is not finite is a mistake (ValueError).
+    """Of independent values, one per boot; any that is not finite is a mistake (ValueError).
 
     Values that agree to the last digit have no spread to judge by, and no interval."""
     from scipy.special import stdtrit

@@ -30,7 +30,7 @@ CLIP = 1.5
 """Standard deviations from which on a block counts no more: 96 % as good as a mean for normal ones,
 and one block in three may be anything."""
 PATTERNS = 1024
-"""Of signs, at most: all of them up to 11 blocks, else drawn by a fixed seed."""
+"""Of signs, at most: all of them up to 11 blocks, else random ones with a fixed seed."""
 EXACT_UP_TO = 16
 """Blocks up to which an interval's ends are tested by flips of their own. Beyond, the limit that
 holds at the estimate holds everywhere."""

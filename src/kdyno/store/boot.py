@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The record of one boot, and its four files: what was asked, said, measured and seen."""
+"""The record of one boot, and its four files: job, console, samples and the host's record."""
 
 from __future__ import annotations
 

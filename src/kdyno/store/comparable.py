@@ -94,7 +94,7 @@ def measured(run: Run, variant: str | None = None) -> Measured:
         machine=machine,
         variant=name,
         outside=host.get("sandbox") is False,
-        # Of what is said of boots nothing holds where runs are compared.
+        # Caveats about boots do not apply where runs are compared.
         caveats=tuple(flag for flag in guest.caveats if flag.kind == "machine"),
         counted=manifest.asked.metric != "time",
         data=data,

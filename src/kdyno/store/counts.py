@@ -88,7 +88,7 @@ class _Counted(Record):
 
 
 def to_json(counted: Counted) -> bytes:
-    """Whole numbers, of all operations of a part. ToolError for what nobody could read again."""
+    """Whole numbers, of all operations of a part. ToolError for what could not be read again."""
     cases = []
     for case in counted.cases:
         names = dict.fromkeys((*case.functions, *(name for chain in case.chains for name in chain)))

@@ -54,7 +54,7 @@ class MachineInfo(Record):
     emulator: Annotated[str, Field(max_length=200)] = ""
     """What its figures depend on beside kernel and host: the version of an emulator, its CPU."""
     scattered: bool = False
-    """Free pages are put at drawn places before the first case, other ones for each block."""
+    """Free pages are put at random places before the first case, other ones for each block."""
     caveats: Annotated[tuple[Flag, ...], Field(max_length=1000)] = ()
     """What its figures do not say, the probe before the first boot included."""
 
@@ -112,7 +112,7 @@ class Manifest(Record):
     """Order of variants in every block planned so far."""
     machine: MachineInfo = MachineInfo()
     machines: dict[Name, Facts] = Field(default_factory=dict, max_length=10_000)
-    """Of a run on several: machine → what it said of itself. ``host`` is then what all agree in."""
+    """Of a run on several: machine → its own facts. ``host`` is then what all agree in."""
     joined: Annotated[tuple[Name, ...], Field(max_length=10_000)] = ()
     """The runs that this one was put together from."""
     variants: dict[Name, VariantInfo] = Field(default_factory=dict, max_length=10_000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""JSON that nobody vouches for, to checked values or one readable reason."""
+"""Untrusted JSON, to checked values or one readable reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Count = Annotated[int, Field(ge=0, le=1 << 62)]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Fact = Annotated[float | bool | str | None, BeforeValidator(_finite)]
 Facts = Annotated[dict[Name, Fact], Field(max_length=1000)]
-"""What a host said about itself: fact → number or text."""
+"""Facts of a host: name → number or text."""
 
 
 AS_WRITTEN = ConfigDict(

@@ -33,7 +33,7 @@ from kdyno.store.verdict import Verdict
 
 EXPERIMENT, MANIFEST, VERDICT = "experiment.toml", "manifest.json", "verdict.json"
 FIRST_VERDICT = "first-verdict.json"
-"""What verdict.json said before the run was judged again."""
+"""verdict.json as it was before the run was judged again."""
 BOOTS, IMAGES, LOCK = "boots", "images", ".lock"
 BEGUN = b"{}\n"
 """The note of a run of which nothing more is to be kept."""
@@ -183,7 +183,7 @@ class Run:
             return is_held(folder)
 
     def state(self, recorded: str) -> str:
-        """As the manifest has it; interrupted where that is running and nobody is seen to write."""
+        """As the manifest has it; interrupted where that is running and no writer is seen."""
         with suppress(KdynoError):
             if recorded != "running" or self.is_being_written():
                 return recorded

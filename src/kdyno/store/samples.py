@@ -191,7 +191,7 @@ class Score:
     better: str
     variant: str
     work: str
-    """Short digest of what the case was told to do."""
+    """Short digest of the case's work."""
     boots: Annotated[int, Field(ge=0)]
     value: Annotated[float, Field(ge=1 / SCORE_MOST, le=SCORE_MOST)]
     """Median over the boots."""

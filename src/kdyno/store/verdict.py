@@ -92,7 +92,7 @@ class LinkSpread(Frozen):
     worst: Ratio = None
     """The ratio in the link in which it is farthest from 1."""
     worst_alone: bool = False
-    """That link alone would have been told faster or slower, by more than does not matter."""
+    """That link alone would have had the verdict faster or slower, by more than ``equivalent``."""
 
 
 class FunctionCounts(Frozen):
@@ -135,7 +135,7 @@ class Strata(Frozen):
     cpu_models: Annotated[tuple[StratumEffect, ...], Field(max_length=10_000)] = ()
     """Empty where all machines have the same."""
     p_value: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Of "all machines have the same effect"; None where fewer than two can tell."""
+    """Of "all machines have the same effect"; None where fewer than two can be tested."""
     i_squared: Annotated[float, Field(ge=0, le=1)] | None = None
     """Share of the scatter between machines that their blocks do not explain."""
     differs: bool = False

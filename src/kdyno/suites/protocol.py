@@ -52,7 +52,7 @@ class Transcript:
     """The first few of them."""
 
     def result(self, case: int) -> Result | None:
-        """What came of the case with this index; None: nothing did."""
+        """The result of the case with this index, or None."""
         return next((result for result in self.results if result.case == case), None)
 
     @property

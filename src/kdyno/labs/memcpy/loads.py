@@ -46,7 +46,7 @@ NEAR_BYTES = 256 << 10
 MOST_REPLAYED = 64 << 20
 """Bytes of the largest recorded copy that is replayed."""
 POOL = 65536
-"""Copies of a pool. A predictor was seen to keep a few thousand."""
+"""Copies of a pool. Predictors have been observed to keep a few thousand."""
 DRAW = np.dtype([("size", "<u4"), ("dst", "<u4"), ("src", "<u4")])
 """As ``struct draw`` of native/timing.c."""
 PAPER_CALLS = 5_000_000
@@ -242,7 +242,7 @@ def room_for(largest: int, region: int, level: str) -> int:
 
 @dataclass(frozen=True)
 class Caches:
-    """Bytes of this machine's caches, as the kernel tells."""
+    """Bytes of this machine's caches, as the kernel reports them."""
 
     l1: int
     l2: int

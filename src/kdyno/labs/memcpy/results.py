@@ -48,7 +48,7 @@ class Contender(FromTool):
 
 
 class Ceiling(FromTool):
-    """The most that a level was seen to take, and how that was seen."""
+    """The highest throughput measured for a level, and how it was measured."""
 
     bytes_per_ns: Positive
     how: str

@@ -9,7 +9,7 @@ kept: ways of copying the shortest blocks, the loop between, ways of copying the
 A shape's score is ns per call where recorded copies are replayed. For a CPU it is the geometric
 mean, over a stage's own loads, of its time ÷ the time of the faster rival (memcpy_orig, rep movsb),
 times by how much the worst of them, by its median, exceeds WORST: a routine that is best on average
-and far behind at one size is not what a kernel wants."""
+and far behind at one size is no use to a kernel."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ WORST = 1.05
 """Time ÷ the faster rival's that is allowed anywhere, as in results.goals."""
 THRESHOLDS = (512, 1024, 2048, 4096, 8192, 12288, 16384, 24576, 32768, 49152, 1 << 18, 1 << 20)
 NON_TEMPORAL_FROM = 1 << 18
-"""Below that what was copied is wanted in a cache by whoever asked for the copy."""
+"""Below that size the caller wants what was copied in a cache."""
 _SHORTEST = (("", 0), ("mask", 32), ("mask", 64), ("bytes", 16), ("bytes", 32), ("bytes", 64))
 _FAR = (("L3", 1 << 18), ("memory", 1 << 20))
 """Where stores past the caches could pay, and where they should not: what was copied is wanted."""

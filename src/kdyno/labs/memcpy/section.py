@@ -2,7 +2,7 @@
 """A bench of memory routines as curves: a picture, a page of its own, a section of a run's report.
 
 Curves are ns per call by size, both axes logarithmic, above the ceiling's line. Only as many
-routines are drawn as colours can be told apart; the table beside has them all."""
+routines are plotted as there are distinguishable colours; the table beside has them all."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def measure(
             core_ghz=round(median(numbers[-1] for numbers in answers["clock"]), 5),
         ),
         ceilings={
-            # The best that was seen: a median over blocks, so that no single lucky one decides.
+            # The best of each block, and the median of these, so that no single lucky one decides.
             level: results.Ceiling(
                 bytes_per_ns=round(median(first for first, *_ in answers[text]), 4), how=how
             )

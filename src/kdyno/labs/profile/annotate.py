@@ -39,7 +39,7 @@ _DEBUG = "-g"
 
 @dataclass(frozen=True)
 class Instruction:
-    """One of a function. ``each``: how often it is executed in an operation."""
+    """One of a function. ``each``: executions per operation."""
 
     offset: int
     text: str

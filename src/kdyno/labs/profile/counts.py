@@ -56,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Trace:
-    """What the plugin saw of a boot."""
+    """What the plugin recorded of one boot."""
 
     parts: tuple[Part, ...]
     tree: Mapping[int, tuple[int, int]]
@@ -72,7 +72,7 @@ class Trace:
 
 
 def require(experiment: Experiment) -> None:
-    """UsageError where nobody can count by address."""
+    """UsageError where counting by address is not possible."""
     kind = experiment.machine.kind
     if why_not := KINDS[kind].can.count:
         raise UsageError(f"--method count and [machine] kind = {kind!r}: {why_not}")
@@ -219,7 +219,7 @@ def by_chain(part: Part, trace: Trace, table: Table) -> Counter[Chain]:
 def read_trace(file: Path, functions: int) -> Trace:
     """What the plugin wrote; ToolError where that is not whole.
 
-    functions: how many the plugin was told of. It is part of a process that a kernel under test
+    functions: how many the plugin was given. It is part of a process that a kernel under test
     runs in, so nothing is taken for granted."""
     data = file.read_bytes() if file.is_file() else b""
     if len(data) > _LARGEST_BYTES or not data.endswith(b"end\n"):

@@ -45,7 +45,7 @@ def stacks_of(profile: Profile) -> tuple[Stack, ...]:
 
 
 def folded(profiles: Mapping[str, Profile]) -> str:
-    """``frame;frame;frame count`` a line, outermost first, counted in microseconds a boot.
+    """``frame;frame;frame count`` a line, outermost first, counted in microseconds per boot.
 
     The variant is the outermost frame where there are several."""
     lines = []
@@ -59,7 +59,7 @@ def folded(profiles: Mapping[str, Profile]) -> str:
 
 
 def speedscope(profiles: Mapping[str, Profile]) -> str:
-    """One sampled profile for each variant, weights in seconds a boot."""
+    """One sampled profile for each variant, weights in seconds per boot."""
     frames: dict[str, int] = {}
     sampled: list[dict[str, Any]] = []
     for name, profile in profiles.items():

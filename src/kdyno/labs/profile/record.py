@@ -87,7 +87,7 @@ class Profile:
     """suite/case → operations that every boot did, the same for all variants."""
     boots: Annotated[tuple[ProfiledBoot, ...], Field(max_length=_BOOTS_MOST)]
     stacks: Annotated[tuple[Stack, ...], Field(max_length=STACKS_MOST)] = ()
-    """Mean seconds a boot; empty where the method sees no stacks."""
+    """Mean seconds per boot; empty where the method sees no stacks."""
     notes: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
     """What this profile does not see, in words."""
     schema: Literal[1] = 1
@@ -104,11 +104,11 @@ class Profile:
         return tuple(sorted(total, key=lambda key: (-total[key], key)))
 
     def seconds(self, where: str, function: str) -> dict[int, float]:
-        """Block → seconds; 0 in a boot in which the function was never seen."""
+        """Block → seconds; 0 in a boot in which the function was never sampled."""
         return {block: row.get((where, function), 0.0) for block, row in self._by_block.items()}
 
     def calls(self, where: str, function: str) -> float | None:
-        """Mean calls a boot; None where they were not counted."""
+        """Mean calls per boot; None where they were not counted."""
         counts = [
             row.calls
             for boot in self.boots

@@ -23,7 +23,7 @@ _SEEN_S = 1e-12
 
 @dataclass(frozen=True)
 class FunctionMean:
-    """One function: seconds a boot, and the share of all seconds that the profile saw."""
+    """One function: seconds per boot, and its share of all sampled seconds."""
 
     where: Where
     function: str
@@ -34,7 +34,7 @@ class FunctionMean:
 
 @dataclass(frozen=True)
 class Change:
-    """One function in two kernels. Seconds a boot; ``delta`` is variant − baseline by blocks."""
+    """One function in two kernels. Seconds per boot; ``delta`` is variant − baseline by blocks."""
 
     where: Where
     function: str
@@ -78,7 +78,7 @@ def rows(profile: Profile) -> tuple[FunctionMean, ...]:
 
 
 def total(profile: Profile) -> Estimate:
-    """Seconds a boot of all functions."""
+    """Seconds per boot of all functions."""
     return mean_of(list(profile.totals().values()))
 
 
@@ -238,7 +238,7 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
 
 
 def headline(profile: Profile) -> str:
-    """The kernel, what it was profiled with, and how much of its CPU time was seen."""
+    """The kernel, what it was profiled with, and how much of its CPU time was sampled."""
     cpu = profile.measured()
     text = (
         f"{plain.short(profile.variant)}: {profile.method} ({profile.event}), "

@@ -103,7 +103,7 @@ class Table(FromFile):
 
     @property
     def has_verdict(self) -> bool:
-        """Whether something can be said about differences: a spread, and more than one run."""
+        """Whether differences can be judged: a spread was published, of more than one run."""
         return bool(self.spread) and self.samples is not None and self.samples > 1
 
     def ratio(self, cell: Cell, figure: str, against: Cell | None = None) -> float | None:
@@ -201,7 +201,7 @@ class Check(FromFile):
     note: str = ""
     question: str = ""
     expect: Literal["", "faster", "slower", "equivalent"] = ""
-    """What today's effects are if the claim holds, where its own figures do not tell."""
+    """What today's effects are if the claim holds, where its own figures do not decide."""
     carries: str = ""
     """What of the answer carries over to the claim, honestly, in a sentence."""
     today: list[Ask] = Field(default_factory=list)

@@ -72,7 +72,7 @@ class Claim:
     @property
     def expected(self) -> str:
         """The word that effects of today would have if the claim held: faster, slower, equivalent;
-        "" where its figures do not tell."""
+        "" where its figures do not decide."""
         if self.check.expect or self.check.printed or not self.own.figures:
             return self.check.expect
         low = self.check.low or 0.0

@@ -157,12 +157,12 @@ _RULES = tuple(
                  r"|can't determine vectorization factor|operation"),
     )
 )  # fmt: skip
-# Followed by what it means, or said of every loop that is given up.
+# Followed by the actual reason, or printed for every loop that is given up.
 _EMPTY = re.compile(
     r"(?:bad loop form|couldn't vectorize loop|bad data dependence|bad data references"
     r"|loop not vectorized|bad operation or unsupported loop bound)\.?\s*$"
 )
-# Said on the way, of loops that are vectorised as well.
+# Printed on the way, also for loops that are vectorised.
 _ASIDE = re.compile(
     r"misalign|epilogue loop|versioning for alias required|alignment may not|not consecutive access"
     r"|Unsupported pattern|Unknown def-use cycle pattern|SLP|use not simple|original stmt"

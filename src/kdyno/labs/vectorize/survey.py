@@ -72,7 +72,7 @@ _FLAG = re.compile(r"-[A-Za-z0-9_=+,./:-]*")
 
 
 def flag_set(text: str) -> FlagSet:
-    """``avx2``, or ``NAME=FLAGS`` for flags of one's own. UsageError says what is allowed."""
+    """``avx2``, or ``NAME=FLAGS`` for other flags. UsageError lists what is allowed."""
     name, equals, cflags = text.partition("=")
     if not equals and text in KNOWN:
         return KNOWN[text]
@@ -111,7 +111,7 @@ class Side:
     image: str = ""
     """Digest of the kernel; empty where only a build's leavings were read."""
     seconds: float | None = None
-    """What the build took, reading the record included; None where nobody knows."""
+    """What the build took, reading the record included; None where that is not known."""
     __pydantic_config__ = AS_WRITTEN
 
     @cached_property
@@ -208,7 +208,7 @@ class Survey:
         return sorted(rows, key=lambda row: (-max(row[1]), row[0]))
 
     def to_json(self) -> dict[str, Any]:
-        """Totals for programs, and every loop for whoever wants to count anew."""
+        """Totals for programs, and every loop, to count again."""
         keys = ("schema", "kind", "source", "version", "compiler")
         sides = [side.to_json() for side in self.sides]
         return {key: vars(self)[key] for key in keys} | {"sides": sides}
@@ -284,7 +284,7 @@ def survey(
 
 
 def survey_of_folder(folder: Path) -> Survey:
-    """What a build of one's own left in its object tree. Nothing there is changed."""
+    """What the user's own build left in its object tree. Nothing there is changed."""
     compiler = "clang" if next(folder.rglob("*.opt.yaml"), None) is not None else "gcc"
     records = records_of(folder, compiler, None)
     if not records.objects:
@@ -316,7 +316,7 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
 
     source: the tree's path as the compiler saw it. In a build of kdyno's what the compiler wrote
     is deleted and the tree keeps the records, since the next build in a copy of it compiles only
-    what differs. None: a tree of somebody else's, in which nothing is changed."""
+    what differs. None: the user's own tree, in which nothing is changed."""
     kept: dict[str, ObjectRecord] = {}
     if source is not None and (tree / _LEFT).is_file():
         kept = {each.object: each for each in read(tree / _LEFT).objects}
@@ -324,7 +324,7 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
     for name, files in dialect.files(tree).items():
         record = dialect.read(name, files, source or "")
         # Paths as in the source tree, whose root is what stands before the object's own source:
-        # clang tells paths below the last folder that sources and objects share.
+        # clang prints paths below the last folder that sources and objects share.
         own = f"/{name.rpartition('.')[0]}.c"
         places = (loop.file.removesuffix(own) for loop in record.loops if loop.file.endswith(own))
         loops = record.loops

@@ -32,7 +32,7 @@ from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Effect, FactorEffect, Verdict
 
 COLOURS = ("variant", "slower", "faster", "failed", "inconclusive")
-"""Of the variants' rounds; more are not told apart, and not plotted."""
+"""Of the variants' rounds; more cannot be distinguished and are not plotted."""
 MOST_ROWS = 160
 """Of the chart of spread."""
 _ARROW_AT = 0.94
@@ -489,7 +489,7 @@ class Turns:
 
 
 def turns(evidence: Evidence) -> Turns | None:
-    """The case and group in which the machine was most restless; None where nobody took turns."""
+    """The case and group in which the machine was most restless; None where no turns were taken."""
     return max(_turns(evidence), key=lambda group: group.restless, default=None)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Intervals drawn with characters: where an effect lies, and against what."""
+"""Intervals plotted with characters: where an effect lies, and against what."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 
 A chart is a JSON file; code fills in its data and what depends on them. Colours are
 ``var(--name)``, so that a chart follows its page; a chart on its own gets the light ones. Pairs of
-text and ground reach 4.5:1; faster and slower differ in lightness too, for readers who do not tell
-green from red."""
+text and ground reach 4.5:1; faster and slower differ in lightness too, for readers who cannot
+distinguish green from red."""
 
 from __future__ import annotations
 

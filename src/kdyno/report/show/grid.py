@@ -28,7 +28,7 @@ class Cell:
     value: Value = None
     """What it is sorted by, and what stands in CSV. None: the text, or nothing was measured."""
     notes: tuple[str, ...] = ()
-    """What must be said beside it where there is room for words."""
+    """What stands beside it where there is room for words."""
     sign: str = ""
     """The same where there is none: signs behind the text."""
     why: str = ""

@@ -94,7 +94,7 @@ def data(value: Any, id_: str) -> Html:
 
 def _clean(text: str) -> str:
     """Without lone surrogates, which no HTML file can hold, without control characters, and without
-    what turns the writing round: also where nobody has thought of it before."""
+    what changes the writing direction, also where the caller has not removed it."""
     return _UNSAFE.sub("\ufffd", text.encode("utf-8", "replace").decode())
 
 

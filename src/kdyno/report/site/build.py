@@ -54,7 +54,7 @@ class Built:
 
     runs: int
     rendered: int
-    """Runs that were read and drawn anew."""
+    """Runs that were read and rendered again."""
     kept: int
     removed: int
     pages: tuple[str, ...]
@@ -161,7 +161,7 @@ def _current(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[
             continue
         if last.summary.has_report and not (out / "runs" / f"{page}.html").is_file():
             continue
-        # Nothing in its folder tells that a run's writer has gone, or come back.
+        # Nothing in its folder shows that a run's writer has gone, or come back.
         state = last.summary.state
         if state in ("running", "interrupted") and run.state("running") != state:
             continue
@@ -208,7 +208,7 @@ def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
     except KdynoError:
         raise
     except Exception as error:
-        # One run that nobody foresaw must not take the other reports away.
+        # One unforeseen run must not prevent the other reports.
         with suppress(OSError):
             target.unlink(missing_ok=True)
         reason = f"its report could not be made: {type(error).__name__}: {error}"

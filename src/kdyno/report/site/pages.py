@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """index.html: every run, with what was asked and what came out; compare.html: any two of them.
 
-The comparison judges nothing: whether two runs differ is said by ``judge.comparing`` alone, from
+The comparison judges nothing: whether two runs differ is decided by ``judge.comparing`` alone, from
 all their boots."""
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def _machine(host: Mapping[str, Any], guest: MachineInfo) -> str:
 
 
 def _machine_key(host: Mapping[str, Any], guest: MachineInfo) -> str:
-    """As ``kdyno compare`` tells machines apart. Memory is not in it: a kernel keeps some for
+    """As ``kdyno compare`` distinguishes machines. Memory is not in it: a kernel keeps some for
     itself, so that the total differs a little between kernels."""
     own: tuple[object, ...] = (guest.memory_bytes, guest.cpus) if guest.built else ()
     own += (guest.emulator,) if guest.emulator else ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections to a database, and what goes wrong with them in words that help."""
+"""Connections to a database, and their errors as messages that help."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def sqlite_engine(file: Path, timeout_s: float) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begun(connection: Connection) -> None:
-        # Who reads first and writes then would find that somebody wrote in between.
+        # Between a read and a later write another process could write.
         reads = connection.get_execution_options().get("reads", False)
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 

@@ -85,7 +85,7 @@ class Pushed:
 
 
 def copy_of(run: Run) -> Copy:
-    """All of a run that nobody writes. UsageError or ToolError where it cannot be had whole."""
+    """All of a run that is not being written. UsageError or ToolError where it is not whole."""
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; push it when that has ended")
     before = _stamp(run.path)
@@ -159,7 +159,7 @@ def put(connection: Connection, copy: Copy, where: str) -> Pushed:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """Changes whenever a run is gone on with: its manifest is replaced before each block."""
+    """Changes whenever a run is continued: its manifest is replaced before each block."""
     states = [(path / name).stat() for name in (MANIFEST, "boots") if (path / name).exists()]
     return tuple(
         part for state in states for part in (state.st_ino, state.st_mtime_ns, state.st_size)
@@ -167,7 +167,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def pack(folder: Path) -> Packed:
-    """All files of a run; hidden and temporary ones are nobody's."""
+    """All files of a run; hidden and temporary ones are left out."""
     whole, parts, left_out = sha256(), [], []
     files = size_bytes = held_bytes = 0
     buffer, archive = _archive()
@@ -224,7 +224,7 @@ def _is_plain(name: str) -> bool:
 
 
 def unpack(content: bytes, into: Path) -> tuple[int, int]:
-    """Writes the files of one part below a folder that is nobody else's: (files, bytes).
+    """Writes the files of one part below a private folder: (files, bytes).
 
     ToolError for anything that ``pack`` does not write."""
     unzip = zlib.decompressobj(wbits=31)

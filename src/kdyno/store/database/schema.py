@@ -41,7 +41,7 @@ from kdyno.store.database.facts import Facts, Kernel, Machine
 from kdyno.store.samples import Score
 
 HEAD = "0002"
-"""The newest migration. Here, too, so that nobody has to load Alembic to compare."""
+"""The newest migration. Here, too, so that comparing does not load Alembic."""
 VERSIONS = "kdyno_version"
 """The table in which Alembic keeps the migration that a database is at."""
 

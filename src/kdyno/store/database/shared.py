@@ -106,7 +106,7 @@ class Shared:
         raise NoSuchRun(f"{text}: no such run in {self.where}{hint}; `kdyno list runs` shows them")
 
     def fetch(self, facts: Facts, cache: Path) -> Run:
-        """The run as a folder in the cache, which nobody should change: it is there only once."""
+        """The run as a folder in the cache, to be read only: there is one copy."""
         name = facts.name
         if (
             plain_name(name, 255) != name
