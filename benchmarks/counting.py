@@ -48,7 +48,9 @@ BOOTS = 10
 
 def only(experiment: Experiment, variants: Sequence[str], cases: Sequence[str]) -> Experiment:
     """Of these variants and cases alone; where none are named, of all."""
-    kept = tuple(it for it in experiment.variants if not variants or it.name in variants)
+    kept = tuple(
+        variant for variant in experiment.variants if not variants or variant.name in variants
+    )
     uses = tuple(replace(it, cases=tuple(cases) or it.cases) for it in experiment.suites)
     return replace(experiment, variants=kept, suites=uses)
 
@@ -94,7 +96,7 @@ def same() -> list[Figure]:
     with on_every_cpu(busy):
         for _ in range(BOOTS):
             said = booted(made, WORK).transcript
-            for number, name in enumerate(it.case for it in made.jobs if it.case in WORK):
+            for number, name in enumerate(job.case for job in made.jobs if job.case in WORK):
                 sample = said.result(number)
                 assert isinstance(sample, Sample), sample
                 seen[name].add(sample.reps)
@@ -112,7 +114,7 @@ def known() -> list[Figure]:
         off[it["variant"], it["case"]] = abs(it["value"] - it["baseline_value"] - more)
     worst = max(off, key=lambda name: off[name])
     how = f"{len(off)} effects of n = 1, 5, 41 in three places; worst: {' in '.join(worst)}"
-    inexact = sum(not it["exact"] for it in effects)
+    inexact = sum(not effect["exact"] for effect in effects)
     return [
         Figure("n known instructions: off by, at most", off[worst], "instr", 0.0005, how=how),
         Figure("of these, effects that are not exact", inexact, "", 0),
@@ -121,8 +123,8 @@ def known() -> list[Figure]:
 
 def layout() -> list[Figure]:
     effects = told("run", str(LAYOUT))["effects"]
-    exact = {_name(it): abs(it["ratio"] - 1) * 100 for it in effects if it["exact"]}
-    others = {_name(it): it["ci"] for it in effects if not it["exact"]}
+    exact = {_name(effect): abs(effect["ratio"] - 1) * 100 for effect in effects if effect["exact"]}
+    others = {_name(effect): effect["ci"] for effect in effects if not effect["exact"]}
     missing = [name for name, ends in others.items() if not (ends and ends[0] <= 1 <= ends[1])]
     widest = max((ends[1] - ends[0] for ends in others.values() if ends), default=0.0)
     how = f"{len(others)} intervals, the widest {100 * widest:.2f} %; {', '.join(missing)}"
@@ -139,7 +141,7 @@ def _name(effect: Any) -> str:
 
 def suite() -> list[Figure]:
     """The whole of unixbench but its controls: two kernels, from the beginning to the verdict."""
-    cases = [it.name for it in load_suites()["unixbench"].cases if not it.control]
+    cases = [case.name for case in load_suites()["unixbench"].cases if not case.control]
     text = KNOWN.read_text(encoding="utf-8")
     begin = text.index("cases = ")
     text = text[:begin] + f"cases = {cases}" + text[text.index("\n", begin) :]
@@ -150,7 +152,7 @@ def suite() -> list[Figure]:
         found: list[Any] = []
         took = timed(lambda: found.append(told("run", str(file), *words)))
     effects = found[0]["effects"]
-    exact = sum(it["exact"] for it in effects)
+    exact = sum(effect["exact"] for effect in effects)
     boots = found[0]["boots"]["stock"]
     how = f"{len(effects)} cases, {exact} exact after one boot, {boots} boots of each kernel in all"
     return [Figure("unixbench's kernel cases, two kernels", took, "s", 90, how=how)]
@@ -163,7 +165,7 @@ def profile() -> list[Figure]:
     spent: list[float] = []
     plain, mine = (it.cases[0] for it in count(experiment, suites, options))
     effects = told("run", str(KNOWN), "--variant", "pipe-41", "--case", "pipe")["effects"]
-    (counted,) = (it["value"] - it["baseline_value"] for it in effects)
+    (counted,) = (effect["value"] - effect["baseline_value"] for effect in effects)
     ratio = (mine.total - plain.total) / counted
     made = bench(KNOWN, "stock")
     for with_plugin in (False, True):
@@ -187,7 +189,7 @@ def clock() -> list[Figure]:
         quiet("run", str(file), *words, "--max-boots", "3", "--seconds", "0.2", "--runs", folder)
         (run,) = list_runs(Path(folder))
         hosts = [it.host for it in run.boots() if isinstance(it, BootRecord)]
-    apart = [abs((it.guest_clock_s or 0) - (it.host_clock_s or 0)) for it in hosts]
+    apart = [abs((host.guest_clock_s or 0) - (host.host_clock_s or 0)) for host in hosts]
     how = f"of {len(hosts)} boots"
     return [Figure("emulated seconds, apart from the host's", max(apart), "s", 0.05, how=how)]
 

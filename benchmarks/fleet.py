@@ -53,7 +53,7 @@ PATTERNS = 20
 def shard_of(runs: Path, number: int, asked: Experiment, groups: int) -> Run:
     """What a job leaves: groups that took turns, a node's speed and a scatter of its own."""
     dice = random.Random(number)
-    names = [it.name for it in asked.variants]
+    names = [variant.name for variant in asked.variants]
     cases = tuple(
         CaseInfo(suite=use.name, case=case, unit="loops/s", better="higher")
         for use in asked.suites
@@ -245,7 +245,7 @@ class Desk:
         )
         assert done.returncode == 0, done.stderr.decode()
         (run,) = list_runs(runs)
-        return began_s, [it for it in run.boots() if isinstance(it, BootRecord)]
+        return began_s, [boot for boot in run.boots() if isinstance(boot, BootRecord)]
 
 
 @contextmanager
@@ -263,9 +263,9 @@ def started_s(boot: BootRecord) -> float:
 
 def groups_a_minute(boots: Sequence[BootRecord]) -> float:
     """From the start of the first guest to the end of the last group."""
-    end_s = max(started_s(it) + (it.host.group_s or 0.0) for it in boots)
+    end_s = max(started_s(boot) + (boot.host.group_s or 0.0) for boot in boots)
     spent_s = end_s - min(map(started_s, boots))
-    return 60 * len({it.block for it in boots}) / spent_s
+    return 60 * len({boot.block for boot in boots}) / spent_s
 
 
 def nodes(folder: Path) -> list[Figure]:

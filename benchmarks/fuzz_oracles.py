@@ -131,7 +131,9 @@ def play_verb(words: Sequence[str], names: Mapping[str, str], place: Place) -> N
     for stale in place.folder.glob("OUT.*"):
         stale.unlink()
     names = {**names, "OUT": str(out)}
-    status, text, errors = call([names.get(it, it.replace("OUT.", f"{out}.")) for it in words])
+    status, text, errors = call(
+        [names.get(word, word.replace("OUT.", f"{out}.")) for word in words]
+    )
     check_screen(status, text + errors)
     if CANARY.decode().strip() in text + errors:
         raise Finding(f"read through a link: {text[-2000:]}")

@@ -107,7 +107,7 @@ def play_channel(case: Case, place: Place) -> None:
     for at in range(0, len(fed), case["step"]):
         reader.feed(fed[at : at + case["step"]])
     transcript = reader.finish()
-    if len({it.case for it in transcript.results}) < len(transcript.results):
+    if len({result.case for result in transcript.results}) < len(transcript.results):
         raise Finding(f"a case has two results: {transcript.results}")
     if any(not 0 <= it.case < 2 for it in (*transcript.begun, *transcript.results)):
         raise Finding(f"a case that is not in the job: {transcript}")

@@ -38,7 +38,9 @@ def shortened(profile: Profile, keep: Sequence[tuple[str, str]]) -> Profile:
     """Without stacks, and with all functions that are not kept as one for each place."""
     boots = []
     for boot in profile.boots:
-        kept = [it for it in boot.functions if (it.where, it.function) in keep]
+        kept = [
+            function for function in boot.functions if (function.where, function.function) in keep
+        ]
         others: dict[str, float] = {}
         for it in boot.functions:
             if (it.where, it.function) not in keep:
@@ -64,7 +66,7 @@ def keep_run(run: Run, place: Path = PLACE, part: str = "") -> Path:
     if not only_profiled:
         (folder / VERDICT).write_bytes((run.path / VERDICT).read_bytes())
     profiles = stored_profiles(run)
-    keep = {it for profile in profiles.values() for it in profile.names[:FUNCTIONS]}
+    keep = {name for profile in profiles.values() for name in profile.names[:FUNCTIONS]}
     for variant, profile in profiles.items():
         (folder / FOLDER).mkdir(exist_ok=True)
         short = to_json(shortened(profile, tuple(keep)))

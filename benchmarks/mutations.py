@@ -166,7 +166,7 @@ def _make_odd(rng: random.Random, value: Any, rows: Sequence[_Path]) -> None:
     for key, old in list(_at(value, rows[0]).items()):
         if _is_figure(old) and rng.random() < part:
             ends = old if isinstance(old, list) else [old]
-            odd = [_alike(rng, value, it) for it in ends]
+            odd = [_alike(rng, value, end) for end in ends]
             like = _each(odd) if isinstance(old, list) else odd[0]
             for path in rows:
                 row = _at(value, path)
@@ -267,9 +267,9 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
-        return [*value, *(it for part in value.values() for it in _texts(part))]
+        return [*value, *(text for part in value.values() for text in _texts(part))]
     if isinstance(value, list):
-        return [it for part in value[:_MOST_ITEMS] for it in _texts(part)]
+        return [text for part in value[:_MOST_ITEMS] for text in _texts(part)]
     return []
 
 

@@ -57,11 +57,11 @@ def measure(program: Path, sizes: tuple[int, ...] = SIZES) -> list[Timing]:
 
 def table(timings: list[Timing]) -> str:
     """ns a call; in brackets how many times as fast as the quickest scalar form."""
-    sizes = sorted({it.bytes for it in timings})
-    ns = {(it.candidate, it.form, it.bytes): it.ns for it in timings}
+    sizes = sorted({timing.bytes for timing in timings})
+    ns = {(timing.candidate, timing.form, timing.bytes): timing.ns for timing in timings}
     lines = ["| job | form | " + " | ".join(f"{size} bytes" for size in sizes) + " |"]
     lines.append("| --- | --- |" + " --: |" * len(sizes))
-    for candidate, form in dict.fromkeys((it.candidate, it.form) for it in timings):
+    for candidate, form in dict.fromkeys((timing.candidate, timing.form) for timing in timings):
         cells = []
         for size in sizes:
             own = ns[candidate, form, size]
@@ -84,7 +84,7 @@ def as_json(timings: list[Timing]) -> str:
         "kind": "simd-forms",
         "cpu": cpu.this_cpu().model or "an unknown CPU",
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "forms": [asdict(it) for it in timings],
+        "forms": [asdict(timing) for timing in timings],
     }
     return json.dumps(value, indent=1) + "\n"
 

@@ -60,7 +60,8 @@ def page_seconds(shared: Shared) -> tuple[float, float]:
     def summaries() -> list[Summary]:
         rows = shared.rows(Wanted())
         return [
-            of_rows(it, rows.kernels[it.identity], rows.scores[it.identity]) for it in rows.facts
+            of_rows(fact, rows.kernels[fact.identity], rows.scores[fact.identity])
+            for fact in rows.facts
         ]
 
     listed = timed(lambda: listing(summaries(), True))

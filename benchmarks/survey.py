@@ -29,7 +29,9 @@ MOST = 1.3
 def survey_cost(name: str = "avx2") -> Figure:
     """Seconds of the survey ÷ seconds of a plain build of the same kernel with the same flags."""
     experiment, _ = load(EXPERIMENT)
-    base: Variant = next(it for it in experiment.variants if it.name == experiment.baseline)
+    base: Variant = next(
+        variant for variant in experiment.variants if variant.name == experiment.baseline
+    )
     flags = flag_set(name)
     tree = fetch(parse(base.source), cache_root(), lambda _text, _part: None)
     (recipe,) = surveying.check(replace(base, cflags=""), (flags,), tree)

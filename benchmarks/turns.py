@@ -251,10 +251,12 @@ def copies(runs: int, minutes: float) -> Figure:
     false = 0
     for number in range(runs):
         verdict = verdict_of(asked, minutes, seed=number)
-        wrong = [it.case for it in verdict.effects if it.verdict in ("faster", "slower")]
+        wrong = [
+            effect.case for effect in verdict.effects if effect.verdict in ("faster", "slower")
+        ]
         false += bool(wrong)
         widest = max(widths_of(verdict))
-        blocks = min((it.blocks for it in verdict.effects), default=0)
+        blocks = min((effect.blocks for effect in verdict.effects), default=0)
         print(
             f"  run {number + 1} of {runs}: {', '.join(wrong) or 'nothing'}; {blocks} groups, "
             f"half-widths to {widest:.2f} %",
@@ -293,7 +295,9 @@ def places(minutes: float) -> Figure:
         cases = dataclasses.replace(suite, cases=(*earlier, "fscopy-65536"))
         print(f"  after {', '.join(earlier) or 'nothing'}:", flush=True)
         verdict = verdict_of(dataclasses.replace(asked, suites=(cases,)), minutes)
-        found.append({it.variant: it for it in verdict.effects if it.case == "fscopy-65536"})
+        found.append(
+            {effect.variant: effect for effect in verdict.effects if effect.case == "fscopy-65536"}
+        )
     worst = 0.0
     for alone, after in ((found[0][name], found[1][name]) for name in found[0]):
         logs = [math.log(it.ratio or math.nan) for it in (alone, after)]

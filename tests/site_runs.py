@@ -60,7 +60,7 @@ def small(
         seed=1,
         host={**MACHINE, "cpu_model": cpu},
         images={name: f"{name}-{version}" for name in names},
-        cases=tuple(it.model_copy(update={"work": work}) for it in cases),
+        cases=tuple(case.model_copy(update={"work": work}) for case in cases),
         machine=MachineInfo(caveats=(CAVEAT,)),
         variants={name: VariantInfo() for name in names},
         asked=Criteria(question=question),

@@ -185,7 +185,7 @@ def test_the_page_shows_the_figures_of_both_cpus_side_by_side() -> None:
     assert list(seen) == ["amd-zen4", "intel-sapphire-rapids"]
     named = dict.fromkeys(
         "`best`" if name.startswith("best-") else f"`{name}`"
-        for name in dict.fromkeys(it for figures in seen.values() for it in figures)
+        for name in dict.fromkeys(figure for figures in seen.values() for figure in figures)
     )
     for name in named:
         cells = []

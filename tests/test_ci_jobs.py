@@ -85,7 +85,7 @@ def test_the_experiment_that_is_asked_for_is_run(
 def test_github_gates_last_and_caches_images_and_gitlab_retries_errors_only() -> None:
     steps = read(FOLDER / "github.yml")["jobs"]["speed"]["steps"]
     assert steps[-1]["name"] == "Gate" and "if" not in steps[-1]
-    [cached] = [it for it in steps if str(it.get("uses", "")).startswith("actions/cache@")]
+    [cached] = [step for step in steps if str(step.get("uses", "")).startswith("actions/cache@")]
     assert ".kdyno/cache/images" in cached["with"]["path"].split()
     job = read(FOLDER / "gitlab.yml")["speed"]
     assert (job["retry"]["exit_codes"], job["allow_failure"]["exit_codes"]) == (1, 11)
@@ -99,7 +99,7 @@ def test_the_experiment_is_one(name: str, metric: str, machine: str) -> None:
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     found = parse(text, f"{name}.toml", FOLDER, vocabulary(load()))
     assert (found.measure.metric, found.machine.kind) == (metric, machine)
-    assert [it.source.partition("#")[2] for it in found.variants] == ["HEAD^1", "HEAD"]
+    assert [variant.source.partition("#")[2] for variant in found.variants] == ["HEAD^1", "HEAD"]
 
 
 @pytest.mark.parametrize(

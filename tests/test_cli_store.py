@@ -48,7 +48,7 @@ def test_push_says_what_became_of_each(kdyno: Kdyno, tmp_path: Path, store: str)
     pushed = f"{second.name}: pushed to {where} (14 boots, 0.0 MB)\n"
     assert (done.status, done.out, done.err) == (0, "", pushed)
     done = kdyno("push", first.name, "last", "--json", "-")
-    assert [(it["run"], it["state"], it["boots"]) for it in json.loads(done.out)] == [
+    assert [(entry["run"], entry["state"], entry["boots"]) for entry in json.loads(done.out)] == [
         (first.name, "pushed", 14),
         (second.name, "there", 14),
     ]
@@ -114,7 +114,7 @@ def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> No
 
     def listed(*words: str) -> list[tuple[str, str]]:
         rows = json.loads(kdyno("list", "runs", "--json", "-", *words).out)["runs"]
-        return [(it["run"], it["where"]) for it in rows]
+        return [(row["run"], row["where"]) for row in rows]
 
     expected = [
         (mine.name, ""),

@@ -177,7 +177,7 @@ def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
     first = made(tmp_path, "1", 1000, at=1, cases=("pipe", "spawn"))
     second = made(tmp_path, "2", 1000, at=2, cases=("pipe", "execl"), seconds=0.2)
     verdict = compare([first, second], common=True)
-    assert [it.case for it in verdict.effects] == ["pipe"]
+    assert [effect.case for effect in verdict.effects] == ["pipe"]
     assert kinds(verdict)["common-cases"].endswith("left out: s/spawn, s/execl")
     assert kinds(verdict)["settings"].endswith("s/pipe")
     third = made(tmp_path, "3", 1000, at=3, cases=("other",))

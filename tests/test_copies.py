@@ -145,7 +145,7 @@ def counted() -> Counted:
 
 def test_counts_become_a_distribution() -> None:
     found = distribution_of(counted(), "a test", lambda at: call_site(SYMBOLS, at))
-    assert [(it.size, it.dst, it.src, it.calls) for it in found.cells] == [
+    assert [(cell.size, cell.dst, cell.src, cell.calls) for cell in found.cells] == [
         (0, 3, 3, 1),
         (512, 0, 8, 40),
         (4096, 0, 0, 5),

@@ -76,7 +76,9 @@ def test_every_option_of_an_outline_is_its_verbs(page: str, line: str) -> None:
     if words[0] == "VERB":
         return
     name, rest = verb_of(words)
-    options = {name for it in VERBS[name].params for name in (*it.opts, *it.secondary_opts)}
+    options = {
+        name for param in VERBS[name].params for name in (*param.opts, *param.secondary_opts)
+    }
     used = {word.split("=")[0] for word in rest if word.startswith("-")}
     assert used <= {*options, "--help", "-"}
 

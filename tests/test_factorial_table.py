@@ -165,8 +165,8 @@ def test_the_table_says_what_was_planted() -> None:
         "build/whole: jobs 2: −47.0 % time at smp on, nothing at smp off",
         "build/whole: jobs 8: −47.0 % time at smp on, nothing at smp off",
     )
-    at = {it.at: it for it in table.effects if it.kind == "conditional" and it.other == "jobs"
-          and it.factor == "smp"}  # fmt: skip
+    rows = [effect for effect in table.effects if effect.kind == "conditional"]
+    at = {row.at: row for row in rows if row.other == "jobs" and row.factor == "smp"}
     assert at["2"].ratio == pytest.approx(0.53, rel=0.01) and at["2"].averaged == 2
     assert (at["1"].verdict, at["2"].verdict, at["8"].verdict) == ("equivalent", "faster", "faster")
 
@@ -175,7 +175,7 @@ def test_six_blocks_are_enough_for_a_table() -> None:
     for blocks, decided in ((5, False), (6, True)):
         table = factor_table(*planted(blocks))
         assert table is not None
-        assert any(it.ci is not None for it in table.effects) == decided
+        assert any(effect.ci is not None for effect in table.effects) == decided
 
 
 def test_table_and_effects_are_one_family() -> None:
@@ -183,7 +183,10 @@ def test_table_and_effects_are_one_family() -> None:
     noise = np.random.default_rng(1).normal(0, 0.01, (200, 8))
     among = factor_table(*planted(8), [Claim(row, "higher") for row in noise])
     assert alone is not None and among is not None
-    widths = [[it.ci[1] / it.ci[0] for it in table.effects if it.ci] for table in (alone, among)]
+    widths = [
+        [effect.ci[1] / effect.ci[0] for effect in table.effects if effect.ci]
+        for table in (alone, among)
+    ]
     assert np.mean(widths[1]) > np.mean(widths[0])
 
 

@@ -46,7 +46,7 @@ def test_each_guest_does_all_of_the_work_in_turns() -> None:
     outcomes = run(machine)
     assert [it.host.status for it in outcomes.values()] == ["ok", "ok"]
     for outcome in outcomes.values():
-        assert [type(it) for it in outcome.transcript.results] == [Done, Done]
+        assert [type(result) for result in outcome.transcript.results] == [Done, Done]
     for name in SPEEDS:
         sizes = sizes_of(machine, name, "pipe")
         assert sum(sizes) == 100_003
@@ -81,7 +81,7 @@ def test_a_case_that_takes_no_turns_is_done_whole_by_each() -> None:
     outcomes = run(machine, whole="pipe")
     assert {case for _, case, _ in machine.turned} == {"long"}
     for outcome in outcomes.values():
-        assert [type(it) for it in outcome.transcript.results] == [Sample, Done]
+        assert [type(result) for result in outcome.transcript.results] == [Sample, Done]
 
 
 @pytest.mark.parametrize("kind", ["boot", "die", "silent"])
@@ -139,7 +139,7 @@ def test_blocks_are_added_to_those_of_an_earlier_call(tmp_path: Path, way: str) 
     }
     assert set(profiles) == set(SPEEDS)
     for profile in profiles.values():
-        assert [it.block for it in profile.boots] == [0, 1, 2]
+        assert [boot.block for boot in profile.boots] == [0, 1, 2]
         assert profile.stacks == (Stack("kernel", ("f",), pytest.approx(0.1)),)
         assert any("took turns" in note for note in profile.notes) == (way == "turns")
     assert len({tuple(it.operations.items()) for it in profiles.values()}) == 1

@@ -86,7 +86,7 @@ def test_a_frozen_command_that_sleeps_is_flagged_by_what_that_could_hide(
     hidden = f"{200 * (1 - awake):.0f} % of its time"
     assert all(f"no CPU for {said}" in text and hidden in text for text in texts)
     for boot in boots_of(run):
-        (own,) = [it for it in boot.samples if it.case == "long"]
+        (own,) = [sample for sample in boot.samples if sample.case == "long"]
         assert own.interleave == "frozen" and len(own.cpu_ns) == len(own.reps)
 
 

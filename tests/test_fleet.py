@@ -163,11 +163,11 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
 
 def options(fleet: Fleet, name: str) -> list[str]:
     """Of each job so far."""
-    return [option(it, name) for it in fleet.engine.commands]
+    return [option(command, name) for command in fleet.engine.commands]
 
 
 def boots(run: Run) -> list[BootRecord]:
-    return [it for it in run.boots() if isinstance(it, BootRecord)]
+    return [boot for boot in run.boots() if isinstance(boot, BootRecord)]
 
 
 def ran(fleet: Fleet, **measure: Any) -> tuple[Run, str]:
@@ -207,7 +207,7 @@ def test_until_the_widths_are_small_or_the_minutes_are_over(fleet: Fleet) -> Non
 def test_a_node_that_dies_loses_what_it_was_at_and_no_more(fleet: Fleet) -> None:
     fleet.engine.dies = {1: 5}
     run, _ = ran(fleet)
-    lost = [it for it in boots(run) if it.job.shard.startswith("1/")]
+    lost = [boot for boot in boots(run) if boot.job.shard.startswith("1/")]
     assert len(lost) == 10 and len(boots(run)) == 40
     assert fleet.said == ["job 1: it ended without a result (node_fail)"]
     assert len(fleet.engine.jobs) == 4
@@ -293,7 +293,7 @@ def resumed(fleet: Fleet, run: Run, count: int = 40) -> None:
     with write_run(run.path) as writer:
         why = fleet.controller(writer, record_of(run)).run()
     assert why == "max_boots = 20 reached"
-    assert len({it.job.shard for it in boots(run)}) == len(boots(run)) == count
+    assert len({boot.job.shard for boot in boots(run)}) == len(boots(run)) == count
 
 
 @pytest.mark.slow
@@ -370,7 +370,7 @@ def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
         job = run.path / "boots" / name / "job.json"
         job.write_text(json.dumps({**json.loads(job.read_text()), "shard": said}))
     resumed(fleet, run, 42)
-    assert {it.job.shard for it in boots(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
+    assert {boot.job.shard for boot in boots(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
 
 
 def test_what_jobs_leave_is_not_read_through_links(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def no_bounds(kind: Any) -> Callable[[Patch], None]:
     """Figures of this kind of a verdict may be anything: NaN, 0, 1e308."""
 
     def off(patch: Patch) -> None:
-        (checked,) = [it.func for it in get_args(kind)[1:]]
+        (checked,) = [arg.func for arg in get_args(kind)[1:]]
         ends = dict(zip(checked.__code__.co_freevars, checked.__closure__, strict=True))
         for name, anything in (("least", -math.inf), ("most", math.inf)):
             patch.setattr(ends[name], "cell_contents", anything)

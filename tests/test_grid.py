@@ -43,7 +43,7 @@ def test_on_a_terminal() -> None:
 
 def test_a_narrow_terminal_leaves_out_what_is_worth_least() -> None:
     def heads(width: int) -> list[str]:
-        return [it.head for it in terminal.fit(GRID, width, 2).grid.columns]
+        return [column.head for column in terminal.fit(GRID, width, 2).grid.columns]
 
     assert heads(80) == ["case", "value", "more", "verdict"]
     assert heads(45) == ["case", "value", "verdict"]
@@ -60,7 +60,7 @@ def test_columns_of_the_same_worth_stand_and_fall_together() -> None:
 
 def test_a_name_folds_and_the_rest_stays_in_line() -> None:
     grid = of_rows(("a", "n"), (("x" * 5, 7), ("y", 8)))
-    lines = [it.plain for it in terminal.lines(Layout(grid, (3, 1), indent=0))]
+    lines = [line.plain for line in terminal.lines(Layout(grid, (3, 1), indent=0))]
     assert lines == ["a    n", "xxx  7", "xx    ", "y    8"]
 
 
@@ -130,6 +130,6 @@ def test_in_csv_the_figure_stands_not_the_words() -> None:
 
 def test_columns_of_figures_are_known_by_their_figures() -> None:
     grid = of_rows(("a", "b", "c"), (("x", 1, None), ("y", None, None)), absent="–")
-    assert [it.kind for it in grid.columns] == ["text", "number", "text"]
+    assert [column.kind for column in grid.columns] == ["text", "number", "text"]
     assert [cell.text for cell in grid.rows[1]] == ["y", "–", "–"]
     assert [it.head for it in headed(grid.columns)] == ["A", "B", "C"]

@@ -129,12 +129,12 @@ def test_a_guest_that_cannot_be_watched_is_gone(
 
     program = make("__import__('signal').pause()")
     with Events() as events:
-        before = {it.name for it in Path("/proc/self/fd").iterdir()}
+        before = {path.name for path in Path("/proc/self/fd").iterdir()}
         monkeypatch.setattr(place, name, failing)
         with pytest.raises(OSError, match=name):
             start(host_job(program), events)
         monkeypatch.undo()
-        assert {it.name for it in Path("/proc/self/fd").iterdir()} == before
+        assert {path.name for path in Path("/proc/self/fd").iterdir()} == before
         assert descendants(os.fsencode(program)) == []
         assert events._calls == {}
 
@@ -270,7 +270,7 @@ def ran(options: Options, text: str = HOST) -> tuple[Run, Verdict]:
 def test_a_run_on_the_host_tells_values_and_claims_nothing(options: Options) -> None:
     run, verdict = ran(options)
     assert verdict.stopped == "max_boots = 3 reached" and verdict.effects == ()
-    values = [(it.case, it.value, it.repetitions) for it in verdict.values]
+    values = [(value.case, value.value, value.repetitions) for value in verdict.values]
     assert values == [("pipe", 1000.0, 3), ("pipes", 2.5, 3)]
     assert "not-rebooted" in [flag.kind for flag in verdict.flags]
     assert "nothing is compared" in verdict.answer and os.uname().release in verdict.answer
@@ -309,7 +309,7 @@ def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost:
         (run.path / "boots" / name / "host.json").write_text("{")
     resumed, verdict = resume(run.path, experiment(), load(), options)
     assert verdict.stopped == "max_boots = 3 reached"
-    assert [it.repetitions for it in verdict.values] == [3, 3]
+    assert [value.repetitions for value in verdict.values] == [3, 3]
     boots = boots_of(resumed)
     assert [boot.block for boot in boots] == [0, 1, 2]
     assert [boot.index for boot in boots][-len(lost) :] == [*range(3, 3 + len(lost))]
@@ -322,7 +322,7 @@ def test_a_run_says_what_was_asked_and_of_which_work(
 ) -> None:
     monkeypatch.setattr("kdyno.measure.bench._exists", lambda need, _programs: need != "hackbench")
     run, verdict = ran(options, HOST + 'equivalent = "2%"\n')
-    assert [(it.case, it.reason) for it in verdict.values] == [
+    assert [(value.case, value.reason) for value in verdict.values] == [
         ("pipe", None),
         ("pipes", "skip: hackbench is not installed: apt-get install rt-tests"),
     ]

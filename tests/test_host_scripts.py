@@ -160,7 +160,7 @@ def test_a_disk_item_is_timed_from_where_fio_begins_to_where_it_ends(
     assert figure == '"write" : { "bw_bytes" : 5'
     asked = (folder / "asked").read_text().split()
     assert {"--rw=randwrite", "--bs=256k", "--io_size=1048576", "--direct=1"} <= set(asked)
-    assert [it.name for it in folder.iterdir()] == ["asked"]
+    assert [path.name for path in folder.iterdir()] == ["asked"]
     tool(tools, "fio", "echo 'fio: no space left' >&2; exit 1")
     failed = script("disk.sh", tools, "write", "4k", str(folder), "4096")
     assert (failed.returncode, failed.stderr) == (1, "fio: no space left\n")
@@ -174,7 +174,7 @@ def test_a_make_of_equal_jobs_does_each_once_and_fails_with_make(
     assert done.returncode == 0, done.stderr
     begin, *figures, end = (line.split(": ") for line in done.stdout.splitlines())
     assert [begin, end] == [["kdyno", "timed from here"], ["kdyno", "timed to here"]]
-    assert [it[0] for it in figures] == ["real_s", "user_s", "sys_s", "cpu_percent"]
+    assert [figure[0] for figure in figures] == ["real_s", "user_s", "sys_s", "cpu_percent"]
     assert not (tmp_path / "make-jobs").exists()
     tool(tools, "make", f'cp "$3/Makefile" {tmp_path}/seen; echo "$*" >{tmp_path}/asked; exit 2')
     path = {"PATH": f"{tools}:{os.defpath}:/usr/bin:/bin"}

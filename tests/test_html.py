@@ -112,7 +112,9 @@ def test_one_row_one_dot_one_point_each(page: str, demo: Evidence) -> None:
 def test_every_chart_has_words(page: str) -> None:
     drawings = Page(page).all("svg")
     assert len(drawings) == 2 * 4 + 9 * 4 + 2
-    assert all(it["role"] == "img" and len(it["aria-label"] or "") > 40 for it in drawings)
+    assert all(
+        drawing["role"] == "img" and len(drawing["aria-label"] or "") > 40 for drawing in drawings
+    )
 
 
 def test_nothing_leaves_the_page(page: str) -> None:
@@ -253,7 +255,9 @@ def test_the_command_has_what_the_run_had() -> None:
 
 def _luminance(colour: str) -> float:
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [it / 12.92 if it <= 0.04045 else ((it + 0.055) / 1.055) ** 2.4 for it in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

@@ -111,7 +111,9 @@ def test_of_a_package_kernel_config_and_modules_are_kept_and_recorded(tmp_path: 
     assert image.installed and image.digest == image.folder.name
     assert image.kernel.read_bytes() == ELF
     assert image.vmlinuz.read_bytes() == bzimage()
-    names = {str(it.relative_to(image.modules)) for it in image.modules.rglob("*") if it.is_file()}
+    names = {
+        str(path.relative_to(image.modules)) for path in image.modules.rglob("*") if path.is_file()
+    }
     assert names == {"kernel/drivers/virtio/virtio.ko", "modules.builtin"}
     assert image.build["inputs"]["compiler"] == "gcc-12 (Debian 12.2.0-14) 12.2.0"
     assert image.build["source"] == f"deb:{file}"
@@ -152,7 +154,7 @@ def test_links_of_a_package_lead_nowhere(tmp_path: Path) -> None:
     (root / f"boot/config-{VERSION}").symlink_to(secret)
     with pytest.raises(UsageError, match="there is no configuration"):
         fetched(f"deb:{packed(root)}", tmp_path / "cache")
-    assert not [it for it in (tmp_path / "cache/installed").iterdir() if it.name[0] != "."]
+    assert not [path for path in (tmp_path / "cache/installed").iterdir() if path.name[0] != "."]
 
 
 @pytest.mark.needs("dpkg-deb")

@@ -205,9 +205,11 @@ def test_two_nodes_whose_locks_do_not_hold_make_one_whole_image(
         (one, first), (other, second) = pool.map(node, ("n1", "n2"))
     assert one.digest == other.digest and first == second
     assert says(one) == "limit 10, hz 100, sort 1, place /tmp/kdyno/src/lib/string.c"
-    names = sorted(it.name for it in one.folder.parent.iterdir() if not it.name.startswith("."))
+    names = sorted(
+        path.name for path in one.folder.parent.iterdir() if not path.name.startswith(".")
+    )
     assert names == [one.digest]
-    assert sorted(it.name for it in one.folder.iterdir()) == [
+    assert sorted(path.name for path in one.folder.iterdir()) == [
         *("build.json", "build.log", "config", "linux")
     ]
     assert len(list((own.cache / "trunks").iterdir())) == 1

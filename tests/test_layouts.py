@@ -113,12 +113,12 @@ def test_links_are_made_of_objects_that_were_compiled_once(
 ) -> None:
     asked = variant(cflags=layout.FLAG)
     image = toy.build(asked, links=3)
-    assert toy.compiled == OBJECTS and len([it for it in toy.steps if it.objects > 5]) == 0
+    assert toy.compiled == OBJECTS and len([step for step in toy.steps if step.objects > 5]) == 0
     assert len({it.digest for it in (image, *image.links)}) == 4
     found = [addresses(it) for it in (image, *image.links)]
     assert len({tuple(it.items()) for it in found}) == 4
     assert len({frozenset(it) for it in found}) == 1
-    assert {says(it) for it in image.links} == {says(image)}
+    assert {says(link) for link in image.links} == {says(image)}
     assert [it.build["objects"] for it in (image, *image.links)] == [5, 0, 0, 0]
     assert [it.build["inputs"].get("layout") for it in (image, *image.links)] == [None, 1, 2, 3]
     places = [image.links.index(image.link(block)) for block in range(5)]
@@ -191,7 +191,7 @@ def test_an_interval_over_links_covers_whatever_the_share_of_layout(
     effects = [
         pair_of(values_of(rng, links, blocks, layout_sd), links).effect() for _ in range(600)
     ]
-    covered = [it.lo <= 1 <= it.hi for it in effects if it.lo and it.hi]
+    covered = [effect.lo <= 1 <= effect.hi for effect in effects if effect.lo and effect.hi]
     assert len(covered) == 600 and np.mean(covered) >= 0.93
 
 
@@ -200,16 +200,21 @@ def test_groups_of_one_link_are_not_independent() -> None:
     """What is wrong with counting them: every second interval leaves out the truth."""
     rng = np.random.default_rng(7)
     effects = [pair_of(values_of(rng, 8, 24, 0.02), 0).effect() for _ in range(200)]
-    assert np.mean([it.lo <= 1 <= it.hi for it in effects if it.lo and it.hi]) < 0.8
+    assert (
+        np.mean([effect.lo <= 1 <= effect.hi for effect in effects if effect.lo and effect.hi])
+        < 0.8
+    )
 
 
 def test_the_variance_is_shared_out_as_it_was_made() -> None:
     rng = np.random.default_rng(3)
     found = [pair_of(values_of(rng, 8, 32, 0.01), 8).links for _ in range(300)]
     spreads = [it for it in found if it is not None]
-    assert np.mean([it.layout**2 for it in spreads]) ** 0.5 == pytest.approx(0.01, rel=0.06)
-    assert np.mean([(it.boot or 0) ** 2 for it in spreads]) ** 0.5 == pytest.approx(0.004, rel=0.06)
-    outside = [abs(rng.normal(0, 0.01)) > math.log1p(it.one_link or 0) for it in spreads]
+    assert np.mean([spread.layout**2 for spread in spreads]) ** 0.5 == pytest.approx(0.01, rel=0.06)
+    assert np.mean([(spread.boot or 0) ** 2 for spread in spreads]) ** 0.5 == pytest.approx(
+        0.004, rel=0.06
+    )
+    outside = [abs(rng.normal(0, 0.01)) > math.log1p(spread.one_link or 0) for spread in spreads]
     assert 0.01 < np.mean(outside) < 0.10
     whole = pair_of(values_of(rng, 8, 8, 0.01), 8).links
     assert whole is not None and whole.boot is None and not whole.worst_alone

@@ -180,7 +180,7 @@ def test_the_figure_of_a_fixed_work_is_had_from_its_time(tmp_path: Path) -> None
 def test_a_case_that_cannot_take_turns_is_measured_whole(tmp_path: Path) -> None:
     run, _ = measured(usual(cases=(PIPE, PRINTED, PIPE_TOO), max_boots=2), tmp_path)
     for boot in boots_of(run):
-        assert boot.ok and [it.interleave for it in boot.samples] == ["turns", "", "turns"]
+        assert boot.ok and [sample.interleave for sample in boot.samples] == ["turns", "", "turns"]
 
 
 def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_block_that_would_end_beyond_the_minutes_is_not_begun(tmp_path: Path, 
     assert why == "max_minutes = 0.2 reached"
     hosts = {boot.block if way == "turns" else boot.index: boot.host for boot in boots_of(run)}
     spent_s = sum(
-        (it.group_s if way == "turns" else it.wall_s) or math.nan for it in hosts.values()
+        (host.group_s if way == "turns" else host.wall_s) or math.nan for host in hosts.values()
     )
     assert 8 < spent_s <= 12
 
@@ -334,7 +334,7 @@ def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
     outcome = Outcome(host, Reader("0" * 32, 1).finish(), b"", ("made-up",))
     plans = [plan_of(made, name, turns=True) for name in made.variants]
     machine = made.machine
-    members = [Member(it, machine.open(it), machine.clock, "2026-01-01") for it in plans]
+    members = [Member(plan, machine.open(plan), machine.clock, "2026-01-01") for plan in plans]
     records = turns.records_of(made, members, [outcome, outcome], 0, 0, 9.0, 0.3)
     assert [boot.host.after["guest_cpus_others_s"] for boot, _ in records] == [1.1, 1.1]
 
@@ -382,10 +382,12 @@ def test_each_group_has_its_cases_in_an_order_of_its_own(
     cases = [replace(PIPE, name=name) for name in "abcd"]
     run, _ = measured(usual(cases=cases, max_boots=6), tmp_path)
     groups = ["".join(begun[at : at + 4]) for at in range(0, len(begun), 4)]
-    assert len(groups) == 6 and {"".join(sorted(it)) for it in groups} == {"abcd"}
+    assert len(groups) == 6 and {"".join(sorted(group)) for group in groups} == {"abcd"}
     assert len(set(groups)) > 3
     for boot in boots_of(run):
-        assert [(it.case, it.status) for it in boot.samples] == [(name, "ok") for name in "abcd"]
+        assert [(sample.case, sample.status) for sample in boot.samples] == [
+            (name, "ok") for name in "abcd"
+        ]
 
 
 @pytest.mark.parametrize("names", ["ab", "abc", "abcd", "abcdefg"])
@@ -408,9 +410,10 @@ def test_what_of_each_suite_is_measured_whole() -> None:
     """As the table of docs/how-it-measures.md says."""
     suites = load()
     whole = {
-        name: {it.name for it in suite.cases if why_whole(it)} for name, suite in suites.items()
+        name: {case.name for case in suite.cases if why_whole(case)}
+        for name, suite in suites.items()
     }
-    cases = {name: {it.name for it in suite.cases} for name, suite in suites.items()}
+    cases = {name: {case.name for case in suite.cases} for name, suite in suites.items()}
     by_turns = ("unixbench", "xbench", "run", "kernel-compile", "make", "apachebench", "hackbench")
     assert {name: whole[name] for name in by_turns} == {name: set() for name in by_turns}
     for name in ("fio", "tiobench", "sysbench", "stress-ng"):
@@ -431,8 +434,8 @@ def test_precision_ends_a_run_when_its_factors_can_have_intervals(tmp_path: Path
     speeds = {name: 1.1 if name.startswith("on") else 1.0 for name in names}
     made = bench(steady(speeds), names, max_boots=40, min_boots=2, precision=0.5)
     crossed = tuple(
-        replace(it, levels=tuple(zip(FACTORS, it.name.split("+"), strict=True)))
-        for it in made.experiment.variants
+        replace(variant, levels=tuple(zip(FACTORS, variant.name.split("+"), strict=True)))
+        for variant in made.experiment.variants
     )
     experiment = replace(made.experiment, variants=crossed)
     made = replace(made, experiment=experiment, variants={it.name: it for it in crossed})
@@ -442,4 +445,4 @@ def test_precision_ends_a_run_when_its_factors_can_have_intervals(tmp_path: Path
     assert len(boots_of(run)) == 8 * len(names)
     table = verdict_of(run, Question.of(run.manifest()), "").factors
     assert table is not None and len(table.effects) == 7
-    assert all(it.ci is not None for it in table.effects)
+    assert all(effect.ci is not None for effect in table.effects)

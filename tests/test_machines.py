@@ -64,10 +64,15 @@ def test_machines_that_agree(tmp_path: Path) -> None:
     assert pipe.ratio == pytest.approx(1.02, abs=0.001)
     assert pipe.strata is not None and not pipe.strata.differs
     names = [f"{AMD} aa", f"{AMD} bb", f"{INTEL} cc"]
-    assert [(it.stratum, it.blocks) for it in pipe.strata.machines] == [(it, 8) for it in names]
-    assert [(it.stratum, it.blocks) for it in pipe.strata.cpu_models] == [(AMD, 16), (INTEL, 8)]
-    assert all(it.ci is not None and it.ci[0] > 1.01 for it in pipe.strata.machines)
-    assert [it for it in verdict.flags if it.kind == "differs-by-machine"] == []
+    assert [(machine.stratum, machine.blocks) for machine in pipe.strata.machines] == [
+        (name, 8) for name in names
+    ]
+    assert [(model.stratum, model.blocks) for model in pipe.strata.cpu_models] == [
+        (AMD, 16),
+        (INTEL, 8),
+    ]
+    assert all(machine.ci is not None and machine.ci[0] > 1.01 for machine in pipe.strata.machines)
+    assert [flag for flag in verdict.flags if flag.kind == "differs-by-machine"] == []
     assert "differs by machine" not in verdict.answer
     manifest = run.manifest()
     assert list(manifest.machines) == names and manifest.joined == tuple(it.name for it in runs)
@@ -125,7 +130,10 @@ def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:
     _, verdict = judged(runs, tmp_path / "joined")
     assert verdict.effects[0].strata is not None
     machines = verdict.effects[0].strata.machines
-    assert [(it.stratum, it.blocks) for it in machines] == [(f"{AMD} aa", 16), (f"{AMD} bb", 8)]
+    assert [(machine.stratum, machine.blocks) for machine in machines] == [
+        (f"{AMD} aa", 16),
+        (f"{AMD} bb", 8),
+    ]
     assert verdict.effects[0].strata.cpu_models == ()
 
 
@@ -140,12 +148,12 @@ def test_boots_come_along_and_the_same_runs_make_the_same_run(tmp_path: Path) ->
     runs = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02})
     joined, _ = judged(runs, tmp_path / "joined")
     again, _ = judged(runs, tmp_path / "joined")
-    boots = [it for it in joined.boots() if isinstance(it, BootRecord)]
-    assert [it.index for it in boots] == list(range(32))
-    assert [it.block for it in boots] == [at // 2 for at in range(32)]
-    assert {it.job.machine for it in boots[:16]} == {f"{AMD} aa"}
-    first = [it for it in runs[1].boots() if isinstance(it, BootRecord)]
-    assert [it.samples for it in boots[16:]] == [it.samples for it in first]
+    boots = [boot for boot in joined.boots() if isinstance(boot, BootRecord)]
+    assert [boot.index for boot in boots] == list(range(32))
+    assert [boot.block for boot in boots] == [at // 2 for at in range(32)]
+    assert {boot.job.machine for boot in boots[:16]} == {f"{AMD} aa"}
+    first = [boot for boot in runs[1].boots() if isinstance(boot, BootRecord)]
+    assert [boot.samples for boot in boots[16:]] == [it.samples for it in first]
     mine, other = joined.manifest(), again.manifest()
     assert (mine.created, mine.seed) == (other.created, other.seed)
     assert mine.created == "2026-01-02T08:00:00.000001+00:00"  # newer than the newest of them
@@ -164,15 +172,17 @@ def test_what_is_not_joined(tmp_path: Path) -> None:
     ]:
         with pytest.raises(UsageError, match=says):
             join(runs, into)
-    assert [it.name for it in into.iterdir() if not it.name.startswith(".")] == [joined.name]
+    assert [path.name for path in into.iterdir() if not path.name.startswith(".")] == [joined.name]
 
 
 @pytest.mark.slow
 def test_the_verb(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
     runs = on(tmp_path / "runs", {"aa": 1.04, "bb": 1.04, "cc": 0.98})
-    said = kdyno("compare", "--join", *(it.name for it in runs))
+    said = kdyno("compare", "--join", *(run.name for run in runs))
     assert said.status == 0 and "effects by machine" in said.out
-    assert kdyno("compare", "--join", *(it.name for it in runs), "--fail-on", "slower").status in (
+    assert kdyno(
+        "compare", "--join", *(run.name for run in runs), "--fail-on", "slower"
+    ).status in (
         0,
         10,
     )

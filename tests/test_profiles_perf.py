@@ -37,9 +37,12 @@ def test_the_recorded_boot() -> None:
     found = read(RECORDED)
     samples = [it for it in perf.parse(RECORDED.splitlines()) if isinstance(it, Sample)]
     assert len(samples) == 26
-    assert sum(it.seconds for it in found.functions) == pytest.approx(26 * 1001001e-9)
+    assert sum(function.seconds for function in found.functions) == pytest.approx(26 * 1001001e-9)
     assert sum(it.seconds for it in found.stacks) == pytest.approx(26 * 1001001e-9)
-    times = {(it.where, it.function): round(it.seconds / 1001001e-9) for it in found.functions}
+    times = {
+        (function.where, function.function): round(function.seconds / 1001001e-9)
+        for function in found.functions
+    }
     # By the place in the file that the sandbox showed as /tmp/linux.
     assert times["kernel", "calibrate_delay"] == 3 and times["kernel", "memcpy"] == 3
     assert times["kernel", perf.STUB] == 4
@@ -92,10 +95,10 @@ def test_a_page_that_moved_is_where_it_was_last() -> None:
 def test_any_text_is_read(lines: list[str]) -> None:
     reader = perf.Reader(KERNEL, PROGRAM)
     found = perf.attribute(perf.parse(lines), reader, 1e-9)
-    assert sum(it.seconds for it in found.functions) == pytest.approx(
-        sum(it.seconds for it in found.stacks)
+    assert sum(function.seconds for function in found.functions) == pytest.approx(
+        sum(stack.seconds for stack in found.stacks)
     )
-    assert all(it.frames for it in found.stacks)
+    assert all(stack.frames for stack in found.stacks)
 
 
 PROFILE = Profile(

@@ -134,7 +134,9 @@ def test_a_difference_adds_up() -> None:
     assert first.delta.mean == pytest.approx(-0.2) and first.delta.clear
     assert first.relative is not None and first.relative.mean == pytest.approx(-0.5)
     assert changes.sampled.delta.mean == pytest.approx(-0.2)
-    assert changes.sampled.delta.mean == pytest.approx(sum(it.delta.mean for it in changes.changes))
+    assert changes.sampled.delta.mean == pytest.approx(
+        sum(change.delta.mean for change in changes.changes)
+    )
     assert changes.measured is not None and changes.measured.delta.mean == pytest.approx(-0.3)
     assert changes.unexplained_s == pytest.approx(-0.1)
     by_where = {it.where: it.delta.mean for it in changes.by_where}
@@ -143,7 +145,7 @@ def test_a_difference_adds_up() -> None:
     bare = Profile("bare", "perf", "cpu-clock", "", {"a/b": 5}, (ProfiledBoot(0, None, ()),))
     changes = difference(STOCK, bare)
     assert changes.measured is None and changes.unexplained_s is None
-    memcpy = next(it for it in changes.changes if it.function == "memcpy")
+    memcpy = next(change for change in changes.changes if change.function == "memcpy")
     assert memcpy.variant_s == 0 and memcpy.delta.n == 1 and memcpy.delta.lo is None
     for other in (replace(HALF, operations={"a/b": 6}), replace(HALF, method="gprof")):
         with pytest.raises(UsageError, match="work" if other.method == "perf" else "method"):
@@ -225,7 +227,9 @@ def test_the_verb_shows_what_a_run_has(kdyno: Kdyno, run: Run, tmp_path: Path) -
     assert json.loads(again.out) == json.loads(scope.read_text())
 
 
-@pytest.mark.parametrize("line", [it for it in examples("profile") if "--show" in it])
+@pytest.mark.parametrize(
+    "line", [example for example in examples("profile") if "--show" in example]
+)
 def test_the_documented_example(
     line: str, kdyno: Kdyno, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,7 +237,9 @@ def test_the_documented_example(
     done = kdyno(*shlex.split(line, comments=True)[1:])
     assert done.status == 0, done.err
     assert "memcpy" in done.out
-    assert [it["name"] for it in json.loads(Path("out.speedscope.json").read_text())["profiles"]]
+    assert [
+        entry["name"] for entry in json.loads(Path("out.speedscope.json").read_text())["profiles"]
+    ]
 
 
 def test_the_page_has_differences_functions_and_a_flame_graph(kdyno: Kdyno, run: Run) -> None:

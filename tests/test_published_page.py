@@ -121,7 +121,7 @@ def test_what_is_kept_of_a_run_makes_the_same_page_and_does_not_say_whose_machin
 ) -> None:
     run = small_run(tmp_path, monkeypatch)
     small = keeping.keep_run(run, tmp_path / "kept")
-    assert [it.name for it in sorted(small.iterdir())] == [
+    assert [path.name for path in sorted(small.iterdir())] == [
         "manifest.json", "profile", "verdict.json",
     ]  # fmt: skip
     articles = [load_file(article)]
@@ -271,7 +271,7 @@ def test_what_is_missing_says_what_it_needs() -> None:
         Ask(run="hz", suite="s", case="c"), Ask(what="share", run="simd-ladder", function="f"),
         Ask(run="nowhere", suite="s", case="c"), Ask(what="sizes", routine="a", against="b"),
     )  # fmt: skip
-    needs = {answer(it, Evidence()).needs for it in asks}
+    needs = {answer(ask, Evidence()).needs for ask in asks}
     assert needs == {
         "a run of `experiments/hz.toml`",
         "`kdyno profile experiments/simd-ladder.toml`",
@@ -404,8 +404,16 @@ def test_the_verb_prints_the_page_or_its_claims(kdyno: Kdyno, tmp_path: Path) ->
 )
 def test_a_claim_has_one_short_answer(words: tuple[str, ...], expected: str, says: str) -> None:
     rows = [
-        Row("a", "x", "u", "", 1.1, verdict=it.removesuffix(" ≈"), equivalent_too=it.endswith("≈"))
-        for it in words
+        Row(
+            "a",
+            "x",
+            "u",
+            "",
+            1.1,
+            verdict=word.removesuffix(" ≈"),
+            equivalent_too=word.endswith("≈"),
+        )
+        for word in words
     ]
     control = Row("dhry2reg (control)", "x", "u", "", 1.0, verdict="equivalent")
     assert carried(expected, [*rows, control] if says else rows) == says

@@ -37,9 +37,15 @@ def variants(tmp_path: Path, keys: str, kernel: str = "", kind: str = "qemu") ->
 
 
 def test_a_scheduler_goes_by_its_name_and_fair_is_the_kernels_own(tmp_path: Path) -> None:
-    assert [it.scheduler for it in variants(tmp_path, 'scheduler = "4bsd"')] == [None, "4bsd"]
+    assert [variant.scheduler for variant in variants(tmp_path, 'scheduler = "4bsd"')] == [
+        None,
+        "4bsd",
+    ]
     below = 'scheduler = "ule"'
-    assert [it.scheduler for it in variants(tmp_path, 'scheduler = "fair"', below)] == ["ule", None]
+    assert [variant.scheduler for variant in variants(tmp_path, 'scheduler = "fair"', below)] == [
+        "ule",
+        None,
+    ]
     (_, own) = variants(tmp_path, 'scheduler = "fair"', kind="uml")
     assert own.scheduler is None
 

@@ -114,7 +114,7 @@ def test_a_port_beyond_the_last(site: Path) -> None:
     "line",
     [
         "kdyno serve --port 0",
-        *(pytest.param(it, marks=pytest.mark.slow) for it in examples("serve")),
+        *(pytest.param(example, marks=pytest.mark.slow) for example in examples("serve")),
     ],
 )
 def test_the_command_serves_until_it_is_ended(

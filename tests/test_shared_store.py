@@ -207,7 +207,7 @@ def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shar
         ]
     for cpu, names in (("intel xeon", [run.name]), ("AMD EPYC", [run.name]), ("AMD", [])):
         assert [it.name for it in shared.listed(Wanted(cpu=cpu))] == names
-        assert [it.name for it in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
+        assert [entry.name for entry in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
 
 
 def test_rows_are_what_the_folders_say(tmp_path: Path, shared: Shared) -> None:
@@ -216,11 +216,11 @@ def test_rows_are_what_the_folders_say(tmp_path: Path, shared: Shared) -> None:
         shared.push(run)
     rows = shared.rows(Wanted())
     pages = [
-        of_rows(it, rows.kernels[it.identity], rows.scores[it.identity])
-        for it in reversed(rows.facts)
+        of_rows(fact, rows.kernels[fact.identity], rows.scores[fact.identity])
+        for fact in reversed(rows.facts)
     ]
     assert pages == [summarize(run)[0] for run in runs]
-    assert [it.counts for it in pages] == [{"faster": 1, "slower": 1}] * 2
+    assert [page.counts for page in pages] == [{"faster": 1, "slower": 1}] * 2
     of_mine = select(SAMPLES).where(SAMPLES.c.case == "pipe", SAMPLES.c.variant == "mine")
     with reading(shared._engine, shared.address) as connection:
         row = connection.execute(of_mine.order_by(SAMPLES.c.run)).first()
@@ -265,8 +265,8 @@ def test_an_odd_row_keeps_no_other_run_from_being_shown(
     with writing(shared._engine, shared.address) as connection:
         connection.execute(text(f"{command} WHERE {'id' if of_run else 'run'} = 1"))
     rows = shared.rows(Wanted())
-    assert [it.name for it in rows.facts] == [well.name, run.name]
-    kept = {it.name: len(rows.scores.get(it.identity, ())) for it in rows.facts}
+    assert [fact.name for fact in rows.facts] == [well.name, run.name]
+    kept = {fact.name: len(rows.scores.get(fact.identity, ())) for fact in rows.facts}
     assert kept == {well.name: 4, run.name: ODD_ROWS[command]}
     for it in rows.facts:
         page = of_rows(it, rows.kernels[it.identity], rows.scores.get(it.identity, ()))

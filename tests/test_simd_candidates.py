@@ -108,11 +108,11 @@ def test_the_scalar_forms_are_right(first_forms: list[bytes]) -> None:
 @pytest.mark.slow
 def test_every_form_that_this_cpu_runs_is_timed(program: Path) -> None:
     timings = bench.measure(program, (64,))
-    forms = {(it.candidate, it.form) for it in timings}
+    forms = {(timing.candidate, timing.form) for timing in timings}
     assert {name for name, _ in forms} == {
         "checksum", "crc32c", "directory hash", "aes-128-ctr", "raid xor",
     }  # fmt: skip
-    assert all(it.ns > 0 and it.bytes == 64 for it in timings)
+    assert all(timing.ns > 0 and timing.bytes == 64 for timing in timings)
     assert (("checksum", "avx2") in forms) == ("avx2" in cpu.flags())
 
 

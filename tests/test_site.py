@@ -229,7 +229,7 @@ def test_history_marks_the_change_and_the_kernels_on_its_sides(runs: Path, tmp_p
         assert (change.before.kernel.version, change.at.kernel.version) == ("7.0.0", "7.9.0")
     page = pages["history/nightly.html"]
     dots = [it["d"] or "" for it in page.all("path", **{"class": "dots variant"})]
-    assert [it.count("M") for it in dots] == [16] * 6
+    assert [dot.count("M") for dot in dots] == [16] * 6
     assert [it["d"].count("M") for it in page.all("path", **{"class": "change"})] == [1] * 4  # type: ignore[union-attr]
     assert [it["d"].count("M") for it in page.all("path", **{"class": "kernel"})] == [1] * 6  # type: ignore[union-attr]
     text = (tmp_path / "site" / "history" / "nightly.html").read_text()
@@ -300,10 +300,10 @@ def test_missing_cells_and_figures_that_are_none(runs: Path, tmp_path: Path) -> 
     build_site(runs, tmp_path / "site")
     checked(tmp_path / "site")
     scores = summarize(run)[0].scores
-    assert {(it.case, it.variant) for it in scores} == {
+    assert {(score.case, score.variant) for score in scores} == {
         *(("pipe", "stock"), ("pipe", "mine"), ("read", "stock")),
     }
-    assert all(it.ratio is None for it in scores)
+    assert all(score.ratio is None for score in scores)
     text = (tmp_path / "site" / "compare.html").read_text()
     assert "NaN" not in text and "Infinity" not in text
 
@@ -331,7 +331,7 @@ def test_folders_that_cannot_be_a_site(runs: Path, tmp_path: Path) -> None:
         build_site(runs, tmp_path / "mine" / "letter.txt")
     with pytest.raises(UsageError, match=r"letter\.txt"):
         build_site(runs, tmp_path / "mine" / "letter.txt" / "site")
-    assert [it.name for it in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
     with pytest.raises(UsageError, match="name a folder that can be written"):
         build_site(runs, Path("/proc/site"))
 

@@ -39,7 +39,7 @@ def engine(cluster: slurm.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def given(engine: Engine, *commands: list[str]) -> list[Job]:
     """A job for each command."""
-    return engine.submit([[it] for it in commands])
+    return engine.submit([[command] for command in commands])
 
 
 def ended(cluster: slurm.Cluster, engine: Engine, *jobs: Job) -> list[str]:

@@ -182,4 +182,4 @@ def test_equal_kernels_have_a_sum_and_no_flag(tmp_path: Path) -> None:
     assert effect.throughput is not None
     assert effect.throughput.ratio == pytest.approx(1.0, abs=1e-6)
     assert not effect.throughput.tail and effect.verdict == "equivalent"
-    assert not [it for it in verdict.flags if it.kind == "tail"]
+    assert not [flag for flag in verdict.flags if flag.kind == "tail"]

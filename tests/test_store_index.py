@@ -36,16 +36,16 @@ def test_entries_are_what_the_folders_say(tmp_path: Path) -> None:
 def test_the_index_follows_changes(tmp_path: Path) -> None:
     path = add(tmp_path, "a", "2026-11-21T09:15:01+00:00", "running")
     with write_run(path) as writer:
-        assert [it.state for it in entries(tmp_path)] == ["running"]
+        assert [entry.state for entry in entries(tmp_path)] == ["running"]
         writer.save_manifest(
             writer.run.manifest().model_copy(update={"state": "failed", "stopped": "no disk"})
         )
-    assert [(it.state, it.answer) for it in entries(tmp_path)] == [("failed", "no disk")]
+    assert [(entry.state, entry.answer) for entry in entries(tmp_path)] == [("failed", "no disk")]
     (path / "manifest.json").write_bytes(b"\xff{")
     (found,) = entries(tmp_path)
     assert found.state == "damaged" and "manifest.json" in found.answer
     path.rename(tmp_path / "renamed")
-    assert [it.name for it in entries(tmp_path)] == ["renamed"]
+    assert [entry.name for entry in entries(tmp_path)] == ["renamed"]
 
 
 @pytest.mark.slow

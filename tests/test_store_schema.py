@@ -197,7 +197,7 @@ def test_the_index_of_an_earlier_kdyno_is_made_again(tmp_path: Path) -> None:
         base.execute("PRAGMA user_version = 1")
         base.execute("CREATE TABLE runs (name TEXT PRIMARY KEY, stamp TEXT NOT NULL) WITHOUT ROWID")
         base.execute("INSERT INTO runs VALUES ('old', '')")
-    assert [it.name for it in entries(tmp_path)] == [run.name]
+    assert [entry.name for entry in entries(tmp_path)] == [run.name]
     with closing(sqlite3.connect(tmp_path / INDEX)) as base:
         assert base.execute(f"SELECT version_num FROM {VERSIONS}").fetchall() == [(HEAD,)]
         assert base.execute("SELECT name FROM runs").fetchall() == [(run.name,)]
@@ -213,7 +213,7 @@ def test_an_index_finds_runs_by_case_kernel_and_cpu(tmp_path: Path) -> None:
         (Wanted(case="unixbench/nothing"), []),
         (Wanted(limit=1), [second]),
     ):
-        assert [it.name for it in entries(tmp_path, wanted)] == names
+        assert [entry.name for entry in entries(tmp_path, wanted)] == names
 
 
 PASSWORD = "holds a password; take it out.*pgpass"

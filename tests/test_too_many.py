@@ -36,7 +36,7 @@ LAST = f"case-{NUMBER - 1:05d}"
 
 def cases(number: int) -> list[CaseInfo]:
     names = (f"case-{at:05d}" for at in range(number))
-    return [CaseInfo(suite="many", case=it, unit="loops/s", better="higher") for it in names]
+    return [CaseInfo(suite="many", case=name, unit="loops/s", better="higher") for name in names]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
         assert TOLD in text and LAST not in text
         assert text.count('class="panel"') == MOST
     cut = evidence.cut()
-    assert [it.case for it in cut.cases] == [f"case-{at:05d}" for at in range(MOST)]
+    assert [case.case for case in cut.cases] == [f"case-{at:05d}" for at in range(MOST)]
     assert len(cut.points) == 2 * MOST
     assert evidence.cut() is not evidence and cut.cut() is not evidence
 
@@ -111,7 +111,7 @@ def test_a_comparison_is_shown_like_a_run(kdyno: Kdyno, run: Run, few: None) -> 
 
 def test_figures_that_compare_nothing(kdyno: Kdyno, few: None, tmp_path: Path) -> None:
     given = {"unit": "loops/s", "better": "higher", "value": 1.0, "repetitions": 9}
-    values = [CaseValue(suite="many", case=it.case, **given) for it in cases(NUMBER)]
+    values = [CaseValue(suite="many", case=case.case, **given) for case in cases(NUMBER)]
     run = stored(tmp_path / "runs", verdict(values=values, boots={"stock": 1}))
     for words in ((), ("-f", "markdown"), ("-f", "html")):
         said = kdyno("report", run.name, *words)

@@ -28,8 +28,8 @@ def tried(*kernels: str, **more: object) -> Experiment:
 def test_one_kernel_is_compared_with_stock() -> None:
     experiment = tried("memcpy=fsrm")
     assert experiment.baseline == "stock" and experiment.variants[1].memcpy == "fsrm"
-    assert [it.name for it in experiment.variants] == ["stock", "fsrm"]
-    assert {it.source for it in experiment.variants} == {"debian:linux-source-7.3"}
+    assert [variant.name for variant in experiment.variants] == ["stock", "fsrm"]
+    assert {variant.source for variant in experiment.variants} == {"debian:linux-source-7.3"}
     assert not experiment.measure.calibrate
     (use,) = experiment.suites
     assert (use.command[-3:], use.cases) == (("sort", "-n", 'a "b" \\ ü'), ("sort",))
@@ -48,7 +48,7 @@ def test_a_command_runs_in_its_folder_where_a_guest_sees_that() -> None:
 def test_stock_alone_is_compared_with_itself() -> None:
     for experiment in (tried(), tried("stock")):
         assert experiment.measure.calibrate
-        assert [it.name for it in experiment.variants] == ["stock"]
+        assert [variant.name for variant in experiment.variants] == ["stock"]
 
 
 def test_the_first_is_the_baseline_and_parts_join() -> None:
@@ -124,7 +124,7 @@ def test_files_that_a_guest_does_not_see_are_named(tmp_path: Path) -> None:
 def test_in_qemu_instructions_are_counted_and_told_apart() -> None:
     experiment = tried("stock", "cflags=-O3", machine="qemu", metric="instructions")
     assert (experiment.machine.kind, experiment.machine.memory_bytes) == ("qemu", 512 << 20)
-    assert {it.arch for it in experiment.variants} == {"x86_64"}
+    assert {variant.arch for variant in experiment.variants} == {"x86_64"}
     assert (experiment.measure.metric, experiment.measure.apart) == ("instructions", True)
     alone = tried("stock", machine="qemu", metric="instructions", memory="1G")
     assert alone.measure.calibrate and alone.machine.memory_bytes == 1 << 30

@@ -102,10 +102,10 @@ def test_two_machines_that_build_one_image_at_once_leave_one_whole_image(
     first, second = map(said, both)
     assert first.startswith("done") and second.startswith("done")  # each built
     assert first.splitlines()[-1] == second.splitlines()[-1]  # and has the same
-    (folder,) = (it for it in (toy.cache / "images").iterdir() if not it.name.startswith("."))
+    (folder,) = (path for path in (toy.cache / "images").iterdir() if not path.name.startswith("."))
     done = subprocess.run([folder / "linux"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "limit 10, hz 100, sort 1, place /tmp/kdyno/src/lib/string.c"
-    assert sorted(it.name for it in folder.iterdir()) == [
+    assert sorted(path.name for path in folder.iterdir()) == [
         *("build.json", "build.log", "config", "linux")
     ]
     assert len(list((toy.cache / "trunks").iterdir())) == 1

@@ -191,7 +191,7 @@ def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey)
     odd = hostile(survey)
     joined = [join(side.loops, TIMES) for side in odd.sides]
     grids = shown.grids(odd, joined, ARTICLE)
-    parts = [*shown.head(odd), *(part for it in grids for part in shown.parts(it))]
+    parts = [*shown.head(odd), *(part for grid in grids for part in shown.parts(grid))]
     text = terminal.text(parts)
     assert "damaged record: sse2: <b>.o: cut" in text and "\x1b" not in text
     assert "30.0 % in functions with a missed loop" in text and "toy_walk" in text

@@ -113,7 +113,7 @@ class World:
     def told(self) -> list[dict[str, Any]]:
         file = self.folder / "told.jsonl"
         text = file.read_text() if file.exists() else ""
-        return [json.loads(it) for it in text.replace("}{", "}\n{").splitlines()]
+        return [json.loads(line) for line in text.replace("}{", "}\n{").splitlines()]
 
     def watch(self) -> Watch:
         return store.load(store.folder_of(self.runs, "nightly"))
@@ -124,7 +124,7 @@ class World:
             patch = variant.patches[0].stem if variant.patches else ""
             commits[variant.name] = patch or variant.source.rpartition("#")[2]
         self.measured.append(
-            tuple(self.git("log", "-1", "--format=%s", it) for it in commits.values())
+            tuple(self.git("log", "-1", "--format=%s", commit) for commit in commits.values())
         )
         if problem := self.fails.get(experiment.name):
             raise problem
@@ -165,7 +165,9 @@ class World:
 
     def by_title(self, title: str) -> float:
         commits = self.git("log", "--all", "--reflog", "--format=%H %s").splitlines()
-        return next(self.speed(it.split()[0]) for it in commits if it.split(" ", 1)[1] == title)
+        return next(
+            self.speed(commit.split()[0]) for commit in commits if commit.split(" ", 1)[1] == title
+        )
 
     def search(
         self, place: Path, state: State, _options: object, _execute: object
@@ -175,7 +177,7 @@ class World:
         self.searched.append((points[0].title, points[-1].title))
         if problem := self.fails.get("search"):
             raise problem
-        logs = [math.log(self.speed(it.commit)) for it in points]
+        logs = [math.log(self.speed(point.commit)) for point in points]
 
         def difference(high: int, low: int) -> Difference:
             log = logs[high] - logs[low]
@@ -267,7 +269,7 @@ def test_an_interrupted_visit_goes_on_where_it_was(world: World, name: str) -> N
     world.fails = {name: KeyboardInterrupt()}
     assert world.visit().status == 130 and world.told() == []
     states = {"nightly": [], "nightly-confirm": ["new"], "search": ["confirmed"]}
-    assert [it.state for it in world.watch().alarms] == states[name]
+    assert [alarm.state for alarm in world.watch().alarms] == states[name]
     before = len(world.measured)
     world.fails = {}
     assert world.visit().status == 10 and len(world.told()) == 1

@@ -72,7 +72,7 @@ def test_groups_without_one_of_their_cases() -> None:
 
     def blocks(question: Question, without: set[int], suites: dict[str, Suite] = SUITES) -> object:
         groups = family_of(samples(ratios, {"t": without}), question, suites)[1]
-        return {it.group: it.blocks for it in groups}
+        return {group.group: group.blocks for group in groups}
 
     # A block without one of its cases says nothing of the group, and no block leaves it out.
     assert blocks(question(), {0, 3}) == {"ab": BLOCKS, "all": BLOCKS - 2}

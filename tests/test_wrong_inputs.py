@@ -98,7 +98,7 @@ def test_a_wrong_file(kdyno: Kdyno, folder: Path, name: str) -> None:
 def test_a_wrong_command_line(kdyno: Kdyno, folder: Path, name: str) -> None:
     stored(folder / "runs", verdict(FASTER))
     told = refused(kdyno, folder, *WRONG["lines"][name].split())
-    assert [it.name for it in folder.iterdir() if it.name in ("runs", "cache")] == ["runs"]
+    assert [path.name for path in folder.iterdir() if path.name in ("runs", "cache")] == ["runs"]
     assert len(list((folder / "runs").glob("2*"))) == 1  # nothing was begun
     held_words(name, told[:SHOWN])
 

@@ -58,7 +58,9 @@ class Arm:
             line += ["--perms", "0755", "--tmpfs", str(folder)]
         for path in dict.fromkeys(paths):
             if _closed(path) is not None:
-                above = [it for it in reversed(path.parents) if _closed(it / "x") is not None]
+                above = [
+                    parent for parent in reversed(path.parents) if _closed(parent / "x") is not None
+                ]
                 line += [word for it in above for word in ("--dir", str(it))]
                 line += ["--ro-bind", str(path), str(path)]
         return [*line, "--", *_BECOME, *argv]

@@ -91,12 +91,12 @@ def test_what_has_no_place_in_a_source_is_refused(tmp_path: Path, odd: tarfile.T
     with pytest.raises(KdynoError, match=reasons):
         unpacked(tmp_path, (odd, b""))
     assert not list((tmp_path / "cache").glob("trees/*"))
-    assert not [it for it in tmp_path.rglob("outside") if "cache" not in it.parts]
+    assert not [path for path in tmp_path.rglob("outside") if "cache" not in path.parts]
 
 
 def test_no_file_of_an_archive_runs_as_its_owner(tmp_path: Path) -> None:
     tree = unpacked(tmp_path, (member("linux/scripts/tool", mode=0o6755), b"#!/bin/sh\n"))
-    kept = [tree.path / "scripts/tool", *(it for it in tree.path.rglob("*") if it.is_file())]
+    kept = [tree.path / "scripts/tool", *(path for path in tree.path.rglob("*") if path.is_file())]
     assert (tree.path / "scripts/tool").stat().st_mode & 0o777 == 0o755
     assert all(it.stat().st_mode & (stat.S_ISUID | stat.S_ISGID) == 0 for it in kept)
 

@@ -257,7 +257,7 @@ def test_an_object_that_lies_about_its_content_is_refused(hostile: Hostile, kind
     store.write_bytes(zlib.compress(b"blob %d\0" % len(text) + text))
     with pytest.raises((ToolError, UsageError)):
         hostile.got(f"{kind}{hostile.tree}")
-    assert not [it for it in (hostile.cache / "trees").glob("*") if it.name[0] != "."]
+    assert not [path for path in (hostile.cache / "trees").glob("*") if path.name[0] != "."]
 
 
 def test_an_index_cannot_lead_out_of_its_folder(hostile: Hostile) -> None:

@@ -97,7 +97,7 @@ def test_a_record_beside_a_run_begins_and_shows_nothing(
             assert done.returncode == 2, said
             assert f"source    path:{folder}/linux" in said and "was not begun by you" in said
             # Nothing of the run; the sandbox has its own filter there.
-            assert {it.name for it in (folder / "cache").glob("*")} <= {"sandbox"}
+            assert {path.name for path in (folder / "cache").glob("*")} <= {"sandbox"}
 
 
 @pytest.mark.slow
@@ -157,8 +157,8 @@ def test_what_jobs_leave_is_nobody_elses(tmp_path: Path) -> None:
         os.umask(before)
     for folder in (place.path.parent, place.path, job.outcome.parent):
         assert folder.stat().st_mode & 0o777 == 0o700, folder
-    files = [it for it in place.path.rglob("*") if it.is_file()]
-    assert {it.suffix for it in files} == {".json", ".log"}
+    files = [path for path in place.path.rglob("*") if path.is_file()]
+    assert {file.suffix for file in files} == {".json", ".log"}
 
 
 @pytest.mark.slow

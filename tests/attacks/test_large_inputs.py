@@ -134,7 +134,7 @@ def test_an_archive_that_fills_the_disk_is_stopped_and_leaves_nothing(
 
     def progress(_text: str, _part: float | None) -> None:
         nonlocal most_seen
-        found = [it for it in (tmp_path / "cache").rglob("zeros") if it.is_file()]
+        found = [path for path in (tmp_path / "cache").rglob("zeros") if path.is_file()]
         most_seen = max([most_seen, *(it.stat().st_size for it in found)])
 
     # Of a disk with 30 MB left; the check of the room before, which guesses, is taken in.
@@ -143,7 +143,7 @@ def test_an_archive_that_fills_the_disk_is_stopped_and_leaves_nothing(
     with pytest.raises(UsageError, match=r"is refused: more than 0\.0 GB come out of it"):
         fetch(parse(f"tar:{place}"), tmp_path / "cache", progress)
     assert most_seen <= 30 << 20
-    assert not [it for it in (tmp_path / "cache").rglob("*") if it.name == "zeros"]
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.name == "zeros"]
 
 
 def case_with(pattern: str) -> Case:

@@ -60,7 +60,7 @@ def test_a_link_of_another_user_is_not_written_through(
         with pytest.raises(PermissionError, match="is a link of another user's"):
             call()
     assert precious.read_text() == "as it was\n"
-    assert sorted(it.name for it in mine.iterdir()) == ["precious"]
+    assert sorted(path.name for path in mine.iterdir()) == ["precious"]
 
 
 def test_the_message_names_the_link(

@@ -371,5 +371,5 @@ def test_a_patch_reads_and_writes_through_no_link(tmp_path: Path, way: str) -> N
         patches[-1].write_text(text)
     with pytest.raises(UsageError, match=r"symbolic link|does not apply"):
         of_variant(toy.tree.path, patches, {}, [])
-    assert [it.name for it in precious.iterdir()] == ["file"]
+    assert [path.name for path in precious.iterdir()] == ["file"]
     assert (precious / "file").read_text() == "as it was\n"

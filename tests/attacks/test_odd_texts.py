@@ -52,7 +52,7 @@ def test_no_word_is_offered_that_a_shell_would_execute(
     with pytest.raises(SystemExit):
         kdyno()
     offers = capsys.readouterr().out.split("\n")
-    assert "last" in offers and not any(it and it in name for it in offers), offers
+    assert "last" in offers and not any(offer and offer in name for offer in offers), offers
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 1}', '[{"b": {"a": 1, "\\u0061": 2}}]'])

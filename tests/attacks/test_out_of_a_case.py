@@ -137,7 +137,7 @@ def test_a_guest_of_its_own_making_writes_nothing_on_the_host(arm: Arm, stock: I
         assert [line for line in out.splitlines() if "DID" in line] == [], out
         assert f"owner {GUEST.uid}" in out, out
         assert (kernel.read_bytes(), program.read_bytes()) == before
-        assert sorted(it.name for it in shared.iterdir()) == ["init", "mount"]
+        assert sorted(path.name for path in shared.iterdir()) == ["init", "mount"]
 
 
 @pytest.mark.uml

@@ -75,7 +75,7 @@ def test_the_mounts_stay_as_they_are_and_nothing_is_written(arm: Arm, view: View
         assert [line for line in said.splitlines() if line.startswith("DID")] == [], said
         assert {f"uid: {view.uid}", f"egid: {view.uid}"} < set(said.splitlines()), said
         assert "no_new_privs: 1" in said and "Inheritable capabilities: [none]" in said
-        assert [it.name for it in given.iterdir()] == ["file"]
+        assert [path.name for path in given.iterdir()] == ["file"]
         assert (given / "file").read_text() == "as it was\n"
 
 
@@ -130,7 +130,7 @@ def test_homes_and_the_data_of_services_are_not_there(arm: Arm, view: View) -> N
     with arm.place() as folder:
         (folder / "secret").write_text("a secret\n")
         homes = [Path.home(), Path("/root"), Path("/home"), Path("/var/lib"), Path("/run")]
-        listing = " ".join(str(it) for it in homes)
+        listing = " ".join(str(home) for home in homes)
         said = run(arm.sandboxed(Sandbox(view), f"cat {folder}/secret; find {listing} -type f"))
         assert "a secret" not in said
         assert [line for line in said.splitlines() if line.startswith("/")] == [], said

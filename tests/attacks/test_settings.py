@@ -138,7 +138,7 @@ def test_flags_are_one_word_of_makes(tmp_path: Path) -> None:
     with pytest.raises(BuildError):  # they are files that gcc does not find
         toy.build(variant("x", cflags=flags))
     (log,) = (toy.cache / "failed").glob("*.log")
-    (call, *_) = [it for it in log.read_text().splitlines() if "KCFLAGS" in it]
+    (call, *_) = [line for line in log.read_text().splitlines() if "KCFLAGS" in line]
     assert f"KCFLAGS={flags}" in shlex.split(call)
 
 

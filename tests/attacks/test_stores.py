@@ -87,11 +87,11 @@ def test_a_name_is_never_sql(tmp_path: Path, shared: Shared, word: str) -> None:
     assert (pushed.word, pushed.boots) == ("pushed", 14)
     assert state_of(shared) == (2, {*METADATA.tables, "kdyno_version"})
     rows = shared.rows(Wanted())
-    mine = next(it for it in rows.facts if it.name == pushed.name)
+    mine = next(fact for fact in rows.facts if fact.name == pushed.name)
     assert mine.experiment == mine.cpu_model == word and mine.damaged == 0
-    assert {it.variant for it in rows.kernels[mine.identity]} == {"stock", word}
-    scores = [it for it in rows.scores[mine.identity] if it.case == word]
-    assert {(it.suite, it.variant) for it in scores} == {(word, "stock"), (word, word)}
+    assert {kernel.variant for kernel in rows.kernels[mine.identity]} == {"stock", word}
+    scores = [score for score in rows.scores[mine.identity] if score.case == word]
+    assert {(score.suite, score.variant) for score in scores} == {(word, "stock"), (word, word)}
     # A pattern means the letters that it has, and * and ? alone more than one text.
     for wanted in (Wanted(experiment=word), Wanted(cpu=word), Wanted(case=f"{word}/{word}")):
         assert [it.name for it in shared.listed(wanted)] == [pushed.name], wanted
@@ -208,7 +208,7 @@ def test_a_served_folder_shows_nothing_that_lies_elsewhere(
 ) -> None:
     site = tmp_path / "site"
     pages = [it.read_text() for it in site.rglob("*.html")]
-    assert pages and not any("sesame" in it or "\x1b" in it for it in pages)
+    assert pages and not any("sesame" in page or "\x1b" in page for page in pages)
     (site / "out.html").symlink_to(tmp_path / "secret" / "experiment.toml")
     from http.client import HTTPConnection
 

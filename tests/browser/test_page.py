@@ -56,7 +56,7 @@ def test_marks_are_as_many_as_the_data(
 ) -> None:
     page = opened(name)
     found = evidences[name]
-    measured = [it for it in found.verdict.effects if it.ratio is not None]
+    measured = [effect for effect in found.verdict.effects if effect.ratio is not None]
     assert page.locator(ROWS).count() == len(found.verdict.effects)
     # Every dot of the dot charts is a filled path that is neither axis nor band.
     words = ("faster", "slower", "equivalent", "inconclusive")
@@ -68,8 +68,9 @@ def test_marks_are_as_many_as_the_data(
     )
     baseline, *others = found.variants
     assert points == [
-        len(found.points[it.suite, it.case, baseline]) + len(found.points[it.suite, it.case, other])
-        for it in found.cases
+        len(found.points[case.suite, case.case, baseline])
+        + len(found.points[case.suite, case.case, other])
+        for case in found.cases
         for other in others
     ]
 
@@ -94,7 +95,7 @@ def test_points_are_round_and_seen(opened: Any) -> None:
 
 def test_sorting_by_pointer_and_by_keyboard(opened: Any, evidences: dict[str, Evidence]) -> None:
     page = opened("demo")
-    ratios = sorted(it.ratio or 0.0 for it in evidences["demo"].verdict.effects)
+    ratios = sorted(effect.ratio or 0.0 for effect in evidences["demo"].verdict.effects)
     head = page.locator("#effects-table thead th", has_text="Effect")
     shown = "els => els.map(el => Number(el.dataset.v))"
     cells = page.locator(f"{ROWS} td.effect")
@@ -125,7 +126,7 @@ def test_filtering(opened: Any, evidences: dict[str, Evidence]) -> None:
     told = form.locator("output")
     assert told.inner_text() == "36 of 36"
     form.locator('[data-facet="verdict"]').select_option("slower")
-    slower = [it for it in evidences["demo"].verdict.effects if it.verdict == "slower"]
+    slower = [effect for effect in evidences["demo"].verdict.effects if effect.verdict == "slower"]
     assert told.inner_text() == f"{len(slower)} of 36"
     assert len(effects(page)) == len(slower)
     form.locator("[data-search]").fill("fio case-2")

@@ -127,7 +127,9 @@ def test_from_the_list_to_a_report_and_back(shown: Shown) -> None:
 def test_of_very_many_cases_a_comparison_shows_the_first(
     shown: Shown, folder: Path, summaries: list[Summary]
 ) -> None:
-    run = next(it for it in summaries if it.experiment == "nightly" and it.scores)
+    run = next(
+        summary for summary in summaries if summary.experiment == "nightly" and summary.scores
+    )
     one = run.scores[0]
     scores = tuple(replace(one, case=f"case-{at}") for at in range(2050))
     both = [replace(run, page=name, name=name, scores=scores) for name in "ab"]
@@ -139,7 +141,9 @@ def test_of_very_many_cases_a_comparison_shows_the_first(
 
 
 def test_two_runs_are_compared_and_never_judged(shown: Shown, summaries: list[Summary]) -> None:
-    nightly = [it for it in summaries if it.experiment == "nightly" and it.scores]
+    nightly = [
+        summary for summary in summaries if summary.experiment == "nightly" and summary.scores
+    ]
     first, last = nightly[0], nightly[-1]
     page = shown(f"compare.html#a={first.page}&b={last.page}")
     rows = page.locator("#compare-table tbody tr")
@@ -148,7 +152,7 @@ def test_two_runs_are_compared_and_never_judged(shown: Shown, summaries: list[Su
         "els => els.map(el => Number(el.dataset.v))"
     )
     mine, theirs = (
-        {it.case: it for it in run.scores if it.variant == "stock"}
+        {score.case: score for score in run.scores if score.variant == "stock"}
         for run in nightly[:: len(nightly) - 1]
     )
     assert shown_ratios == pytest.approx(
@@ -172,8 +176,10 @@ def test_two_runs_are_compared_and_never_judged(shown: Shown, summaries: list[Su
 
 
 def test_comparisons_that_mean_nothing_are_refused(shown: Shown, summaries: list[Summary]) -> None:
-    nightly = [it for it in summaries if it.experiment == "nightly" and it.scores]
-    (other,) = [it for it in summaries if it.experiment == "other"]
+    nightly = [
+        summary for summary in summaries if summary.experiment == "nightly" and summary.scores
+    ]
+    (other,) = [summary for summary in summaries if summary.experiment == "other"]
     page = shown(f"compare.html#a={nightly[0].page}&b={other.page}")
     refused, result = page.locator("#refused"), page.locator("#result")
     assert "different machines" in refused.inner_text() and not result.is_visible()
@@ -203,7 +209,9 @@ def test_history_marks_are_as_many_as_the_data(shown: Shown, summaries: list[Sum
 
 
 def test_arrow_keys_walk_through_the_runs(shown: Shown, summaries: list[Summary]) -> None:
-    nightly = [it for it in summaries if it.experiment == "nightly" and it.scores]
+    nightly = [
+        summary for summary in summaries if summary.experiment == "nightly" and summary.scores
+    ]
     page = shown("history/nightly.html")
     page.locator(".strip").first.focus()
     tip = page.locator("#tip")

@@ -73,7 +73,7 @@ def bsd(nices: Sequence[int], warm_s: float, seconds: float) -> Expected:
                 it.use_s *= 2 * load / (2 * load + 1)
         if running.ticks and now % 100:
             continue
-        waiting = [it for it in processes if it is not running]
+        waiting = [process for process in processes if process is not running]
         best = first(waiting)
         stays = band(running) < band(best) or (
             running.ticks > 0 and (band(running), running.key) <= (band(best), best.key)

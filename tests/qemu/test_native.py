@@ -108,11 +108,14 @@ def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_pa
     )
     assert done.returncode == 10, done.stdout + done.stderr  # the gate of docs/ci
     verdict = Verdict.load(file)
-    more = {it.case: (it.value or 0) - (it.baseline_value or 0) for it in verdict.effects}
+    more = {
+        effect.case: (effect.value or 0) - (effect.baseline_value or 0)
+        for effect in verdict.effects
+    }
     assert {name: round(it, 3) for name, it in more.items()} == {
         "syscall": 0.0, "pipe": 41.0, "fscopy-1024": 0.0, "dhry2reg": 0.0,
     }  # fmt: skip
-    assert all(it.exact for it in verdict.effects)
+    assert all(effect.exact for effect in verdict.effects)
     assert set(verdict.boots.values()) == {3}
     assert "with 41.000 more instructions an operation" in verdict.answer
     (caveat,) = [flag.text for flag in verdict.flags if flag.kind == "machine"]
@@ -136,7 +139,7 @@ def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
     found = json.loads(kdyno("profile", "last", *own, "--method", "count", "--json", "-"))
     stock, mine = (it for it in found["counts"] if it["case"] == "pipe")
     before, after = (
-        {tuple(it["functions"]): it["instructions"] for it in counts["chains"]}
+        {tuple(count["functions"]): count["instructions"] for count in counts["chains"]}
         for counts in (stock, mine)
     )
     differing = {name: after[name] - before[name] for name in before if after[name] != before[name]}
@@ -144,16 +147,18 @@ def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
         ("entry_SYSCALL_64", "do_syscall_64", "ksys_write", "vfs_write", "anon_pipe_write"): 41.0
     }
     for counts in (stock, mine):
-        assert sum(it["instructions"] for it in counts["chains"]) == pytest.approx(counts["total"])
+        assert sum(count["instructions"] for count in counts["chains"]) == pytest.approx(
+            counts["total"]
+        )
 
     (file,) = tmp_path.glob("*/verdict.json")
     verdict = Verdict.load(file)
     pipe, files = sorted(verdict.effects, key=lambda it: it.case == "fscopy-1024")
     counted = (pipe.value or 0) - (pipe.baseline_value or 0)
-    explained = sum(it.value - it.baseline_value for it in pipe.functions)
+    explained = sum(function.value - function.baseline_value for function in pipe.functions)
     assert explained / counted == pytest.approx(1.0, abs=1e-4)
     assert pipe.functions[0].function == "anon_pipe_write"
-    assert [it.where for it in files.functions] == ["others"]
+    assert [function.where for function in files.functions] == ["others"]
     assert "anon_pipe_write" in kdyno("report", "last", *own)
 
     words = ("--annotate", "anon_pipe_write", "--lines", "fs/pipe.c", "--json", "-")
@@ -292,8 +297,8 @@ cases = ["write-4k"]
     assert done.returncode == 0, done.stdout + done.stderr
     verdict = json.loads(found.read_text())
     effects = {it["case"]: it for it in verdict["effects"]}
-    assert {it["unit"] for it in effects.values()} == {"instructions/operation"}
-    assert all(1e6 < it["value"] < 1e10 for it in effects.values())
+    assert {effect["unit"] for effect in effects.values()} == {"instructions/operation"}
+    assert all(1e6 < effect["value"] < 1e10 for effect in effects.values())
     first, second = [it["text"] for it in verdict["flags"] if it["kind"] == "not-decided"]
     assert "hackbench/pipes: how often" in first and "fio/write-4k: it waits" in second
 

@@ -187,7 +187,7 @@ def test_five_on_four_cpus_are_equal_under_4bsd_and_keep_their_cpus_under_ule(
     assert all(it > 10 for it in bsd["moves"])
     # Balancing moves one a second; who is alone has a CPU, who shares one has half of it.
     assert 3 <= sum(ule["moves"]) <= 7
-    assert all(1 / 8 - 0.02 <= it <= 1 / 4 + 0.02 for it in shares(ule))
+    assert all(1 / 8 - 0.02 <= share <= 1 / 4 + 0.02 for share in shares(ule))
 
 
 def test_three_cpus_with_nothing_to_do_take_one_each(built: Built) -> None:

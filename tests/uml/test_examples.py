@@ -120,7 +120,7 @@ def steps() -> list[tuple[str, str]]:
     for language, text in blocks():
         if language == "sh":
             lines = text.splitlines()
-            found += [(it, "") for it in lines if re.match("kdyno (build|run|report)", it)]
+            found += [(line, "") for line in lines if re.match("kdyno (build|run|report)", line)]
         elif language == "text":
             found[-1] = (found[-1][0], text)
     return found
@@ -134,7 +134,7 @@ def shape(text: str) -> list[str]:
     question = text.lstrip().splitlines()[0]
     (table,) = [part for part in text.split("\n\n") if re.search(r"effect +95 % interval", part)]
     header, *rows = table.strip("\n").splitlines()
-    return [question, " ".join(header.split()), *(re.split(r" {2,}", it)[0] for it in rows)]
+    return [question, " ".join(header.split()), *(re.split(r" {2,}", row)[0] for row in rows)]
 
 
 def test_its_commands_print_what_stands_below_them(
@@ -150,7 +150,7 @@ def test_its_commands_print_what_stands_below_them(
         gate = (0, 10) if "--fail-on" in words else (0,)
         done = kdyno(*words, *SIX.get(words[0], ()), runs=tmp_path / "runs", check=gate)
         if words[0] == "build":
-            assert [it.split()[0] for it in done.stdout.splitlines()] == ["stock", "checksum"]
+            assert [line.split()[0] for line in done.stdout.splitlines()] == ["stock", "checksum"]
             if "built in" in done.stderr:  # else somebody has done this before
                 assert shape(done.stderr) == shape(printed)
         elif printed:
@@ -160,6 +160,6 @@ def test_its_commands_print_what_stands_below_them(
             assert Path(words[words.index("-o") + 1]).stat().st_size > 500
     assert compared == 3
     effects = json.loads(kdyno("report", "last", "--json", "-", runs=tmp_path / "runs").stdout)
-    (copies,) = [it for it in effects["effects"]
-                 if (it["case"], it["variant"]) == ("fscopy-4096", "checksum")]  # fmt: skip
+    (copies,) = [effect for effect in effects["effects"]
+                 if (effect["case"], effect["variant"]) == ("fscopy-4096", "checksum")]  # fmt: skip
     assert copies["ratio"] < 1

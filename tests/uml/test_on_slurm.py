@@ -65,7 +65,7 @@ class Person:
 
     def boots(self) -> list[BootRecord]:
         try:
-            return [it for it in self.run().boots() if isinstance(it, BootRecord)]
+            return [boot for boot in self.run().boots() if isinstance(boot, BootRecord)]
         except (KdynoError, ValueError):
             return []
 
@@ -96,7 +96,7 @@ def person(tmp_path: Path) -> Iterator[Person]:
 
 
 def nodes(boots: list[BootRecord]) -> set[str]:
-    return {it.job.machine.rpartition(" ")[2] for it in boots}
+    return {boot.job.machine.rpartition(" ")[2] for boot in boots}
 
 
 def test_a_run_on_two_nodes_of_which_nothing_goes_well(
@@ -129,7 +129,7 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
     person.cluster.wait("its jobs to end", lambda: person.queue() == ["others"])
     manifest = person.run().manifest()
     assert (manifest.state, manifest.stopped) == ("interrupted", "interrupted by Ctrl-C")
-    there = {it.job.shard for it in person.boots()}
+    there = {boot.job.shard for boot in person.boots()}
     assert {it.job.shard for it in before} <= there and len(there) < 2 * GROUPS
 
     # To the end, and into the store.
@@ -146,7 +146,7 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
         assert there <= set(shards) and nodes(found) == {"n1", "n2"}
         assert len(manifest.machines) == 2 and not Place(run.path).path.exists()
         model = facts.machine()["cpu_model"]
-        strata = [it.strata.machines for it in verdict.effects if it.strata]
+        strata = [effect.strata.machines for effect in verdict.effects if effect.strata]
         names = {machine.stratum for machines in strata for machine in machines}
         assert {f"{model} n1", f"{model} n2"} <= names
 
@@ -156,6 +156,8 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
         assert run.name in stored("list", "runs")
         again = stored("judge", run.name, "--json", "-").encode()
         judged = Verdict.from_bytes(again, Path("judged"))
-        assert [it.ratio for it in judged.effects] == [it.ratio for it in verdict.effects]
+        assert [effect.ratio for effect in judged.effects] == [
+            effect.ratio for effect in verdict.effects
+        ]
         assert "umask" in stored("compare", run.name, "--against", "stock")
     assert person.queue() == ["others"] and uml_processes() == []

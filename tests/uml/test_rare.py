@@ -28,5 +28,5 @@ def test_a_cost_of_one_turn_in_some_is_never_called_equivalent(tmp_path: Path) -
         assert effect.verdict in ("slower", "inconclusive") and not effect.equivalent_too
     if rare.tail:
         assert effects["rare"].verdict == "slower" and rare.decides
-        assert [it.variant for it in verdict.flags if it.kind == "tail"] == ["rare"]
+        assert [flag.variant for flag in verdict.flags if flag.kind == "tail"] == ["rare"]
     assert not often.tail, "every turn has its share of it"

@@ -54,7 +54,7 @@ def test_a_kernel_with_all_of_it_does_its_work(image: Image) -> None:
         "dd if=a of=b bs=$n skip=1 2>/dev/null; tail -c +$((n + 1)) a | cmp - b || exit 1; done"
     )
     words = (("pipe",), ("execl",), ("spawn",), ("run", "/bin/sh", "-c", script))
-    outcome = booted(image, *(case(*it) for it in words), memory_bytes=1 << 30)
+    outcome = booted(image, *(case(*word) for word in words), memory_bytes=1 << 30)
     assert outcome.host.status == "ok", outcome.host
     for number in range(len(words)):
         sample_of(outcome, number)
@@ -93,7 +93,7 @@ def test_the_kernels_own_tests_pass(image: Image) -> None:
 @pytest.fixture(scope="module", name="kernel")
 def _kernel() -> Image:
     experiment, _ = load(EXPERIMENT)
-    alone = [it for it in experiment.variants if it.name == experiment.baseline]
+    alone = [variant for variant in experiment.variants if variant.name == experiment.baseline]
     measure = replace(experiment.measure, layouts=3, calibrate=False)
     experiment = replace(experiment, variants=tuple(alone), measure=measure)
     recipes = check(experiment, cache_root(), lambda _text, _part: None)
