@@ -32,8 +32,7 @@ JOBS = (
 
 def run(machine: FakeMachine, whole: str = "") -> Mapping[str, Outcome]:
     plans = [Plan(name, Job(JOBS, (), True)) for name in SPEEDS]
-    why = {job.case: "whole" if job.case == whole else "" for job in JOBS}
-    return in_turns(machine, plans, "7", lambda job: why[job.case])
+    return in_turns(machine, plans, "7", {f"s/{whole}": "whole"})
 
 
 def sizes_of(machine: FakeMachine, variant: str, case: str) -> list[int]:
@@ -60,7 +59,7 @@ def test_a_long_operation_is_handed_over_in_its_middle_from_the_first_on() -> No
     machine = FakeMachine(steady(SPEEDS))
     once = dataclasses.replace(JOBS[1], operations=1)
     plans = [Plan(name, Job((once,), (), True)) for name in SPEEDS]
-    in_turns(machine, plans, "7", lambda _job: "")
+    in_turns(machine, plans, "7", {})
     # Slices of 10 ms: 0.1 s and, at half the speed, 0.2 s; both are stopped once before they begin.
     assert machine.pauses["stock"] == pytest.approx(10, abs=1)
     assert machine.pauses["mine"] == pytest.approx(20, abs=1)

@@ -53,21 +53,21 @@ class _Odd(Exception):
 def entries(runs: Path, wanted: Wanted | None = None) -> tuple[ListedRun, ...]:
     """All runs of a folder, or those wanted, oldest first. A running one whose writer is gone is
     interrupted."""
-    runs_ = list_runs(runs)
-    if not runs_:
+    listed = list_runs(runs)
+    if not listed:
         return ()
     from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
     path = runs / INDEX
     for _ in range(0 if path.is_symlink() else 2):
         try:
-            return _through(path, runs_, wanted)
+            return _through(path, listed, wanted)
         except (OperationalError, sqlite3.OperationalError):
             break  # Locked, read-only or a full disk: somebody else's index stays as it is.
         except (_Odd, SQLAlchemyError, sqlite3.Error, ValueError, TypeError, OverflowError):
             with suppress(OSError):
                 path.unlink()
-    return _through(_IN_MEMORY, runs_, wanted)
+    return _through(_IN_MEMORY, listed, wanted)
 
 
 class NoSuchRun(UsageError):

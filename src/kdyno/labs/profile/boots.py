@@ -232,11 +232,11 @@ def _blocks(
         operations = calibrated(bench, request.seconds, log)
     jobs = fixed_jobs(bench, operations, request.seconds)
     in_turns = choose(bench, bench.experiment.measure.interleave).way == "turns"
-    whole_ = whole_cases(bench)
-    notes = [_TURNS_NOTE] if in_turns and len(whole_) < len(bench.cases) else []
-    if in_turns and whole_:
-        reasons = "; ".join(dict.fromkeys(whole_.values()))
-        notes.append(f"done whole, by one kernel after the other: {', '.join(whole_)} ({reasons})")
+    why_whole = whole_cases(bench)
+    notes = [_TURNS_NOTE] if in_turns and len(why_whole) < len(bench.cases) else []
+    if in_turns and why_whole:
+        cases, reasons = ", ".join(why_whole), "; ".join(dict.fromkeys(why_whole.values()))
+        notes.append(f"done whole, by one kernel after the other: {cases} ({reasons})")
     for name in bench.variants:
         if name not in profiles:
             image = bench.machine.identity(name)
@@ -293,16 +293,14 @@ def _once(
 ) -> list[tuple[str, Profile]]:
     """One more boot of each of ``names``; what fails is tried again, at most twice."""
     machine = bench.machine
-    whole_ = whole_cases(bench)
+    why_whole = whole_cases(bench)
     draw = draw_of(seed, _ORDER_FROM + block)
     several = len(names) > 1
     plans = [plan_of(bench, name, jobs, turns=several, draw=draw) for name in names]
 
     def work(plans: Sequence[Plan]) -> Mapping[str, Outcome]:
         if several:
-            return in_turns(
-                machine, plans, f"{seed}:{block}", lambda job: whole_.get(key_of(job), "")
-            )
+            return in_turns(machine, plans, f"{seed}:{block}", why_whole)
         return {names[0]: run_to_end(machine.open(plans[0]), machine.clock)}
 
     who = ", ".join(repr(name) for name in names)
@@ -320,7 +318,7 @@ def _once(
 
 
 def in_turns(
-    machine: Machine, plans: Sequence[Plan], seed: str, why_whole: Callable[[CaseJob], str]
+    machine: Machine, plans: Sequence[Plan], seed: str, why_whole: Mapping[str, str]
 ) -> Mapping[str, Outcome]:
     """Start the plans in this order, do every case's operations in turns; variant → outcome.
 
@@ -329,7 +327,7 @@ def in_turns(
 
     def work(members: Sequence[Member]) -> None:
         for index, job in enumerate(plans[0].job.cases):
-            _case(members, index, job, f"{seed}:{job.suite}/{job.case}", bool(why_whole(job)))
+            _case(members, index, job, f"{seed}:{job.suite}/{job.case}", key_of(job) in why_whole)
 
     _, outcomes = together(machine, plans, work)
     return {plan.variant: outcome for plan, outcome in zip(plans, outcomes, strict=True)}

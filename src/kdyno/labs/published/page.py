@@ -300,10 +300,10 @@ def _jobs(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
     """How long a compile takes by the number of jobs: as published, and today."""
     panels: dict[str, Rows] = {}
     for article in articles:
-        for name, table_ in article.tables.items():
-            if "jobs" in table_.factors:
+        for name, printed in article.tables.items():
+            if "jobs" in printed.factors:
                 system = plain.short(article.title.partition(":")[0])
-                panels[f"{plain.short(name).replace('_', ' ')}, {system}"] = _times(table_)
+                panels[f"{plain.short(name).replace('_', ' ')}, {system}"] = _times(printed)
     if not panels:
         return None
     for run in (run for name in _COMPILED for run in evidence.runs.get(name, ())):
@@ -377,11 +377,13 @@ def _sizes(_articles: Sequence[Article], evidence: Evidence) -> Picture | None:
             f"{plain.short(bench.cpu)}; below the dashed line the published routine is quicker",
         )
         ticks = list(range(512, rows[-1]["bytes"] + 1, 512))
-        ends_ = ", ".join(f"{row['at']:.2f} at {row['bytes']} bytes" for row in (rows[0], rows[-1]))
+        extremes = ", ".join(
+            f"{row['at']:.2f} at {row['bytes']} bytes" for row in (rows[0], rows[-1])
+        )
         first = next((row["bytes"] for row in rows if row["at"] < 1), None)
         crossing = f"; below 1 from {first} bytes" if first else ""
         spec = _filled("sizes", title=title, rows=rows, ticks=ticks)
-        return spec, f"Time of the published routine ÷ the kernel's own loop: {ends_}{crossing}."
+        return spec, f"Time of the published routine ÷ the kernel's own loop: {extremes}{crossing}."
     return None
 
 
@@ -428,11 +430,11 @@ def _groups(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
             colours=[f"var(--{colour})" for colour in colours.split()],
         )
         specs.append(spec)
-    heading_ = _heading("XBench's groups", "each picture with an axis of its own")
+    head = _heading("XBench's groups", "each picture with an axis of its own")
     most = [max(rows, key=lambda row: abs(row["at"])) for rows in (then, today)]
     far = [f"{figures.percent(row['at'] / 100.0)} ({row['group']})" for row in most]
     words = f"published changes go as far as {far[0]}, today's as far as {far[1]}"
-    return grid(specs, 1, heading_) | _APART, f"XBench's groups: {words}."
+    return grid(specs, 1, head) | _APART, f"XBench's groups: {words}."
 
 
 def _percent(ratio: float | None) -> float:

@@ -92,7 +92,7 @@ def scale(effects: Iterable[Effect], equivalent: float, width: int) -> Scale:
         limit = max(limit, reach(reaches))
     power = 10.0 ** math.floor(math.log10(limit))
     steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
-    step = next((step_ for step_ in steps if limit <= step_ * power * (1 + 1e-9)), 10.0)
+    step = next((candidate for candidate in steps if limit <= candidate * power * (1 + 1e-9)), 10.0)
     return Scale(step * power, width - (width + 1) % 2, equivalent)
 
 
