@@ -255,7 +255,7 @@ def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opti
     program = make()
     for module in (bench, host):
         monkeypatch.setattr(module, "guest_program", lambda _cache, _bits: program)
-    monkeypatch.setattr("kdyno.measure.bench._exists", lambda _need, _programs: True)
+    monkeypatch.setattr("kdyno.measure.bench._exists", lambda *_: True)
     # Another kdyno that measures on this machine is nothing to wait for here.
     lock = f"\0kdyno-test-{os.getpid()}-{tmp_path.name}"
     monkeypatch.setattr("kdyno.machines.cpus._LOCK", lock)
