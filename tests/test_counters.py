@@ -27,8 +27,9 @@ from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Method
 from kdyno.measure.bench import metric_of
 from kdyno.measure.boot import sample_flags, samples_of
+from kdyno.measure.execution import Options, execute
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.paths import data_root
+from kdyno.paths import cache_root, data_root
 from kdyno.report import terminal
 from kdyno.store.boot import Sample as Stored
 from kdyno.store.verdict import Verdict
@@ -318,3 +319,50 @@ def test_a_run_of_the_hosts_kernel_shows_its_counters(tmp_path: Path) -> None:
     rows = terminal.text(verdict, 120).splitlines()
     head = next(line for line in rows if "context-switches" in line)
     assert next(line for line in rows if "unixbench/pipe" in line).split()[-1] == "2.5" and head
+
+
+# In a guest with a kernel of its own.
+
+_NATIVE = """
+name = "x"
+baseline = "stock"
+[kernel]
+source = "debian:linux-source-7.3"
+config = ["bench"]
+[variant.stock]
+[machine]
+kind = "qemu"
+accel = "tcg"
+memory = "256M"
+[[suite]]
+name = "unixbench"
+cases = ["syscall", "spawn"]
+seconds = 0.2
+[measure]
+calibrate = true
+max_boots = 2
+counters = ["page-faults", "context-switches"]
+"""
+
+
+@pytest.mark.qemu
+@pytest.mark.uml
+@pytest.mark.needs("qemu-system-x86_64")
+def test_a_guests_kernel_counts_in_its_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another kdyno that measures on this machine is nothing to wait for here.
+    monkeypatch.setattr("kdyno.machines.cpus._LOCK", f"\0kdyno-test-{os.getpid()}-counters")
+    suites = load()
+    experiment = loader.parse(_NATIVE, "x.toml", tmp_path, vocabulary(suites))
+    options = Options(cache_root(), tmp_path / "runs", beside=True)
+    run, verdict = execute(experiment, suites, options)
+    assert run.manifest().interleave == "turns" and verdict.failed == {}
+    syscall, spawn = verdict.effects
+    names = ["context-switches", "page-faults-kernel", "page-faults-user"]
+    assert [part.figure for part in spawn.apart] == names
+    own = {part.figure: (part.baseline_value, part.value) for part in spawn.apart}
+    # A case in a guest has few rights, and its kernel is counted all the same.
+    assert all(0.9 < value < 6 for value in own["context-switches"])
+    assert all(3 <= value < 100 for value in own["page-faults-user"])
+    assert all(part.value < 0.5 for part in syscall.apart)
