@@ -503,3 +503,41 @@ def test_other_tools_name_wrong_commits_where_this_one_does_not() -> None:
 def test_where_nothing_differs_no_commit_is_named() -> None:
     rows = beside(0.0, 40)
     assert rows["kdyno"].unnamed >= 0.97 and rows["mean of three"].wrong == 1
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_the_branch_of_a_merge_that_is_found_is_searched(
+    tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real commits, and answers without noise: those that have `side 2` are slow."""
+    place = repository(tmp_path / "linux")
+    slow = {it.commit for it in points.commits(place, "main~2", "main")[1:]}
+    slow |= {points.commits(place, "main~1^2~1", "main~1^2")[1].commit}
+
+    def run(session: Session) -> State:
+        state = session.state
+        levels = [-0.05 * (it.commit in slow) for it in state.range.points]
+
+        def between(high: int, low: int) -> Difference:
+            return difference(levels[high] - levels[low])
+
+        last = len(levels) - 1
+        state = replace(state, ends=between(last, 0), finished=True)
+        while (found := state.search()).span is not None:
+            low, high = found.span.low, found.span.high
+            at = (low + high) // 2
+            outcome = Measured(between(at, low), between(high, at), between(high, low))
+            state = replace(state, steps=(*state.steps, Step(at, outcome)))
+        checks = [Verification(it.low, it.high, "v", it.difference, True) for it in found.steps]
+        return replace(state, verified=tuple(checks))
+
+    monkeypatch.setattr(Session, "run", run)
+    words = ["--source", f"git:{place}", "--good", "HEAD~4", "--bad", "main", "--case"]
+    done = kdyno("bisect", *words, "unixbench/pipe", "--runs", tmp_path / "runs", "--json", "-")
+    data = json.loads(done.out)
+    (outer,), (inside,) = data["steps"], data["inside"]
+    assert outer["point"]["title"] == "merge side" and "is a merge" in done.err
+    (step,) = inside["steps"]
+    assert (step["after"]["title"], step["point"]["title"]) == ("side 1", "side 2")
+    (answer_file,) = (tmp_path / "runs").glob("*/answer.txt")
+    assert "inside the merge:" in answer_file.read_text() and "side 2" in answer_file.read_text()
