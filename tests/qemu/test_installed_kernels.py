@@ -12,6 +12,7 @@ from descendants import adopt
 
 from kdyno.kernels import installed, kallsyms, modules
 from kdyno.kernels.image import Image
+from kdyno.labs.profile.annotate import _disassembled
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.paths import cache_root
 from kdyno.suites.record import Sample
@@ -100,3 +101,5 @@ def test_functions_are_named_though_the_package_has_no_symbols(package: str) -> 
     # The one loadable part of code begins at 2 MiB of the file, at its own address.
     code = head[0x200000 + start - 0xFFFFFFFF81000000 :][:8]
     assert b"\x0f\x01\xf8" in code  # swapgs
+    texts = [it.text for it in _disassembled(image, "entry_SYSCALL_64", None, None)]
+    assert "swapgs" in texts[:3]

@@ -15,6 +15,7 @@ from kdyno.command import capture, require
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
+from kdyno.kernels.kallsyms import symbols as symbols_file
 from kdyno.kernels.recipe import Recipe
 from kdyno.labs.profile.counts import pairs
 from kdyno.labs.profile.symbols import symbols_of
@@ -77,8 +78,8 @@ def annotated(
     kernel has such a function; ToolError where a kernel is not what was counted."""
     checked = check(experiment, options.cache, options.listener.fetching)
     for counted in counts:
-        recipe = checked.of.get(counted.variant)
-        if recipe is not None and counted.image and recipe.digest != counted.image:
+        digest = checked.digests.get(counted.variant)
+        if digest is not None and counted.image and digest != counted.image:
             raise ToolError(
                 f"{counted.variant}: the kernel that was counted is not the one that the "
                 "experiment builds today; count again: kdyno profile RUN --method count"
@@ -90,14 +91,22 @@ def annotated(
         variants = tuple(
             replace(variant, file_cflags=_added(variant.file_cflags, source))
             for variant in experiment.variants
-            if variant.name in kernels
+            if variant.name in kernels and not variant.image
         )
+        if not variants:
+            raise UsageError(
+                f"{source}: its lines are known by compiling it once more, and these kernels are "
+                "images, which are not compiled here"
+            )
         again = replace(experiment, variants=variants)
         recipes = check(again, options.cache, options.listener.fetching)
         lined = built_of(again, recipes, options).images
     texts = {
         kernel.variant: _disassembled(
-            kernels[kernel.variant], function, lined.get(kernel.variant), checked.of[kernel.variant]
+            kernels[kernel.variant],
+            function,
+            lined.get(kernel.variant),
+            checked.of.get(kernel.variant),
         )
         for kernel in counts
         if kernel.variant in kernels
@@ -129,10 +138,10 @@ def _added(flags: tuple[tuple[str, str], ...], source: str) -> tuple[tuple[str, 
 
 
 def _disassembled(
-    image: Image, function: str, lined: Image | None, recipe: Recipe
+    image: Image, function: str, lined: Image | None, recipe: Recipe | None
 ) -> list[Instruction]:
     """Every stretch of the function. Empty: this kernel has none."""
-    symbols = symbols_of(image.kernel)
+    symbols = symbols_of(symbols_file(image) if image.installed else image.kernel)
     ends = (*symbols.starts[1:], symbols.end)
     code: list[Instruction] = []
     offset = 0
@@ -142,7 +151,7 @@ def _disassembled(
         stop = min(end, start + _LONGEST)
         texts = _objdump(image.kernel, start, stop)
         lines: dict[int, tuple[str, str]] = {}
-        if lined is not None:
+        if lined is not None and recipe is not None:
             with_lines = [text for _, text in _objdump(lined.kernel, start, stop)]
             if with_lines != [text for _, text in texts]:
                 raise ToolError(
