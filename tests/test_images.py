@@ -134,6 +134,25 @@ def test_of_a_package_kernel_config_and_modules_are_kept_and_recorded(tmp_path: 
     assert own.digest == image.digest
 
 
+@pytest.mark.needs("rpmbuild", "rpm2cpio", "cpio")
+def test_an_rpm_has_its_kernel_beside_its_modules(tmp_path: Path) -> None:
+    root = kernel_files(tmp_path / "root")
+    for name, file in (("vmlinuz", f"vmlinuz-{VERSION}"), ("config", f"config-{VERSION}")):
+        (root / "boot" / file).rename(root / "lib/modules" / VERSION / name)
+    spec = tmp_path / "toy.spec"
+    spec.write_text(
+        "Name: kernel-core\nVersion: 6.1.0\nRelease: 1\nSummary: toy\nLicense: MIT\n"
+        "AutoReqProv: no\n%global __os_install_post %{nil}\n%global debug_package %{nil}\n"
+        f"%description\ntoy\n%install\ncp -r {root}/lib %{{buildroot}}/\n%files\n/lib\n"
+    )
+    line = ["rpmbuild", "-bb", "--quiet", "--define", f"_topdir {tmp_path}/rpm", str(spec)]
+    subprocess.run(line, check=True, capture_output=True)
+    (file_of,) = (tmp_path / "rpm").rglob("*.rpm")
+    image = fetched(f"rpm:{file_of}", tmp_path / "cache")
+    assert image.version == VERSION and image.kernel.read_bytes() == ELF
+    assert (image.modules / "kernel/drivers/virtio/virtio.ko").is_file()
+
+
 @pytest.mark.needs("dpkg-deb")
 def test_other_content_is_another_image(tmp_path: Path) -> None:
     first = fetched(f"deb:{packed(kernel_files(tmp_path / 'a'))}", tmp_path / "cache")
