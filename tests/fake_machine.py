@@ -109,6 +109,9 @@ class FakeMachine:
     def identity(self, variant: str) -> str:
         return f"digest of {variant}"
 
+    def host_facts(self) -> dict[str, float | str]:
+        return {}
+
     def described(self, variant: str) -> dict[str, Any]:
         return {"digest": self.identity(variant)}
 

@@ -214,7 +214,7 @@ class Sandbox:
         dropping = drops_root() if dropping is None else dropping
         user = str(self.view.uid)
         # A shell opens the filter: whoever copies the line can run it by hand.
-        line = ["sh", "-c", f'exec "$@" {FILTER}<"$0"', str(_socket_filter())]
+        line = ["sh", "-c", f'exec "$@" {FILTER}<"$0"', str(socket_filter())]
         line += ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
         line += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
         line += ["--seccomp", str(FILTER)]
@@ -327,7 +327,7 @@ _FILTER = (
 it, nor do a socket's permissions keep an ordinary user's sandbox from that user's own."""
 
 
-def _socket_filter() -> Path:
+def socket_filter() -> Path:
     """``_FILTER`` as a file of the cache, so that a line of a log can be run again."""
     content = b"".join(struct.pack("=HBBI", *step) for step in _FILTER)
     file = cache_root() / "sandbox" / f"sockets-{hashlib.sha256(content).hexdigest()[:16]}.bpf"

@@ -19,12 +19,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from kdyno import __version__, deferred, whole
 from kdyno.cli.jobs import settings_file
 from kdyno.cli.needs import NEEDS, examine, install_line, suites_line, this_family
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import Box
 from kdyno.fleet.engine import PYTHON, Engine, Job, Settings, settings
 from kdyno.fleet.waves import FOLDER
 from kdyno.machines import facts
@@ -35,6 +36,11 @@ from kdyno.verbs.output import Json, check_writable, say, show, write_json
 from kdyno.verbs.verb import Verb, option
 
 _kvm = deferred("kdyno.cli.kvm:doctor_kvm")
+_BOX = "kdyno.machines.box"  # when one is named
+_connect: Callable[..., dict[str, str]] = deferred(f"{_BOX}:connect")
+_lacks: Callable[..., list[str]] = deferred(f"{_BOX}:lacks")
+_disturbing: Callable[..., list[str]] = deferred(f"{_BOX}:disturbing")
+_remote: Callable[[str], Any] = deferred("kdyno.machines.ssh:Remote")
 
 
 def doctor(
@@ -49,6 +55,12 @@ def doctor(
         bool,
         option("--kvm", "Time a kernel against itself under KVM for a minute: how precise is it?"),
     ] = False,
+    box: Annotated[
+        str | None,
+        option(
+            "--box NAME", "Ask a machine of your own, as ssh knows it, that is to boot kernels."
+        ),
+    ] = None,
     json: Json = None,
 ) -> int:
     """Show what this machine lacks, or what nodes of a cluster do."""
@@ -60,6 +72,8 @@ def doctor(
         return status
     if on is not None:
         return _nodes(on, json)
+    if box is not None:
+        return _box(box, json)
     findings = examine()
     line = install_line(findings, this_family())
     bad = [finding for finding in findings if finding.need.required and not finding.ok]
@@ -124,6 +138,23 @@ def _nodes(on: str, json: str | None) -> int:
         for note in notes:
             show(f"\n{note}")
     return 1 if bad else 0
+
+
+def _box(name: str, json: str | None) -> int:
+    with _remote(name) as remote:
+        facts_there = _connect(remote)
+    problems, notes = _lacks(facts_there, Box()), _disturbing(facts_there)
+    if json is not None:
+        rows = {"ok": not problems, "box": name, "problems": problems, "notes": notes}
+        write_json({**rows, "facts": facts_there}, json)
+    if json != "-":
+        what = facts_there.get("cpu_model") or "unknown CPU"
+        show(f"{'BAD' if problems else 'ok':4} {name:12} {what}")
+        for problem in problems:
+            show(f"     {problem}")
+        for note in notes:
+            show(f"     note: {note}")
+    return 1 if problems else 0
 
 
 TOKEN, LOCK = "token", "lock"
@@ -341,8 +372,8 @@ VERBS = (
         "doctor",
         doctor,
         (
-            *("kdyno doctor", "kdyno doctor --json -"),
-            *("kdyno doctor --kvm", "kdyno doctor --on slurm:lab"),
+            *("kdyno doctor", "kdyno doctor --json -", "kdyno doctor --kvm"),
+            *("kdyno doctor --on slurm:lab", "kdyno doctor --box rack1"),
         ),
     ),
 )

@@ -188,6 +188,7 @@ def parse(
         variants=variants,
         suites=suites,
         machine=file.machine,
+        box=file.box,
         measure=measure,
         skip_unsupported=file.skip_unsupported,
         text=text,

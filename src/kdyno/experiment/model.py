@@ -585,11 +585,22 @@ class Machine(Closed):
     """How a machine that emulates runs its guests."""
     userland: Annotated[Text, AfterValidator(lambda text: userland_of(text) and text)] = ""
     """Whose programs guests see, as ``debian:SUITE/ARCH``; empty: this machine's."""
+    host: Annotated[Text, _like(r"[\w.@:-]{0,253}", "is no name of a host")] = ""
 
     @property
     def own_clock(self) -> bool:
         """Time goes on with what is executed, whatever else the host does."""
         return self.accel == "icount"
+
+
+@dataclass(frozen=True)
+class Box(Closed):
+    # [box], how a machine of the person's own is treated: docs/experiment-file.md.
+    quiet: StrictBool = False
+    watchdog: StrictBool = True
+    power: Text = ""
+    firmware_every: Annotated[int, whole(0, 1000)] = 0
+    boot_timeout_s: Annotated[float, Field(alias="boot_timeout"), up_to(86_400, "seconds")] = 600.0
 
 
 @dataclass(frozen=True)
@@ -795,6 +806,7 @@ class File(Closed):
         default_factory=dict
     )
     machine: Machine = field(default_factory=Machine)
+    box: Box = field(default_factory=Box)
     suite: Annotated[
         tuple[Annotated[SuiteUse, WrapValidator(_use)], ...], BeforeValidator(_listed)
     ] = ()
@@ -871,6 +883,7 @@ class Experiment:
     suites: tuple[SuiteUse, ...]
     machine: Machine = field(default_factory=Machine)
     measure: Measure = field(default_factory=Measure)
+    box: Box = field(default_factory=Box)
     skip_unsupported: bool = False
     """Variants whose CPU features this machine lacks are skipped with the reason, not refused."""
     path: Path | None = None

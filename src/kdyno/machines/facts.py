@@ -32,11 +32,11 @@ class Moment:
     facts: Facts
 
 
-def look(guest_cpus: frozenset[int]) -> Moment:
-    """Read the machine now."""
+def times(stat: str) -> tuple[dict[int, CpuTimes], int]:
+    """(times of each CPU, tasks that want one) by /proc/stat."""
     cpus: dict[int, CpuTimes] = {}
     running = 0
-    for line in Path("/proc/stat").read_text().splitlines():
+    for line in stat.splitlines():
         words = line.split()
         if len(words) >= 9 and words[0].startswith("cpu") and words[0][3:].isdigit():
             times = [int(word) * _TICK_S for word in words[1:9]]
@@ -45,6 +45,12 @@ def look(guest_cpus: frozenset[int]) -> Moment:
             cpus[int(words[0][3:])] = CpuTimes(busy, steal, idle + iowait)
         elif words[:1] == ["procs_running"]:
             running = int(words[1])
+    return cpus, running
+
+
+def look(guest_cpus: frozenset[int]) -> Moment:
+    """Read the machine now."""
+    cpus, running = times(Path("/proc/stat").read_text())
     facts: Facts = {"runnable_tasks": float(running), "load_1min": os.getloadavg()[0]}
     for cpu in sorted(guest_cpus):
         khz = _number(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"))
@@ -92,8 +98,7 @@ def machine() -> Facts:
         "page_bytes": float(os.sysconf("SC_PAGE_SIZE")),
     }
     if (own := _text(Path("/etc/machine-id"))) is not None and len(own) >= 32:
-        # Tells machines apart, and is no way back to the number, which is not for others.
-        facts["machine_id"] = sha256(f"kdyno {own}".encode()).hexdigest()[:8]
+        facts["machine_id"] = machine_name(own)
     if node := os.environ.get("SLURMD_NODENAME"):
         facts["node"] = node[:100]
     wanted = {"model name": "cpu_model", "microcode": "cpu_microcode", "vendor_id": "cpu_vendor"}
@@ -108,6 +113,11 @@ def machine() -> Facts:
     for file in sorted(folder.glob("*")):
         facts[f"vulnerability_{file.name}"] = _text(file) or "not readable"
     return facts
+
+
+def machine_name(machine_id: str) -> str:
+    """Tells machines apart, and is no way back to the number, which is not for others."""
+    return sha256(f"kdyno {machine_id}".encode()).hexdigest()[:8]
 
 
 def _text(path: Path) -> str | None:

@@ -10,7 +10,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,6 +32,7 @@ from kdyno.machines.machine import (
 )
 from kdyno.machines.process import (
     FIRST_WORD_S,
+    GRACE_S,
     Command,
     Dialogue,
     Ended,
@@ -189,6 +190,11 @@ class Boot(Plan, ABC):
     limit_s: float | None = None
     """None follows from the cases."""
     first_word_s: ClassVar[float] = FIRST_WORD_S
+    grace_s: ClassVar[float] = GRACE_S
+    reports: ClassVar[bool] = True
+    """The supervisor's report is of the guest's processes."""
+    booting_s: float = 0.0
+    """What the boot took before the session began."""
 
     @abstractmethod
     def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:
@@ -213,6 +219,10 @@ class Boot(Plan, ABC):
     def observed(self, transcript: Transcript) -> Transcript:
         """The transcript, with what the machine saw of the guest."""
         return transcript
+
+    def look(self) -> facts.Moment:
+        """What the machine that runs the guest does now."""
+        return facts.look(self.placement.guest)
 
     @property
     def keeps_time(self) -> bool:
@@ -286,12 +296,12 @@ def start(boot: Boot, events: Events, listener: Listener = lambda _case: None) -
         folder = None if boot.sandboxed else opened.enter_context(whole.scratch("boot"))
         ground = Ground(disk, folder)
         dialogue, text = dialogue_of(
-            boot.job, boot.places(ground), boot.limit_s, listener, boot.first_word_s
+            boot.job, boot.places(ground), boot.limit_s, listener, boot.first_word_s, boot.grace_s
         )
         if disk is not None and disk.is_file():
             # Its init has mounted it: from here on a kdyno that is killed leaves nothing behind.
             dialogue.at_first = partial(disk.unlink, missing_ok=True)
-        before = facts.look(cpus)
+        before = boot.look()
         closing = opened.pop_all()
     return ProcessSession(
         events,
@@ -317,14 +327,17 @@ def _conclude(
 ) -> Outcome:
     """The record of a boot, from what the guest sent and left on its console."""
     cpus = boot.placement.guest
-    after = facts.look(cpus)
+    after = boot.look()
     content = dialogue.console.content()
     text = content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROL.sub("", text)
     transcript = boot.observed(dialogue.reader.finish())
     hello, bye = transcript.hello, transcript.bye
-    failure = boot.failure(text, ended, transcript)
     report = supervisor_report(bytes(dialogue.report))
+    if not boot.reports:
+        ended, report = replace(ended, status=int(report.get("status", ended.status))), {}
+    failure = boot.failure(text, ended, transcript)
+    wall_s = boot.booting_s + ended.wall_s
     user_s, sys_s = (us / 1e6 if (us := report.get(it)) is not None else None for it in _TIMES)
     maxrss_kb = report.get("maxrss_kb")
     flags = [BootFlag(kind="kernel-warning", text=line) for line in boot.warnings(text)]
@@ -343,8 +356,8 @@ def _conclude(
         reason=failure.reason if failure else "",
         text=failure.text if failure else "",
         console_tail=tail(text) if failure else "",
-        wall_s=ended.wall_s,
-        boot_overhead_s=max(0.0, ended.wall_s - inside_s) if inside_s is not None else None,
+        wall_s=wall_s,
+        boot_overhead_s=max(0.0, wall_s - inside_s) if inside_s is not None else None,
         inside_s=inside_s,
         guest_clock_s=guest_clock_s,
         host_clock_s=host_clock_s,
@@ -411,6 +424,9 @@ class Built:
         loaded = image.scheduler
         scheduler = {"scheduler": {"name": loaded.name, "digest": loaded.digest}} if loaded else {}
         return {"digest": image.digest, **image.build, **scheduler}
+
+    def host_facts(self) -> facts.Facts:
+        return {}
 
     def programs(self, variant: str) -> Programs:
         image = self._image(variant)

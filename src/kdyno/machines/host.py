@@ -14,7 +14,7 @@ from typing import Any
 
 from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
-from kdyno.machines import counters
+from kdyno.machines import counters, facts
 from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, start, tail
 from kdyno.machines.machine import (
     Can,
@@ -116,23 +116,29 @@ class HostJob(Boot):
         return Command(boxed, (job_in,), environment)
 
     def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
-        """Nothing here is the kernel's fault, for it still runs."""
-        if transcript.bye is not None:
-            return None
-        stopped, last = ended.stopped, tail(console, 1)
-        if stopped:
-            texts = {
-                "timeout": f"did not end within {ended.wall_s:.0f} s; killed",
-                "flood": "the job printed more than is read from one",
-            }
-            return Diagnosis(stopped, texts.get(stopped, f"stopped by kdyno: {stopped}"))
-        if transcript.fatal:
-            text = f"the guest program refused the job: {transcript.fatal}"
-            return Diagnosis("job-refused", text)
-        if transcript.hello is None and self.sandboxed and "bwrap: " in console:
-            return Diagnosis("sandbox", last)
-        text = f"the job ended with status {ended.status}{': ' + last if last else ''}"
-        return Diagnosis("no-result", text)
+        return diagnosis_of_job(console, ended, transcript, self.sandboxed)
+
+
+def diagnosis_of_job(
+    console: str, ended: Ended, transcript: Transcript, sandboxed: bool
+) -> Diagnosis | None:
+    """Nothing here is the kernel's fault, for it still runs."""
+    if transcript.bye is not None:
+        return None
+    stopped, last = ended.stopped, tail(console, 1)
+    if stopped:
+        texts = {
+            "timeout": f"did not end within {ended.wall_s:.0f} s; killed",
+            "flood": "the job printed more than is read from one",
+        }
+        return Diagnosis(stopped, texts.get(stopped, f"stopped by kdyno: {stopped}"))
+    if transcript.fatal:
+        text = f"the guest program refused the job: {transcript.fatal}"
+        return Diagnosis("job-refused", text)
+    if transcript.hello is None and sandboxed and "bwrap: " in console:
+        return Diagnosis("sandbox", last)
+    text = f"the job ended with status {ended.status}{': ' + last if last else ''}"
+    return Diagnosis("no-result", text)
 
 
 @dataclass(frozen=True)
@@ -202,6 +208,9 @@ class Host:
 
     def identity(self, variant: str) -> str:
         return self._running.digest
+
+    def host_facts(self) -> facts.Facts:
+        return {}
 
     def described(self, variant: str) -> dict[str, Any]:
         return dict(self._running.to_json())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
+from kdyno.machines.cpus import Placement, place
 from kdyno.machines.machine import Can, Machine, Method, Setup
 
 
@@ -24,11 +25,17 @@ class Kind:
     """Of a guest for one command; empty: as much as an experiment's."""
     no_images: str = ""
     """Why it boots no installed kernel (``image`` of a variant); empty: it does."""
+    remote: bool = False
+    """It is reached over the network, by the name that the experiment gives it."""
 
     @property
     def builds(self) -> bool:
         """It boots kernels that kdyno builds; else there is one variant, the kernel that runs."""
         return bool(self.archs)
+
+    def place(self, cpus: int) -> Placement:
+        """The CPUs of this machine that a guest with so many gets: of a remote one, its ssh."""
+        return place(1 if self.remote else cpus)
 
     @property
     def can(self) -> Can:
@@ -62,6 +69,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         # A kernel that is emulated begins with all of its memory.
         Kind("qemu", "QEMU", ("x86_64", "i386"), memory="512M"),
+        Kind("box", "a machine of your own", ("x86_64",), remote=True),
         Kind(
             "host",
             "the machine's own kernel",

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import Box, Variant
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
+from kdyno.machines.facts import Facts
 from kdyno.store.boot import BootHost
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
@@ -245,6 +246,9 @@ class Setup:
     cache: Path
     method: Method = Method()
     userland: Userland | None = None
+    host: str = ""
+    """Of a machine that is reached over the network: its name."""
+    box: Box = field(default_factory=Box)
 
 
 class Machine(Protocol):
@@ -274,6 +278,9 @@ class Machine(Protocol):
     def identity(self, variant: str) -> str:
         """Digest of what is booted for the variant."""
 
+    def host_facts(self) -> Facts:
+        """What the machine is where that is not this one; else nothing. After ``probe``."""
+
     def described(self, variant: str) -> dict[str, Any]:
         """JSON values for the run's folder: what that is, and how it was made."""
 
@@ -293,4 +300,4 @@ class Machine(Protocol):
         """A guest that starts. Errors are the host's; what the guest does is its outcome."""
 
     def close(self) -> None:
-        """After the last session."""
+        """After the last session. Once more does nothing."""

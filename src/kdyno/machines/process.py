@@ -184,6 +184,7 @@ class Dialogue:
     report: bytearray = field(default_factory=bytearray)
     at_first: Callable[[], None] = lambda: None
     """Called at the first record."""
+    grace_s: float = GRACE_S
     first_s: float | None = None
     last_s: float | None = None
 
@@ -199,10 +200,10 @@ class Dialogue:
                 case = self.job.cases[record.case]
                 self.listener(case.case)
                 if not self.job.turns:
-                    self.watch.allow(case.timeout_s + GRACE_S)
+                    self.watch.allow(case.timeout_s + self.grace_s)
             else:
                 # Whoever gives orders says how long each may take.
-                self.watch.allow(math.inf if self.job.turns else GRACE_S)
+                self.watch.allow(math.inf if self.job.turns else self.grace_s)
 
 
 def dialogue_of(
@@ -211,6 +212,7 @@ def dialogue_of(
     limit_s: float | None,
     listener: Listener,
     first_word_s: float = FIRST_WORD_S,
+    grace_s: float = GRACE_S,
 ) -> tuple[Dialogue, bytes]:
     """(ready for the job that is about to start, the job as the guest program reads it).
 
@@ -222,10 +224,10 @@ def dialogue_of(
     text = render(job, nonce).encode()
     if len(text) > _JOB_MOST_BYTES:
         raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
-    cases_s = first_word_s + 2 * GRACE_S + sum(case.timeout_s for case in job.cases)
+    cases_s = first_word_s + 2 * grace_s + sum(case.timeout_s for case in job.cases)
     watch = Watch(limit_s or (math.inf if job.turns else cases_s))
     watch.allow(first_word_s)
-    return Dialogue(job, Reader(nonce, len(job.cases)), watch, listener), text
+    return Dialogue(job, Reader(nonce, len(job.cases)), watch, listener, grace_s=grace_s), text
 
 
 def printable_words(cmdline: str) -> list[str]:

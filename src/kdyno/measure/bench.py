@@ -16,11 +16,11 @@ from pathlib import Path
 from kdyno import whole
 from kdyno.command import stream
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import Experiment, Variant
+from kdyno.experiment.model import Box, Experiment, Variant
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Progress, fetch
 from kdyno.kernels.source import parse as parse_source
-from kdyno.machines.cpus import Placement, place
+from kdyno.machines.cpus import Placement
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Machine, Method, Plan, Setup, Userland
 from kdyno.machines.process import ENVIRONMENT
@@ -196,6 +196,14 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
         raise UsageError(
             f"[layout] (--layouts) links kernels that kdyno builds; on {kind.label} it builds none"
         )
+    mistakes = experiment.mistakes()
+    if kind.remote and not experiment.machine.host:
+        mistakes.add(("machine", "kind"), f"{kind.label} needs host: its name, as ssh knows it")
+    elif experiment.machine.host and not kind.remote:
+        mistakes.add(("machine", "host"), 'host goes with kind = "box"')
+    elif experiment.box != Box() and not kind.remote:
+        mistakes.add(("box",), '[box] goes with [machine] kind = "box"')
+    mistakes.raise_any()
     kind.check(metric_of(experiment))
     refuse_undecided(experiment, cases)
 
@@ -445,7 +453,7 @@ def bench_of(
             links, count = own.links, experiment.measure.layouts
             images[experiment.baseline] = replace(own, links=links[:count])
             images[copy] = replace(own, links=links[count:])
-    placement = place(experiment.cpus)
+    placement = kind.place(experiment.cpus)
     cases = cases_of(experiment, suites)
     lent: Userland | None = None
     if request := experiment.machine.userland:
@@ -463,6 +471,8 @@ def bench_of(
             cache=cache,
             method=(method := metric_of(experiment)),
             userland=lent,
+            host=experiment.machine.host,
+            box=experiment.box,
         )
     )
     if method.metric != "time":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from kdyno.experiment.overrides import Overrides
 from kdyno.judge.pairs import Question
 from kdyno.kernels.build import BuildProgress
 from kdyno.machines import facts
-from kdyno.machines.cpus import measuring, place
+from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.bench import (
     Bench,
@@ -87,7 +87,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     """Run ``experiment`` from its sources to its verdict."""
     notify = options.listener.told
     sandbox.require()
-    place(experiment.cpus)
+    KINDS[experiment.machine.kind].place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
     if short := too_short(experiment):
         notify(short)
@@ -176,12 +176,15 @@ def session(bench: Bench, what: str, options: Options) -> Iterator[None]:
     everything = os.sched_getaffinity(0)
     notify = options.listener.told
     cpus = frozenset(everything) if options.beside else None
-    with measuring(what, wait=options.wait, tell=notify, cpus=cpus):
+    remote = KINDS[bench.experiment.machine.kind].remote
+    here = nullcontext() if remote else measuring(what, wait=options.wait, tell=notify, cpus=cpus)
+    with here:
         os.sched_setaffinity(0, bench.placement.own)
         try:
             bench.machine.probe(notify)
             yield
         finally:
+            bench.machine.close()
             os.sched_setaffinity(0, everything)
 
 
@@ -257,6 +260,10 @@ def _measure(
 ) -> tuple[Run, Verdict]:
     """Within a session: the loop, and the verdict."""
     manifest = probed(manifest, bench.caveats(), bench.machine.emulator)
+    # What is not known of a machine elsewhere is not this one's.
+    if own := bench.machine.host_facts():
+        host = {**own, "sandbox": manifest.host.get("sandbox", True)}
+        manifest = manifest.model_copy(update={"host": host})
     bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
     question = Question.of(manifest)
     loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)

@@ -1,0 +1,791 @@
+# SPDX-License-Identifier: MIT
+"""A machine of the person's own, reached by ssh, that boots the kernels under test by kexec.
+
+Nothing is written to /boot or the boot loader, so that any reset ends in the box's own kernel. That
+is what all recovery rests on: a panic resets (``panic=10``), a hang is ended by the watchdog, a
+kernel that nobody can reach goes back by itself (``_RETURN``), and what is left is a power switch.
+All that kdyno has there lies in one folder, but for links in /lib/modules and one unit, which the
+end of a run takes away, and else the beginning of the next.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from kdyno.command import capture
+from kdyno.errors import ToolError
+from kdyno.experiment.model import Box as Settings
+from kdyno.kernels.image import Image
+from kdyno.machines import facts
+from kdyno.machines.guest import Boot, Built, Diagnosis, Ground, handed, sign, start, tail
+from kdyno.machines.host import HOST_PLACES, diagnosis_of_job
+from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, only_times
+from kdyno.machines.process import (
+    ENVIRONMENT,
+    Command,
+    Ended,
+    Pipes,
+    ProcessSession,
+    printable_words,
+)
+from kdyno.machines.program import guest_program
+from kdyno.machines.ssh import NOT_REACHED, Remote
+from kdyno.sandbox import EMPTY, HOST, SYSTEM, socket_filter
+from kdyno.store.verdict import Flag
+from kdyno.suites.protocol import Transcript
+
+NAME = "box"
+CAN = Can(
+    turns="a box runs one kernel at a time, and a turn would be a boot",
+    profile="a profile is made of a kernel that is a process of this machine; "
+    "`perf record -a` on the box shows its kernel",
+    change="kernels for a purpose are run where a failed one costs nothing; "
+    '[machine] kind = "qemu" does',
+    scatter="its memory is managed by a whole system that runs on it",
+    count='it runs on the box\'s CPU, where nobody counts exactly; [machine] kind = "qemu" does',
+)
+ROOM = "/var/lib/kdyno"
+_UNIT = "/etc/systemd/system/kdyno-return.service"
+_WANTS = "/etc/systemd/system/sysinit.target.wants/kdyno-return.service"
+_WATCHDOG_S, _KEXEC_WATCHDOG_S = 60, 180
+"""Of a kernel under test; from a kexec until its first process has the watchdog."""
+ANSWER_S, DOWN_S = 45.0, 200.0
+"""For a box that should be there; for one that was sent away, to stop its services and go."""
+POLL_S = 2.0
+_COPY_S = 1800.0
+_INITRAMFS_S = 900.0
+_GRACE_S = 150.0
+"""Beyond a case's own limit: what a network may be away for, and what kdyno waits for it."""
+_FIELD = re.compile(r"([a-z_]{1,40})\t(.{0,4000})")
+_LEFT_OUT = re.compile(
+    r"(BOOT_IMAGE|initrd|kdyno\.\w+|panic|oops|softlockup_panic|nmi_watchdog|systemd\.watchdog_sec"
+    r"|watchdog\.stop_on_reboot)=.*"
+)
+"""Words of the box's own command line that are its boot loader's, or of which kdyno has its own."""
+_RECOVERY = "panic=10 oops=panic softlockup_panic=1 nmi_watchdog=panic"
+_ARMED = f"systemd.watchdog_sec={_WATCHDOG_S} watchdog.stop_on_reboot=0"
+
+# What runs on the box: POSIX shell, each as one command, its values as arguments.
+
+_STATE = "cat /proc/sys/kernel/random/boot_id && uname -r && cat /proc/cmdline"
+_FACTS = r"""
+say() { printf '%s\t%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ' | cut -c1-2000)"; }
+has() { command -v "$1" >/dev/null 2>&1 && echo "$1"; }
+PATH=$PATH:/usr/sbin:/sbin
+say arch "$(uname -m)"
+say cpus "$(cat /sys/devices/system/cpu/online)"
+say cpu_model "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+say cpu_microcode "$(sed -n 's/^microcode[^:]*: //p' /proc/cpuinfo | head -n 1)"
+say memory_kb "$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
+say machine_id "$(cat /etc/machine-id)"
+say systemd "$([ -d /run/systemd/system ] && systemctl --version | head -n 1)"
+say kexec "$(has kexec)"
+say kexec_disabled "$(cat /proc/sys/kernel/kexec_load_disabled)"
+say lockdown "$(sed -n 's/.*\[\(.*\)\].*/\1/p' /sys/kernel/security/lockdown 2>/dev/null)"
+say free_kb "$(df -Pk /var/lib | awk 'NR == 2 { print $4 }')"
+say generator "$(has mkinitramfs || has dracut)"
+say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
+say watchdog "$(ls /dev/watchdog[0-9]* 2>/dev/null)"
+say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
+say own_kernel "$(ls "/boot/vmlinuz-$(uname -r)" 2>/dev/null)"
+say governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
+say turbo "$(cat /sys/devices/system/cpu/cpufreq/boost 2>/dev/null ||
+    sed 's/^0$/on/; s/^1$/off/' /sys/devices/system/cpu/intel_pstate/no_turbo 2>/dev/null)"
+say smt "$(cat /sys/devices/system/cpu/smt/control 2>/dev/null)"
+say timers "$(systemctl list-units --no-legend --plain --state=active '*.timer' | wc -l)"
+"""
+_UNDO = f"""
+systemctl stop kdyno-job.service kdyno-return.service 2>/dev/null
+find /lib/modules -maxdepth 1 -type l -lname '{ROOM}/*' -delete
+rm -f {_UNIT} {_WANTS}
+[ "$(cat /sys/kernel/kexec_loaded)" = 0 ] || kexec -u
+[ "$1" = keep ] || rm -rf {ROOM}
+systemctl daemon-reload
+! ls -l /lib/modules | grep -F ' -> {ROOM}/'
+"""
+# While another kdyno works the owner's file is young: each boot renews it.
+_OWN = f"""
+set -e
+mkdir -p {ROOM}/images; cd {ROOM}
+if [ -e owner ] && [ "$(cat owner)" != "$1" ]; then
+    age=$(( $(date +%s) - $(stat -c %Y owner) ))
+    [ "$age" -gt 1800 ] || [ "$(cut -d' ' -f1,2 owner)" = "$2" ] ||
+        {{ echo "another kdyno works there: $(cat owner)" >&2; exit 1; }}
+fi
+echo "$1" >owner
+"""
+# In a kernel under test: back to the box's own when nobody has come, or comes no more.
+_RETURN = f"""#!/bin/sh
+until=$1
+while read -r now rest </proc/uptime; now=${{now%%.*}}
+    [ -r /run/kdyno-until ] && read -r until </run/kdyno-until
+    [ "$now" -lt "$until" ]
+do sleep $(( until - now )); done
+echo "$now" >{ROOM}/returned
+sync
+systemctl reboot
+sleep 60
+systemctl --force --force reboot
+"""
+_RETURN_UNIT = f"""[Unit]
+Description=kdyno: back to this machine's own kernel when nobody comes
+ConditionKernelCommandLine=kdyno.boot
+DefaultDependencies=no
+[Service]
+ExecStart=/bin/sh {ROOM}/return %d
+Restart=no
+"""
+_INSTALL_RETURN = f"""
+set -e
+mkdir -p {Path(_WANTS).parent}
+printf '%s' "$1" >{ROOM}/return
+printf '%s' "$2" >{_UNIT}
+ln -sf {_UNIT} {_WANTS}
+systemctl daemon-reload
+"""
+_HOLD = "read -r now rest </proc/uptime; echo $(( ${now%%.*} + $1 )) >/run/kdyno-until"
+# The box's own modules of the same version are used where they are the same files.
+_MODULES = f"""
+set -e
+version=$1 ours={ROOM}/images/$2/modules
+find /lib/modules -maxdepth 1 -type l -lname '{ROOM}/*' -delete
+[ -d "$ours" ] || exit 0
+if [ -e "/lib/modules/$version" ]; then
+    (cd "$ours" && find . -name '*.ko*' -type f -exec sha256sum {{}} +) |
+        (cd "/lib/modules/$version" && sha256sum -c --ignore-missing --status) ||
+        {{ echo "the box has other modules of its own for $version" >&2; exit 1; }}
+else
+    ln -s "$ours" "/lib/modules/$version"
+fi
+"""
+# mkinitramfs reads the kernel's configuration in /boot, so it sees a /boot of its own.
+_INITRAMFS = f"""
+set -e
+PATH=$PATH:/usr/sbin:/sbin
+cd {ROOM}/images/$2
+[ -e initrd ] || [ ! -d modules ] || {{
+    # The box's own kernel has the one that the box boots it with.
+    for own in "/boot/initrd.img-$1" "/boot/initramfs-$1.img"; do
+        [ -e initrd ] || [ -L "/lib/modules/$1" ] || ! cmp -s vmlinuz "/boot/vmlinuz-$1" ||
+            [ ! -e "$own" ] || cp "$own" initrd
+    done
+}}
+[ -e initrd ] || [ ! -d modules ] || {{
+    depmod "$1"
+    case $3 in
+    mkinitramfs) mkdir -p boot; cp config "boot/config-$1"
+        unshare --mount sh -ec 'mount --bind boot /boot; mkinitramfs -o initrd.part "$1"' sh "$1" ;;
+    dracut) dracut --force --quiet initrd.part "$1" ;;
+    esac
+    mv initrd.part initrd
+}} >&2
+touch ready
+"""
+_LOAD = f"""
+PATH=$PATH:/usr/sbin:/sbin
+cd {ROOM}/images/$1 || exit 1
+rm -f {ROOM}/returned; touch {ROOM}/owner {ROOM}/went
+if [ -n "$3" ]; then
+    # Most drivers stop the watchdog on the way into the next kernel. Those of kernels under test
+    # are told not to by a word of their command line; the box's own are loaded anew for it.
+    if [ "$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)" = -1 ]; then
+        mkdir -p /run/modprobe.d
+        echo 'options watchdog stop_on_reboot=0' >/run/modprobe.d/kdyno.conf
+        drivers=$(lsmod | sed -n 's/^watchdog .* //p' | tr , ' ')
+        [ -z "$drivers" ] || {{ modprobe -r $drivers watchdog; modprobe -a $drivers; }}
+    fi
+    mkdir -p /run/systemd/system.conf.d
+    printf '[Manager]\\nKExecWatchdogSec=%s\\n' "$3" >/run/systemd/system.conf.d/kdyno.conf
+    systemctl daemon-reexec || exit 1
+fi
+sync
+kexec -l vmlinuz $([ -e initrd ] && echo --initrd=initrd) --command-line="$2" || exit 1
+"""
+# Behind the command's end, so that ssh has its status.
+_GO = "systemd-run --quiet --collect --on-active=1 --timer-property=AccuracySec=100ms systemctl $1"
+_LAST_WORDS = rf"""
+[ -e {ROOM}/returned ] && echo "returned $(cat {ROOM}/returned)"
+for file in /sys/class/watchdog/watchdog*/bootstatus; do
+    [ "$(cat "$file" 2>/dev/null || echo 0)" = 0 ] || echo "watchdog"
+done
+echo "pstore $(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
+find /sys/fs/pstore /var/lib/systemd/pstore -name '*dmesg*' -type f -newer {ROOM}/went \
+    -exec tail -c 20000 {{}} + 2>/dev/null | head -c 200000
+"""
+_SETTLE = r"""
+set_all() { for f in $2; do
+    [ -w "$f" ] || continue
+    old=$(cat "$f"); echo "$3" >"$f" 2>/dev/null; new=$(cat "$f")
+    [ "$old" = "$new" ] || printf 'quiet_%s\t%s to %s\n' "$1" "$old" "$new"
+done | sort -u | head -n 1; }
+if [ "$1" = quiet ]; then
+    set_all smt /sys/devices/system/cpu/smt/control off
+    set_all governor '/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor' performance
+    set_all turbo /sys/devices/system/cpu/intel_pstate/no_turbo 1
+    set_all boost /sys/devices/system/cpu/cpufreq/boost 0
+    timers=$(systemctl list-units --no-legend --plain --state=active '*.timer' | cut -d' ' -f1)
+    [ -z "$timers" ] || { systemctl stop $timers
+        printf 'quiet_timers\t%s stopped\n' "$(echo $timers | wc -w)"; }
+fi
+printf 'cpus\t%s\n' "$(cat /sys/devices/system/cpu/online)"
+"""
+_AWAY = r"""
+for f in /proc/irq/*/smp_affinity_list; do echo "$1" >"$f" 2>/dev/null && n=$((n + 1)); done
+echo "${n:-0}"
+"""
+_SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
+_LOOK = "cat /proc/stat /proc/loadavg"
+
+
+@dataclass(frozen=True)
+class State:
+    """Which boot of which kernel answers."""
+
+    boot_id: str
+    release: str
+    words: tuple[str, ...]
+    """Of its command line."""
+
+    @property
+    def own(self) -> bool:
+        """The box's own kernel, as its boot loader starts it."""
+        return not any(word.startswith("kdyno.boot=") for word in self.words)
+
+
+def state_of(text: str) -> State | None:
+    """From what ``_STATE`` prints."""
+    lines = text.splitlines()
+    if len(lines) < 3 or len(lines[0]) != 36:
+        return None
+    return State(lines[0], lines[1][:200], tuple(lines[2].split()))
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """Lines of a name, a tab and a value; what is no such line is left out."""
+    pairs = map(_FIELD.fullmatch, text.splitlines())
+    return {
+        pair[1]: "".join(it for it in pair[2].strip() if it.isprintable()) for pair in pairs if pair
+    }
+
+
+def cpus_of(text: str) -> list[int]:
+    """``0-3,6`` as numbers; none of what is no such list, and 4,096 at most."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        if match := re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip()):
+            numbers |= {*range(int(match[1]), int(match[2] or match[1]) + 1)}
+    return sorted(numbers)[:4096]
+
+
+def connect(remote: Remote) -> dict[str, str]:
+    """As root there, by sudo if need be; what the box is. ToolError where that cannot be."""
+    answer = remote.ask("id -u")
+    if not answer.reached:
+        why = answer.last or "no answer"
+        raise ToolError(
+            f"box {remote.host!r}: ssh does not reach it: {why}. `ssh {shlex.quote(remote.host)}` "
+            "must work without a question"
+        )
+    remote.sudo = answer.text.strip() != "0"
+    if remote.sudo and (answer := remote.ask("id -u")).text.strip() != "0":
+        raise ToolError(
+            f"box {remote.host!r}: kdyno is not root there, and `sudo -n` does not work: "
+            f"{answer.last}. It boots kernels, so it needs either"
+        )
+    return fields_of(remote.must("it cannot be examined", _FACTS))
+
+
+def lacks(found: Mapping[str, str], settings: Settings) -> list[str]:
+    """What keeps kdyno from booting kernels on a box, each with the way out."""
+    problems = []
+    if found.get("arch") != "x86_64":
+        problems.append(f"it is {found.get('arch') or 'no known machine'}; kdyno boots x86_64")
+    if not found.get("systemd"):
+        problems.append("it does not run systemd, whose `systemctl kexec` stops services first")
+    if not found.get("kexec"):
+        problems.append("there is no kexec: install kexec-tools")
+    if found.get("kexec_disabled") != "0":
+        problems.append("its kernel refuses kexec (kernel.kexec_load_disabled) until it is reset")
+    if found.get("lockdown", "") not in ("", "none"):
+        problems.append(
+            f"its kernel is locked down ({found['lockdown']}), which refuses kexec of kernels that "
+            "are not signed: Secure Boot has to be off"
+        )
+    if not found.get("watchdog") and settings.watchdog:
+        problems.append(
+            "there is no watchdog, so a kernel that hangs needs somebody who resets the box. "
+            '[box] watchdog = false accepts that; power = "COMMAND" resets it from here'
+        )
+    return problems
+
+
+def disturbing(found: Mapping[str, str]) -> list[str]:
+    """What is worth knowing of a box before it measures, and prevents nothing."""
+    get, notes = found.get, []
+    if not get("own_kernel"):
+        notes.append("its kernel is not in /boot: see that a reset ends in a kernel you trust")
+    if not get("pstore"):
+        notes.append("its firmware keeps no last words (pstore): a panic is called a reset")
+    if not get("bwrap"):
+        notes.append(
+            "there is no bubblewrap: cases run under systemd's confinement, the weaker one"
+        )
+    if get("governor", "performance") not in ("", "performance"):
+        notes.append(f"governor {get('governor')}: [box] quiet = true sets performance")
+    if get("turbo") in ("1", "on"):
+        notes.append("turbo is on: [box] quiet = true switches it off")
+    if get("smt") == "on":
+        notes.append("SMT is on: [box] quiet = true switches it off")
+    if get("timers", "0") != "0":
+        notes.append(f"{get('timers')} timers are active: [box] quiet = true stops them")
+    return notes
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxJob(Boot):
+    """The job of one boot, in the kernel under test that answers."""
+
+    reports: ClassVar[bool] = False
+    first_word_s: ClassVar[float] = 90.0
+    grace_s: ClassVar[float] = _GRACE_S
+    remote: Remote
+    script: str
+    """Runs the guest program there: the job comes by stdin, records go to stdout."""
+    after: Callable[[Diagnosis, Ended], Diagnosis]
+    """What became of the box, of a job that did not come to its end."""
+    settings: facts.Facts
+    failed: Diagnosis | None = None
+    """Why the kernel under test did not even come up."""
+
+    @property
+    def keeps_time(self) -> bool:
+        """A network lies between the two clocks."""
+        return False
+
+    def places(self, ground: Ground) -> Mapping[str, str]:
+        return HOST_PLACES
+
+    def look(self) -> facts.Moment:
+        if self.failed:
+            return facts.Moment({}, 0, {})
+        stat, _, load = self.remote.ask(_LOOK, limit_s=10).text.rpartition("\n")[0].rpartition("\n")
+        running = facts.times(stat)[1]
+        seen: facts.Facts = {"runnable_tasks": float(running)}
+        if re.match(r"\d{1,6}\.\d\d ", load):
+            seen["load_1min"] = float(load.split()[0])
+        return facts.Moment({}, running, {**seen, **self.settings})
+
+    def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:
+        if self.failed:
+            return Command(("false",), (), ENVIRONMENT)
+        descriptor = handed(job)
+        argv = [
+            *(str(self.program), "supervise", "--report-fd", str(pipes.report)),
+            *("--stdin", str(descriptor), "--stdout", str(pipes.results)),
+            *("--", *self.remote.argv(self.script, master=False)),
+        ]
+        return Command(tuple(argv), (descriptor,), self.remote.environment)
+
+    def warnings(self, console: str) -> list[str]:
+        return []
+
+    def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
+        if self.failed:
+            return self.failed
+        cause = diagnosis_of_job(console, ended, transcript, self.sandboxed)
+        refused = cause is not None and cause.reason in ("flood", "job-refused")
+        return cause if cause is None or refused else self.after(cause, ended)
+
+
+def check(method: Method) -> None:
+    only_times(NAME, CAN, method)
+
+
+class Box(Built):
+    """All boots of a run on one box."""
+
+    can = CAN
+    emulator = ""
+    overhead_bytes = 0
+    places = HOST_PLACES
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        assert setup.box is not None
+        self._settings, self._host = setup.box, setup.host
+        self._remote = Remote(self._host)
+        self._facts: dict[str, str] = {}
+        self._own: State | None = None
+        """The box in its own kernel, as kdyno came to it."""
+        self._changed = False
+        """Something of ours is there."""
+        self._boots = 0
+        self._fresh = True
+        """The present boot came by the firmware and one kexec."""
+        self._own_first = False
+        """The next boot begins in the box's own kernel, since nothing is known of the last one."""
+        self._notice: Callable[[str], None] = lambda _text: None
+
+    # Before the first boot.
+
+    def probe(self, notice: Callable[[str], None]) -> None:
+        self._notice = notice
+        self._remote.__enter__()
+        self._facts = connect(self._remote)
+        if problems := lacks(self._facts, self._settings):
+            raise ToolError(f"box {self._host!r}: {'; '.join(problems)}")
+        cpus, wanted = cpus_of(self._facts.get("cpus", "")), self._setup.cpus
+        if len(cpus) < wanted:
+            raise ToolError(
+                f"box {self._host!r}: [machine] cpus = {wanted}, and it has {len(cpus)}"
+            )
+        controller = f"{facts.machine().get('machine_id', 'unknown')} {self._host}"
+        name = f"{controller} {secrets.token_hex(8)}"
+        self._remote.must("it cannot be taken", _OWN, name, controller)
+        self._changed = True
+        state = self._answer(ANSWER_S)
+        if state is not None and not state.own:
+            notice(f"{self._host}: it is in a kernel of an earlier run, and goes back to its own")
+            state = self._reset("reboot", state)
+        if state is None or not state.own:
+            raise ToolError(f"box {self._host!r} is not in a kernel of its own")
+        self._own = state
+        self._remote.must("what an earlier run left cannot be taken away", _UNDO, "keep")
+        self._install(notice)
+
+    def _install(self, notice: Callable[[str], None]) -> None:
+        """The guest program, what brings the box back, and each image with its initramfs."""
+        must, room = self._remote.must, ROOM
+        program = guest_program(self._setup.cache, 64)
+        limit = str(int(self._settings.boot_timeout_s))
+        must("it cannot be written to", _INSTALL_RETURN, _RETURN, _RETURN_UNIT % int(limit))
+        for file, name in ((program, "guest"), (socket_filter(), "filter")):
+            self._remote.put(file, f"{room}/{name}", _COPY_S)
+        images = {image.digest: (name, image) for name, image in self._setup.images.items()}
+        listed = must("it cannot be read", f"cd {room}/images && ls -d */ready || true")
+        ready = {line.split("/")[0] for line in listed.splitlines()}
+        for digest, (name, image) in images.items():
+            kernel, modules = files_of(image)
+            if digest not in ready:
+                size_bytes = sum(it.stat().st_size for it in (kernel, *_below(modules)))
+                free_bytes = int(self._facts.get("free_kb") or 0) << 10
+                # The copy, and as much again for the initramfs that is made of it.
+                if free_bytes < 2 * size_bytes + (256 << 20):
+                    raise ToolError(
+                        f"box {self._host!r}: {free_bytes >> 20} MB are free in /var/lib, and "
+                        f"{name} takes {(2 * size_bytes >> 20) + 256}"
+                    )
+                notice(f"{self._host}: copying {name}, {size_bytes >> 20} MB")
+                must("it cannot be written to", 'mkdir -p "$1"', f"{room}/images/{digest}")
+                self._remote.put(kernel, f"{room}/images/{digest}/vmlinuz", _COPY_S)
+                if modules is not None:
+                    self._remote.put(modules, f"{room}/images/{digest}/modules", _COPY_S)
+                    self._remote.put(image.config, f"{room}/images/{digest}/config", _COPY_S)
+            release = image.version
+            if modules is None:
+                self._refuse_named_root(name)
+            elif not self._facts.get("generator"):
+                raise ToolError(
+                    f"box {self._host!r}: {name} has modules and needs an initramfs, and the box "
+                    "has neither mkinitramfs nor dracut"
+                )
+            elif digest not in ready:
+                notice(f"{self._host}: {self._facts['generator']} for {name}")
+            must(f"{name}: its modules", _MODULES, release, digest)
+            generator = self._facts.get("generator", "")
+            what = f"{name}: no initramfs"
+            must(what, _INITRAMFS, release, digest, generator, limit_s=_INITRAMFS_S)
+
+    def _refuse_named_root(self, name: str) -> None:
+        own = self._own
+        root = next((it for it in own.words if it.startswith("root=")), "") if own else ""
+        if root.startswith(("root=UUID=", "root=LABEL=", "root=/dev/mapper/")):
+            raise ToolError(
+                f"{name} has no modules and so no initramfs, and the box's {root} is nothing that "
+                "a kernel finds by itself: root=/dev/… or root=PARTUUID=… in cmdline would be"
+            )
+
+    def host_facts(self) -> facts.Facts:
+        own, found = self._own, self._facts
+        named = ("cpu_model", "cpu_microcode", "governor", "turbo", "smt", "pstore")
+        known: facts.Facts = {name: found[name] for name in named if found.get(name)}
+        identity = found.get("machine_id", "")
+        if len(identity) >= 32:
+            known["machine_id"] = facts.machine_name(identity)
+        return {
+            **known,
+            "host_kernel": own.release if own else "",
+            "host_arch": found.get("arch", ""),
+            "cpus": float(len(cpus_of(found.get("cpus", "")))),
+            "memory_bytes": float(found.get("memory_kb") or 0) * 1024,
+            "box": self._host,
+        }
+
+    def caveats(self) -> tuple[Flag, ...]:
+        every = self._settings.firmware_every
+        firmware = f"every {every}. boot through the firmware" if every else "by kexec throughout"
+        flags = [
+            Flag(
+                kind="box",
+                text=f"measured on {self._host} ({self._facts.get('cpu_model') or 'a CPU'}), "
+                f"{firmware}; cases ran {self._confinement[1]}",
+            )
+        ]
+        if not self._armed:
+            text = "no watchdog: a kernel that hung would have needed somebody who resets the box"
+            flags.append(Flag(kind="no-watchdog", text=text))
+        return tuple(flags)
+
+    @property
+    def _armed(self) -> bool:
+        return bool(self._settings.watchdog and self._facts.get("watchdog"))
+
+    # A boot.
+
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
+        began_s = time.monotonic()
+        setup, image = self._setup, self._image(plan.variant)
+        booted = self._boot(plan.variant, image)
+        failed = booted if isinstance(booted, Diagnosis) else None
+        limit_s = sum(case.timeout_s + _GRACE_S for case in plan.job.cases) + 600
+        settings: facts.Facts = {}
+        cpus: list[int] = []
+        if failed is None:
+            quiet = "quiet" if self._settings.quiet else ""
+            self._remote.ask(_HOLD, str(int(limit_s)))
+            found = fields_of(self._remote.ask(_SETTLE, quiet).text)
+            online = cpus_of(found.pop("cpus", ""))
+            cpus = online[-self._cpus(plan.variant) :]
+            others = [cpu for cpu in online if cpu not in cpus]
+            if quiet and others:
+                moved = self._remote.ask(_AWAY, ",".join(map(str, others))).text.strip()
+                found["quiet_interrupts"] = f"{moved[:10]} moved off the measured CPUs"
+            if plan.job.counters or plan.job.metric:
+                self._remote.ask(_SYSCTL, "kernel/perf_event_paranoid", "1")
+            sysctls = [
+                w for name, value in plan.job.sysctl for w in (name.replace(".", "/"), value)
+            ]
+            if sysctls and (answer := self._remote.ask(_SYSCTL, *sysctls)).status:
+                failed = Diagnosis("job-refused", f"sysctl: {answer.last}")
+            settings = {**found, "box_cpus": ",".join(map(str, cpus))}
+            settings["boot"] = "firmware" if self._fresh else "kexec"
+        request = BoxJob(
+            **vars(plan) | {"job": replace(plan.job, sysctl=())},
+            program=guest_program(setup.cache, 64),
+            placement=setup.placement,
+            limit_s=setup.timeout_s,
+            remote=self._remote,
+            script=self._job_script(cpus),
+            after=lambda cause, ended: self._aftermath(booted, cause, ended),
+            settings=settings,
+            booting_s=time.monotonic() - began_s,
+            failed=failed,
+        )
+        return start(request, self.clock, listener)
+
+    def _boot(self, variant: str, image: Image) -> State | Diagnosis:
+        """The variant's kernel in place of the one that runs; why it is not there."""
+        every = self._settings.firmware_every
+        before = self._answer(ANSWER_S) or self._returned()
+        if before is None:
+            raise ToolError(
+                f"box {self._host!r} does not answer any more. When it is back, "
+                "`kdyno run --resume` goes on"
+            )
+        self._fresh = before.own
+        if not before.own and (self._own_first or (every and self._boots % every == 0)):
+            before = self._reset("reboot", before)
+            if before is None or not before.own:
+                raise ToolError(f"box {self._host!r} did not come back into its own kernel")
+            self._fresh = True
+        self._boots += 1
+        self._own_first = True  # until it is known to be well
+        token = secrets.token_hex(8)
+        cmdline = self._cmdline(variant, token)
+        answer = self._remote.ask(_MODULES, image.version, image.digest)
+        if answer.status == 0:
+            watchdog = str(_KEXEC_WATCHDOG_S) if self._armed else ""
+            answer = self._remote.ask(_LOAD, image.digest, cmdline, watchdog)
+        if answer.status != 0:
+            return Diagnosis("kexec-refused", answer.last or f"status {answer.status}")
+        after = self._reset("kexec", before)
+        if after is None:
+            return self._lost()
+        if after.boot_id == before.boot_id:
+            return Diagnosis("kexec-refused", f"it is still in {after.release}: kexec did nothing")
+        if f"kdyno.boot={token}" not in after.words:
+            return self._last_words("before it could be reached")
+        if not re.match(re.escape(image.version) + r"(?!\d)", after.release):
+            text = f"{after.release} answers in place of {image.version}"
+            return Diagnosis("wrong-kernel", text)
+        self._own_first = False
+        return after
+
+    def _cmdline(self, variant: str, token: str) -> str:
+        own = self._own.words if self._own else ()
+        words = [word for word in own if not _LEFT_OUT.fullmatch(word)]
+        words += printable_words(self._setup.variants[variant].cmdline)
+        words += [*_RECOVERY.split(), *(_ARMED.split() if self._armed else [])]
+        return " ".join((*words, f"kdyno.boot={token}"))
+
+    @property
+    def _confinement(self) -> tuple[str, str]:
+        if self._facts.get("bwrap"):
+            return "bwrap", "in bubblewrap"
+        return "systemd", "under systemd's confinement, which is weaker than bubblewrap's"
+
+    def _job_script(self, cpus: list[int]) -> str:
+        """Records by a descriptor of their own, so that nothing that a program prints is one."""
+        pinned = ["taskset", "-c", ",".join(map(str, cpus)) or "0"]
+        settings = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb", "HOME": "/tmp"}
+        clean = ["env", "-i", *(f"{name}={value}" for name, value in settings.items())]
+        user = str(HOST.uid)
+        if self._confinement[0] == "bwrap":
+            argv = [*pinned, "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
+            argv += ["--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--new-session"]
+            argv += ["--seccomp", "9", "--cap-drop", "ALL"]
+            argv += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+            for name in SYSTEM:
+                argv += ["--ro-bind-try", f"/{name}", f"/{name}"]
+            for name in EMPTY:
+                argv += ["--dir", f"/{name}"]
+            argv += ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+            argv += ["--ro-bind", "/sys/devices/system", "/sys/devices/system"]
+            for folder in ("/dev/shm", "/tmp"):
+                argv += ["--perms", "0777", "--tmpfs", folder]
+            argv += ["--ro-bind", f"{ROOM}/guest", "/tmp/kdyno-guest", "--chdir", "/tmp"]
+            # A file that another user may read, who is to be the case's.
+            argv += ["--perms", "0644", "--file", "0", "/tmp/kdyno.job", "--remount-ro", "/", "--"]
+            argv += ["prlimit", f"--nproc={HOST.processes}", "--core=0", "--"]
+            argv += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+            argv += ["--inh-caps=-all", "--", *clean]
+            argv += ["/tmp/kdyno-guest", "job", "/tmp/kdyno.job", "--fd", "3"]
+            return f"exec 3>&1 1>&2 9<{ROOM}/filter; exec {shlex.join(argv)}"
+        limits = [
+            *("DynamicUser=yes", "PrivateNetwork=yes", "PrivateTmp=yes", "PrivateDevices=yes"),
+            *("ProtectSystem=strict", "ProtectHome=yes", "ProtectKernelTunables=yes"),
+            *("ProtectKernelModules=yes", "ProtectControlGroups=yes", "NoNewPrivileges=yes"),
+            *("CapabilityBoundingSet=", "ProtectProc=invisible", "LimitCORE=0", "RemoveIPC=yes"),
+            *(f"TasksMax={HOST.processes}", "InaccessiblePaths=-/boot", "WorkingDirectory=/tmp"),
+        ]
+        inner = f"exec 3>&1 1>&2; exec {shlex.join(pinned)} {ROOM}/guest job /dev/stdin --fd 3"
+        argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=kdyno-job"]
+        argv += [word for limit in limits for word in ("-p", limit)]
+        argv += ["--", *clean, "TMPDIR=/tmp", "sh", "-c", inner]
+        return f"exec {shlex.join(argv)}"
+
+    # What became of it.
+
+    def _answer(self, limit_s: float) -> State | None:
+        """Which boot answers, as soon as one does."""
+        until_s = time.monotonic() + limit_s
+        while True:
+            answer = self._remote.ask(_STATE, limit_s=max(5.0, limit_s))
+            if answer.reached:
+                return state_of(answer.text)
+            self._remote.hang_up()
+            if time.monotonic() >= until_s:
+                return None
+            time.sleep(POLL_S)
+
+    def _reset(self, verb: str, before: State) -> State | None:
+        """Send it through ``systemctl verb``: the boot that answers next, or the same one where
+        nothing happened; None where nobody answers."""
+        self._remote.ask(_GO, verb)
+        self._remote.hang_up()
+        began_s = time.monotonic()
+        while True:
+            time.sleep(POLL_S)
+            state = self._answer(0)
+            spent_s = time.monotonic() - began_s
+            if state is not None and (state.boot_id != before.boot_id or spent_s > DOWN_S):
+                return state
+            if spent_s > DOWN_S + self._settings.boot_timeout_s:
+                return self._returned()
+
+    def _returned(self) -> State | None:
+        """It does not answer: it has a watchdog's time to come back, and then power is cut."""
+        limit_s = self._settings.boot_timeout_s
+        state = self._answer(_KEXEC_WATCHDOG_S + limit_s)
+        if state is None and self._settings.power:
+            self._notice(f"{self._host}: no answer; {self._settings.power}")
+            done = capture(["sh", "-c", self._settings.power], limit_s=120)
+            if done.status != 0:
+                self._notice(f"[box] power: status {done.status}: {tail(done.output, 1)}")
+            state = self._answer(limit_s)
+        return state
+
+    def _lost(self) -> Diagnosis:
+        return Diagnosis("box-lost", f"{self._host} does not answer any more")
+
+    def _aftermath(self, booted: State | Diagnosis, cause: Diagnosis, ended: Ended) -> Diagnosis:
+        """Of a job without an end: the kernel's own death, the connection's, or the job's alone."""
+        self._own_first = True
+        state = self._answer(ANSWER_S) or self._returned()
+        if state is None:
+            return self._lost()
+        if isinstance(booted, State) and state.boot_id == booted.boot_id:
+            if ended.status == NOT_REACHED and not ended.stopped:
+                return Diagnosis(
+                    "connection", f"ssh ended in the job, the box went on: {cause.text}"
+                )
+            return cause
+        return self._last_words("in the job")
+
+    def _last_words(self, where: str) -> Diagnosis:
+        """Why the box is in its own kernel again, by what it kept of the other."""
+        text = self._remote.ask(_LAST_WORDS).text
+        lines = text.splitlines()
+        if cause := sign(text):
+            return Diagnosis(cause.reason, f"{cause.text} ({where})")
+        if any(line.startswith("returned ") for line in lines):
+            text = "the kernel ran, and nobody could reach it; it went back by itself"
+            return Diagnosis("no-network", text)
+        if "watchdog" in lines:
+            return Diagnosis("hang", f"the watchdog reset the box ({where})")
+        pstore = any(re.fullmatch(r"pstore \w+", line) for line in lines)
+        kept = "nothing in pstore" if pstore else "its firmware keeps no last words (no pstore)"
+        return Diagnosis(
+            "reset", f"the box was reset {where}, {kept}: a panic, a hang, or somebody"
+        )
+
+    def close(self) -> None:
+        """Into its own kernel, with nothing of ours left. ToolError where that did not succeed."""
+        super().close()
+        try:
+            if not self._changed:
+                return
+            state = self._answer(ANSWER_S)
+            if state is not None and not state.own:
+                self._notice(f"{self._host}: back into its own kernel")
+                state = self._reset("reboot", state)
+            if state is None or not state.own:
+                self._notice(
+                    f"{self._host} could not be put back into its own kernel now; a reset does, "
+                    "and the next run on it takes away what is left"
+                )
+                return
+            self._remote.must("not all of kdyno's could be taken away", _UNDO, "")
+            self._changed = False
+        finally:
+            self._remote.close()
+
+
+def files_of(image: Image) -> tuple[Path, Path | None]:
+    """(what kexec loads, the folder of its modules)."""
+    modules = image.folder / "modules" / image.version
+    kernel = next(it for it in (image.folder / "vmlinuz", image.kernel) if it.is_file())
+    return kernel, modules if modules.is_dir() else None
+
+
+def _below(folder: Path | None) -> list[Path]:
+    if folder is None:
+        return []
+    return [it for it in folder.rglob("*") if it.is_file() and not it.is_symlink()]

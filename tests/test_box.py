@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: MIT
+"""A box by an ssh that answers in recorded words: its stages, refusals, and what became of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdyno.errors import ToolError
+from kdyno.experiment.model import Box as Settings
+from kdyno.experiment.model import Variant
+from kdyno.kernels.image import Image
+from kdyno.machines import box as module
+from kdyno.machines.box import Box, cpus_of, disturbing, fields_of, lacks, state_of
+from kdyno.machines.cpus import place
+from kdyno.machines.machine import Outcome, Plan, Setup, run_to_end
+from kdyno.machines.ssh import PUT, Remote
+from kdyno.suites.job import CaseJob, Job
+
+SSH = """#!{python}
+# An ssh that takes the words of each script from a file; the last of them stays.
+import json, os, shlex, sys, time
+folder = {folder!r}
+if "exit" in sys.argv:
+    sys.exit(0)
+words = shlex.split(sys.argv[-1])
+words = words[2:] if words[0] == "sudo" else words
+script, args = words[2], words[4:]
+names, plan = json.load(open(folder + "/names")), json.load(open(folder + "/plan"))
+name = "job" if "kdyno-guest" in script else names.get(script, "other")
+with open(folder + "/log", "a") as log:
+    log.write(json.dumps([name, *args]) + "\\n")
+if name == "put":
+    sys.stdin.buffer.read()
+answers = plan.get(name, [[0, ""]])
+status, text = answers[0]
+if len(answers) > 1:
+    plan[name] = answers[1:]
+    json.dump(plan, open(folder + "/plan", "w"))
+if text == "RUN":
+    os.execvp("sh", ["sh", "-c", "exec 3>&1 1>&2; exec " + {guest!r} + " job /dev/stdin --fd 3"])
+token = open(folder + "/token").read() if os.path.exists(folder + "/token") else ""
+if name == "load":
+    open(folder + "/token", "w").write(args[1].split("kdyno.boot=")[1])
+(sys.stderr if status else sys.stdout).write(text.replace("TOKEN", token) + "\\n")
+sys.exit(status)
+"""
+FACTS = {
+    "arch": "x86_64",
+    "cpus": "0-3",
+    "cpu_model": "A CPU",
+    "memory_kb": "1000000",
+    "machine_id": "0" * 32,
+    "systemd": "systemd 252",
+    "kexec": "kexec",
+    "kexec_disabled": "0",
+    "lockdown": "none",
+    "free_kb": "9000000",
+    "generator": "mkinitramfs",
+    "bwrap": "bwrap",
+    "watchdog": "/dev/watchdog0",
+    "pstore": "erst",
+    "own_kernel": "/boot/vmlinuz-6.1.0",
+}
+OWN = f"{'a' * 36}\n6.1.0\nBOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet panic=0\n"
+NEW = f"{'b' * 36}\n6.12.1\nroot=/dev/sda1 kdyno.boot=TOKEN\n"
+BACK = f"{'c' * 36}\n6.1.0\nroot=/dev/sda1 ro\n"
+GONE = [255, "ssh: connect to host rack1 port 22: Connection timed out"]
+PANIC = "pstore erst\nPanic#1 Part1\n<0>[ 5.1] Kernel panic - not syncing: sysrq triggered crash\n"
+CASE = CaseJob("unixbench", "syscall", "getppid", seconds=None, operations=1000)
+
+
+class FakeBox:
+    """What the other end says, and what it was asked."""
+
+    def __init__(self, folder: Path, guest: Path) -> None:
+        self.folder = folder
+        (folder / "bin").mkdir()
+        script = folder / "bin" / "ssh"
+        script.write_text(SSH.format(python=sys.executable, folder=str(folder), guest=str(guest)))
+        script.chmod(0o755)
+        scripts = [it for it in vars(module) if it.startswith("_") and it.isupper()]
+        names = {getattr(module, it): it[1:].lower() for it in scripts}
+        names = {text: name for text, name in names.items() if isinstance(text, str)}
+        (folder / "names").write_text(json.dumps({**names, "id -u": "id", PUT: "put"}))
+        self.plan: dict[str, list[Any]] = {
+            "id": [[0, "0"]],
+            "facts": [[0, "\n".join(f"{name}\t{value}" for name, value in FACTS.items())]],
+            "settle": [[0, "cpus\t0-3"]],
+            "look": [[0, "cpu0 1 2 3 4 5 6 7 8 9 10\nprocs_running 1\n0.50 0.40 0.30 1/99 999"]],
+            "job": [[0, "RUN"]],
+        }
+
+    def say(self, **answers: list[Any]) -> None:
+        self.plan |= answers
+        (self.folder / "plan").write_text(json.dumps(self.plan))
+
+    @property
+    def log(self) -> list[list[str]]:
+        return [json.loads(line) for line in (self.folder / "log").read_text().splitlines()]
+
+    def names(self, *wanted: str) -> list[str]:
+        return [" ".join(it[:2]) if it[0] == "go" else it[0] for it in self.log if it[0] in wanted]
+
+
+@pytest.fixture
+def fake(tmp_path: Path, guest_build: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBox:
+    program = guest_build / "kdyno-guest-64"
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(module, "POLL_S", 0.01)
+    monkeypatch.setattr(module, "ANSWER_S", 0.0)
+    monkeypatch.setattr(module, "DOWN_S", 0.0)
+    monkeypatch.setattr(module, "_KEXEC_WATCHDOG_S", 0)
+    monkeypatch.setattr(module, "guest_program", lambda *_: program)
+    monkeypatch.setattr("kdyno.machines.guest.guest_program", lambda *_: program)
+    return FakeBox(tmp_path, program)
+
+
+@pytest.fixture
+def machine(fake: FakeBox, tmp_path: Path) -> Callable[..., Box]:
+    folder = tmp_path / "image"
+    (folder / "modules" / "6.12.1" / "kernel").mkdir(parents=True)
+    for name in ("vmlinuz", "linux", "config", "modules/6.12.1/kernel/a.ko"):
+        (folder / name).write_text("\nCONFIG_SMP=y\n")
+    image = Image("d" * 32, folder, "x86_64", 64, "6.12.1", {}, installed=True)
+
+    def make(**settings: Any) -> Box:
+        return Box(
+            Setup(
+                variants={"new": Variant("new", "", cmdline="quiet mitigations=off")},
+                images={"new": image},
+                placement=place(1),
+                memory_bytes=1 << 28,
+                timeout_s=None,
+                cpus=2,
+                cache=tmp_path,
+                host="rack1",
+                box=Settings(**{"boot_timeout_s": 0.1, **settings}),
+            )
+        )
+
+    return make
+
+
+def booted(box: Box, fake: FakeBox, *states: Any, **answers: list[Any]) -> Outcome:
+    """One boot; ``states``: what answers when it is asked which boot it is, one after the other."""
+    fake.say(state=[[0, OWN], *(it if isinstance(it, list) else [0, it] for it in states)])
+    box.probe(lambda _text: None)
+    fake.say(**{**json.loads((fake.folder / "plan").read_text()), **answers})
+    return run_to_end(box.open(Plan("new", Job((CASE,), (("vm.swappiness", "10"),)))), box.clock)
+
+
+@pytest.mark.slow
+def test_a_boot_from_the_own_kernel_and_back_again(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    box = machine(quiet=True)
+    outcome = booted(box, fake, OWN, NEW, NEW, BACK, away=[[0, "7"]])
+    assert (outcome.host.status, outcome.host.text) == ("ok", "")
+    assert outcome.transcript.bye is not None
+    assert outcome.host.before["box_cpus"] == "2,3"
+    assert outcome.host.before["load_1min"] == 0.5
+    assert outcome.host.user_s is None, "the CPU time would be that of ssh"
+    box.close()
+    order = fake.names("own", "undo", "modules", "initramfs", "load", "go", "sysctl", "job")
+    assert order == [
+        *("own", "undo", "modules", "initramfs", "modules", "load", "go kexec", "sysctl", "job"),
+        *("go reboot", "undo"),
+    ]
+    ((_, digest, cmdline, watchdog),) = [it for it in fake.log if it[0] == "load"]
+    assert (digest, watchdog) == ("d" * 32, "0")
+    words = cmdline.split()
+    assert words[:5] == ["root=/dev/sda1", "ro", "quiet", "quiet", "mitigations=off"]
+    assert words[5:9] == ["panic=10", "oops=panic", "softlockup_panic=1", "nmi_watchdog=panic"]
+    assert "watchdog.stop_on_reboot=0" in words
+    assert fake.log[-1] == ["undo", ""]
+    facts = box.host_facts()
+    assert (facts["cpu_model"], facts["cpus"], facts["host_kernel"]) == ("A CPU", 4.0, "6.1.0")
+
+
+WENT_WRONG = {
+    "refused": ([], {"load": [[1, "kexec_load failed: Operation not permitted"]]}, "kexec-refused"),
+    "nothing happened": ([OWN], {}, "kexec-refused"),
+    "another kernel": ([NEW.replace("6.12.1", "6.12.10")], {}, "wrong-kernel"),
+    "panic": ([BACK], {"last_words": [[0, PANIC]]}, "panic"),
+    "hang": ([BACK], {"last_words": [[0, "watchdog\npstore erst"]]}, "hang"),
+    "no network": ([BACK], {"last_words": [[0, "returned 600\npstore"]]}, "no-network"),
+    "reset": ([BACK], {"last_words": [[0, "pstore "]]}, "reset"),
+    "lost": ([GONE], {}, "box-lost"),
+    "panic in the job": (
+        [NEW, BACK],
+        {"job": [[255, "closed"]], "last_words": [[0, PANIC]]},
+        "panic",
+    ),
+    "hang in the job": (
+        [NEW, GONE, BACK],
+        {"job": [[255, "closed"]], "last_words": [[0, "watchdog"]]},
+        "hang",
+    ),
+    "the connection": ([NEW, NEW], {"job": [[255, "closed by remote host"]]}, "connection"),
+    "the program": ([NEW, NEW], {"job": [[3, "no such program"]]}, "no-result"),
+    "a sysctl": ([NEW], {"sysctl": [[1, "no such setting"]]}, "job-refused"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", WENT_WRONG)
+def test_what_became_of_a_boot(what: str, fake: FakeBox, machine: Callable[..., Box]) -> None:
+    states, answers, reason = WENT_WRONG[what]
+    box = machine()
+    outcome = booted(box, fake, OWN, *states, **answers)
+    assert (outcome.host.status, outcome.host.reason) == ("failed", reason), outcome.host.text
+    if "panic" in what:
+        assert "sysrq triggered crash" in outcome.host.text
+    box._remote.close()
+
+
+@pytest.mark.slow
+def test_remote_power_is_the_last_way(
+    fake: FakeBox, machine: Callable[..., Box], tmp_path: Path
+) -> None:
+    box = machine(power=f"touch {tmp_path}/cycled")
+    outcome = booted(box, fake, OWN, *[GONE] * 12, BACK, last_words=[[0, "pstore "]])
+    assert (tmp_path / "cycled").exists()
+    assert outcome.host.reason in ("reset", "box-lost")
+    box._remote.close()
+
+
+@pytest.mark.slow
+def test_a_box_that_does_not_come_back_ends_the_run(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    box = machine()
+    assert booted(box, fake, OWN, GONE).host.reason == "box-lost"
+    with pytest.raises(ToolError, match=r"'rack1' does not answer any more.*--resume"):
+        box.open(Plan("new", Job((CASE,))))
+    box._remote.close()
+
+
+def test_after_a_failure_the_next_boot_begins_in_the_own_kernel(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    box = machine()
+    booted(box, fake, OWN, NEW, NEW, job=[[3, "no such program"]])
+    fake.say(state=[[0, NEW], [0, BACK], [0, NEW]], job=[[0, "RUN"]])
+    outcome = run_to_end(box.open(Plan("new", Job((CASE,)))), box.clock)
+    assert (outcome.host.status, outcome.host.before["boot"]) == ("ok", "firmware")
+    assert fake.names("go") == ["go kexec", "go reboot", "go kexec"]
+    box._remote.close()
+
+
+def test_a_kernel_of_an_earlier_run_is_left_first(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    """kdyno was killed: its kernel runs there, and what it put there lies there."""
+    fake.say(state=[[0, NEW], [0, BACK]])
+    box, notices = machine(), []
+    box.probe(notices.append)
+    assert fake.names("go", "undo") == ["go reboot", "undo"]
+    assert any("a kernel of an earlier run" in text for text in notices)
+    box._remote.close()
+
+
+REFUSED = {
+    "arch": ("aarch64", "kdyno boots x86_64"),
+    "systemd": ("", "does not run systemd"),
+    "kexec": ("", "install kexec-tools"),
+    "kexec_disabled": ("1", "kexec_load_disabled"),
+    "lockdown": ("integrity", "locked down .integrity.*Secure Boot"),
+    "watchdog": ("", r"\[box\] watchdog = false"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_box_that_cannot_is_refused_before_anything_is_done(
+    name: str, fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    value, text = REFUSED[name]
+    found = {**FACTS, name: value}
+    fake.say(facts=[[0, "\n".join(f"{key}\t{value}" for key, value in found.items())]])
+    box = machine()
+    with pytest.raises(ToolError, match=text):
+        box.probe(lambda _text: None)
+    box.close()
+    assert not fake.names("own", "put", "load", "go", "undo")
+
+
+def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
+    fake.say(id=[GONE])
+    with Remote("rack1") as remote, pytest.raises(ToolError, match="`ssh rack1` must work"):
+        module.connect(remote)
+    fake.say(id=[[0, "1000"], [1, "sudo: a password is required"]])
+    with Remote("rack1") as remote, pytest.raises(ToolError, match="sudo: a password is required"):
+        module.connect(remote)
+
+
+def test_too_many_cpus_too_little_space_and_another_kdyno(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    def refused(text: str, **answers: list[Any]) -> None:
+        fake.say(state=[[0, OWN]], **answers)
+        box = machine()
+        with pytest.raises(ToolError, match=text):
+            box.probe(lambda _text: None)
+        box._remote.close()
+
+    facts = "\n".join(f"{name}\t{value}" for name, value in FACTS.items())
+    refused("cpus = 2, and it has 1", facts=[[0, facts.replace("0-3", "0")]])
+    refused("MB are free in /var/lib", facts=[[0, facts.replace("9000000", "9000")]])
+    refused("another kdyno works there", facts=[[0, facts]], own=[[1, "another kdyno works there"]])
+
+
+def test_words_of_a_box_are_a_strangers() -> None:
+    assert state_of("x\ny\n") is None
+    assert state_of(OWN) is not None and state_of(OWN).own  # type: ignore[union-attr]
+    assert fields_of("a\tb\nno field\nc\t\x1b[2Jd\n" + "e\t" + "x" * 5000) == {
+        "a": "b",
+        "c": "[2Jd",
+    }
+    assert cpus_of("0-3,6") == [0, 1, 2, 3, 6]
+    assert cpus_of("0-999999,x,-3") == []
+    assert len(cpus_of("0-9999")) == 4096
+    assert disturbing({**FACTS, "pstore": "", "governor": "powersave", "smt": "on"}) == [
+        "its firmware keeps no last words (pstore): a panic is called a reset",
+        "governor powersave: [box] quiet = true sets performance",
+        "SMT is on: [box] quiet = true switches it off",
+    ]
+    assert lacks(FACTS, Settings()) == []
+    assert lacks({**FACTS, "watchdog": ""}, Settings(watchdog=False)) == []
+
+
+def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:
+    fake.say()
+    odd = "$(touch /tmp/x); 'a' \"b\" `c` \\ \n*"
+    with Remote("rack1") as remote:
+        remote.ask("printf %s", odd)
+        remote.sudo = True
+        remote.ask("printf %s", odd)
+    assert fake.log == [["other", odd], ["other", odd]]
