@@ -648,7 +648,18 @@ class Box(Built):
         clean = ["env", "-i", *(f"{name}={value}" for name, value in settings.items())]
         user = str(HOST.uid)
         if self._confinement[0] == "bwrap":
-            argv = [*pinned, "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
+            # While there are still the rights to raise a limit.
+            argv = [
+                "prlimit",
+                f"--nproc={HOST.processes}",
+                "--core=0",
+                "--",
+                *pinned,
+                "bwrap",
+                "--unshare-ipc",
+                "--unshare-pid",
+                "--unshare-net",
+            ]
             argv += ["--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--new-session"]
             argv += ["--seccomp", "9", "--cap-drop", "ALL"]
             argv += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -663,7 +674,6 @@ class Box(Built):
             argv += ["--ro-bind", f"{ROOM}/guest", "/tmp/kdyno-guest", "--chdir", "/tmp"]
             # A file that another user may read, who is to be the case's.
             argv += ["--perms", "0644", "--file", "0", "/tmp/kdyno.job", "--remount-ro", "/", "--"]
-            argv += ["prlimit", f"--nproc={HOST.processes}", "--core=0", "--"]
             argv += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
             argv += ["--inh-caps=-all", "--", *clean]
             argv += ["/tmp/kdyno-guest", "job", "/tmp/kdyno.job", "--fd", "3"]
