@@ -64,7 +64,7 @@ def test_the_crossed_experiment_has_the_cells_that_its_page_tells() -> None:
 
 def test_word_sizes_differ_where_they_are_the_question() -> None:
     experiment = load(ROOT / "experiments" / "kernel-32-64.toml", vocabulary(SUITES))
-    archs = {variant.name: variant.arch for variant in experiment.variants}
-    assert archs == {"32-bit": "um32", "64-bit": "um"}
-    programs = {"bash", "sh", "fio", "program"}
-    assert not [case.name for case in cases_of(experiment, SUITES) if case.bench in programs]
+    archs = {variant.name: (variant.arch, variant.program_bits) for variant in experiment.variants}
+    assert archs == {"32-bit": ("i386", 32), "64-bit": ("x86_64", 32)}
+    suites = [case.suite for case in cases_of(experiment, SUITES)]
+    assert (suites.count("xbench"), suites.count("tiobench")) == (28, 4)
