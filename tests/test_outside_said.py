@@ -15,7 +15,7 @@ from kdyno import labs, sandbox
 from kdyno.judge.comparing import compare
 from kdyno.judge.flags import outside_sandbox
 from kdyno.labs.profile import tables as shown
-from kdyno.labs.profile.boots import Profiler
+from kdyno.labs.profile.boots import Profiler, noted
 from kdyno.labs.profile.record import OUTSIDE, Profile, stored_profiles, to_json
 from kdyno.report import terminal
 from kdyno.report.evidence import Evidence
@@ -111,7 +111,7 @@ def test_one_boot_outside_is_enough_for_a_profile(monkeypatch: pytest.MonkeyPatc
 
     def after(sandboxed: bool, so_far: Profile) -> tuple[str, ...]:
         monkeypatch.setattr(sandbox, "_waived", not sandboxed)
-        return Profiler("gprof", False)._noted(so_far).notes
+        return noted(so_far).notes
 
     assert OUTSIDE not in after(True, before)
     assert after(False, before) == (*before.notes, OUTSIDE)

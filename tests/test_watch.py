@@ -346,6 +346,7 @@ def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
         assert world.measured[-1][1] == f"new {day}" and len(world.searched) == searches
     # A new step in a branch that was rebased once more; where it came is sought from the base.
     world.git("checkout", "-q", "-b", "three", base)
+    world.commit("mainline three", 1.0, "docs-three")  # else a quick test picks the same commit
     world.git("cherry-pick", first["commit"])
     world.commit("slow too", 0.9, "other")
     world.git("branch", "-q", "-f", "main", "three")

@@ -77,7 +77,7 @@ def test_groups_without_one_of_their_cases() -> None:
     # A block without one of its cases says nothing of the group, and no block leaves it out.
     assert blocks(question(), {0, 3}) == {"ab": BLOCKS, "all": BLOCKS - 2}
     assert blocks(question(), set(range(BLOCKS))) == {"ab": BLOCKS}
-    assert blocks(question(counted=True), set()) == {}
+    assert blocks(question(counted=True), set()) == {"ab": BLOCKS, "all": BLOCKS}
     assert blocks(question(), set(), {"s": Suite("s", "help", SUITES["s"].cases)}) == {}
 
 

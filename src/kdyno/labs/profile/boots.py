@@ -419,9 +419,7 @@ class Profiler:
     def _read(
         self, machine: Machine, so_far: Profile, outcome: Outcome, block: int, folder: Path
     ) -> Profile:
-        # One boot outside of the sandbox is enough for the whole profile to say so.
-        if not sandbox.require() and OUTSIDE not in so_far.notes:
-            so_far = replace(so_far, notes=(*so_far.notes, OUTSIDE))
+        so_far = noted(so_far)
         cpu_s = _cpu_s(outcome)
         programs = machine.programs(so_far.variant)
         if self.method == "gprof":
@@ -445,6 +443,13 @@ class Profiler:
         reader = perf.Reader(kernel, program, self._frame_pointers)
         functions, stacks = perf.attribute(samples, reader, each_s)
         return _added(so_far, block, cpu_s, functions, stacks)
+
+
+def noted(profile: Profile) -> Profile:
+    """One boot outside of the sandbox is enough for the whole profile to say so."""
+    if sandbox.require() or OUTSIDE in profile.notes:
+        return profile
+    return replace(profile, notes=(*profile.notes, OUTSIDE))
 
 
 def _cpu_s(outcome: Outcome) -> float | None:
