@@ -86,6 +86,17 @@ and Diffie-Hellman would take seconds beside the first cases."""
 _BUS = ("virtio_pci", "virtio_console")
 _FOLDERS = ("9pnet_virtio", "9p")
 _DISK = ("virtio_blk", "ext4")
+_AS_OURS = frozenset(
+    f"{name}=y"
+    for name in (
+        "VIRTIO_MMIO_CMDLINE_DEVICES",
+        "VIRTIO_CONSOLE",
+        "VIRTIO_BLK",
+        "NET_9P_VIRTIO",
+        "9P_FS",
+    )
+)
+"""An installed kernel with all this built in boots on the machine of those that kdyno builds."""
 
 
 class Archive:
@@ -524,6 +535,12 @@ def _no_kvm(why: str) -> ToolError:
     )
 
 
+def _is_foreign(image: Image) -> bool:
+    """Whether a kernel needs a bus that firmware describes, and modules."""
+    options = {f"{name}={value}" for name, value in image.build.get("options", {}).items()}
+    return image.installed and not options >= _AS_OURS
+
+
 class Qemu(Built):
     """All boots of a run in QEMU."""
 
@@ -628,7 +645,7 @@ class Qemu(Built):
             plugin=plugin,
             tally=tally,
             scheduler=image.scheduler,
-            modules=partial(self._needed, image) if image.installed else None,
+            modules=partial(self._needed, image) if _is_foreign(image) else None,
             ticks_khz=self._ticks_khz,
             apic=self._way == "kvm" or _APIC in image.config.read_text(encoding="utf-8"),
             root=setup.userland.root if setup.userland is not None else Path("/"),
