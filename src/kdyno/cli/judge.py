@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from kdyno import deferred
 from kdyno.cli.outcome import show_outcome
 from kdyno.errors import KdynoError, UsageError
 from kdyno.judge import comparing
@@ -47,6 +48,7 @@ from kdyno.verbs.subject import found, is_fetched, pushed, store_prepared
 from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import say_where
 
+_attribute = deferred("kdyno.cli.attributing:attribute")
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
 
 
@@ -174,6 +176,20 @@ def compare(
             "--join", "Make one run of runs of the same kernels on several machines, and judge it."
         ),
     ] = False,
+    attribute: Annotated[
+        bool,
+        option(
+            "--attribute",
+            "Of two images: count how much of the difference is source, config and compiler.",
+        ),
+    ] = False,
+    case: Annotated[
+        list[str] | None, option("--case SUITE/CASE", "For --attribute; may be repeated.")
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        option("--source SOURCE", "For --attribute: of each image [its Debian package's]."),
+    ] = None,
     fail_on: FailOn = None,
     push: Push = False,
     output: Output = None,
@@ -188,6 +204,11 @@ def compare(
     """
     check_writable(json)
     check_writable(output, "-o")
+    if attribute:
+        status: int = _attribute(what, case or (), source or (), runs, json)
+        return status
+    if case or source:
+        raise UsageError(f"{'--case' if case else '--source'} goes with --attribute")
     names = [word for word in what if word.startswith(articles.PREFIX)]
     subjects = [found(word, runs) for word in what if word not in names]
     if join:
@@ -276,6 +297,7 @@ VERBS = (
             "kdyno compare last published:snow-leopard",
             "kdyno compare published:athlon64x2",
             "kdyno compare last --variant mine --against stock",
+            "kdyno compare --attribute debian:linux-image-amd64 debian:linux-image-6.12-amd64",
             "kdyno compare 3f2a 81bc 90d1 --join --push",
         ),
     ),

@@ -36,11 +36,12 @@ class Kind(NamedTuple):
     """It is signed, or has a published checksum."""
 
 
-_DEBIAN = "debian:PACKAGE, for example debian:linux-source-6.12"
+_DEBIAN = "debian:PACKAGE or debian:PACKAGE=VERSION, for example debian:linux-source-6.12"
 _TAR = "tar:FILE, a .tar, .tar.xz, .tar.gz, .tar.bz2 or .tar.zst"
 _GIT = "git:DIR_OR_URL#REF; without #REF it is HEAD"
 _RELEASE = "kernel.org:VERSION, for example kernel.org:6.12.3"
-_PACKAGE, _VERSION = r"[a-z0-9][a-z0-9+.-]+", r"[1-9]\d*\.\d+(\.\d+)?(-rc\d+)?"
+_PACKAGE = r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?"
+_VERSION = r"[1-9]\d*\.\d+(\.\d+)?(-rc\d+)?"
 
 
 def _late(place: str) -> Callable[..., Any]:

@@ -187,16 +187,17 @@ def record_of(spec: SourceSpec, cache: Path) -> Path:
 
 
 def resolve(request: Request) -> Tree:
-    package, record = request.spec.rest, record_of(request.spec, request.cache)
+    record = record_of(request.spec, request.cache)
+    package, _, exactly = request.spec.rest.partition("=")
 
     def make() -> tuple[Tree, dict[str, Any]]:
         with request.locked("debian"):  # the lists are shared by all packages
-            apt, version = offered(request, request.spec.rest)
+            apt, version = offered(request, package, exactly)
         earlier = trees.read_json(record) or {}
         tree = trees.recorded(request.cache, record)
         if tree is not None and earlier.get("version") == version:
             return tree, {"version": version, "sha256": earlier.get("sha256")}
-        return _fetched(request, apt, version)
+        return _fetched(request, apt, package, version)
 
     return request.once(record, f"debian-{package}", make)
 
@@ -245,11 +246,13 @@ def offered(
     )
 
 
-def _fetched(request: Request, apt: PrivateApt, version: str) -> tuple[Tree, dict[str, Any]]:
+def _fetched(
+    request: Request, apt: PrivateApt, name: str, version: str
+) -> tuple[Tree, dict[str, Any]]:
     spec = request.spec
     with request.scratch() as scratch:
         whole.require_space(request.cache, KERNEL_TREE_BYTES // 4)
-        package = apt.download(spec.rest, version, scratch, request.progress)
+        package = apt.download(name, version, scratch, request.progress)
         checksum = archive.sha256_of(package)
 
         def fill(own: Path) -> Path:
@@ -265,7 +268,7 @@ def _fetched(request: Request, apt: PrivateApt, version: str) -> tuple[Tree, dic
             packed[0].unlink()
             return source
 
-        digest = hashlib.sha256(f"{spec.rest} {version} {checksum}".encode()).hexdigest()
-        description = f"Debian {spec.rest} {version} ({apt.suites})"
-        tree = request.place(f"debian-{spec.rest}-{digest[:24]}", digest, description, fill)
+        digest = hashlib.sha256(f"{name} {version} {checksum}".encode()).hexdigest()
+        description = f"Debian {name} {version} ({apt.suites})"
+        tree = request.place(f"debian-{name}-{digest[:24]}", digest, description, fill)
     return tree, {"version": version, "sha256": checksum}

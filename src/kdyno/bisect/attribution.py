@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""What a difference between two shipped kernels is due to: their source, configuration, compiler.
+
+Every combination of either kernel's source, configuration and compiler is built here and counted
+beside the two images as they were shipped, in one run. A factor's share is its Shapley value
+(Shapley 1953): what changing it adds, averaged over all orders in which the factors can be changed.
+So the shares add up to the difference of the two kernels that were built from either's parts alone.
+What remains up to the difference of the images is what was not built again: modules, signing,
+debug data, link order, and parts that are not to be had here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from kdyno.bisect.session import toml
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import ConfigFragment, Experiment, Variant
+from kdyno.kernels import compiler, installed, source
+from kdyno.kernels.build import Report, configure_all
+from kdyno.kernels.config import LostOptions, parse_line
+from kdyno.kernels.image import Image
+from kdyno.kernels.recipe import recipe_of
+from kdyno.kernels.sources.tree import Progress
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.report.figures import MINUS, percent
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.suites.catalogue import Catalogue
+
+FACTORS = ("source", "config", "compiler")
+FIRST, SECOND = "first", "second"
+CASES = ("unixbench/syscall", "unixbench/pipe", "unixbench/context1", "unixbench/spawn")
+"""Of a comparison that names none."""
+_ROUNDS = 8
+"""Options that are lost take along those that depend on them."""
+_GUEST = (
+    *("VIRTIO_MENU", "VIRTIO", "VIRTIO_MMIO", "VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_CONSOLE"),
+    *("VIRTIO_BLK", "NETWORK_FILESYSTEMS", "NET_9P", "NET_9P_VIRTIO", "9P_FS"),
+)
+"""What a guest of ours must have built in; all other modules are left out."""
+_OF_THE_BUILD = re.compile(
+    r"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:DEBUG_INFO|MODULE_SIG|MODVERSIONS|WERROR"
+    r"|SYSTEM_TRUSTED|SYSTEM_REVOCATION|SYSTEM_BLACKLIST|LOCALVERSION|BUILD_SALT)(?:_\w+)?)"
+)
+"""Names of versions, keys and debug data: none of the three factors."""
+_PACKAGE = re.compile(r"linux-image-\S+ (\S+)")
+
+Cell = tuple[int, ...]
+"""Of each factor that differs, whose: 0 of the first kernel, 1 of the second."""
+_LEVEL = re.compile(rf"(\w+)-({FIRST}|{SECOND})")
+
+
+@dataclass(frozen=True)
+class Side:
+    """A kernel as it was shipped, and the parts it can be built again from."""
+
+    name: str
+    """As it was named, such as debian:linux-image-amd64."""
+    arch: str
+    source: str
+    config: tuple[str, ...]
+    """Lines."""
+    compiler: str
+
+    @property
+    def parts(self) -> dict[str, object]:
+        return {"source": self.source, "config": self.config, "compiler": self.compiler}
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Of one case, in its unit. ``total`` = the sum of ``shares`` + ``remains``."""
+
+    suite: str
+    case: str
+    unit: str
+    first: float
+    second: float
+    exact: bool
+    """Counted the same in every boot of all kernels."""
+    shares: Mapping[str, float] | None
+    """Factor → its share; None: a combination was not measured."""
+    why_not: str = ""
+
+    @property
+    def total(self) -> float:
+        return self.second - self.first
+
+    @property
+    def remains(self) -> float | None:
+        return None if self.shares is None else self.total - math.fsum(self.shares.values())
+
+
+def side(name: str, own_source: str | None, cache: Path, progress: Progress) -> Side:
+    """Fetch an image and say what it was built from. UsageError where that is not known."""
+    image = installed.fetch(installed.parse(name), cache, progress)
+    text = image.config.read_text(encoding="utf-8", errors="replace")
+    words = str(image.build["inputs"]["compiler"]).split()
+    program = words[0] if words else "gcc"
+    try:
+        compiler.identify(program)
+    except UsageError as problem:
+        raise UsageError(f"{name} was built by {' '.join(words)!r}: {problem}") from problem
+    return Side(name, image.arch, own_source or _source_of(name, image), rebuildable(text), program)
+
+
+def _source_of(name: str, image: Image) -> str:
+    """The source package of a Debian package, in the same version."""
+    package = _PACKAGE.fullmatch(str(image.build.get("package", "")))
+    series = re.match(r"\d+\.\d+", image.version)
+    if package is None or series is None:
+        raise UsageError(
+            f"{name}: which source is it from? Name the sources of both images: --source SOURCE "
+            "--source SOURCE, in the order of the images"
+        )
+    return f"debian:linux-source-{series[0]}={package[1]}"
+
+
+def rebuildable(config: str) -> tuple[str, ...]:
+    """The lines of a shipped configuration for a kernel without modules that boots as a guest."""
+    lines: dict[str, str] = {}
+    for line in config.splitlines():
+        parsed = parse_line(line)
+        if parsed is not None and not _OF_THE_BUILD.fullmatch(parsed[0]):
+            lines[parsed[0]] = f"# {parsed[0]} is not set" if parsed[1] == "m" else line
+    return (*lines.values(), *(f"CONFIG_{name}=y" for name in _GUEST))
+
+
+def experiment_of(
+    sides: Sequence[Side],
+    cases: Sequence[str],
+    folder: Path,
+    suites: Catalogue,
+    cache: Path,
+    progress: Progress,
+    report: Report,
+) -> tuple[Experiment, tuple[str, ...]]:
+    """The run of both images and all combinations, and notes on them. Options that a source does
+    not have, and what depended on them, are left out.
+
+    UsageError where nothing differs, or a source is not to be had."""
+    first, second = sides
+    if first.arch != second.arch:
+        raise UsageError(
+            f"{first.name} is of arch {first.arch}, {second.name} of {second.arch}: no part of one "
+            "can be built into the other"
+        )
+    factors = tuple(name for name in FACTORS if first.parts[name] != second.parts[name])
+    if not factors:
+        raise UsageError(
+            f"{first.name} and {second.name} have the same source, config and compiler"
+        )
+    notes = [
+        f"{name}: the same in both, {first.parts[name]}"
+        for name in FACTORS
+        if name not in factors and name != "config"
+    ]
+    variants: dict[str, dict[str, Any]] = {
+        name: {"image": own.name} for name, own in zip((FIRST, SECOND), sides, strict=True)
+    }
+    for cell in product((0, 1), repeat=len(factors)):
+        whose = dict(zip(factors, cell, strict=True))
+        own = {name: sides[whose.get(name, 0)].parts[name] for name in FACTORS}
+        name = _name(whose)
+        variant = Variant(
+            name=name, source=str(own["source"]), arch=first.arch, compiler=str(own["compiler"])
+        )
+        wanted = sides[whose.get("config", 0)].config
+        lines = _kept(variant, wanted, cache, progress, report)
+        if len(lines) < len(wanted):
+            lost = len(wanted) - len(lines)
+            notes.append(f"{name}: {lost} of {len(wanted)} options do not exist in this source")
+        file = folder / f"{name}.config"
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        keys = {"source": own["source"], "compiler": own["compiler"], "config": [str(file)]}
+        variants[name] = keys
+    tables: dict[str, list[str]] = {}
+    for case in cases:
+        suite, _, own_name = case.partition("/")
+        tables.setdefault(suite, []).append(own_name)
+    data = {
+        "name": "attribution",
+        "question": f"What is the difference between {first.name} and {second.name} due to?",
+        "baseline": FIRST,
+        "kernel": {"arch": first.arch},
+        "machine": {"kind": "qemu", "memory": "512M"},
+        "variant": variants,
+        "suite": [{"name": suite, "cases": own} for suite, own in tables.items()],
+        "measure": {"metric": "instructions"},
+    }
+    words = vocabulary(suites)
+    return loader.parse(toml(data), "kdyno compare", folder, words), tuple(notes)
+
+
+def _kept(
+    variant: Variant, lines: tuple[str, ...], cache: Path, progress: Progress, report: Report
+) -> tuple[str, ...]:
+    """Those that survive in the variant's source."""
+    tree = source.fetch(source.parse(variant.source), cache, progress)
+    for _round in range(_ROUNDS):
+        own = replace(variant, config=(ConfigFragment("its configuration", lines),))
+        recipe = recipe_of(own, tree)
+        problem = configure_all({variant.name: recipe}, cache, report).get(variant.name)
+        if problem is None:
+            return lines
+        if not isinstance(problem, LostOptions):
+            raise problem
+        lost = {wish.option for wish, _why in problem.lost}
+        lines = tuple(line for line in lines if (parse_line(line) or ("",))[0] not in lost)
+    raise ToolError(f"{variant.name}: its configuration does not come to rest")
+
+
+def _name(levels: Mapping[str, int]) -> str:
+    """Of a combination's variant: source-first+config-second."""
+    return "+".join(f"{factor}-{(FIRST, SECOND)[own]}" for factor, own in levels.items())
+
+
+def _levels(name: str) -> dict[str, int]:
+    """The other way round. UsageError for what is no such name."""
+    matches = [_LEVEL.fullmatch(part) for part in name.split("+")]
+    if not all(matches):
+        raise UsageError(f"variant {name!r}: this run was not made by `kdyno compare --attribute`")
+    return {match[1]: int(match[2] == SECOND) for match in matches if match is not None}
+
+
+def shares(values: Mapping[Cell, float]) -> tuple[float, ...]:
+    """Shapley values of the factors, from the value of every cell of a cross of two levels."""
+    count = len(next(iter(values)))
+    result = [0.0] * count
+    for cell in values:
+        others = sum(cell)
+        for factor in range(count):
+            if not cell[factor]:
+                changed = (*cell[:factor], 1, *cell[factor + 1 :])
+                weight = math.factorial(others) * math.factorial(count - others - 1)
+                result[factor] += weight * (values[changed] - values[cell])
+    return tuple(value / math.factorial(count) for value in result)
+
+
+def attributions(verdict: Verdict) -> list[Attribution]:
+    """Of every case that both images have a figure of; by the names that ``experiment_of`` gave."""
+    effects: dict[tuple[str, str], dict[str, Effect]] = {}
+    for effect in verdict.effects:
+        effects.setdefault((effect.suite, effect.case), {})[effect.variant] = effect
+    names = {effect.variant for effect in verdict.effects} | verdict.failed.keys()
+    cells = {name: _levels(name) for name in sorted(names - {FIRST, SECOND})}
+    results = []
+    for (suite, case), own in effects.items():
+        total = own.get(SECOND)
+        if total is None or total.baseline_value is None or total.paired_value is None:
+            continue
+        built: dict[Cell, float] = {}
+        missing = []
+        for name, levels in cells.items():
+            value = own[name].paired_value if name in own else None
+            if value is None:
+                missing.append(f"{name}: {verdict.failed.get(name, 'no figure')}")
+            else:
+                built[tuple(levels.values())] = value
+        factors = next(iter(cells.values()), {})
+        parts = None if missing else dict(zip(factors, shares(built), strict=True))
+        results.append(
+            Attribution(
+                *(suite, case, total.unit, total.baseline_value, total.paired_value),
+                exact=all(effect.exact for effect in own.values()),
+                shares=parts,
+                why_not="; ".join(missing),
+            )
+        )
+    return results
+
+
+def table(results: Sequence[Attribution], question: str) -> str:
+    """For people: each case in its unit per operation, and below in percent of the first kernel."""
+    factors = next((list(each.shares) for each in results if each.shares is not None), [])
+    columns = ("total", *factors, "remains")
+    width = max([len(f"{each.suite}/{each.case} ~") for each in results], default=4) + 2
+    unit = results[0].unit if results else ""
+    lines = [question, "", f"{unit:{width}}"]
+    lines[-1] += "".join(f"{name:>11}" for name in (FIRST, SECOND, *columns))
+    for each in results:
+        name = f"{each.suite}/{each.case}{'' if each.exact else ' ~'}"
+        start = f"{name:{width}}{each.first:11.1f}{each.second:11.1f}"
+        if each.shares is None or each.remains is None:
+            lines.append(f"{start}{_signed(each.total):>11}  not apart: {each.why_not}")
+            continue
+        values = (each.total, *each.shares.values(), each.remains)
+        lines.append(start + "".join(f"{_signed(value):>11}" for value in values))
+        parts = "".join(f"{percent(value / each.first):>11}" for value in values)
+        lines.append(f"{'':{width + 22}}{parts}")
+    lines += ["", "total = " + " + ".join(columns[1:])]
+    if not all(each.exact for each in results):
+        lines.append("~  not the same in every boot: a median, and its parts move with it")
+    return "\n".join(lines)
+
+
+def _signed(value: float) -> str:
+    text = f"{abs(value):.1f}"
+    return text if float(text) == 0 else (MINUS if value < 0 else "+") + text
+
+
+def data(results: Sequence[Attribution], question: str, run: str) -> dict[str, Any]:
+    """JSON values of it all."""
+    cases = [
+        {
+            **{name: value for name, value in vars(each).items() if name != "shares"},
+            "shares": None if each.shares is None else dict(each.shares),
+            "total": each.total,
+            "remains": each.remains,
+        }
+        for each in results
+    ]
+    return {"question": question, "run": run, "cases": cases}
