@@ -92,8 +92,10 @@ def _step(state: State, step: Span, check: Verification | None) -> Iterator[str]
     else:
         yield f"  reverted  not tried: {check.why_not}"
     for counts in check.functions:
-        name = counts.function or f"{counts.functions} others"
-        yield f"  {counts.value - counts.baseline_value:+9,.0f} instructions in {name}"
+        difference = counts.value - counts.baseline_value
+        if abs(difference) >= 0.5:
+            name = counts.function or f"{counts.functions} others"
+            yield f"  {difference:+9,.0f} instructions in {name}"
     yield f"  where     kdyno profile {check.run}"
 
 
