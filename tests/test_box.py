@@ -333,6 +333,9 @@ def test_words_of_a_box_are_a_strangers() -> None:
     ]
     assert lacks(FACTS, Settings()) == []
     assert lacks({**FACTS, "watchdog": ""}, Settings(watchdog=False)) == []
+    (bare,) = lacks({**FACTS, "bwrap": "", "bus": ""}, Settings())
+    assert bare.startswith("it has neither bubblewrap nor D-Bus")
+    assert lacks({**FACTS, "bwrap": "", "bus": "/run/dbus/system_bus_socket"}, Settings()) == []
 
 
 def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:

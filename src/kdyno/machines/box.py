@@ -92,6 +92,7 @@ say lockdown "$(sed -n 's/.*\[\(.*\)\].*/\1/p' /sys/kernel/security/lockdown 2>/
 say free_kb "$(df -Pk /var/lib | awk 'NR == 2 { print $4 }')"
 say generator "$(has mkinitramfs || has dracut)"
 say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
+say bus "$(ls /run/dbus/system_bus_socket 2>/dev/null)"
 say watchdog "$(ls /dev/watchdog[0-9]* 2>/dev/null)"
 say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
 say own_kernel "$(ls "/boot/vmlinuz-$(uname -r)" 2>/dev/null)"
@@ -317,6 +318,11 @@ def lacks(found: Mapping[str, str], settings: Settings) -> list[str]:
         problems.append(
             f"its kernel is locked down ({found['lockdown']}), which refuses kexec of kernels that "
             "are not signed: Secure Boot has to be off"
+        )
+    if not found.get("bwrap") and not found.get("bus"):
+        problems.append(
+            "it has neither bubblewrap nor D-Bus, so that cases would run without any confinement: "
+            "install bubblewrap"
         )
     if not found.get("watchdog") and settings.watchdog:
         problems.append(

@@ -203,9 +203,21 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
         mistakes.add(("machine", "host"), 'host goes with kind = "box"')
     elif experiment.box != Box() and not kind.remote:
         mistakes.add(("box",), '[box] goes with [machine] kind = "box"')
+    if kind.remote and (local := [case.name for case in cases if _local_files(case)]):
+        mistakes.add(
+            ("suite",),
+            f"{', '.join(local)}: a disk, a kernel's tree, kdyno's own programs and what is "
+            f"prepared are not copied to {kind.label}; leave these cases out",
+        )
     mistakes.raise_any()
     kind.check(metric_of(experiment))
     refuse_undecided(experiment, cases)
+
+
+def _local_files(case: Case) -> bool:
+    """Whether it works on files that kdyno makes on this machine."""
+    programs = any("{programs}" in word for word in case.program)
+    return bool(case.disk_bytes or case.tree or case.prepare or programs)
 
 
 def refuse_undecided(experiment: Experiment, cases: Sequence[Case]) -> None:
