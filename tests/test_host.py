@@ -320,7 +320,7 @@ def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost:
 def test_a_run_says_what_was_asked_and_of_which_work(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kdyno.measure.bench._exists", lambda need, _programs: need != "hackbench")
+    monkeypatch.setattr("kdyno.measure.bench._exists", lambda need, *_where: need != "hackbench")
     run, verdict = ran(options, HOST + 'equivalent = "2%"\n')
     assert [(value.case, value.reason) for value in verdict.values] == [
         ("pipe", None),
