@@ -195,7 +195,11 @@ def test_three_cpus_with_nothing_to_do_take_one_each(built: Built) -> None:
     for name in ("4bsd", "ule"):
         words = ("median", "4", "--cpu", "0,0,0,0", "--free", "2", "--period-us", "2000000")
         found = contended(built.images[name], *words, cpus=4)
-        assert sorted(found["moves"]) == [0, 1, 1, 1], name
+        # One stays. Who leaves may go by the one queue of 4BSD, and so by another CPU, once.
+        assert sorted(map(bool, found["moves"])) == [False, True, True, True], name
+        assert sum(found["moves"]) <= (3 if name == "ule" else 6), name
+        if name == "4bsd":  # two that shared a CPU to the end would have a fifth less
+            assert shares(found) == pytest.approx([1 / 4] * 4, abs=0.01)
 
 
 @pytest.mark.parametrize("cpus", [1, 2])
