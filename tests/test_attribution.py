@@ -134,11 +134,11 @@ CONFIG_DEBUG_LIST=y
         "CONFIG_CC_OPTIMIZE_FOR_PERFORMANCE=y",
         "CONFIG_HZ=250",
         "# CONFIG_EXT4_FS is not set",
-        "# CONFIG_9P_FS is not set",
+        "CONFIG_9P_FS=y",
         "# CONFIG_SLUB_DEBUG is not set",
         "CONFIG_DEBUG_LIST=y",
     )
-    assert set(lines[6:]) == {f"CONFIG_{name}=y" for name in attribution._GUEST}
+    assert {"CONFIG_9P_FS=y", *lines[6:]} == {f"CONFIG_{name}=y" for name in attribution._GUEST}
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quickly(verb: str) -> list[Any]:
     """The examples without those that build a kernel, ask a cluster or a box, or need a file of
     the reader's; of a check a part of the sizes will do."""
-    other = ("--kernel", "--on", "--kvm", "--box", "--join", "./mine.S")
+    other = ("--kernel", "--on", "--kvm", "--box", "--attribute", "--join", "./mine.S")
     lines = [line for line in examples(verb) if not any(word in line.split() for word in other)]
     if verb != "lab memcpy check":
         return list(lines)

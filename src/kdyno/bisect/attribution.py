@@ -130,7 +130,8 @@ def rebuildable(config: str) -> tuple[str, ...]:
         parsed = parse_line(line)
         if parsed is not None and not _OF_THE_BUILD.fullmatch(parsed[0]):
             lines[parsed[0]] = f"# {parsed[0]} is not set" if parsed[1] == "m" else line
-    return (*lines.values(), *(f"CONFIG_{name}=y" for name in _GUEST))
+    lines |= {f"CONFIG_{name}": f"CONFIG_{name}=y" for name in _GUEST}
+    return tuple(lines.values())
 
 
 def experiment_of(
@@ -152,6 +153,9 @@ def experiment_of(
             f"{first.name} is of arch {first.arch}, {second.name} of {second.arch}: no part of one "
             "can be built into the other"
         )
+    if _release(first.compiler) == _release(second.compiler):
+        second = replace(second, compiler=first.compiler)  # gcc-12, by a longer name
+        sides = (first, second)
     factors = tuple(name for name in FACTORS if first.parts[name] != second.parts[name])
     if not factors:
         raise UsageError(
@@ -197,6 +201,11 @@ def experiment_of(
     }
     words = vocabulary(suites)
     return loader.parse(toml(data), "kdyno compare", folder, words), tuple(notes)
+
+
+def _release(program: str) -> str:
+    """Of a compiler: what it says of itself behind its name."""
+    return compiler.identify(program).version.partition(" ")[2]
 
 
 def _kept(
