@@ -180,7 +180,9 @@ def experiment_of(
         lines = _kept(variant, wanted, cache, progress, report)
         if len(lines) < len(wanted):
             lost = len(wanted) - len(lines)
-            notes.append(f"{name}: {lost} of {len(wanted)} options do not exist in this source")
+            notes.append(
+                f"{name}: {lost} of {len(wanted)} options fall away: of modules, or unknown here"
+            )
         file = folder / f"{name}.config"
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         keys = {"source": own["source"], "compiler": own["compiler"], "config": [str(file)]}
