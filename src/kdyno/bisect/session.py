@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from kdyno import whole
 from kdyno.bisect import points as ranges
@@ -39,7 +39,7 @@ from kdyno.measure.builder import Built, Recipes, build_all, check
 from kdyno.measure.commands import literal
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.reading.checked import values_in
+from kdyno.reading.checked import model_in
 from kdyno.reading.mistakes import KeyPath, spelled
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, FunctionCounts, Verdict
@@ -170,12 +170,7 @@ Execute = Callable[[Experiment, Catalogue, Options], tuple[Run, Verdict]]
 
 def load(folder: Path) -> State:
     """UsageError for what is no search's folder."""
-    try:
-        return _FILE.validate_python(values_in(folder / STATE))
-    except OSError as problem:
-        raise UsageError(f"{folder}: {problem.strerror}: no search was begun there") from problem
-    except (ValueError, ValidationError) as problem:
-        raise UsageError(f"{folder / STATE}: cannot be read: {str(problem)[:200]}") from problem
+    return model_in(folder / STATE, _FILE, "no search was begun there")
 
 
 @dataclass
@@ -460,13 +455,9 @@ class Session:
 
     def _effect(self, verdict: Verdict, variant: str) -> Effect:
         question = self.state.question
-        for effect in verdict.effects:
-            if (effect.suite, effect.case, effect.variant) == (
-                question.suite,
-                question.case,
-                variant,
-            ):
-                return effect
+        effect = verdict.effect_of((question.suite, question.case, variant))
+        if effect is not None:
+            return effect
         raise ToolError(f"the run has no figure of {question.suite}/{question.case} in {variant}")
 
 

@@ -198,7 +198,7 @@ class Watcher:
         run, verdict = self._measured("-confirm", commits, precision)
         confirmed = []
         for alarm in fresh:
-            effect = _effect(verdict, alarm, TIP)
+            effect = verdict.effect_of((alarm.suite, alarm.case, TIP))
             if effect is None or effect.ratio is None or effect.ci is None or not _moved(effect):
                 continue
             p_value = 0.0 if effect.exact else 1.0 if effect.p_value is None else effect.p_value
@@ -208,7 +208,7 @@ class Watcher:
             if p_value > point.level or (effect.ratio > 1) != (alarm.ratio > 1):
                 continue
             if BEFORE in commits:
-                since = _effect(self.within(run, BEFORE, TIP), alarm, TIP)
+                since = self.within(run, BEFORE, TIP).effect_of((alarm.suite, alarm.case, TIP))
                 if alarm.good != good or since is None or not _moved(since):
                     alarm = replace(alarm, good=point.reference)
             low, high = effect.ci
@@ -341,11 +341,6 @@ def _moved(effect: Effect) -> bool:
     """A difference that counts."""
     word = effect.verdict in ("faster", "slower")
     return word and not (effect.equivalent_too or effect.inside_noise_floor or effect.control)
-
-
-def _effect(verdict: Verdict, alarm: Alarm, variant: str) -> Effect | None:
-    names = (alarm.suite, alarm.case, variant)
-    return next((it for it in verdict.effects if (it.suite, it.case, it.variant) == names), None)
 
 
 def text(alarm: Alarm, watch: str) -> str:

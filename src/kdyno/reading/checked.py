@@ -22,6 +22,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from kdyno.errors import UsageError
 from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, quoted, spelled, stands_where
 
+T = TypeVar("T")
 _MOST = 1000
 """Mistakes that are looked at."""
 _WANTED = {
@@ -78,6 +79,17 @@ def values_in(path: Path, most_bytes: int = 64 << 20) -> Any:
     return values(text)
 
 
+def model_in(path: Path, adapter: TypeAdapter[T], absent: str) -> T:
+    """A file that kdyno wrote, as its model. UsageError where it cannot be opened (absent: what
+    that means) or holds something else."""
+    try:
+        return adapter.validate_python(values_in(path))
+    except OSError as problem:
+        raise UsageError(f"{path.parent}: {problem.strerror}: {absent}") from problem
+    except (ValueError, ValidationError) as problem:
+        raise UsageError(f"{path}: cannot be read: {str(problem)[:200]}") from problem
+
+
 class FromFile(BaseModel):
     """A table of a file: nothing is converted, and unknown keys are refused."""
 
@@ -102,8 +114,6 @@ def _inside(_value: object) -> None:
 
 INSIDE = PlainValidator(_inside)
 """Marks a field that no file may set: to a file's author its name is an unknown key."""
-
-T = TypeVar("T")
 
 
 def wrong(

@@ -362,6 +362,10 @@ class Verdict(Frozen):
         """Whether a boot of it was outside the sandbox."""
         return any(flag.kind == NO_SANDBOX for flag in self.flags)
 
+    def effect_of(self, key: tuple[str, str, str]) -> Effect | None:
+        """The effect with this key, if it has one."""
+        return next((effect for effect in self.effects if effect.key == key), None)
+
     def to_data(self) -> dict[str, Any]:
         """As JSON values; ``schema_`` is called ``schema``."""
         data = self.model_dump(mode="json")

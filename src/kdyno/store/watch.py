@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from kdyno import whole
 from kdyno.errors import UsageError
-from kdyno.reading.checked import values_in
+from kdyno.reading.checked import model_in
 
 STATE = "watch.json"
 State = Literal["new", "confirmed", "bisected", "acknowledged", "fixed"]
@@ -125,12 +125,7 @@ def folder_of(runs: Path, name: str) -> Path:
 
 def load(folder: Path) -> Watch:
     """UsageError for what is no watch's folder."""
-    try:
-        return _FILE.validate_python(values_in(folder / STATE))
-    except OSError as problem:
-        raise UsageError(f"{folder}: {problem.strerror}: nothing is watched there") from problem
-    except (ValueError, ValidationError) as problem:
-        raise UsageError(f"{folder / STATE}: cannot be read: {str(problem)[:200]}") from problem
+    return model_in(folder / STATE, _FILE, "nothing is watched there")
 
 
 def save(folder: Path, watch: Watch) -> None:
