@@ -28,7 +28,7 @@ from kdyno.kernels.build import Report, configure_all
 from kdyno.kernels.config import LostOptions, parse_line
 from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import recipe_of
-from kdyno.kernels.sources.tree import Progress
+from kdyno.kernels.sources.tree import Progress, Tree
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.figures import MINUS, percent
 from kdyno.store.verdict import Effect, Verdict
@@ -169,6 +169,8 @@ def experiment_of(
     variants: dict[str, dict[str, Any]] = {
         name: {"image": own.name} for name, own in zip((FIRST, SECOND), sides, strict=True)
     }
+    sources = dict.fromkeys(own.source for own in sides)
+    trees = {name: source.fetch(source.parse(name), cache, progress) for name in sources}
     for cell in product((0, 1), repeat=len(factors)):
         whose = dict(zip(factors, cell, strict=True))
         own = {name: sides[whose.get(name, 0)].parts[name] for name in FACTORS}
@@ -177,7 +179,7 @@ def experiment_of(
             name=name, source=str(own["source"]), arch=first.arch, compiler=str(own["compiler"])
         )
         wanted = sides[whose.get("config", 0)].config
-        lines = _kept(variant, wanted, cache, progress, report)
+        lines = _kept(variant, trees[variant.source], wanted, cache, report)
         if len(lines) < len(wanted):
             lost = len(wanted) - len(lines)
             notes.append(
@@ -211,10 +213,9 @@ def _release(program: str) -> str:
 
 
 def _kept(
-    variant: Variant, lines: tuple[str, ...], cache: Path, progress: Progress, report: Report
+    variant: Variant, tree: Tree, lines: tuple[str, ...], cache: Path, report: Report
 ) -> tuple[str, ...]:
-    """Those that survive in the variant's source."""
-    tree = source.fetch(source.parse(variant.source), cache, progress)
+    """Those that survive in the tree of the variant's source."""
     for _round in range(_ROUNDS):
         own = replace(variant, config=(ConfigFragment("its configuration", lines),))
         recipe = recipe_of(own, tree)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kdyno import whole
 from kdyno.bisect import attribution
 from kdyno.cli.measuring import options_of
 from kdyno.errors import UsageError
@@ -61,7 +60,6 @@ def attribute(
             )
         finally:
             watch.end()
-        whole.write(folder / "attribution.toml", experiment.text.encode())
         for note in notes:
             say(note)
         run, verdict = executed(experiment, suites, options)
