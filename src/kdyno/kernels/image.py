@@ -95,7 +95,15 @@ class Image:
     @cached_property
     def smp(self) -> bool:
         """Whether it can use more than one CPU."""
-        return "\nCONFIG_SMP=y\n" in self.config.read_text(encoding="utf-8")
+        return self._built_in("SMP")
+
+    @cached_property
+    def apic(self) -> bool:
+        """Whether it drives the CPU's local APIC."""
+        return self._built_in("X86_LOCAL_APIC")
+
+    def _built_in(self, option: str) -> bool:
+        return f"\nCONFIG_{option}=y\n" in self.config.read_text(encoding="utf-8")
 
 
 def find(cache: Path, recipe: Recipe) -> Image | None:

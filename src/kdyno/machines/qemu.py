@@ -71,7 +71,6 @@ _PROBE_S = 20.0
 """A kernel under KVM is there after a second; a KVM that does not work may hang."""
 _KERNEL_FROM = {"x86_64": 1 << 63, "i386": 0xC0000000}
 """Where a kernel's half of the addresses begins."""
-_APIC = "CONFIG_X86_LOCAL_APIC=y"
 _JOB = "kdyno.job"
 _CONSOLE_SET = 1
 _REFUSED = "qemu-system-x86_64: "
@@ -86,15 +85,12 @@ and Diffie-Hellman would take seconds beside the first cases."""
 _BUS = ("virtio_pci", "virtio_console")
 _FOLDERS = ("9pnet_virtio", "9p")
 _DISK = ("virtio_blk", "ext4")
-_AS_OURS = frozenset(
-    f"{name}=y"
-    for name in (
-        "VIRTIO_MMIO_CMDLINE_DEVICES",
-        "VIRTIO_CONSOLE",
-        "VIRTIO_BLK",
-        "NET_9P_VIRTIO",
-        "9P_FS",
-    )
+_AS_OURS = (
+    "VIRTIO_MMIO_CMDLINE_DEVICES",
+    "VIRTIO_CONSOLE",
+    "VIRTIO_BLK",
+    "NET_9P_VIRTIO",
+    "9P_FS",
 )
 """An installed kernel with all this built in boots on the machine of those that kdyno builds."""
 
@@ -537,8 +533,8 @@ def _no_kvm(why: str) -> ToolError:
 
 def _is_foreign(image: Image) -> bool:
     """Whether a kernel needs a bus that firmware describes, and modules."""
-    options = {f"{name}={value}" for name, value in image.build.get("options", {}).items()}
-    return image.installed and not options >= _AS_OURS
+    options = image.build.get("options", {})
+    return image.installed and any(options.get(name) != "y" for name in _AS_OURS)
 
 
 class Qemu(Built):
@@ -647,7 +643,7 @@ class Qemu(Built):
             scheduler=image.scheduler,
             modules=partial(self._needed, image) if _is_foreign(image) else None,
             ticks_khz=self._ticks_khz,
-            apic=self._way == "kvm" or _APIC in image.config.read_text(encoding="utf-8"),
+            apic=self._way == "kvm" or image.apic,
             root=setup.userland.root if setup.userland is not None else Path("/"),
         )
         return start(request, self.clock, listener)

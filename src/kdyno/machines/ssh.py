@@ -116,7 +116,9 @@ class Remote:
             finally:
                 late.cancel()
             size = os.fstat(running.log.fileno()).st_size
-            complaint = os.pread(running.log.fileno(), _COMPLAINT_BYTES, max(0, size - 4096))
+            complaint = os.pread(
+                running.log.fileno(), _COMPLAINT_BYTES, max(0, size - _COMPLAINT_BYTES)
+            )
         return Answer(
             NOT_REACHED if status < 0 else status,
             output.decode("utf-8", "replace"),
