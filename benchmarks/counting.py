@@ -3,9 +3,9 @@
 
     python -m benchmarks.counting [FIGURE ...] [--json FILE]
 
-Figures: boot, same, known, layout, suite, profile, clock; and by name only, because it takes two
-clean builds: clean. Only `boot`, `suite`, `profile`, `clock` and `clean` are times: the counts come
-out the same whatever else the machine does, and `same` loads all of its CPUs on purpose.
+Figures: boot, same, known, layout, suite, profile, clock. Only `boot`, `suite`, `profile` and
+`clock` are times: the counts come out the same whatever else the machine does, and `same` loads all
+of its CPUs on purpose.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kernels import told
+from benchmarks.kernels import result_of
 from benchmarks.load import busy, on_every_cpu
 from benchmarks.speed import Figure, finish, options, quiet, timed
 from kdyno.experiment.model import Experiment
-from kdyno.kernels.build import build
 from kdyno.labs.profile.counts import count
 from kdyno.machines.emulator import COUNTS
 from kdyno.machines.machine import Outcome
@@ -106,7 +105,7 @@ def same() -> list[Figure]:
 
 
 def known() -> list[Figure]:
-    effects = told("run", str(KNOWN))["effects"]
+    effects = result_of("run", str(KNOWN))["effects"]
     off = {}
     for it in effects:
         place, _, number = it["variant"].partition("-")
@@ -122,7 +121,7 @@ def known() -> list[Figure]:
 
 
 def layout() -> list[Figure]:
-    effects = told("run", str(LAYOUT))["effects"]
+    effects = result_of("run", str(LAYOUT))["effects"]
     exact = {_name(effect): abs(effect["ratio"] - 1) * 100 for effect in effects if effect["exact"]}
     others = {_name(effect): effect["ci"] for effect in effects if not effect["exact"]}
     missing = [name for name, ends in others.items() if not (ends and ends[0] <= 1 <= ends[1])]
@@ -150,7 +149,7 @@ def suite() -> list[Figure]:
         file.write_text(text.replace("'", '"'), encoding="utf-8")
         words = ("--variant", "pipe-41", "--exact-boots", "1")
         found: list[Any] = []
-        took = timed(lambda: found.append(told("run", str(file), *words)))
+        took = timed(lambda: found.append(result_of("run", str(file), *words)))
     effects = found[0]["effects"]
     exact = sum(effect["exact"] for effect in effects)
     boots = found[0]["boots"]["stock"]
@@ -164,7 +163,7 @@ def profile() -> list[Figure]:
     options = Options(cache=cache_root(), runs=Path())
     spent: list[float] = []
     plain, mine = (it.cases[0] for it in count(experiment, suites, options))
-    effects = told("run", str(KNOWN), "--variant", "pipe-41", "--case", "pipe")["effects"]
+    effects = result_of("run", str(KNOWN), "--variant", "pipe-41", "--case", "pipe")["effects"]
     (counted,) = (effect["value"] - effect["baseline_value"] for effect in effects)
     ratio = (mine.total - plain.total) / counted
     made = bench(KNOWN, "stock")
@@ -200,27 +199,12 @@ def _boot_s(made: Bench, with_plugin: bool) -> float:
         return cpu_s(booted(made, WORK, left))
 
 
-def clean() -> list[Figure]:
-    """A native kernel and a UML one, each in a cache of its own without ccache's help."""
-    seconds = {}
-    for arch, file in (("um", EXPERIMENTS / "simd-memcpy.toml"), ("x86_64", KNOWN)):
-        experiment, _ = load(file)
-        stock = only(experiment, ("stock",), ())
-        recipe = check(stock, cache_root(), lambda *_: None).of["stock"]
-        with tempfile.TemporaryDirectory(dir=cache_root(), prefix="bench-") as folder:
-            seconds[arch] = timed(lambda r=recipe, f=folder: build(r, Path(f), name="stock"))
-        print(f"  built {arch} in {seconds[arch]:.0f} s", file=sys.stderr, flush=True)
-    how = f"{seconds['x86_64']:.0f} s against {seconds['um']:.0f} s"
-    ratio = seconds["x86_64"] / seconds["um"]
-    return [Figure("clean build: x86-64 ÷ UML", ratio, "×", 1.3, how=how)]
-
-
 FIGURES: dict[str, Callable[[], list[Figure]]] = {
-    it.__name__: it for it in (boot, same, known, layout, suite, profile, clock, clean)
+    figure.__name__: figure for figure in (boot, same, known, layout, suite, profile, clock)
 }
 
 
 if __name__ == "__main__":
     given = options(__doc__, FIGURES)
-    names = given.parts or [name for name in FIGURES if name != "clean"]
+    names = given.parts or list(FIGURES)
     sys.exit(finish([figure for name in names for figure in FIGURES[name]()], given.json))

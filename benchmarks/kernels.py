@@ -25,19 +25,19 @@ MOST_OF_MEMCPY, MOST_OF_ALL = 0.5, 0.9
 MOST_SLOWDOWN = 2.0
 
 
-def told(*words: str) -> Any:
+def result_of(*words: str) -> Any:
     """What a verb of kdyno writes by --json; its progress goes where ours goes."""
     with tempfile.TemporaryDirectory(prefix="kdyno-kernels-") as folder:
-        file = Path(folder) / "told.json"
+        file = Path(folder) / "result.json"
         command = [sys.executable, "-m", "kdyno", *words, "--json", str(file)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return json.loads(file.read_bytes())
 
 
 def in_the_kernel(boots: int, seconds: float) -> list[Figure]:
-    asked = ("--variant", "best", "--boots", str(boots), "--seconds", str(seconds))
-    found = told("profile", str(EXPERIMENTS / "simd-gprof.toml"), *asked)
-    (best,) = found["differences"]
+    words = ("--variant", "best", "--boots", str(boots), "--seconds", str(seconds))
+    result = result_of("profile", str(EXPERIMENTS / "simd-gprof.toml"), *words)
+    (best,) = result["differences"]
     memcpy = next(it for it in best["functions"] if it["function"] == "memcpy")
     return [
         _share("memcpy's seconds, best ÷ stock", memcpy, MOST_OF_MEMCPY),
@@ -45,8 +45,8 @@ def in_the_kernel(boots: int, seconds: float) -> list[Figure]:
     ]
 
 
-def _share(name: str, found: Any, most: float) -> Figure:
-    relative = found["relative"]
+def _share(name: str, function: Any, most: float) -> Figure:
+    relative = function["relative"]
     ends = relative["ci"]
     how = "no interval"
     if ends is not None:
@@ -57,9 +57,9 @@ def _share(name: str, found: Any, most: float) -> Figure:
 
 
 def slowdown(minutes: float) -> Figure:
-    asked = ("--max-minutes", str(minutes))
-    found = told("run", str(EXPERIMENTS / "count-copies.toml"), *asked)
-    worst = max(found["effects"], key=lambda it: _slower(it, it["ratio"]))
+    words = ("--max-minutes", str(minutes))
+    result = result_of("run", str(EXPERIMENTS / "count-copies.toml"), *words)
+    worst = max(result["effects"], key=lambda it: _slower(it, it["ratio"]))
     ends = sorted(_slower(worst, end) for end in worst["ci"])
     how = f"{worst['case']}; 95 %: {ends[0]:.2f} … {ends[1]:.2f}"
     name = "a kernel that counts its copies, slower"
