@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
 from benchmarks.speed import Figure, finish
 from kdyno.kernels import source
@@ -42,91 +40,58 @@ OTHERS = (
     "Documentation/process/howto.rst",
 )
 BOOT, BOOT_ANCHOR = "init/main.c", "\tset_task_stack_end_magic(&init_task);\n"
-
-
-_File = tuple[str, str, bytes]
-"""(mode, path, content)"""
-
-
-def commit(
-    out: IO[bytes], name: str, files: Iterable[_File], branch: str = "main", after: str = ""
-) -> None:
-    """For git fast-import, tagged with its own title. after: ``from`` or ``merge`` of another."""
-    who = b"kdyno <kdyno@localhost> 1700000000 +0000"
-    out.write(b"commit refs/heads/%s\ncommitter %s\n" % (branch.encode(), who))
-    out.write(b"data %d\n%s\n" % (len(name), name.encode()))
-    out.write(b"%s\n" % after.encode() if after else b"")
-    for mode, path, data in files:
-        out.write(b"M %s inline %s\n" % (mode.encode(), os.fsencode(path)))
-        out.write(b"data %d\n%s\n" % (len(data), data))
-    out.write(b"reset refs/tags/%s\nfrom refs/heads/%s\n\n" % (name.encode(), branch.encode()))
-
-
-def files_of(top: Path) -> Iterator[_File]:
-    """All of a tree."""
-    for folder, folders, names in os.walk(top):
-        for name in (*names, *(it for it in folders if Path(folder, it).is_symlink())):
-            path = Path(folder, name)
-            where = str(path.relative_to(top))
-            if path.is_symlink():
-                # As it is: a Path would make a shorter one of it.
-                yield "120000", where, os.fsencode(os.readlink(path))  # noqa: PTH115
-            else:
-                mode = "100755" if path.stat().st_mode & 0o100 else "100644"
-                yield mode, where, path.read_bytes()
-
-
-class Files:
-    """Files of the tree as the commits so far left them."""
-
-    def __init__(self, tree: Path) -> None:
-        self._tree = tree
-        self._texts: dict[str, str] = {}
-
-    def change(self, path: str, before: str, after: str) -> list[_File]:
-        text = self._texts.get(path) or (self._tree / path).read_text()
-        assert before in text
-        self._texts[path] = text.replace(before, after, 1)
-        return [("100644", path, self._texts[path].encode())]
-
-    def comment(self, path: str, number: int) -> list[_File]:
-        text = self._texts.get(path) or (self._tree / path).read_text()
-        line = f"/* Remark {number}. */\n"
-        # At the top it moves lines, and with them the numbers that warnings print.
-        self._texts[path] = line + text if number % 2 else text + line
-        return [("100644", path, self._texts[path].encode())]
+_SETTINGS = (
+    "-c",
+    "user.name=kdyno",
+    "-c",
+    "user.email=kdyno@localhost",
+    "-c",
+    "core.compression=0",
+)
 
 
 def repository(place: Path, seed: int, spins: int = SPINS) -> int:
     """Make it; the number of the slow commit. Tags c0 … c64."""
     tree = source.fetch(source.parse(SOURCE), cache_root(), lambda _text, _part: None).path
+    shutil.copytree(tree, place, symlinks=True)
     generator = random.Random(seed)
-    place.mkdir(parents=True)
-    git = ["git", "-C", str(place)]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "config", "core.compression", "0"], check=True)
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", place, *_SETTINGS, *words], check=True)
+
+    def change(path: str, before: str, after: str) -> str:
+        text = (place / path).read_text()
+        assert before in text
+        (place / path).write_text(text.replace(before, after, 1))
+        return path
+
+    def comment(path: str, number: int) -> str:
+        text, line = (place / path).read_text(), f"/* Remark {number}. */\n"
+        # At the top it moves lines, and with them the numbers that warnings print.
+        (place / path).write_text(line + text if number % 2 else text + line)
+        return path
+
+    git("init", "-q")
+    git("add", "--all", "--force")
+    git("commit", "-q", "-m", "c0")
+    git("tag", "c0")
     slow, broken, dead = generator.sample(range(2, COMMITS - 4, 4), 3)
-    files = Files(tree)
-    fed = subprocess.Popen([*git, "fast-import", "--quiet", "--depth=0"], stdin=subprocess.PIPE)
-    assert fed.stdin is not None
-    with fed.stdin as out:
-        commit(out, "c0", files_of(tree))
-        for number in range(1, COMMITS + 1):
-            if number == slow:
-                own = files.change(PIPE, ANCHOR, SPIN.format(spins) + ANCHOR)
-            elif number == broken:
-                own = files.change(PIPE, ANCHOR, "#error not yet\n" + ANCHOR)
-            elif number == broken + 3:
-                own = files.change(PIPE, "#error not yet\n", "")
-            elif number == dead:
-                own = files.change(BOOT, BOOT_ANCHOR, '\tpanic("not yet");\n' + BOOT_ANCHOR)
-            elif number == dead + 1:
-                own = files.change(BOOT, '\tpanic("not yet");\n', "")
-            else:
-                kind = OTHERS if generator.random() < 0.5 else COMPILED
-                own = files.comment(generator.choice(kind), number)
-            commit(out, f"c{number}", own)
-    assert fed.wait() == 0
+    for number in range(1, COMMITS + 1):
+        if number == slow:
+            path = change(PIPE, ANCHOR, SPIN.format(spins) + ANCHOR)
+        elif number == broken:
+            path = change(PIPE, ANCHOR, "#error not yet\n" + ANCHOR)
+        elif number == broken + 3:
+            path = change(PIPE, "#error not yet\n", "")
+        elif number == dead:
+            path = change(BOOT, BOOT_ANCHOR, '\tpanic("not yet");\n' + BOOT_ANCHOR)
+        elif number == dead + 1:
+            path = change(BOOT, '\tpanic("not yet");\n', "")
+        else:
+            kind = OTHERS if generator.random() < 0.5 else COMPILED
+            path = comment(generator.choice(kind), number)
+        git("commit", "-q", "-m", f"c{number}", path)
+        git("tag", f"c{number}")
     return slow
 
 
@@ -155,25 +120,38 @@ def main() -> int:
     parser.add_argument("--spins", type=int, default=SPINS)
     parser.add_argument("--searches", type=int, default=1, metavar="N")
     parser.add_argument("words", nargs="*", help="more words for kdyno bisect, behind --")
-    asked = parser.parse_args()
-    if asked.make:
-        print(f"the slow commit is c{repository(asked.make, asked.seed, asked.spins)}")
+    request = parser.parse_args()
+    if request.make:
+        print(f"the slow commit is c{repository(request.make, request.seed, request.spins)}")
         return 0
     with tempfile.TemporaryDirectory(prefix="kdyno-bisect-") as folder:
         began_s = time.monotonic()
         results = [
-            search(Path(folder), asked.seed + number, asked.spins, asked.words)
-            for number in range(asked.searches)
+            search(Path(folder), request.seed + number, request.spins, request.words)
+            for number in range(request.searches)
         ]
         print(f"{time.monotonic() - began_s:.0f} s in all", file=sys.stderr)
-    times = ", ".join(f"{took_s / 60:.1f}" for _right, took_s, _probes in results)
+    times = ", ".join(f"{took_s / 60:.1f}" for _right, took_s, _points in results)
     return finish(
         [
-            Figure("right commit", sum(it[0] for it in results), "", least=asked.searches),
-            Figure("a search", max(it[1] for it in results) / 60, "min", most=25, how=times),
-            Figure("points measured", max(it[2] for it in results), "", most=8),
+            Figure(
+                "right commit",
+                sum(right for right, _took_s, _points in results),
+                "",
+                least=request.searches,
+            ),
+            Figure(
+                "a search",
+                max(took_s for _right, took_s, _points in results) / 60,
+                "min",
+                most=25,
+                how=times,
+            ),
+            Figure(
+                "points measured", max(points for _right, _took_s, points in results), "", most=8
+            ),
         ],
-        asked.json,
+        request.json,
     )
 
 
