@@ -118,7 +118,7 @@ def play_channel(case: Case, place: Place) -> None:
 # (weight, words): everything that reads a run and starts nothing.
 RUN_VERBS = (
     (4, "list runs"), (3, "list runs --json -"), (6, "report RUN"), (3, "report RUN --json -"),
-    (3, "report RUN --chart effects"), (3, "report RUN --scoring unixbench"),
+    (3, "report RUN --scoring unixbench"),
     (3, "report RUN -f markdown"), (3, "report RUN -f csv"), (3, "report RUN -f junit"),
     (3, "report RUN -f json"), (2, "report RUN -f benchstat"), (2, "report RUN -f speedscope"),
     (1, "report RUN -f parquet -o OUT.parquet"), (4, "report RUN -f html -o OUT.html"),

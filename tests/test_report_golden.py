@@ -10,7 +10,6 @@ import pytest
 from golden.verdicts import build
 from rich.cells import cell_len
 
-from kdyno.report.charts import text as dots
 from kdyno.report.exporters import exporters
 from kdyno.report.sentence import answer
 from kdyno.report.terminal import text
@@ -30,14 +29,6 @@ def test_terminal(name: str) -> None:
     held(f"{name}.txt", "".join(pages))
 
 
-@pytest.mark.parametrize("name", ["demo", "lower-is-better", "failed", "hostile"])
-def test_dots(name: str) -> None:
-    pages = [
-        "\n".join([f"----- {width}", *dots.lines(VERDICTS[name], width)]) for width in (46, 80)
-    ]
-    held(f"{name}.dots.txt", "\n".join(pages) + "\n")
-
-
 @pytest.mark.parametrize("name", ["demo", "lower-is-better", "failed", "hostile", "itself"])
 @pytest.mark.parametrize("kind", ["markdown", "csv", "json"])
 def test_exporters(name: str, kind: str) -> None:
@@ -51,8 +42,6 @@ def test_no_line_is_too_long(name: str, width: int) -> None:
     for unicode in (True, False):
         lines = text(VERDICTS[name], width, unicode=unicode).splitlines()
         assert max(map(cell_len, lines)) <= max(width, 40)
-        drawn = dots.lines(VERDICTS[name], width, unicode=unicode)
-        assert max(map(cell_len, drawn)) <= max(width, 40)
 
 
 @pytest.mark.parametrize("name", VERDICTS)

@@ -98,7 +98,6 @@ def run(tmp_path: Path) -> Path:
     [
         ("list", "runs"),
         ("report", "last"),
-        ("report", "last", "--chart", "effects"),
         ("report", "last", "--scoring", "kdyno"),
         *(("report", "last", "-f", name) for name in ("markdown", "csv", "json", "junit", "svg")),
         *(("report", "last", "-f", name) for name in ("html", "benchstat")),

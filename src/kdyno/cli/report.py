@@ -22,7 +22,6 @@ from kdyno.report.exporters import exporter, exporter_for, exporters
 from kdyno.report.site.build import Progress, build_site
 from kdyno.report.site.server import SiteServer, watch
 from kdyno.report.site.shared import SharedSite, build_shared
-from kdyno.report.terminal import show_dots
 from kdyno.store.database.address import location
 from kdyno.store.database.query import Wanted
 from kdyno.suites.catalogue import load as load_suites
@@ -68,7 +67,7 @@ def report(
         str | None,
         option(
             "--chart NAME",
-            "As svg or png: effects (in characters, too), boots, spread, rounds, factors, load.",
+            "As svg or png: effects, boots, spread, rounds, factors, load.",
             "kdyno.cli.report:chart_names",
         ),
     ] = None,
@@ -138,15 +137,12 @@ def report(
         status = gate.exit_status(tested, fail_on)
         if history is not None:
             status = gate.in_history(history, subject.name, tested, fail_on)
-    if chosen is None and chart is None:
+    if chosen is None:  # nor a chart, which goes with a picture
         show_outcome(verdict, json, status, subject, scoring)
         return status
     with kept_status(status):
         if json is not None:
             write_json_text(with_scores(subject, verdict.to_json(), scoring, "json"), json)
-        if chosen is None:
-            show_dots(verdict)
-            return status
         whole_run = chosen.needs_run or chart is not None
         evidence = gather(subject, verdict) if whole_run else Evidence(verdict)
         evidence = replace(evidence, sections=labs.sections())

@@ -19,8 +19,6 @@ from kdyno.report.sentence import answer
 from kdyno.store.verdict import Verdict
 
 FORMATS = ("svg", "png")
-IN_CHARACTERS = "effects"
-"""The chart that a terminal can show as well."""
 WIDTH_PX, _PAIR_PX = 860, 350
 _MOST_PANELS = 24
 
@@ -96,7 +94,7 @@ def check(chart: str, format: str | None) -> None:
     """UsageError for a chart that there is not, or a format that is not a picture."""
     if chart not in CHARTS:
         raise UsageError(f"--chart {chart!r}: there are {', '.join(CHARTS)}{meant(chart, CHARTS)}")
-    if format not in (FORMATS if chart != IN_CHARACTERS else (*FORMATS, None)):
+    if format not in FORMATS:
         raise UsageError(f"--chart goes with a picture: add -o {chart}.svg or -o {chart}.png")
 
 

@@ -31,11 +31,6 @@ def show(verdict: Verdict, file: TextIO | None = None) -> None:
     terminal.show(lambda screen: parts(verdict, screen), file)
 
 
-def show_dots(verdict: Verdict, file: TextIO | None = None) -> None:
-    """The dot chart alone, in characters; plain text whatever the file is."""
-    terminal.show(lambda screen: charts.lines(verdict, screen.width, unicode=screen.unicode), file)
-
-
 def text(verdict: Verdict, width: int, *, colour: bool = False, unicode: bool = True) -> str:
     """The report as text, at most ``width`` columns (40 to 160 are used)."""
     screen = Screen(width, colour, unicode)

@@ -4,19 +4,12 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
-
-from kdyno.report import figures, plain
+from kdyno.report import figures
 from kdyno.report.charts.vega import reach
-from kdyno.report.groups import Group, cut_short, displayed, groups
-from kdyno.store.verdict import Effect, Verdict
-
-NARROWEST, WIDEST = 40, 120
-_CHART_LEAST, _CHART_MOST = 15, 81
+from kdyno.store.verdict import Effect
 
 
 @dataclass(frozen=True)
@@ -94,67 +87,3 @@ def scale(effects: Iterable[Effect], equivalent: float, width: int) -> Scale:
     steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
     step = next((candidate for candidate in steps if limit <= candidate * power * (1 + 1e-9)), 10.0)
     return Scale(step * power, width - (width + 1) % 2, equivalent)
-
-
-def lines(verdict: Verdict, width: int, *, unicode: bool = True) -> list[str]:
-    """The dot chart: one row a case, with its name, dot and interval on a common axis, the effect.
-    At most ``width`` columns, of which 40 to 120 are used."""
-    cut, verdict = cut_short(verdict), displayed(verdict)
-    width = max(NARROWEST, min(width, WIDEST))
-    measured = [
-        group
-        for group in groups(verdict)
-        if any(effect.ratio is not None for effect in group.effects)
-    ]
-    if not measured:
-        return ["nothing was measured"]
-    effects = [effect for group in measured for effect in group.effects]
-    figure_cells = max(cell_len(_figure(effect)) for effect in effects)
-    names = max(cell_len(_name(effect)) for effect in effects)
-    # A name is cut before the chart gets too small to be read.
-    names = min(names, max(8, min(2 * width // 5, width - figure_cells - _CHART_LEAST - 4)))
-    chart_cells = min(_CHART_MOST, max(_CHART_LEAST, width - names - figure_cells - 4))
-    on = scale(effects, verdict.equivalent, chart_cells)
-    marks = UNICODE if unicode else ASCII
-    chart: list[str] = []
-    for group in measured:
-        chart += ["", *_group(verdict, group, on, names, marks)]
-    band, level = figures.tolerance(verdict.equivalent), f"{100 * verdict.confidence:g} %"
-    chart += [
-        "",
-        f"{'':{names}}  {on.axis()}",
-        f"{marks.dot} effect  {marks.line} {level} interval  {marks.band} {band}",
-        f"{marks.left} {marks.right} beyond the edge",
-        *textwrap.wrap(cut, width),
-    ]
-    return [line if cell_len(line) <= width else set_cell_size(line, width) for line in chart[1:]]
-
-
-def _group(verdict: Verdict, group: Group, on: Scale, names: int, marks: Marks) -> list[str]:
-    against = "itself (A/A)" if group.is_copy else plain.short(verdict.baseline)
-    rows = [f"{plain.short(group.variant)} ÷ {against}"]
-    for suite in group.suites:
-        if len(group.suites) > 1:
-            rows.append(f" {plain.short(suite)}")
-        for effect in group.effects:
-            if effect.suite == suite:
-                name = set_cell_size(_name(effect, names), names)
-                rows.append(f"{name}  {on.draw(effect, marks)}  {_figure(effect)}".rstrip())
-    return rows
-
-
-def _name(effect: Effect, cells: int = 1000) -> str:
-    """Cut to ``cells`` columns, its marks kept."""
-    marks = (" ↓" if effect.better == "lower" else "") + (" *" if effect.control else "")
-    case = f"  {plain.short(effect.case)}"
-    room = cells - cell_len(marks)
-    if cell_len(case) > room:
-        case = set_cell_size(case, room - 1) + "…"
-    return case + marks
-
-
-def _figure(effect: Effect) -> str:
-    if effect.ratio is None:
-        return "no figure"
-    glyph = {"faster": "▲", "slower": "▼"}.get(effect.verdict, " ")
-    return f"{glyph} {figures.effect(effect.ratio)}"
