@@ -189,8 +189,7 @@ def test_who_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "message"),
     [
         (["--quick", "--paper"], "exclude each other"),
-        (["--calls", "5000"], "--calls goes with --paper"),
-        (["-o", "x.pdf"], "must end in .html, .svg, .png"),
+        (["-o", "x.pdf"], "must end in .svg or .png"),
         (["--json", "-", "--csv", "-"], "both want stdout"),
         (["--from", "no-such.json"], "cannot be read"),
         (["--distribution", "no-such.json"], "cannot be read"),

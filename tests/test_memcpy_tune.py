@@ -15,28 +15,22 @@ import pytest
 from command_line import Kdyno, kdyno
 from test_memcpy_bench import GRID, bench_of
 
-from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.loader import parse
+from kdyno.errors import ToolError
 from kdyno.kernels import cpu
 from kdyno.kernels.cpu import Cpu
 from kdyno.kernels.routines.routine import FILE, read_rows
 from kdyno.labs.memcpy import search, tables
 from kdyno.labs.memcpy.loads import Load, load
 from kdyno.labs.memcpy.results import parse_bench
-from kdyno.labs.memcpy.search import STAGES, Choice, CpuTuned, Share, Space, Trial, Tuned, predict
-from kdyno.labs.memcpy.shape import Shape, generate, parse_shape
-from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
-from kdyno.measure.vocabulary import vocabulary
+from kdyno.labs.memcpy.search import STAGES, Choice, CpuTuned, Trial, Tuned, predict
+from kdyno.labs.memcpy.shape import Shape, parse_shape
 from kdyno.report.show import terminal
 from kdyno.stats.effect import paired_effect
-from kdyno.store.verdict import Effect, Verdict
-from kdyno.suites import catalogue
 
 __all__ = ["kdyno"]
 
 BEST = parse_shape("avx512vl-128-overlap-mask64-rep-16384")
 HERE = Cpu("AMD EPYC", "", frozenset(), "AuthenticAMD", 25, 17)
-SHARE = Share(0.4, "the time that was given")
 
 
 @pytest.fixture(autouse=True)
@@ -85,8 +79,8 @@ class Clock:
         return sum(wrong.values()) if stage == "final" else wrong[stage]
 
 
-def chosen(trial: Trial, space: Space | None = None) -> Choice:
-    return search.choose(space or Space(), trial, ["glibc"], seconds=60, seed=1, prepare=names)
+def chosen(trial: Trial, largest: int = 1 << 20) -> Choice:
+    return search.choose(trial, ["glibc"], largest=largest, seconds=60, seed=1, prepare=names)
 
 
 def test_the_planted_parts_are_found_in_the_budget() -> None:
@@ -100,7 +94,7 @@ def test_the_planted_parts_are_found_in_the_budget() -> None:
     assert sum(seconds for _, _, seconds in clock.trials) == pytest.approx(60)
     stages = [stage for stage, _, _ in clock.trials]
     assert list(dict.fromkeys(stages)) == ["short", "middle", "long", "final"]
-    assert choice.tried > clock.trials[0][1] == len(Space().shortest())
+    assert choice.tried > clock.trials[0][1] == len(search.shortest())
     # Rounds of a stage have the same time each, and the faster half goes on.
     first, second = clock.trials[:2]
     assert first[2] == second[2] and second[1] == (first[1] + 1) // 2
@@ -108,20 +102,17 @@ def test_the_planted_parts_are_found_in_the_budget() -> None:
 
 
 def test_every_part_is_chosen_apart_from_the_others() -> None:
-    short = set(names(Space().shortest()))
+    short = set(names(search.shortest()))
     assert {"avx512-256-mask", "sse-64-overlap-bytes16", "sse-64-string"} <= short
     kept = [parse_shape("avx512-256-overlap-mask64")]
-    loops = set(names(Space().middles(kept)))
+    loops = set(names(search.middles(kept)))
     assert {"avx512vl-64-overlap-mask64", "avx512-512-overlap-mask64-unaligned"} <= loops
     assert all(name.startswith("avx512") and "mask64" in name for name in loops)
-    above = [(shape.large, shape.large_from) for shape in Space().longest(kept)]
+    above = [(shape.large, shape.large_from) for shape in search.longest(kept, 1 << 20)]
     assert min(at for large, at in above if large == "non-temporal") == 1 << 18
     # Thresholds beyond the largest copy are not tried.
-    above = [(shape.large, shape.large_from) for shape in Space(largest=2048).longest(kept)]
+    above = [(shape.large, shape.large_from) for shape in search.longest(kept, 2048)]
     assert above == [("rep-movsb", at) for at in (512, 1024, 2048)]
-    assert {shape.registers for shape in Space(("avx2",)).shortest()} == {"avx2"}
-    with pytest.raises(UsageError, match="--registers mmx: there are general"):
-        Space(("mmx",))
 
 
 def test_of_equals_the_simpler_one_is_chosen() -> None:
@@ -133,11 +124,10 @@ def test_of_equals_the_simpler_one_is_chosen() -> None:
 
 
 def test_who_fails_while_timed_or_checked_is_out() -> None:
-    space = Space(("sse",), 64)
-    best = chosen(Clock(), space).best
-    assert chosen(Clock(never=best), space).best != best
+    best = chosen(Clock(), 64).best
+    assert chosen(Clock(never=best), 64).best != best
     with pytest.raises(ToolError, match="no shape of stage 'short' could be timed"):
-        search.choose(space, Clock(), [], seconds=1, seed=1, prepare=lambda _shapes: [])
+        search.choose(Clock(), [], largest=64, seconds=1, seed=1, prepare=lambda _shapes: [])
 
 
 def test_a_cpus_score_is_the_mean_against_the_faster_rival_and_pays_for_the_worst() -> None:
@@ -154,36 +144,10 @@ def test_a_cpus_score_is_the_mean_against_the_faster_rival_and_pays_for_the_wors
 
 def test_prediction_is_amdahls() -> None:
     ratio = paired_effect([10.0] * 8, [5.0] * 8)
-    prediction = predict(SHARE, ratio)
+    prediction = predict(0.4, ratio)
     assert prediction is not None and prediction.ratio == pytest.approx(0.8)
-    assert prediction.ends == pytest.approx((0.8, 0.8)) and prediction.bound == pytest.approx(0.6)
-    assert predict(SHARE, paired_effect([], [])) is predict(None, ratio) is None
-
-
-def test_the_share_of_a_profile() -> None:
-    def profile(*functions: FunctionTime) -> Profile:
-        return Profile("stock", "gprof", "clock", "", {}, (ProfiledBoot(0, None, functions),))
-
-    write = FunctionTime("kernel", "vfs_write", 6.0)
-    boots = profile(
-        FunctionTime("kernel", "memcpy_orig", 3.0), write, FunctionTime("user", "memcpy", 1.0)
-    )
-    assert search.share_of(boots, "") == Share(pytest.approx(0.3), "the kernel's own time")
-    with pytest.raises(UsageError, match=r"stock\.json: no time in memcpy_orig"):
-        search.share_of(profile(write), "stock.json")
-
-
-def test_the_experiment_of_verify_is_one(tmp_path: Path) -> None:
-    file = tmp_path / "mine.S"
-    file.write_text(generate(Shape("memcpy", "sse", 64), "mine"))
-    text = search.verifying(file, "debian:linux-source-7.3", ("pipe", "xbench/cpu.gcd"))
-    words = vocabulary(catalogue.load())
-    experiment = parse(text, str(tmp_path / "mine.toml"), tmp_path, words)
-    assert [each.name for each in experiment.variants] == ["stock", "tuned"]
-    suites = {suite.name: suite.cases for suite in experiment.suites}
-    assert suites == {"unixbench": ("pipe",), "xbench": ("cpu.gcd",)}
-    with pytest.raises(UsageError, match="give CASE of unixbench"):
-        search.verifying(file, "debian:linux-source-7.3", ("/pipe",))
+    assert prediction.ends == pytest.approx((0.8, 0.8)) and prediction.share == 0.4
+    assert predict(0.4, paired_effect([], [])) is predict(None, ratio) is None
 
 
 def tuned(name: str = "wide") -> Tuned:
@@ -192,33 +156,21 @@ def tuned(name: str = "wide") -> Tuned:
     return Tuned(name, shape, "", Choice(shape.name, finalists, (), 30), {"bad": "bytes"}, {})
 
 
-def test_predicted_stands_beside_measured() -> None:
-    effects = [
-        Effect.model_construct(
-            suite="unixbench", case=case, variant="tuned", better=better, ratio=ratio,
-            ci=(ratio - 0.05, ratio + 0.05), control=control,
-        )
-        for case, ratio, better, control in (
-            ("pipe", 1.25, "higher", False),
-            ("build", 0.8, "lower", False),
-            ("dhry2reg", 3.0, "higher", True),
-        )
-    ]  # fmt: skip
-    verdict = Verdict.model_construct(effects=effects)
+def test_the_tuning_in_words_and_for_programs() -> None:
     recorded = load("L1", "distribution", 8, 4096, "recorded", 300.0)
-    prediction = predict(SHARE, tuned().ratios["orig"])
-    assert tables.measured_ratio(verdict) == pytest.approx(0.8)
-    text = terminal.text(tables.tuning(tuned(), recorded, prediction, verdict))
+    prediction = predict(0.4, tuned().ratios["orig"])
+    text = terminal.text(tables.tuning(tuned(), recorded, prediction))
     for line in (
         "sse-64-overlap is the fastest of 30 shapes",
-        "with 40.0 % of the time that was given in memcpy, −20.0 % of that time",
-        "geometric mean of these cases (no controls): −20.0 %",
+        "with 40.0 % of the time in memcpy, −20.0 % of that time",
+        "a memcpy that costs nothing: −40.0 %",
         "refused: 1 shape; bad: bytes",
     ):
         assert line in text
-    value = tables.tuning_json(tuned(), recorded, prediction, verdict)
-    assert value["predicted"]["time_ratio"] == pytest.approx(0.8)
-    assert value["measured"]["cases"][0]["ci"] == pytest.approx((1 / 1.3, 1 / 1.2))
+    value = json.loads(json.dumps(tables.tuning_json(tuned(), recorded, prediction)))
+    assert value["predicted"]["ratio"] == pytest.approx(0.8)
+    assert value["time_ratios"]["orig"]["ratio"] == pytest.approx(0.5)
+    assert value["finalists"]["orig"] == [10.0] * 8
     text = terminal.text(tables.tuning(tuned(), recorded, None))
     assert "No prediction: give memcpy's share" in text
 
@@ -256,14 +208,14 @@ def cpu_tuned(name: str = "wide") -> CpuTuned:
 def test_the_row_goes_into_the_table_and_its_benches_beside_it(tmp_path: Path) -> None:
     row = search.row_name(HERE)
     files = search.files_of(cpu_tuned(), row, HERE, tmp_path)
-    benches = {tmp_path / "benches" / "amd-25-17" / f"{it}.json" for it in ("memcpy", "memset")}
+    benches = {tmp_path / "benches" / "amd-25-17" / f"{name}.json" for name in ("memcpy", "memset")}
     assert set(files) == {tmp_path / "wide.S", tmp_path / FILE} | benches
     (tmp_path / FILE).write_text(files[tmp_path / FILE])
     (best,) = read_rows(tmp_path / FILE)
     assert (best.name, best.state, best.bench) == ("amd-25-17", "measured", "amd-25-17")
     assert best.fits(HERE) and not best.fits(replace(HERE, number=18))
     assert dict(best.routines) == {"memcpy": "wide", "memset": "narrow"}
-    assert [(it.routine, it.worst, it.glibc, it.rivals) for it in best.seen] == [
+    assert [(row.routine, row.worst, row.glibc, row.rivals) for row in best.seen] == [
         ("wide", 0.5, 1.2, 2.0),
         ("narrow", 0.9, 0.667, 1.111),
     ]
@@ -273,7 +225,7 @@ def test_the_row_goes_into_the_table_and_its_benches_beside_it(tmp_path: Path) -
 
 def test_a_row_leaves_the_others_as_they_are() -> None:
     bench = bench_of()
-    one, two = (search.row_text(it, HERE, {"memcpy": "wide"}, bench) for it in ("one", "two"))
+    one, two = (search.row_text(name, HERE, {"memcpy": "wide"}, bench) for name in ("one", "two"))
     both = search.with_row(search.with_row("# head\n", "one", one), "two", two)
     assert both == f"# head\n\n{one}\n{two}"
     new = one.replace('memcpy = "wide"', 'memcpy = "narrow"')
@@ -296,7 +248,8 @@ def test_the_tuning_of_a_cpu_in_words_and_for_programs() -> None:
     assert text.count(" met ") == 3 and text.count(" MISSED ") == 1
     assert "memset     narrow" in text and "refused: 1 shape; bad: bytes" in text
     value = tables.cpu_tuning_json(cpu_tuned(), "x")
-    assert value["met"] == {"worst": True, "ceiling": False, "glibc": True, "rivals": True}
+    met = {key: figure["met"] for key, figure in value["figures"].items()}
+    assert met == {"worst": True, "ceiling": False, "glibc": True, "rivals": True}
     assert json.dumps(value)
 
 
@@ -304,14 +257,13 @@ def test_the_tuning_of_a_cpu_in_words_and_for_programs() -> None:
     ("words", "message"),
     [
         (
-            ("--cpu", "copies.json", "--share", "30%", "--verify", "-o", "x.S"),
-            "--cpu goes without FILE, --share, --verify",
+            ("--cpu", "copies.json", "--share", "30%", "-o", "x.S"),
+            "--cpu goes without FILE, --share",
         ),
         (("--cpu", "-o", "gone/x.S"), "gone"),
         (("--share", "100%"), "--share '100%': give a share"),
         (("--share", "nan"), "--share 'nan': give a share"),
         (("--level", "L4"), "--level L4: there are L1, L2, L3, memory"),
-        (("--verify",), "--verify needs -o FILE.S"),
         (("-o", "x.c"), "must end in .S"),
     ],
 )

@@ -16,8 +16,8 @@ from needed import need  # type: ignore[import-not-found]
 
 from kdyno.command import capture
 from kdyno.kernels.image import Image
-from kdyno.labs.memcpy.copies import Copy, read_distribution, read_trace
-from kdyno.labs.memcpy.counting import FILE, WORD, counting_experiment, read_dump
+from kdyno.labs.memcpy.copies import Copy, read_distribution
+from kdyno.labs.memcpy.counting import FILE, counting_experiment, read_dump
 from kdyno.machines.program import guest_program
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job, render
@@ -73,7 +73,7 @@ def traced(image: Image, job: Job, folder: Path) -> tuple[Counter[tuple[int, Cop
         *(str(tracer), "copies", hex(table.at["memcpy_orig"]), hex(table.at["kdyno_copies_on"])),
         *(*spans, "--", str(image.kernel), "mem=256M", "root=/dev/root", "rootfstype=hostfs"),
         *("rootflags=/", "ro", "quiet", "con=null", "con0=null,fd:1", f"con1=null,fd:{results}"),
-        *(f"uml_dir={folder}/", "umid=kdyno", "seccomp=on", f"{WORD}=1000"),
+        *(f"uml_dir={folder}/", "umid=kdyno", "seccomp=on"),
         *(f"init={guest_program(cache_root(), 64)}", f"kdyno.job={folder}/job"),
     ]
     try:
@@ -107,18 +107,16 @@ def test_its_counts_are_exactly_those_of_a_debugger(counting: Image, tmp_path: P
     assert dict(counted.calls) == dict(seen)
     assert counted.total == seen.total() > 1000 and len(seen) > 100
     assert (counted.lost, counted.oversize, counted.spans) == (0, 0, 2)
-    assert len(counted.order) == 1000
-    assert set(counted.order) <= set(seen)
 
 
 def test_a_histogram_from_the_command_line(counting: Image, tmp_path: Path) -> None:
-    made, trace = tmp_path / "copies.json", tmp_path / "copies.gz"
-    done = kdyno(
+    file = tmp_path / "copies.json"
+    result = kdyno(
         *("lab", "memcpy", "histogram", "--case", "unixbench/pipe", "--operations", "2000"),
-        *("-o", made, "--trace", trace, "--copies", "500", "--json", tmp_path / "all.json"),
+        *("-o", file, "--json", tmp_path / "all.json"),
         runs=tmp_path,
     )
-    copies = read_distribution(made)
+    copies = read_distribution(file)
     sites = {site.site: site for site in copies.sites}
     # 2000 operations and a tenth of that to warm up, 512 bytes each; a pipe tells others things.
     for name in ("anon_pipe_write", "anon_pipe_read"):
@@ -126,30 +124,19 @@ def test_a_histogram_from_the_command_line(counting: Image, tmp_path: Path) -> N
         assert 0 <= sites[name].bytes - 2200 * 512 < 20_000
     assert sum(site.calls for site in copies.sites) == copies.calls
     assert sum(site.bytes for site in copies.sites) == copies.bytes
-    assert len(read_trace(trace)) == 500
-    assert "anon_pipe_write" in done.stdout and "257-512" in done.stdout
-    assert "the first 500 copies of" in done.stdout
-    said = json.loads((tmp_path / "all.json").read_text())
-    assert said["calls"] == copies.calls and said["cases"] == ["unixbench/pipe"]
-    assert (said["lost"], said["oversize"], said["failed"]) == (0, 0, [])
+    assert "anon_pipe_write" in result.stdout and "257-512" in result.stdout
+    totals = json.loads((tmp_path / "all.json").read_text())
+    assert totals["calls"] == copies.calls and totals["cases"] == ["unixbench/pipe"]
+    assert (totals["lost"], totals["oversize"], totals["failed"]) == (0, 0, [])
 
 
 def test_a_guest_that_dies_gives_its_reason_and_no_file(counting: Image, tmp_path: Path) -> None:
-    made = tmp_path / "copies.json"
-    done = kdyno(
-        *(
-            "lab",
-            "memcpy",
-            "histogram",
-            "-o",
-            made,
-            "--",
-            "sh",
-            "-c",
-            "echo c > /proc/sysrq-trigger",
-        ),
+    file = tmp_path / "copies.json"
+    result = kdyno(
+        *("lab", "memcpy", "histogram", "-o", file),
+        *("--", "sh", "-c", "echo c > /proc/sysrq-trigger"),
         runs=tmp_path,
         check=(1,),
     )
-    assert "the counting kernel failed (panic)" in done.stderr
-    assert not made.exists()
+    assert "the counting kernel failed (panic)" in result.stderr
+    assert not file.exists()

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""What a kernel copies: distributions and traces, their files, and their shares in a few numbers.
+"""What a kernel copies: distributions, their files, and their shares in a few numbers.
 
 A distribution says how often which size is copied at which alignment, and from which call sites. It
 is a JSON file, `{"schema": 1, "kind": "copies", "source": TEXT, "cells": [{"size", "dst", "src",
 "calls"}, …], "sites": [{"site", "calls", "bytes"}, …]}`. It may come from another machine or be
 written by hand: every number of it is checked before anything is timed with it.
-
-A trace has the copies in their order, for replay: text, one line `size dst src` for each copy after
-the first line `# kdyno copies trace 1`. A file that ends in .gz is compressed. Other lines that
-begin with # are comments. Addresses count modulo 64, the length of a cache line."""
+Addresses count modulo 64, the length of a cache line."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,7 +27,6 @@ KIND = "copies"
 LINE = 64
 MOST_FILE_BYTES = 64 << 20
 MOST_COPY_BYTES = 1 << 30
-FIRST_LINE = "# kdyno copies trace 1"
 SHIPPED = "unixbench"
 SMALLEST = 8
 """Bytes up to which all copies are one class of sizes."""
@@ -63,7 +57,7 @@ class Cell(FromTool):
 
 
 class Site(FromTool):
-    """What one place in the kernel copied: a function, or function+offset."""
+    """What one function of the kernel copied."""
 
     site: Annotated[str, Field(min_length=1)]
     calls: Calls
@@ -139,55 +133,6 @@ def render_distribution(copies: Distribution) -> str:
         body = ",\n".join(f"  {json.dumps(row)}" for row in rows)
         lines.append(f' "{key}": [\n{body}\n ]' if body else f' "{key}": []')
     return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def read_trace(path: Path) -> tuple[Copy, ...]:
-    """The copies in their order; UsageError names the file and the line at fault."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            data = file.read(MOST_FILE_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise UsageError(f"{path}: cannot be read: {reason}") from problem
-    if len(data) > MOST_FILE_BYTES:
-        raise UsageError(f"{path}: has more than {MOST_FILE_BYTES >> 20} MiB: no trace to replay")
-    return parse_trace(data, str(path))
-
-
-def parse_trace(data: bytes, origin: str) -> tuple[Copy, ...]:
-    """The copies that ``data`` lists; UsageError otherwise, with ``origin`` in it."""
-    lines = data.split(b"\n")
-    if lines[0].rstrip() != FIRST_LINE.encode():
-        raise UsageError(f"{origin}: no trace of copies: its first line is not {FIRST_LINE!r}")
-    if lines.pop() != b"":
-        raise UsageError(f"{origin}:{len(lines) + 1}: the last line does not end: it is cut off")
-    copies = []
-    for number, line in enumerate(lines[1:], start=2):
-        if line.startswith(b"#"):
-            continue
-        words = line.split()
-        if len(words) != 3 or not all(word.isdigit() and len(word) <= 10 for word in words):
-            text = line[:40].decode("utf-8", "replace")
-            raise UsageError(f"{origin}:{number}: {text!r} is not `size dst src`")
-        copy = Copy(*map(int, words))
-        if copy.size > MOST_COPY_BYTES or copy.dst >= LINE or copy.src >= LINE:
-            raise UsageError(
-                f"{origin}:{number}: size is at most {MOST_COPY_BYTES}, dst and src are "
-                f"addresses modulo {LINE}, not {' '.join(map(str, copy))}"
-            )
-        copies.append(copy)
-    if not copies:
-        raise UsageError(f"{origin}: the trace has no copy in it")
-    return tuple(copies)
-
-
-def render_trace(copies: Iterable[Copy], comment: str = "", *, packed: bool = False) -> bytes:
-    """The content of a trace file."""
-    lines = [FIRST_LINE, *(f"# {line}" for line in comment.splitlines())]
-    lines += [f"{copy.size} {copy.dst} {copy.src}" for copy in copies]
-    data = "\n".join([*lines, ""]).encode()
-    # No time stamp inside: the same copies give the same file.
-    return gzip.compress(data, 9, mtime=0) if packed else data
 
 
 @dataclass(frozen=True)

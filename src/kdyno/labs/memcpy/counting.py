@@ -2,15 +2,14 @@
 """Boot a kernel that counts its copies, run the cases in it, and read the counts with distrust.
 
 A kernel with count-copies.patch leaves a file at power-off: one header, the used slots of a hash
-table, and the first copies in their order. Each copy is one 64-bit key: from the top 27 bits of the
-return address's offset in the kernel, 25 bits of size, 6 of the target and 6 of the source address
-modulo 64."""
+table, and a list of the first copies, which is empty here. Each copy is one 64-bit key: from the
+top 27 bits of the return address's offset in the kernel, 25 bits of size, 6 of the target and 6 of
+the source address modulo 64."""
 
 from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,9 +37,6 @@ from kdyno.suites.catalogue import Catalogue
 PATCH = "count-copies.patch"
 FILE = "kdyno-copies"
 """Name of the file in the folder of the kernel's process."""
-WORD = "kdyno_copies"
-"""On the kernel's command line: WORD=N lists the first N copies in their order."""
-MOST_LISTED = 1 << 20
 UNKNOWN = "unknown"
 
 _MAGIC = b"kdyno copies 1\n\0"
@@ -58,8 +54,6 @@ class Counted:
 
     calls: Mapping[tuple[int, Copy], int]
     """(return address, copy) → how often."""
-    order: tuple[tuple[int, Copy], ...] = ()
-    """The first copies, in order."""
     lost: int = 0
     """Copies that found no slot in the table: their sizes and sites are not known."""
     oversize: int = 0
@@ -160,12 +154,11 @@ def ready(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
 
 
 def count(
-    bench: Bench, listed: int, began: Callable[[str, int, int], None] = lambda _name, _at, _of: None
+    bench: Bench, began: Callable[[str, int, int], None] = lambda _name, _at, _of: None
 ) -> Counting:
     """Boot once and count. ToolError when the guest died or left nothing that can be believed.
 
-    listed: how many of the first copies to list in their order. began: called where a case begins,
-    with its name, its number and how many there are."""
+    began: called where a case begins, with its name, its number and how many there are."""
     name = bench.experiment.baseline
     plan = plan_of(bench, name)
     begun: list[str] = []
@@ -176,7 +169,7 @@ def count(
 
     with whole.scratch("copies") as folder:
         file = folder / FILE
-        counting = replace(plan, cmdline=f"{WORD}={listed}", left=((FILE, file),))
+        counting = replace(plan, left=((FILE, file),))
         outcome = boot(bench, counting, listener)
         content = file.read_bytes() if file.is_file() else b""
     if outcome.host.status != "ok":
@@ -202,23 +195,21 @@ def read_dump(content: bytes) -> Counted:
         raise ToolError("the kernel left no counts: it did not reach its power-off")
     if len(content) < _HEADER.size:
         raise _unbelievable("they end within the header")
-    magic, base, slots, lost, oversize, listed, limit, spans, check = _HEADER.unpack_from(content)
+    magic, base, slots, lost, oversize, *listed, spans, check = _HEADER.unpack_from(content)
     if magic != _MAGIC:
         raise _unbelievable("they begin with something else")
-    kept = min(listed, limit)
-    if slots > _MOST_SLOTS or limit > MOST_LISTED:
-        raise _unbelievable(f"{slots} slots and a list of {limit} are more than there can be")
-    size = _HEADER.size + slots * _SLOT.size + kept * 8
+    if slots > _MOST_SLOTS or any(listed):
+        raise _unbelievable(f"{slots} slots and a list of {max(listed)} are more than there can be")
+    size = _HEADER.size + slots * _SLOT.size
     if len(content) != size:
         raise _unbelievable(f"{len(content)} bytes are there, and {size} were announced")
     calls: dict[tuple[int, Copy], int] = {}
     total = 0
-    middle = _HEADER.size + slots * _SLOT.size
-    for key, number in _SLOT.iter_unpack(content[_HEADER.size : middle]):
+    for key, number in _SLOT.iter_unpack(content[_HEADER.size :]):
         # A slot that was taken in the last moment may not have been counted up yet.
         if not key or number > _MOST_CALLS:
             raise _unbelievable(f"a slot says {number} calls of {key:#x}")
-        copy = _copy(base, key)
+        copy = base + (key >> 37), Copy(key >> 12 & (1 << 25) - 1, key >> 6 & 63, key & 63)
         if copy in calls:
             raise _unbelievable(f"{key:#x} is there twice")
         total += number
@@ -226,36 +217,28 @@ def read_dump(content: bytes) -> Counted:
             calls[copy] = number
     if total % (1 << 64) != check:
         raise _unbelievable(f"the slots add up to {total}, and the sum is given as {check}")
-    keys = struct.unpack(f"<{kept}Q", content[middle:])
-    order = tuple(_copy(base, key) for key in keys if key)
-    return Counted(calls, order, lost, oversize, spans)
-
-
-def _copy(base: int, key: int) -> tuple[int, Copy]:
-    return base + (key >> 37), Copy(key >> 12 & (1 << 25) - 1, key >> 6 & 63, key & 63)
+    return Counted(calls, lost, oversize, spans)
 
 
 def _unbelievable(why: str) -> ToolError:
     return ToolError(f"the counts that the kernel left make no sense: {why}")
 
 
-def call_site(symbols: Symbols, address: int, *, offsets: bool = False) -> str:
-    """The function that a return address lies in; with the address's offset within it, that is one
-    line of the source or nearly so."""
+def call_site(symbols: Symbols, address: int) -> str:
+    """The function that a return address lies in."""
     # A call may be the last instruction of a function: the address before belongs to it for sure.
-    name = symbols.name(address - 1)
-    if name is None:
-        return f"{UNKNOWN}:{address:#x}" if offsets else UNKNOWN
-    start = symbols.starts[bisect_right(symbols.starts, address - 1) - 1]
-    return f"{name}+{address - start:#x}" if offsets else _VERSION.sub("", name)
+    return _VERSION.sub("", symbols.name(address - 1) or UNKNOWN)
 
 
-def distribution_of(counted: Counted, source: str, site: Callable[[int], str]) -> Distribution:
-    """The distribution of what was counted; ``site`` says which return addresses are one place."""
+def distribution_of(counted: Counted, source: str, symbols: Symbols) -> Distribution:
+    """The distribution of what was counted, by calling function."""
     cells: Counter[tuple[int, int, int]] = Counter()
     calls: Counter[str] = Counter()
     volume: Counter[str] = Counter()
-    sites = {address: site(address) for address in {address for address, _ in counted.calls}}
+    sites = {
+        address: call_site(symbols, address)
+        for address in {address for address, _ in counted.calls}
+    }
     for (address, copy), number in counted.calls.items():
         cells[copy.size, copy.dst, copy.src] += number
         calls[sites[address]] += number
@@ -264,8 +247,8 @@ def distribution_of(counted: Counted, source: str, site: Callable[[int], str]) -
     return distribution(cells, source, rows)
 
 
-def notes(counting: Counting, *, traced: bool) -> list[str]:
-    """What is not in the counts; the last one, of a trace, says how much of the copies it has."""
+def notes(counting: Counting) -> list[str]:
+    """What is not in the counts."""
     counted = counting.counted
     lines = [f"did not run: {why}" for why in counting.failed]
     if counted.lost:
@@ -277,8 +260,4 @@ def notes(counting: Counting, *, traced: bool) -> list[str]:
         "Counted are calls of memcpy; copies that the compiler wrote out, memmove and memset are "
         "not in here."
     )
-    if traced:
-        kept, total = len(counted.order), counted.total
-        cut = f"the trace is cut: the first {kept} copies of {total}"
-        lines.append(cut if kept < total else f"the trace is whole: {kept} copies")
     return lines

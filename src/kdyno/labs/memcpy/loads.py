@@ -3,14 +3,13 @@
 
 A load is one cell of that grid. In mode ``fixed`` one size is copied again and again, between the
 same two places in L1 and between random places beyond; in ``random`` sizes and offsets are random;
-``distribution`` and ``trace`` replay what a kernel copied. A pool is an array of copies, longer
+``distribution`` replays what a kernel copied. A pool is an array of copies, longer
 than what one repetition uses: each repetition starts elsewhere in it, so that no branch predictor
 learns the order by heart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,11 +20,10 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from kdyno.errors import UsageError
-from kdyno.labs.memcpy.copies import LINE, Copy, Distribution
+from kdyno.labs.memcpy.copies import LINE, Distribution
 from kdyno.reading.checked import FromTool
 
 LEVELS = ("L1", "L2", "L3", "memory")
-RECORDED = ("distribution", "trace")
 MOST = 65536
 """Bytes of the largest copy in the grid."""
 ALIGNMENTS: dict[str, tuple[int, int]] = {
@@ -66,7 +64,7 @@ class Load(FromTool):
     id: str
     """One word, for keys and files: ``L1/fixed/64/aligned``."""
     level: Literal["L1", "L2", "L3", "memory"]
-    mode: Literal["fixed", "random", "distribution", "trace"]
+    mode: Literal["fixed", "random", "distribution"]
     least: Whole
     most: Whole
     alignment: str
@@ -157,10 +155,10 @@ def judged(seconds: float = 90.0) -> Plan:
     return Plan("figures", tuple(loads), seconds, 3, 60_000, 12)
 
 
-def paper(calls: int = PAPER_CALLS) -> Plan:
+def paper() -> Plan:
     """The published comparison: 128 to 2048 bytes, 5,000,000 calls of each size."""
     loads = tuple(fixed("L1", size, "aligned") for size in PAPER_SIZES)
-    return Plan("paper", loads, 0.0, 1, 0, 6, 6, calls, ("orig", "saito-oikawa"))
+    return Plan("paper", loads, 0.0, 1, 0, 6, 6, PAPER_CALLS, ("orig", "saito-oikawa"))
 
 
 @dataclass(frozen=True)
@@ -169,30 +167,21 @@ class Material:
 
     plan: Plan
     copies: Distribution | None = None
-    trace: tuple[Copy, ...] = ()
 
 
-def with_copies(
-    plan: Plan, copies: Distribution | None, trace: Sequence[Copy] = (), level: str = "L1"
-) -> Material:
-    """The plan with a distribution and a trace to replay beside its own loads."""
-    sizes = {"distribution": [cell.size for cell in copies.cells] if copies is not None else []}
-    sizes["trace"] = [copy.size for copy in trace]
-    added = []
-    for mode, each in sizes.items():
-        if not each:
-            continue
-        if max(each) > MOST_REPLAYED:
-            raise UsageError(
-                f"a recorded copy has {max(each)} bytes; at most {MOST_REPLAYED >> 20} MiB are "
-                "replayed"
-            )
-        mean = sum(each) / len(each)
-        if mode == "distribution" and copies is not None:
-            mean = copies.bytes / copies.calls
-        # Copies of nothing have no size to divide by.
-        added.append(load(level, mode, min(each), max(each), "recorded", max(mean, 1e-3)))
-    return Material(replace(plan, loads=(*plan.loads, *added)), copies, tuple(trace))
+def with_copies(plan: Plan, copies: Distribution | None, level: str = "L1") -> Material:
+    """The plan with a distribution to replay beside its own loads."""
+    if copies is None:
+        return Material(plan)
+    least, most = copies.cells[0].size, copies.cells[-1].size
+    if most > MOST_REPLAYED:
+        raise UsageError(
+            f"a recorded copy has {most} bytes; at most {MOST_REPLAYED >> 20} MiB are replayed"
+        )
+    # Copies of nothing have no size to divide by.
+    mean = max(copies.bytes / copies.calls, 1e-3)
+    recorded = load(level, "distribution", least, most, "recorded", mean)
+    return Material(replace(plan, loads=(*plan.loads, recorded)), copies)
 
 
 def draws(dice: Dice, load: Load, material: Material, room: int, count: int = POOL) -> Draws:
@@ -209,11 +198,6 @@ def draws(dice: Dice, load: Load, material: Material, room: int, count: int = PO
         weights = np.array([cell.calls for cell in cells], dtype=np.float64)
         table = np.array([(cell.size, cell.dst, cell.src) for cell in cells], dtype=np.int64)
         chosen = table[dice.choice(len(table), size=count, p=weights / weights.sum())]
-    elif load.mode == "trace":
-        # In its order: from a random place where it is longer, repeated where it is shorter.
-        table = np.array(material.trace, dtype=np.int64).reshape(-1, 3)
-        start = int(dice.integers(0, max(1, len(table) - count + 1)))
-        chosen = np.resize(table[start : start + count], (count, 3))
     else:
         chosen = np.tile(np.array([load.least, *ALIGNMENTS[load.alignment]]), (count, 1))
     lengths = chosen[:, 0]

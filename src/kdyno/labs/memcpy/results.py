@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from kdyno.labs.memcpy.loads import LEVELS, RECORDED, Load, Whole
+from kdyno.labs.memcpy.loads import LEVELS, Load, Whole
 from kdyno.reading.checked import FromTool, check_json
 from kdyno.stats.effect import PairedEffect, effect_of_differences, paired_effect
 from kdyno.store.folder import Folder
@@ -262,7 +262,7 @@ def curve(bench: Bench, level: str, mode: str, alignment: str) -> list[Load]:
 def bands(bench: Bench, level: str, mode: str, alignment: str) -> list[Best]:
     """The best for each band of sizes of one curve; of recorded copies, all sizes are one band."""
     loads = curve(bench, level, mode, alignment)
-    ranges = [(load.least, load.most) for load in loads] if mode in RECORDED else BANDS
+    ranges = [(load.least, load.most) for load in loads] if mode == "distribution" else BANDS
     each = (
         best(bench, [load for load in loads if least <= load.most <= most], least, most)
         for least, most in ranges
@@ -325,7 +325,7 @@ class Goal:
 
 def goals(bench: Bench, name: str | None = None) -> list[Goal]:
     """The figures for ``name``; those that the bench has nothing for are left out."""
-    near = [load for load in bench.loads if load.level == "L1" and load.mode not in RECORDED]
+    near = [load for load in bench.loads if load.level == "L1" and load.mode != "distribution"]
     chosen = worst(bench, name, near) if name else steadiest(bench, near)
     if chosen is None:
         return []

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,6 @@ from kdyno.labs.memcpy.results import Bench, parse_bench, to_json
 from kdyno.labs.memcpy.shape import AVX512, LARGE, STORES, TAILS, WIDTHS, Shape, generate
 from kdyno.labs.memcpy.shape import parse_shape as parsed
 from kdyno.labs.memcpy.timing import failing, gather, measure
-from kdyno.labs.profile.record import Profile
 from kdyno.stats.effect import PairedEffect, paired_effect
 
 Trial = Callable[[Sequence[Load], Sequence[str], float, int], Mapping[str, Sequence[float]]]
@@ -122,52 +121,42 @@ def _far_loads() -> list[Load]:
     return [fixed(level, size, "aligned") for level, size in _FAR]
 
 
-@dataclass(frozen=True)
-class Space:
-    """The shapes of memcpy that are tried: of these registers, for copies of up to so many
-    bytes."""
+def shortest() -> list[Shape]:
+    """Every way of copying the shortest blocks, beside a plain loop of each width."""
+    loops = {kind: width * (4 if kind != "general" else 2) for kind, width in WIDTHS.items()}
+    return possible(
+        {"registers": kind, "loop_bytes": loop, "tail": tail, "short": short, "short_to": to}
+        for kind, loop in loops.items()
+        for short, to in _SHORTEST
+        for tail in TAILS[:3]
+    )
 
-    registers: tuple[str, ...] = tuple(WIDTHS)
-    largest: int = THRESHOLDS[-1]
 
-    def __post_init__(self) -> None:
-        for kind in self.registers:
-            if kind not in WIDTHS:
-                raise UsageError(f"--registers {kind}: there are {', '.join(WIDTHS)}")
+def middles(kept: Sequence[Shape]) -> list[Shape]:
+    """Every loop for what was kept, the shortest blocks as they are."""
+    return possible(
+        vars(shape)
+        | {"registers": kind, "loop_bytes": turns * WIDTHS[kind]}
+        | {"small_bytes": small, "stores": stores}
+        for shape in kept
+        for kind in WIDTHS
+        if (kind in AVX512) == (shape.registers in AVX512)
+        for turns in (1, 2, 4, 8)
+        for small in (0, 32)
+        for stores in STORES
+    )
 
-    def shortest(self) -> list[Shape]:
-        """Every way of copying the shortest blocks, beside a plain loop of each width."""
-        loops = {kind: WIDTHS[kind] * (4 if kind != "general" else 2) for kind in self.registers}
-        return possible(
-            {"registers": kind, "loop_bytes": loop, "tail": tail, "short": short, "short_to": to}
-            for kind, loop in loops.items()
-            for short, to in _SHORTEST
-            for tail in TAILS[:3]
-        )
 
-    def middles(self, kept: Sequence[Shape]) -> list[Shape]:
-        """Every loop for what was kept, the shortest blocks as they are."""
-        return possible(
-            vars(shape)
-            | {"registers": kind, "loop_bytes": turns * WIDTHS[kind]}
-            | {"small_bytes": small, "stores": stores}
-            for shape in kept
-            for kind in self.registers
-            if (kind in AVX512) == (shape.registers in AVX512)
-            for turns in (1, 2, 4, 8)
-            for small in (0, 32)
-            for stores in STORES
-        )
-
-    def longest(self, kept: Sequence[Shape]) -> list[Shape]:
-        """What was kept with rep movsb or stores past the caches from every threshold on."""
-        return possible(
-            {**vars(shape), "large": large, "large_from": above}
-            for shape in kept
-            for large in LARGE[1:]
-            for above in THRESHOLDS
-            if above <= self.largest and (large == LARGE[1] or above >= NON_TEMPORAL_FROM)
-        )
+def longest(kept: Sequence[Shape], largest: int) -> list[Shape]:
+    """What was kept with rep movsb or stores past the caches from every threshold on, for copies
+    of up to ``largest`` bytes."""
+    return possible(
+        {**vars(shape), "large": large, "large_from": above}
+        for shape in kept
+        for large in LARGE[1:]
+        for above in THRESHOLDS
+        if above <= largest and (large == LARGE[1] or above >= NON_TEMPORAL_FROM)
+    )
 
 
 def possible(parameters: Iterable[Mapping[str, Any]]) -> list[Shape]:
@@ -203,16 +192,17 @@ class Choice:
 
 
 def choose(
-    space: Space,
     trial: Trial,
     beside: Sequence[str],
     *,
+    largest: int,
     seconds: float,
     seed: int,
     prepare: Callable[[Sequence[Shape]], Sequence[str]],
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Choice:
-    """The best shape. ``beside``: names that the final times with the finalists.
+    """The best shape for copies of up to ``largest`` bytes. ``beside``: names that the final times
+    with the finalists.
 
     The best of every stage is in the final: what a later one added may be worth nothing.
     prepare: makes routines of shapes and gives the names of those that copy right. Ties go to
@@ -223,7 +213,7 @@ def choose(
     firsts: list[str] = []
     for number, stage in enumerate(STAGES):
         before = [shapes[name] for name in kept]
-        variations = (space.shortest(), space.middles(before), space.longest(before))[number]
+        variations = (shortest(), middles(before), longest(before, largest))[number]
         new = {shape.name: shape for shape in variations}
         names = list(prepare([shape for name, shape in new.items() if name not in shapes]))
         shapes |= new
@@ -366,7 +356,6 @@ class Workshop:
 
     def tuned(
         self,
-        space: Space,
         beside: Sequence[Contender],
         *,
         name: str | None,
@@ -379,10 +368,12 @@ class Workshop:
         name: the routine's; by default its shape's. UsageError for a name that no routine can have.
         """
         self.contenders |= {each.name: each for each in beside}
+        # A CPU's routine is for blocks of every size.
+        largest = max(load.most for load in self.material.plan.loads)
         choice = choose(
-            space,
             self.trial,
             [each.name for each in beside if not self.rivals or each.rank == "routine"],
+            largest=THRESHOLDS[-1] if self.rivals else largest,
             seconds=seconds,
             seed=seed,
             prepare=self.prepare,
@@ -475,7 +466,7 @@ def tune_cpu(workshop: Workshop, name: str, tree: Path, seed: int) -> CpuTuned:
     beside = [each for each in field.contenders if each.name != name]
     workshop.rivals = tuple(each.name for each in beside if each.rank == "rival")
     memcpy = workshop.tuned(
-        Space(), beside, name=name, seconds=_SEARCH * seconds, seed=seed, left_out=field.left_out
+        beside, name=name, seconds=_SEARCH * seconds, seed=seed, left_out=field.left_out
     )
     texts = {f"{name}.S": memcpy.text}
     workshop.name_stage("the four figures")
@@ -607,37 +598,17 @@ def kept(bench: Bench) -> str:
     return f'{head},\n"ns":{{\n' + ",\n".join(map(":".join, rows)) + "\n}}\n"
 
 
-# What a faster routine should give in the kernel, and the experiment that verifies it.
-
-KERNEL_NAMES = ("memcpy_orig", "memcpy", "__memcpy")
-"""What memcpy is called in a kernel's symbol table."""
-SUITE, VARIANT = "unixbench", "tuned"
-CASES = ("fscopy-256", "fscopy-1024", "fscopy-4096", "pipe", "dhry2reg")
-
-
-@dataclass(frozen=True)
-class Share:
-    """Part of the time that copying takes, 0 to 1, and of which time."""
-
-    value: float
-    of: str
-
-
 @dataclass(frozen=True)
 class Prediction:
     """Time after ÷ time before, below 1 is faster; ``ends`` from the interval of the ratio."""
 
     ratio: float
     ends: tuple[float, float] | None
-    share: Share
-
-    @property
-    def bound(self) -> float:
-        """The same for a memcpy that costs nothing."""
-        return 1.0 - self.share.value
+    share: float
+    """Part of the time that copying takes, 0 to 1: without copying, 1 − share is left."""
 
 
-def predict(share: Share | None, ratio: PairedEffect | None) -> Prediction | None:
+def predict(share: float | None, ratio: PairedEffect | None) -> Prediction | None:
     """What a faster routine should give in the kernel, by Amdahl: time after ÷ time before = 1 −
     share × (1 − ratio), with ratio = time of the new routine ÷ time of the old one on the same
     copies. It holds as far as the replay resembles the kernel: caches as warm, copies as they were
@@ -646,49 +617,7 @@ def predict(share: Share | None, ratio: PairedEffect | None) -> Prediction | Non
         return None
 
     def after(value: float) -> float:
-        return 1.0 - share.value * (1.0 - value)
+        return 1.0 - share * (1.0 - value)
 
     ends = (after(ratio.ci[0]), after(ratio.ci[1])) if ratio.ci else None
     return Prediction(after(ratio.ratio), ends, share)
-
-
-def share_of(profile: Profile, origin: str) -> Share:
-    """Mean over boots of memcpy's seconds ÷ all seconds that the profile knows. UsageError where
-    it has no function of that name."""
-    shares = []
-    for boot in (boot for boot in profile.boots if boot.sampled_s > 0):
-        rows = [row for row in boot.functions if row.where == "kernel"]
-        own = sum(row.seconds for row in rows if row.function in KERNEL_NAMES)
-        shares.append(own / boot.sampled_s)
-    value = fmean(shares) if shares else 0.0
-    if not 0 < value < 1:
-        raise UsageError(
-            f"{origin}: no time in {', '.join(KERNEL_NAMES)} was seen in it; give --share, or the "
-            "profile of a kernel with its own memcpy"
-        )
-    of = "the kernel's own time" if profile.method == "gprof" else "all sampled time"
-    return Share(value, of)
-
-
-def verifying(routine: Path, source: str, cases: Sequence[str] = ()) -> str:
-    """A whole experiment file, to lie beside ``routine`` (FILE.S): it against the stock kernel.
-
-    cases: ``CASE`` or ``SUITE/CASE``; UsageError for an empty part."""
-    suites: dict[str, list[str]] = {}
-    for each in cases or CASES:
-        suite, slash, case = each.rpartition("/")
-        if not case or (slash and not suite):
-            raise UsageError(f"--case {each!r}: give CASE of {SUITE}, or SUITE/CASE")
-        suites.setdefault(suite or SUITE, []).append(case)
-    blocks = "".join(
-        f"[[suite]]\nname = {json.dumps(suite)}\ncases = {json.dumps(names)}\nseconds = 0.25\n\n"
-        for suite, names in suites.items()
-    )
-    template = Path(__file__).with_name("verify.toml").read_text("utf-8")
-    return template.format(
-        name=json.dumps("verify-" + routine.stem[:40]),
-        source=json.dumps(source),
-        variant=VARIANT,
-        routine=json.dumps(routine.name),
-        suites=blocks,
-    )

@@ -1,29 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""A bench of memory routines as curves: a picture, a page of its own, a section of a run's report.
+"""A bench of memory routines as curves: a picture, and a section of a run's report.
 
 Curves are ns per call by size, both axes logarithmic, above the ceiling's line. Only as many
-routines are plotted as there are distinguishable colours; the table beside has them all."""
+routines are plotted as there are distinguishable colours; the bench's own tables have them all."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from kdyno import __version__
 from kdyno.errors import KdynoError
 from kdyno.labs.memcpy import results, tables
 from kdyno.labs.memcpy.loads import Load
 from kdyno.labs.memcpy.results import Bench, Curve
-from kdyno.report import figures, plain
 from kdyno.report import page as pages
+from kdyno.report import plain
 from kdyno.report.charts import vega
 from kdyno.report.evidence import Evidence
-from kdyno.report.show.grid import Cell, Column, Grid
-from kdyno.report.show.html import Html, headed_table, join, name, tag
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.html import Html, headed_table, join, tag
 
 ORDER = 70
 ID = "routines"
@@ -43,7 +41,6 @@ _KNOWN = {
 _CEILING = "ceiling"
 _FEWEST = 3
 """A curve of fewer sizes is not a curve."""
-_TOOL = "kdyno lab memcpy bench"
 _WIDTHS_PX = {"wide": 1000, "narrow": 356}
 
 
@@ -55,7 +52,7 @@ def section(evidence: Evidence) -> Html | None:
         return tag("p", plain.sentence(str(problem)))
     if bench is None:
         return None
-    return join([tag("p", tables.answer(bench)), drawings(bench)])
+    return join([tag("p", tables.answer(bench)), drawings(bench), _best(bench)])
 
 
 def drawable(bench: Bench) -> list[Curve]:
@@ -142,7 +139,7 @@ def text(bench: Bench, key: Curve) -> str:
     return (
         f"Time per call by size, {tables.title(*key)}, "
         f"{tables.span(loads[0].least, loads[-1].most)} bytes. Fastest: {winners}. "
-        "The table has every figure."
+        "The CSV file has every figure."
     )
 
 
@@ -160,7 +157,7 @@ def picture(bench: Bench, width_px: int = 900) -> str:
 
 def drawings(bench: Bench) -> Html:
     """Every curve for wide and for narrow windows, with the figures of each below it."""
-    note = f"The {len(COLOURS)} fastest routines are drawn; the table has all."
+    note = f"The {len(COLOURS)} fastest routines are plotted."
     few = len(bench.ranked("routine")) > len(COLOURS)
     parts: list[Html | None] = [tag("p", note, class_="legend") if few else None]
     for key in drawable(bench):
@@ -168,52 +165,6 @@ def drawings(bench: Bench) -> Html:
         heading = tables.title(*key)
         parts.append(tag("figure", tag("h3", heading[:1].upper() + heading[1:]), sizes))
     return join(parts)
-
-
-def page(bench: Bench) -> str:
-    """The bench as one HTML file. Nothing in it asks for anything from anywhere."""
-    facts = [
-        f"{plain.sentence(bench.cpu)} at {bench.clock.core_ghz:.2f} GHz",
-        figures.count(bench.blocks, "block"),
-        f"timed {bench.created[:16].replace('T', ' ')} UTC in {bench.seconds:.0f} s",
-        f"seed {bench.seed}",
-    ]
-    remarks = [
-        tag("li", tag("b", word), " ", name(who), ": ", plain.sentence(why))
-        for word, of in (("failed", bench.failed), ("left out", bench.left_out))
-        for who, why in of.items()
-    ]
-    remarks += [tag("li", plain.sentence(remark)) for remark in bench.remarks]
-    lines = [
-        tag("li", f"{level}: {of.bytes_per_ns:.1f} bytes per ns: {plain.sentence(of.how)}")
-        for level, of in bench.ceilings.items()
-    ]
-    ceilings = (tag("h3", "Ceilings"), tag("ul", lines))
-    how = (
-        "Each block is a process of its own with every routine at a random place in memory; "
-        "routines follow each other in random order at every size. Intervals are signed-rank "
-        "intervals over blocks. Cycles are counted by a chain of additions that take one each: "
-        f"{bench.clock.core_ghz:.3f} GHz; the time-stamp counter ticks at "
-        f"{bench.clock.tsc_ghz:.3f} GHz."
-    )
-    return pages.alone(
-        tool=_TOOL,
-        title="Memory routines · kdyno",
-        heading="Which memory routine is the fastest?",
-        intro=[
-            tag("p", tables.answer(bench), class_="answer"),
-            tag("p", " · ".join(facts), class_="facts"),
-            tag("ul", remarks, class_="remarks") if remarks else None,
-        ],
-        sections={
-            "curves": ("Curves", drawings(bench)),
-            "best": ("Fastest by size", _best(bench)),
-            "figures": ("Every figure", _figures(bench)),
-            "how": ("How it was timed", [tag("p", how), *ceilings]),
-        },
-        foot=f"{_TOOL}, plan {plain.name(bench.plan)}; this page by kdyno {__version__}.",
-        skip=("curves", "To the curves"),
-    )
 
 
 def _best(bench: Bench) -> Html:
@@ -227,31 +178,3 @@ def _best(bench: Bench) -> Html:
     )
     grid = Grid(columns, items, "Fastest by size", id="best-table", facets=facets)
     return join([tag("p", tip, class_="tip"), headed_table(grid)])
-
-
-def _figures(bench: Bench) -> Html:
-    every = [tables.fitting(results.curve(bench, *key)) for key in results.curves(bench)]
-    chosen = {load.id for loads in every for load in loads}
-
-    def bytes_of(row: dict[str, Any]) -> Cell:
-        return Cell(tables.span(row["least_bytes"], row["most_bytes"]), row["mean_bytes"])
-
-    columns = [
-        Column("routine", itemgetter("contender"), "name"),
-        Column("bytes", bytes_of, "number"),
-        Column("copied", lambda row: tables.label(row["level"], row["mode"], row["alignment"])),
-        Column("ns per call", itemgetter("ns_per_call"), "number", figures.amount),
-        Column("bytes per cycle", itemgetter("bytes_per_cycle"), "number", figures.amount),
-        Column("of the ceiling", itemgetter("share_of_ceiling"), "number", tables.whole_percent),
-        Column("time ÷ rival’s", itemgetter("time_ratio"), "number", "×{:.3f}".format),
-        Column("95 % interval", lambda row: tables.ends(row["ci_low"], row["ci_high"]), "number"),
-    ]
-    facets = {
-        "routine": lambda row: plain.short(row["contender"]),
-        "level": lambda row: row["level"],
-        "mode": lambda row: row["mode"],
-    }
-    items = results.timings(bench, [load for load in bench.loads if load.id in chosen])
-    grid = Grid(columns, items, "Every figure", id="figures-table", facets=facets)
-    note = "Of many fixed sizes the powers of two; kdyno lab memcpy bench --csv writes all."
-    return join([tag("p", note, class_="tip"), headed_table(grid)])

@@ -3,28 +3,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from rich.text import Text
 
 from kdyno.labs.memcpy import results
 from kdyno.labs.memcpy.copies import Distribution, aligned, by_size, size_quantile
-from kdyno.labs.memcpy.loads import RECORDED, Load
+from kdyno.labs.memcpy.loads import Load
 from kdyno.labs.memcpy.results import Bench
-from kdyno.labs.memcpy.search import VARIANT, CpuTuned, Prediction, Tuned
+from kdyno.labs.memcpy.search import CpuTuned, Prediction, Tuned
 from kdyno.report import figures, plain
-from kdyno.report.charts import vega
 from kdyno.report.show import spreadsheet, terminal
 from kdyno.report.show.grid import Cell, Column, Grid, Kind
 from kdyno.report.show.terminal import Layout, Part, Screen
 from kdyno.stats.effect import PairedEffect
-from kdyno.store.verdict import Verdict
 
 _NAMES, _TIME = 18, 8
 """Columns of the terminal for a name, and for a figure of the table of times."""
@@ -34,8 +31,6 @@ _TIMED = (("L1", "fixed", "aligned"), ("L1", "random", "any"))
 _SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536)
 _FEW = 3
 _BAR = 24
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
-_BAR_PX = 400
 
 
 def size(count: int) -> str:
@@ -52,7 +47,6 @@ _MODES = {
     "fixed": "one size again and again",
     "random": "random sizes and offsets",
     "distribution": "as recorded",
-    "trace": "as recorded, in order",
 }
 _ALIGNMENTS = {
     "aligned": ", both ends at 64 bytes",
@@ -154,7 +148,7 @@ def bench_parts(bench: Bench, screen: Screen) -> Iterator[Part]:
         yield ""
     fit = max(4, (terminal.used(screen) - _NAMES) // _TIME)
     for key in results.curves(bench):
-        if key not in _TIMED and key[1] not in RECORDED:
+        if key not in _TIMED and key[1] != "distribution":
             continue
         yield Text(f"ns per call, {title(*key)}", style="bold")
         loads = fitting(results.curve(bench, *key))
@@ -213,14 +207,6 @@ def volume(number: float) -> str:
     return f"{text}B" if " " in text else f"{text} B"
 
 
-def bar(share: float, *, width: int = _BAR, ascii_only: bool = False) -> str:
-    """A bar of at most ``width`` columns; something that is not nothing shows."""
-    if ascii_only:
-        return ("#" * max(round(share * width), share > 0)).ljust(width)
-    whole, part = divmod(max(round(share * width * 8), int(share > 0)), 8)
-    return ("█" * whole + (_EIGHTHS[part] if part else "")).ljust(width)
-
-
 percent = partial(figures.percent, signed=False, decimals=1)
 _WHOLE: tuple[Kind, Callable[[float], str]] = ("number", "{:.0f}".format)
 
@@ -251,12 +237,17 @@ def copies(
             Column("bytes a call", lambda row: row[2] / row[1] if row[1] else None, *_WHOLE),
         ]
         yield from (Grid(columns, rows), "")
-    bars = partial(bar, ascii_only=ascii_only)
+    full = "#" if ascii_only else "█"
+
+    def bar(share: float) -> str:
+        """Something that is not nothing shows."""
+        return full * max(round(share * _BAR), share > 0)
+
     columns = [
         Column("bytes a copy", lambda share: share.label, "number"),
-        Column("of all calls", lambda share: bars(share.calls)),
+        Column("of all calls", lambda share: bar(share.calls)),
         Column("", lambda share: share.calls, "number", percent),
-        Column("of all bytes", lambda share: bars(share.bytes)),
+        Column("of all bytes", lambda share: bar(share.bytes)),
         Column("", lambda share: share.bytes, "number", percent),
     ]
     yield from (Grid(columns, by_size(distribution)), "")
@@ -273,30 +264,8 @@ def copies(
     )
 
 
-def sizes_chart(distribution: Distribution) -> str:
-    """Shares of sizes as one SVG that stands alone, in the colours of a light page."""
-    shares = by_size(distribution)
-    heading = f"{plain.sentence(distribution.source)}: bytes a copy"
-    rows = [
-        {"size": share.label, "of": of, "share": 100 * part, "text": percent(part)}
-        for share in shares
-        for of, part in (("of all calls", share.calls), ("of all bytes", share.bytes))
-    ]
-    spec = vega.filled(
-        Path(__file__).with_name("sizes.json"),
-        title=heading,
-        width=_BAR_PX,
-        sizes=[share.label for share in shares],
-        rows=rows,
-    )
-    words = "; ".join(f"{row['size']}: {row['text']} {row['of']}" for row in rows)
-    return vega.alone(spec, f"{heading}. {words}.") + "\n"
-
-
-def tuning(
-    tuned: Tuned, load: Load, prediction: Prediction | None, verdict: Verdict | None = None
-) -> Iterator[Part]:
-    """The finalists, the gain that is predicted, and the one that was measured."""
+def tuning(tuned: Tuned, load: Load, prediction: Prediction | None) -> Iterator[Part]:
+    """The finalists, and the gain that is predicted."""
     name = tuned.shape.name
     yield (
         f"{name} is the fastest of {tuned.choice.tried} shapes for these copies "
@@ -316,26 +285,16 @@ def tuning(
     yield from ("", f"The routine: kdyno lab memcpy generate {name} -o FILE.S (or tune -o FILE.S).")
     if prediction is None:
         yield (
-            "No prediction: give memcpy's share of the time with --share, or --profile "
-            "(`kdyno profile` writes one), and a kernel source with --tree."
+            "No prediction: give memcpy's share of the time, which `kdyno profile` shows, with "
+            "--share, and a kernel source with --tree."
         )
     else:
         limits = f" ({figures.interval(prediction.ends)})" if prediction.ends else ""
         yield (
-            f"Predicted: with {percent(prediction.share.value)} of {prediction.share.of} in "
-            f"memcpy, {_less(prediction.ratio)} of that time{limits}; a memcpy that costs nothing: "
-            f"{_less(prediction.bound)}."
+            f"Predicted: with {percent(prediction.share)} of the time in memcpy, "
+            f"{figures.percent(prediction.ratio - 1.0)} of that time{limits}; a memcpy that costs "
+            f"nothing: {figures.percent(-prediction.share)}."
         )
-    if verdict is not None:
-        yield "Measured, time tuned ÷ time stock:"
-        columns = (
-            Column("case", lambda row: f"{row['suite']}/{row['case']}", "name"),
-            Column("change", itemgetter("time_ratio"), "number", _less),
-            Column("interval", lambda row: figures.interval(row["ci"]), "number"),
-        )
-        yield Grid(columns, measured_cases(verdict))
-        if (mean := measured_ratio(verdict)) is not None:
-            yield f"  geometric mean of these cases (no controls): {_less(mean)}"
 
 
 def cpu_tuning(tuned: CpuTuned) -> Iterator[Part]:
@@ -370,77 +329,19 @@ def _unused(tuned: Tuned) -> Iterator[str]:
         yield f"refused: {count}; {plain.short(name)}: {plain.sentence(why)}"
 
 
-def measured_cases(verdict: Verdict, *, controls: bool = True) -> list[dict[str, Any]]:
-    """The cases of --verify: time tuned ÷ time stock, below 1 is faster, with its interval."""
-    rows = []
-    for effect in verdict.effects:
-        if effect.variant != VARIANT or effect.ratio is None or (effect.control and not controls):
-            continue
-        time, ci = effect.ratio, effect.ci
-        if effect.better == "higher":
-            time, ci = 1.0 / time, (1.0 / ci[1], 1.0 / ci[0]) if ci is not None else None
-        rows.append({"suite": effect.suite, "case": effect.case, "time_ratio": time, "ci": ci})
-    return rows
-
-
-def measured_ratio(verdict: Verdict) -> float | None:
-    """Geometric mean over the cases of time tuned ÷ time stock; controls are left out."""
-    logs = [math.log(row["time_ratio"]) for row in measured_cases(verdict, controls=False)]
-    return math.exp(fmean(logs)) if logs else None
-
-
-def _less(value: float) -> str:
-    return figures.percent(value - 1.0)
-
-
-def _tuned_json(tuned: Tuned, kind: str, score: str) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "kind": kind,
-        "shape": tuned.shape.name,
-        "tried": tuned.choice.tried,
-        "refused": dict(tuned.refused),
-        "left_out": dict(tuned.left_out),
-        score: {name: list(scores) for name, scores in tuned.choice.finalists.items()},
-        "rounds": [
-            {"stage": each.stage, score: dict(each.scores), "kept": list(each.kept)}
-            for each in tuned.choice.rounds
-        ],
-    }
-
-
-def tuning_json(
-    tuned: Tuned, load: Load, prediction: Prediction | None, verdict: Verdict | None = None
-) -> dict[str, Any]:
-    """The tuning for programs."""
-    value = _tuned_json(tuned, "memcpy-tuning", "ns") | {
-        "load": load.id,
-        "mean_bytes": load.mean_bytes,
-        "time_ratios": {
-            name: {"ratio": effect.ratio, "ci": [effect.lo, effect.hi]}
-            for name, effect in tuned.ratios.items()
-        },
-        "predicted": None,
-    }
-    if prediction is not None:
-        value["predicted"] = {
-            "time_ratio": prediction.ratio,
-            "ci": list(prediction.ends) if prediction.ends is not None else None,
-            "share": prediction.share.value,
-            "of": prediction.share.of,
-            "bound": prediction.bound,
-        }
-    if verdict is not None:
-        cases = measured_cases(verdict)
-        value["measured"] = {"time_ratio": measured_ratio(verdict), "cases": cases}
-    return value
+def tuning_json(tuned: Tuned, load: Load, prediction: Prediction | None) -> dict[str, Any]:
+    """Scores are ns per call. ``predicted``: time after ÷ time before."""
+    ratios = {name: {"ratio": at.ratio, "ci": at.ci} for name, at in tuned.ratios.items()}
+    value = _tuned_json(tuned, "memcpy-tuning") | {"load": load.id, "mean_bytes": load.mean_bytes}
+    return value | {"time_ratios": ratios, "predicted": prediction and vars(prediction)}
 
 
 def cpu_tuning_json(tuned: CpuTuned, row: str) -> dict[str, Any]:
-    """The tuning of a CPU for programs."""
-    return _tuned_json(tuned.memcpy, "memcpy-cpu-tuning", "scores") | {
-        "row": row,
-        "routines": dict(tuned.routines),
-        "figures": {goal.key: goal.value for goal in tuned.goals},
-        "met": {goal.key: goal.met for goal in tuned.goals},
-    }
+    value = _tuned_json(tuned.memcpy, "memcpy-cpu-tuning") | {"row": row}
+    figures = {goal.key: {"value": goal.value, "met": goal.met} for goal in tuned.goals}
+    return value | {"routines": tuned.routines, "figures": figures}
+
+
+def _tuned_json(tuned: Tuned, kind: str) -> dict[str, Any]:
+    fields = {"shape": tuned.shape.name, "refused": tuned.refused, "left_out": tuned.left_out}
+    return {"schema": 1, "kind": kind, **fields, **asdict(tuned.choice)}

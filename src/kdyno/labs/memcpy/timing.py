@@ -40,7 +40,6 @@ from kdyno.labs.memcpy.loads import (
     ALIGNMENTS,
     LEVELS,
     POOL,
-    RECORDED,
     Caches,
     Load,
     Material,
@@ -316,7 +315,7 @@ def _line(load: Load, contender: Contender, plan: Plan, start: int, region: int)
     calls = 2 * plan.repetition_ns / (base_ns + load.mean_bytes / rate)
     calls = round(min(max(calls, 2048 if load.mean_bytes < 8192 else 256, 1), POOL // 4))
     touched = region if load.level in ("L2", "L3") else 0
-    read = READ_BYTES if load.mode in RECORDED else 0
+    read = READ_BYTES if load.mode == "distribution" else 0
     text = f"drawn {head} {calls} {plan.repetitions} {start} {touched} {read}"
     return Line(id_, contender.name, text)
 

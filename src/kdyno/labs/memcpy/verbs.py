@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from json import dumps
@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.kernels import cpu as cpus
@@ -28,36 +27,30 @@ from kdyno.kernels.routines.routine import (
 from kdyno.labs.memcpy import copies as copying
 from kdyno.labs.memcpy import counting, loads, results, search, section, tables, timing
 from kdyno.labs.memcpy.kunit import kernel_tests
-from kdyno.labs.memcpy.shape import WIDTHS, describe, generate, parse_shape
-from kdyno.labs.profile.record import read_profile
+from kdyno.labs.memcpy.shape import generate, parse_shape
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.machines.cpus import measuring, place
 from kdyno.measure.execution import Listener, Options
-from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.report.charts.vega import png
 from kdyno.report.progress import duration
 from kdyno.report.show import terminal
-from kdyno.report.terminal import show as show_verdict
 from kdyno.store.run import write_run
-from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import (
     Jobs,
-    MaxMinutes,
     NoSandbox,
     NoWait,
     Refresh,
     Runs,
     percent,
-    runs_folder,
     where,
 )
 from kdyno.verbs.output import Json, Line, check_writable, say, show, write, write_json
 from kdyno.verbs.subject import load, stored_run
 from kdyno.verbs.verb import Verb, argument, option
-from kdyno.verbs.watching import Building, executed, say_where
+from kdyno.verbs.watching import Building
 
 Tree = Annotated[
     Path | None, option("--tree DIR", "Kernel source for memcpy_orig; default: one in the cache.")
@@ -145,12 +138,8 @@ def generate_verb(
     name: Annotated[
         str | None, option("--name NAME", "Its name; else the file's, else the shape's.")
     ] = None,
-    json: Json = None,
 ) -> int:
     """Write a memory routine from its parameters. `memcpy = "FILE.S"` puts it into a kernel."""
-    if json == "-" and output == "-":
-        raise UsageError("--json - and the routine would both go to stdout; give -o FILE.S")
-    check_writable(json)
     check_writable(None if output == "-" else output, "-o")
     parameters = parse_shape(shape)
     if output != "-":
@@ -167,15 +156,6 @@ def generate_verb(
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
         raise UsageError(f"{name!r} is not a name for a routine: letters, digits, - _ and . only")
     write(generate(parameters, name), output)
-    if json is not None:
-        value = {
-            "shape": parameters.name,
-            "function": parameters.function,
-            "requires": list(parameters.requires),
-            "help": describe(parameters),
-            "file": output,
-        }
-        write_json(value, json)
     return 0
 
 
@@ -204,17 +184,11 @@ def bench(
     paper: Annotated[
         bool, option("--paper", "The published comparison: 128 to 2048 bytes, 5,000,000 calls.")
     ] = False,
-    calls: Annotated[
-        int | None, option("--calls N", "Calls of each size with --paper.", min=1000)
-    ] = None,
     minutes: Annotated[
         float | None, option("--minutes MINUTES", "Minutes of timing.", min=0.05)
     ] = None,
     distribution: Annotated[
         Path | None, option("--distribution FILE", "Replay what a kernel copied (JSON).")
-    ] = None,
-    trace: Annotated[
-        Path | None, option("--trace FILE", "Replay copies in their recorded order.")
     ] = None,
     tree: Tree = None,
     seed: BenchSeed = 1,
@@ -225,9 +199,7 @@ def bench(
         bool, option("--figures", "The ratios that a good routine is judged by.")
     ] = False,
     csv: Annotated[str | None, option("--csv FILE", "Every figure as CSV; - is stdout.")] = None,
-    output: Annotated[
-        str | None, option("-o --output FILE", "Curves: .html, .svg or .png.")
-    ] = None,
+    output: Annotated[str | None, option("-o --output FILE", "Curves: .svg or .png.")] = None,
     into: Annotated[
         str | None, option("--into RUN", "Keep it in this run; its report shows it.")
     ] = None,
@@ -241,11 +213,9 @@ def bench(
         raise UsageError("--json - and --csv - both want stdout")
     if quick and paper:
         raise UsageError("--quick and --paper exclude each other")
-    if calls is not None and not paper:
-        raise UsageError("--calls goes with --paper")
     suffix = Path(output).suffix if output is not None else ""
-    if output is not None and suffix not in (".html", ".svg", ".png"):
-        raise UsageError(f"-o {output}: its name must end in .html, .svg, .png")
+    if output is not None and suffix not in (".svg", ".png"):
+        raise UsageError(f"-o {output}: its name must end in .svg or .png")
     for file, name in ((json, "--json"), (csv, "--csv"), (output, "-o")):
         check_writable(file, name)
     # What is not a run is refused before anything is timed.
@@ -256,7 +226,7 @@ def bench(
         result = results.read_bench(earlier)
     else:
         sandbox.require()
-        plan = loads.paper(calls or loads.PAPER_CALLS) if paper else loads.full()
+        plan = loads.paper() if paper else loads.full()
         if quick or (figures and not paper):
             plan = loads.quick() if quick else loads.judged()
         if minutes is not None:
@@ -264,8 +234,7 @@ def bench(
         recorded = copying.read_distribution(distribution) if distribution is not None else None
         if recorded is None and not plan.calls:
             recorded = copying.shipped_distribution()
-        order = copying.read_trace(trace) if trace is not None else ()
-        material = loads.with_copies(plan, recorded, order)
+        material = loads.with_copies(plan, recorded)
         result = _timed(routine or [], material, tree, seed, wait=not no_wait)
     if run is not None:
         with write_run(run.path) as writer:
@@ -278,11 +247,8 @@ def bench(
     if csv is not None:
         write(tables.bench_csv(result), csv)
     if output is not None:
-        if suffix == ".html":
-            write(section.page(result), output)
-        else:
-            svg = section.picture(result)
-            write(svg if suffix == ".svg" else png(svg), output)
+        svg = section.picture(result)
+        write(svg if suffix == ".svg" else png(svg), output)
         say(f"written: {output}")
     if "-" not in (json, csv):
         if figures:
@@ -341,16 +307,9 @@ def histogram(
     ] = None,
     source: Source = KERNEL,
     output: Annotated[
-        str | None, option("-o --output FILE", "The distribution: .json or .svg.")
+        str | None, option("-o --output FILE.json", "The distribution; - is stdout.")
     ] = None,
-    trace: Annotated[
-        Path | None, option("--trace FILE", "The first copies in their order; .gz packs.")
-    ] = None,
-    copies: Annotated[int, option("--copies N", "How many copies go to --trace.", min=1)] = 100_000,
     top: Annotated[int, option("--top N", "Call sites to show.", min=1)] = 20,
-    offsets: Annotated[
-        bool, option("--offsets", "List the calls within one function separately.")
-    ] = False,
     jobs: Jobs = None,
     refresh: Refresh = False,
     no_sandbox: NoSandbox = False,
@@ -358,12 +317,9 @@ def histogram(
 ) -> int:
     """Count what a kernel copies with memcpy. Call sites, sizes and alignments of a workload."""
     check_writable(json)
-    if output not in (None, "-") and Path(output).suffix not in (".json", ".svg"):
-        raise UsageError(f"-o {output}: its name must end in .json or .svg, or be -")
+    if output not in (None, "-") and Path(output).suffix != ".json":
+        raise UsageError(f"-o {output}: its name must end in .json, or be -")
     check_writable(output, "-o")
-    check_writable(None if trace is None else str(trace), "--trace")
-    if copies > counting.MOST_LISTED:
-        raise UsageError(f"--copies {copies}: at most {counting.MOST_LISTED} are kept")
     experiment, suites, title = _workload(tuple(workload or ()), tuple(case or ()), source)
     experiment = apply(Overrides(seconds=seconds), experiment)
     if operations is not None:
@@ -382,27 +338,16 @@ def histogram(
     if estimate_s > 2:
         say(f"counting for about {estimate_s:.0f} s")
     counts = counting.count(
-        ready,
-        copies if trace is not None else 0,
-        lambda name, number, of: say(f"counting: {name} ({number} of {of})"),
+        ready, lambda name, number, of: say(f"counting: {name} ({number} of {of})")
     )
     dump = counts.counted
     if not dump.calls:
         raise ToolError("the kernel counted no copies: did no case run?")
-    symbols = symbols_of(counts.image.kernel)
     title = f"{title}, Linux {counts.image.version}"
-    distribution = counting.distribution_of(
-        dump, title, lambda address: counting.call_site(symbols, address, offsets=offsets)
-    )
-    notes = counting.notes(counts, traced=trace is not None)
+    symbols = symbols_of(counts.image.kernel)
+    distribution, notes = counting.distribution_of(dump, title, symbols), counting.notes(counts)
     if output is not None:
-        svg = output.endswith(".svg")
-        text = tables.sizes_chart if svg else copying.render_distribution
-        write(text(distribution), output)
-    if trace is not None:
-        order = (copy for _, copy in dump.order)
-        packed = trace.suffix == ".gz"
-        write(copying.render_trace(order, f"{title}\n{notes[-1]}", packed=packed), str(trace))
+        write(copying.render_distribution(distribution), output)
     if json is not None:
         value = copying.to_json(distribution) | {
             "cases": list(counts.cases),
@@ -444,9 +389,7 @@ def _workload(
 def tune(
     copies: Annotated[
         Path | None,
-        argument(
-            "FILE", "A distribution (.json) or a trace, from histogram; default: UnixBench's."
-        ),
+        argument("FILE", "A distribution, from histogram; default: UnixBench's."),
     ] = None,
     output: Annotated[Path | None, option("-o --output FILE.S", "Where the routine goes.")] = None,
     cpu: Annotated[
@@ -461,74 +404,38 @@ def tune(
         float | None,
         option("--minutes MINUTES", "Minutes of timing; default: 2, with --cpu 4.", min=0.05),
     ] = None,
-    registers: Annotated[
-        list[str] | None,
-        option("--registers NAME", "Only general, sse, avx2, avx512vl or avx512; may be repeated."),
-    ] = None,
     level: Annotated[
         str, option("--level LEVEL", "Where the copies lie: L1, L2, L3 or memory.")
     ] = "L1",
     share: Annotated[
         str | None, option("--share SHARE", 'memcpy\'s share of the time, such as "35%".')
     ] = None,
-    profile: Annotated[
-        Path | None, option("--profile FILE", "The share from a run's profile.")
-    ] = None,
-    verify: Annotated[
-        bool, option("--verify", "Also build and boot it; show predicted beside measured.")
-    ] = False,
-    case: Annotated[
-        list[str] | None,
-        option("--case CASE", "Cases of --verify: CASE of unixbench, or SUITE/CASE."),
-    ] = None,
-    source: Source = KERNEL,
-    max_minutes: MaxMinutes = None,
     tree: Tree = None,
     seed: BenchSeed = 1,
-    runs: Runs = None,
     no_sandbox: NoSandbox = False,
     no_wait: NoWait = False,
     json: Json = None,
 ) -> int:
-    """Find the fastest memcpy for what a kernel copies. Emit it, predict its gain, verify that."""
+    """Find the fastest memcpy for what a kernel copies. Emit it, and predict its gain."""
     check_writable(json)
-    if share is not None and profile is not None:
-        raise UsageError("--share and --profile exclude each other")
     if level not in loads.LEVELS:
         raise UsageError(f"--level {level}: there are {', '.join(loads.LEVELS)}")
-    if verify and output is None:
-        raise UsageError("--verify needs -o FILE.S: the routine goes into a kernel from there")
     if output is not None and output.suffix != ".S":
         raise UsageError(f"-o {output}: its name must end in .S")
     if cpu:
-        others: dict[str, object] = {"FILE": copies, "--registers": registers, "--share": share}
-        others |= {"--profile": profile, "--verify": verify or None}
+        others: dict[str, object] = {"FILE": copies, "--share": share}
         if unused := [option for option, value in others.items() if value is not None]:
             raise UsageError(f"--cpu goes without {', '.join(unused)}")
         sandbox.require()
         return _for_cpu(output, tree, seed, minutes or 4.0, json, wait=not no_wait)
     check_writable(str(output) if output is not None else None, "-o")
     sandbox.require()
-    time_share = None
-    if profile is not None:
-        time_share = search.share_of(read_profile(profile), str(profile))
-    elif share is not None:
-        value = percent(share, "--share")
-        assert value is not None
-        time_share = search.Share(value, "the time that was given")
-    trace: tuple[copying.Copy, ...] = ()
-    recorded = None
-    if copies is not None and copies.suffix != ".json":
-        trace = copying.read_trace(copies)
-    elif copies is not None:
-        recorded = copying.read_distribution(copies)
-    elif (recorded := copying.shipped_distribution()) is None:
+    part = percent(share, "--share")
+    recorded = copying.read_distribution(copies) if copies else copying.shipped_distribution()
+    if recorded is None:
         raise UsageError("which copies? Give a file written by `kdyno lab memcpy histogram -o`")
-    material = loads.with_copies(loads.Plan("tune", (), 0.0), recorded, trace, level)
+    material = loads.with_copies(loads.Plan("tune", (), 0.0), recorded, level)
     (cell,) = material.plan.loads
-    space = search.Space(tuple(registers or WIDTHS), cell.most)
-    if not space.shortest():
-        raise UsageError("this CPU can run no shape with these --registers")
     cache = cache_root()
     with alone("tuning", not no_wait) as (core, step), whole.scratch("tune") as folder:
         seconds = 60.0 * (minutes or 2.0)
@@ -536,7 +443,6 @@ def tune(
         field = timing.gather((), tree, cache)
         beside = [each for each in field.contenders if each.rank != "bound"]
         result = workshop.tuned(
-            space,
             beside,
             name=output.stem if output is not None else None,
             seconds=seconds,
@@ -544,38 +450,15 @@ def tune(
             left_out=field.left_out,
         )
         workshop.contender(f"{result.name}.S", result.text)
-    prediction = search.predict(time_share, result.ratios.get("orig"))
-    verdict = None
+    prediction = search.predict(part, result.ratios.get("orig"))
     if output is not None:
         write(result.text, str(output))
-        say(f"written: {output}; in an experiment: memcpy = {output.name!r} beside it")
-    if verify and output is not None:
-        limit = Overrides(max_minutes=max_minutes)
-        options = Options(cache, runs_folder(runs), wait=not no_wait, overrides=limit)
-        verdict = _verdict(output, source, case or (), options, printed=json != "-")
+        say(f"written: {output}; `kdyno try -k memcpy={output} -- COMMAND` measures it in a kernel")
     if json is not None:
-        write_json(tables.tuning_json(result, cell, prediction, verdict), json)
+        write_json(tables.tuning_json(result, cell, prediction), json)
     if json != "-":
-        terminal.show(lambda _: tables.tuning(result, cell, prediction, verdict))
+        terminal.show(lambda _: tables.tuning(result, cell, prediction))
     return 0
-
-
-def _verdict(
-    routine: Path, source: str, cases: Sequence[str], options: Options, *, printed: bool
-) -> Verdict:
-    """The verdict of the experiment that compares stock and tuned, written beside the routine.
-    ``printed``: on stdout."""
-    file = routine.with_suffix(".toml")
-    text = search.verifying(routine, source, cases)
-    write(text, str(file))
-    say(f"written: {file}")
-    suites = load_suites()
-    experiment = loader.parse(text, str(file), file.parent, vocabulary(suites))
-    run, verdict = executed(apply(options.overrides, experiment), suites, options)
-    if printed:
-        show_verdict(verdict)
-    say_where(run)
-    return verdict
 
 
 def _for_cpu(
@@ -616,7 +499,7 @@ VERBS = (
         (
             "kdyno lab memcpy bench --quick",
             "kdyno lab memcpy bench --paper -o paper.svg",
-            "kdyno lab memcpy bench avx2 mine.S --distribution copies.json -o bench.html",
+            "kdyno lab memcpy bench avx2 mine.S --distribution copies.json -o bench.svg",
             "kdyno lab memcpy bench --from bench.json --csv -",
             "kdyno lab memcpy bench --quick --into last",
         ),
@@ -643,7 +526,7 @@ VERBS = (
         histogram,
         (
             "kdyno lab memcpy histogram --case unixbench/pipe --case 'unixbench/fscopy-*'",
-            "kdyno lab memcpy histogram mine.toml -o copies.json --trace copies.gz",
+            "kdyno lab memcpy histogram mine.toml -o copies.json",
             "kdyno lab memcpy histogram --json - -- tar cf /dev/null /usr/include",
         ),
     ),
@@ -652,8 +535,7 @@ VERBS = (
         tune,
         (
             "kdyno lab memcpy tune copies.json -o tuned.S --share 0.35",
-            "kdyno lab memcpy tune copies.trace.gz --minutes 5 --registers avx2",
-            "kdyno lab memcpy tune -o tuned.S --profile runs/mine/profile/stock.json --verify",
+            "kdyno lab memcpy tune copies.json --minutes 5 --level memory",
             "kdyno lab memcpy tune --cpu",
         ),
     ),
