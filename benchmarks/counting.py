@@ -173,7 +173,7 @@ def profile() -> list[Figure]:
     slower = f"{spent[1]:.2f} against {spent[0]:.2f} CPU s of a boot with {', '.join(WORK)}"
     return [
         Figure("profile's sum ÷ counted difference, off 1 by", abs(ratio - 1), "", 1e-4, how=how),
-        Figure("a boot that is profiled, slower", spent[1] / spent[0], "×", 3, how=slower),
+        Figure("profiled boot ÷ ordinary boot", spent[1] / spent[0], "×", 3, how=slower),
     ]
 
 
