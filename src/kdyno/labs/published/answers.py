@@ -410,7 +410,7 @@ def _reasons(ask: Ask, survey: Survey) -> list[Row]:
             words, of = REASONS.get(reason, reason), side.missed.places
             if ask.fits(reason=words):
                 amount = f"{count} of {of} ({figures.share(count / of)})" if of else str(count)
-                rows.append(Row(words, side.flags, "of the places that are not", amount))
+                rows.append(Row(words, side.flags, "of the others", amount))
     return rows
 
 

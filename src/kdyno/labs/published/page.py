@@ -49,8 +49,8 @@ from kdyno.verbs.verb import Verb, argument, option
 _OWN = {
     "holds": "yes",
     "does not hold": "no",
-    "not settled": "cannot be told: only a part of the figures was printed",
-    "not checked": "no figure was printed",
+    "not settled": "unknown: only some figures were printed",
+    "not checked": "none printed",
 }
 _WORDS = {word: word for word in ("faster", "slower", "equivalent", "inconclusive", "failed")}
 _WORDS["inconclusive"] = "undecided"
@@ -106,11 +106,11 @@ class Claim:
         text = f"{_capital(_OWN[own.word])}."
         if len(own.figures) == 1:
             figure = own.text(own.figures[0][1], unit)
-            text += f" The figure is {figure}; the claim means {own.range(unit)}."
+            text += f" {figure}; claimed: {own.range(unit)}."
         elif own.figures:
             text += (
-                f" {own.inside} of {len(own.figures)} figures are as the claim means "
-                f"({own.range(unit)}); they go {own.reach(unit)}."
+                f" {own.inside} of {len(own.figures)} figures are in the claimed range "
+                f"({own.range(unit)}); all are {own.reach(unit)}."
             )
         return f"{text} {_capital(self.check.note)}." if self.check.note else text
 
@@ -160,6 +160,14 @@ def page(
         Column("measured", lambda source: source.extent),
         Column("command", lambda source: Cell(source.command)),
     ]
+    shown: dict[tuple[Source, Row], str] = {}
+
+    def before(claim: Claim, source: Source, rows: Sequence[Row]) -> str:
+        """The heading of the earlier claim whose table has all these rows, or ""."""
+        headings = {shown.setdefault((source, row), claim.heading) for row in rows}
+        return "" if len(headings) > 1 else (headings - {claim.heading} or {""}).pop()
+
+    environment.globals |= {"before": before, "anchor": _anchor}
     template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
     answers = [[one.rows for one in each.answers if not one.ask.instead] for each in every]
     text = environment.from_string(template).render(
