@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import xml.etree.ElementTree as xml
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -30,6 +29,7 @@ from kdyno.kernels.sources import git
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report import figures, gate, plain
+from kdyno.report.exporters import Test, TestSuite, junit_xml
 from kdyno.report.show.terminal import show as show_grids
 from kdyno.report.site.history import differences
 from kdyno.store import watch as store
@@ -186,24 +186,18 @@ def tell(watcher: Watcher) -> Sequence[Alarm]:
 
 def _junit(experiment: Experiment, new: Sequence[Alarm], why: str) -> str:
     """A test per case; what is slower and new is a failure, a tip without a figure an error."""
-    cases = [f"{use.name}/{case}" for use in experiment.suites for case in use.cases]
-    slower = {it.name: it for it in new if it.word == "slower"}
-    counts = {"tests": len(cases), "failures": len(slower), "errors": len(cases) if why else 0}
-    root = xml.Element("testsuites")
-    attributes = {key: str(value) for key, value in counts.items()}
-    suite = xml.SubElement(root, "testsuite", {"name": experiment.name, **attributes})
-    for case in cases:
-        names = {"classname": experiment.name, "name": case, "time": "0"}
-        test = xml.SubElement(suite, "testcase", names)
+    slower = {alarm.name: alarm for alarm in new if alarm.word == "slower"}
+    tests = []
+    for name in (f"{use.name}/{case}" for use in experiment.suites for case in use.cases):
+        test = Test(name, "nothing new is slower")
         if why:
-            xml.SubElement(test, "error", message=plain.sentence(why), type="failed")
-        elif alarm := slower.get(case):
+            test = Test(name, plain.sentence(why), ("error", "failed"))
+        elif alarm := slower.get(name):
             message = f"{figures.effect(alarm.ratio)} {alarm.commit[:12]} {alarm.title}"
-            failure = xml.SubElement(
-                test, "failure", message=plain.sentence(message), type="slower"
-            )
-            failure.text = "\n".join(map(plain.line, text(alarm, experiment.name).split("\n")))
-    return xml.tostring(root, encoding="unicode", xml_declaration=True)
+            more = "\n".join(map(plain.line, text(alarm, experiment.name).split("\n")))
+            test = Test(name, plain.sentence(message), ("failure", "slower"), more=more)
+        tests.append(test)
+    return junit_xml(experiment.name, [TestSuite(experiment.name, tests)])
 
 
 def _list(runs: Path, to_json: str | None) -> None:

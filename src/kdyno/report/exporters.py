@@ -214,6 +214,14 @@ class Test(NamedTuple):
     outcome: tuple[str, str] | None = None
     group: str = ""
     """Its class; empty: that of its suite."""
+    more: str = ""
+    """What stands below the message, in place of the text."""
+
+
+class TestSuite(NamedTuple):
+    name: str
+    tests: Sequence[Test]
+    properties: Sequence[tuple[str, str]] = ()
 
 
 def junit(verdict: Verdict) -> str:
@@ -225,45 +233,56 @@ def junit(verdict: Verdict) -> str:
     blame. Levels of factors are tests as in the gate: those of kernels, on average and at each
     level of another. A run that compares nothing passes with its figures."""
     of_variant = {group.variant: group.effects for group in groups(verdict)}
+    about = [("question", verdict.question), ("answer", answer(verdict))]
+    remarks: dict[str | None, list[tuple[int, str]]] = {}
+    for place, flag in enumerate(verdict.flags):
+        of = remarks.setdefault(flag.variant, [])
+        if len(of) < _MOST_REMARKS:
+            of.append((place, f"{flag.kind}: {flag.text}"))
+
+    def suite(variant: str, tests: list[Test]) -> TestSuite:
+        """At its head the question, the answer, and what to beware of."""
+        own = sorted([*remarks.get(None, ()), *remarks.get(variant, ())])[:_MOST_REMARKS]
+        return TestSuite(variant, tests, [*about, *(("remark", text) for _, text in own)])
+
     suites = []
     for variant in dict.fromkeys([*of_variant, *verdict.failed]):
         tests = [_effect_test(effect, verdict) for effect in of_variant.get(variant, ())]
         if variant in verdict.failed:
             reason = plain.sentence(verdict.failed[variant])
             tests.append(Test("boot", reason, ("error", "failed")))
-        suites.append((variant, tests))
+        suites.append(suite(variant, tests))
     if (table := verdict.factors) is not None:
         rows = [row for row in table.effects if gate.counts(row, table.of_cases)]
-        suites.append(("", list(map(_factor_test, rows))))
+        suites.append(TestSuite("factors", list(map(_factor_test, rows))))
     if verdict.values:
-        suites.append((verdict.baseline, list(map(_value_test, verdict.values))))
-    about = {"question": verdict.question, "answer": answer(verdict)}
-    remarks: dict[str | None, list[tuple[int, str]]] = {}
-    for place, flag in enumerate(verdict.flags):
-        of = remarks.setdefault(flag.variant, [])
-        if len(of) < _MOST_REMARKS:
-            of.append((place, f"{flag.kind}: {flag.text}"))
-    root = xml.Element("testsuites", name=plain.name(verdict.experiment))
+        suites.append(suite(verdict.baseline, list(map(_value_test, verdict.values))))
+    return junit_xml(verdict.experiment, suites)
+
+
+def junit_xml(name: str, suites: Sequence[TestSuite]) -> str:
+    """The one writer of JUnit XML."""
+    root = xml.Element("testsuites", name=plain.name(name))
     totals = dict.fromkeys(("tests", *_COUNTED.values()), 0) if suites else {}
-    for variant, tests in suites:
-        name = plain.name(variant) if variant else "factors"
-        element = xml.SubElement(root, "testsuite", name=name)
-        if variant:  # at the head: the question, the answer, and what to beware of
-            own = sorted([*remarks.get(None, ()), *remarks.get(variant, ())])[:_MOST_REMARKS]
+    for suite in suites:
+        element = xml.SubElement(root, "testsuite", name=plain.name(suite.name))
+        if suite.properties:
             properties = xml.SubElement(element, "properties")
-            for key, text in (*about.items(), *(("remark", text) for _, text in own)):
+            for key, text in suite.properties:
                 xml.SubElement(properties, "property", name=key, value=plain.sentence(text))
         counts = dict.fromkeys(totals, 0)
-        for test in tests:
+        for test in suite.tests:
             # Without a time some readers refuse the file; that of measuring is not a test's.
-            names = {"classname": plain.name(test.group or variant), "name": test.name}
+            names = {"classname": plain.name(test.group or suite.name), "name": test.name}
             case = xml.SubElement(element, "testcase", names, time="0")
             counts["tests"] += 1
             if test.outcome is None:
                 xml.SubElement(case, "system-out").text = test.text
             else:
                 kind, word = test.outcome
-                xml.SubElement(case, kind, message=test.text, type=word).text = test.text
+                xml.SubElement(case, kind, message=test.text, type=word).text = (
+                    test.more or test.text
+                )
                 counts[_COUNTED[kind]] += 1
         for key, number in counts.items():
             element.set(key, str(number))

@@ -26,12 +26,11 @@ from kdyno.report.charts.vega import COLOURS, Spec, drawn
 from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import displayed, first_groups, groups
 from kdyno.report.sentence import answer
-from kdyno.report.show.grid import Cell, Column, Grid, headed, of_rows
+from kdyno.report.show.grid import Column, Grid, headed, of_rows
 from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Content, Html, data, join, macros
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as catalogue
-from kdyno.suites.score import Index
 
 WIDE_PX, NARROW_PX = 1000, 356
 """Of a chart as wide as the page."""
@@ -254,57 +253,35 @@ def verdicts_section(evidence: Evidence) -> Html | None:
 
 
 def scores_section(evidence: Evidence) -> Html | None:
-    """One table a suite: a row for each case, group and the whole; two columns for each kernel."""
+    """One table a suite: a row for each case, group and the whole of each kernel."""
     verdict = evidence.verdict
     try:
         of_variants = scores.tables(scores.values_of(verdict), catalogue(), verdict.baseline)
     except (KdynoError, ValueError, ZeroDivisionError):
         return None  # cases of another catalogue; all that is certain stands in the verdicts
-    suites: dict[str, list[scores.ScoreTable]] = {}
-    for of_variant in of_variants:
-        suites.setdefault(of_variant.suite, []).append(of_variant)
+    columns = [
+        Column("kernel", lambda row: row.variant, "name"),
+        *scores.columns(verdict.baseline),
+        Column("kind", lambda row: row.kind),
+    ]
+    facets = {"kind": lambda row: row.kind, "kernel": lambda row: plain.short(row.variant)}
     grids = []
-    for suite, of_suite in suites.items():
-        rows: dict[tuple[str, str], dict[str, scores.ScoreRow]] = {}
-        for of_variant in of_suite:
-            for row in of_variant.rows:
-                rows.setdefault((row.kind, row.name), {})[of_variant.variant] = row
+    for suite in dict.fromkeys(each.suite for each in of_variants):
+        own = [each for each in of_variants if each.suite == suite]
         # An index of one case alone adds nothing.
-        if not any(
-            kind != "case" and (row.reference.value is not None or row.own.value is not None)
-            for (kind, _), of_row in rows.items()
-            for row in of_row.values()
+        if any(
+            row.kind != "case" and (row.reference.value is not None or row.own.value is not None)
+            for each in own
+            for row in each.rows
         ):
-            continue
-        columns = [Column("Case", _score_name, "name")]
-        for of_variant in of_suite:
-            variant, baseline = plain.short(of_variant.variant), plain.short(of_variant.baseline)
-            columns.append(_score_column(variant, of_variant.variant, "reference"))
-            if variant != baseline:  # which is 100 throughout
-                head = f"{variant}, {baseline} = 100"
-                columns.append(_score_column(head, of_variant.variant, "own"))
-        id_ = f"scores-{plain.name(suite)}"
-        facets = {"kind": lambda item: item[0][0]}
-        grid = Grid(columns, list(rows.items()), f"Scores of {suite}", id=id_, facets=facets)
-        lacks = dict.fromkeys(line for of_variant in of_suite for line in of_variant.lacking)
-        grids.append((suite, grid, list(lacks)))
+            order = list(dict.fromkeys(row.name for each in own for row in each.rows))
+            rows = sorted(
+                (row for each in own for row in each.rows), key=lambda row: order.index(row.name)
+            )
+            id_, title = f"scores-{plain.name(suite)}", f"Scores of {suite}"
+            lacks = dict.fromkeys(line for each in own for line in each.lacking)
+            grids.append((suite, Grid(columns, rows, title, id=id_, facets=facets), list(lacks)))
     return _section("scores", evidence, suites=grids)
-
-
-def _score_name(item: tuple[tuple[str, str], Any]) -> Cell:
-    kind, name = item[0]
-    return Cell(name, notes=() if kind == "case" else (kind,))
-
-
-def _score_column(head: str, variant: str, scale: str) -> Column:
-    """A kernel's scores on one of the two scales; an item is a row's key and variant → row."""
-
-    def value(item: tuple[Any, Mapping[str, scores.ScoreRow]]) -> float | None:
-        row = item[1].get(variant)
-        score: Index | None = getattr(row, scale, None)
-        return score.value if score is not None else None
-
-    return Column(head, value, "number", figures.amount, absent="–")
 
 
 def effects_section(evidence: Evidence) -> Html | None:

@@ -50,8 +50,9 @@ _OWN = 100.0
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """A case, a group of cases, or the suite."""
+    """A case, a group of cases, or the suite, of a variant."""
 
+    variant: str
     name: str
     kind: str
     """case, group or suite."""
@@ -92,15 +93,19 @@ class ScoreTable:
 
     @property
     def grid(self) -> Grid:
-        """A row for each case, group and the suite, on both scales."""
-        head, number = f"{plain.short(self.baseline)} = 100", "{:.2f}".format
-        columns = [
-            Column("", lambda row: row.name, "name"),
-            Column("value", lambda row: row.amount, "number"),
-            Column("score", lambda row: row.reference.value, "number", number, absent="–"),
-            Column(head, lambda row: row.own.value, "number", number, absent="–"),
-        ]
-        return Grid(columns, self.rows)
+        """A row for each case, group and the suite."""
+        return Grid(columns(self.baseline), self.rows)
+
+
+def columns(baseline: str) -> list[Column]:
+    """Of ScoreRows: the value, and the score on both scales."""
+    head, number = f"{plain.short(baseline)} = 100", "{:.2f}".format
+    return [
+        Column("", lambda row: row.name, "name"),
+        Column("value", lambda row: row.amount, "number"),
+        Column("score", lambda row: row.reference.value, "number", number, absent="–"),
+        Column(head, lambda row: row.own.value, "number", number, absent="–"),
+    ]
 
 
 def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
@@ -214,19 +219,20 @@ def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator
             relative[case.name] = _OWN * (ratio if case.better == "higher" else 1.0 / ratio)
         amount = figures.quantity(own[case.name], case.unit)
         scores = (Index(of.get(case.name)) for of in (indices, relative))
-        yield ScoreRow(case.name, "case", amount, *scores)
+        yield ScoreRow(variant, case.name, "case", amount, *scores)
     measured = set(own)
     scales = [group_scores(suite.groups, of) for of in (indices, relative)]
     for group in suite.groups:  # members that are groups stand before it
         if group.name in measured or not measured.isdisjoint(group.members):
             measured.add(group.name)
-            yield ScoreRow(group.name, "group", "", *(scale[group.name] for scale in scales))
+            scores = (scale[group.name] for scale in scales)
+            yield ScoreRow(variant, group.name, "group", "", *scores)
     if (whole := suite_index(suite, own)) is not None:
         names = [case.name for case in members(suite)]
         missing = tuple(name for name in names if name not in relative)
         # The index divided by the baseline's: the geometric mean of the ratios.
         mean = None if missing else statistics.geometric_mean(relative[name] for name in names)
-        yield ScoreRow("index", "suite", "", whole, Index(mean, missing))
+        yield ScoreRow(variant, "index", "suite", "", whole, Index(mean, missing))
 
 
 def text(tables: Iterable[ScoreTable]) -> str:
