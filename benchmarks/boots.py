@@ -69,10 +69,10 @@ def peaks(run: Run, page: Path) -> list[Peak]:
         "report -f markdown": ["report", run.name, "-f", "markdown"],
         HTML: ["report", run.name, "-o", str(page)],
     }
-    found = [peak("judging", [sys.executable, "-c", JUDGE, str(run.path)], environment)]
+    rows = [peak("judging", [sys.executable, "-c", JUDGE, str(run.path)], environment)]
     for what, words in verbs.items():
-        found.append(peak(what, [sys.executable, "-m", "kdyno", *words], environment))
-    return found
+        rows.append(peak(what, [sys.executable, "-m", "kdyno", *words], environment))
+    return rows
 
 
 def opening_s(page: Path) -> float | None:
@@ -84,7 +84,7 @@ def opening_s(page: Path) -> float | None:
         return None
     if program is None:
         return None
-    found = []
+    times = []
     with sync_playwright() as engine:
         flags = ["--no-sandbox", "--disable-gpu"]
         browser = engine.chromium.launch(executable_path=program, args=flags)
@@ -94,10 +94,10 @@ def opening_s(page: Path) -> float | None:
             began = time.perf_counter()
             window.goto(page.as_uri(), wait_until="load")
             window.evaluate(_DRAWN)
-            found.append(time.perf_counter() - began)
+            times.append(time.perf_counter() - began)
             context.close()
         browser.close()
-    return min(found)
+    return min(times)
 
 
 def figures(boots: int, cases: int) -> list[Figure]:

@@ -50,7 +50,7 @@ def only(experiment: Experiment, variants: Sequence[str], cases: Sequence[str]) 
     kept = tuple(
         variant for variant in experiment.variants if not variants or variant.name in variants
     )
-    uses = tuple(replace(it, cases=tuple(cases) or it.cases) for it in experiment.suites)
+    uses = tuple(replace(use, cases=tuple(cases) or use.cases) for use in experiment.suites)
     return replace(experiment, variants=kept, suites=uses)
 
 
@@ -64,16 +64,16 @@ def bench(file: Path, *variants: str) -> Bench:
 
 
 def booted(
-    made: Bench, cases: Mapping[str, int], left: tuple[tuple[str, Path], ...] = ()
+    setup: Bench, cases: Mapping[str, int], left: tuple[tuple[str, Path], ...] = ()
 ) -> Outcome:
     """The baseline, once, with so many operations of each case; ``left``: as Plan's."""
     jobs = tuple(
         replace(job, seconds=None, operations=cases[job.case])
-        for job in made.jobs
+        for job in setup.jobs
         if job.case in cases
     )
-    plan = plan_of(made, made.experiment.baseline, jobs)
-    outcome = booting.boot(made, replace(plan, left=left))
+    plan = plan_of(setup, setup.experiment.baseline, jobs)
+    outcome = booting.boot(setup, replace(plan, left=left))
     assert outcome.host.status == "ok", outcome.host
     return outcome
 
@@ -83,20 +83,20 @@ def cpu_s(outcome: Outcome) -> float:
 
 
 def boot() -> list[Figure]:
-    made = bench(KNOWN, "stock")
-    took = [cpu_s(booted(made, {})) for _ in range(5)]
+    setup = bench(KNOWN, "stock")
+    took = [cpu_s(booted(setup, {})) for _ in range(5)]
     how = f"median of 5, {min(took):.2f} to {max(took):.2f}"
     return [Figure("boot to power-off, counted", statistics.median(took), "CPU s", 0.8, how=how)]
 
 
 def same() -> list[Figure]:
-    made = bench(KNOWN, "stock")
+    setup = bench(KNOWN, "stock")
     seen: dict[str, set[tuple[tuple[int, int], ...]]] = {name: set() for name in WORK}
     with on_every_cpu(busy):
         for _ in range(BOOTS):
-            said = booted(made, WORK).transcript
-            for number, name in enumerate(job.case for job in made.jobs if job.case in WORK):
-                sample = said.result(number)
+            transcript = booted(setup, WORK).transcript
+            for number, name in enumerate(job.case for job in setup.jobs if job.case in WORK):
+                sample = transcript.result(number)
                 assert isinstance(sample, Sample), sample
                 seen[name].add(sample.reps)
     most = max(map(len, seen.values()))
@@ -107,10 +107,12 @@ def same() -> list[Figure]:
 def known() -> list[Figure]:
     effects = result_of("run", str(KNOWN))["effects"]
     off = {}
-    for it in effects:
-        place, _, number = it["variant"].partition("-")
-        more = int(number) if it["case"] == OF_PLACE[place] else 0
-        off[it["variant"], it["case"]] = abs(it["value"] - it["baseline_value"] - more)
+    for effect in effects:
+        place, _, number = effect["variant"].partition("-")
+        more = int(number) if effect["case"] == OF_PLACE[place] else 0
+        off[effect["variant"], effect["case"]] = abs(
+            effect["value"] - effect["baseline_value"] - more
+        )
     worst = max(off, key=lambda name: off[name])
     how = f"{len(off)} effects of n = 1, 5, 41 in three places; worst: {' in '.join(worst)}"
     inexact = sum(not effect["exact"] for effect in effects)
@@ -148,11 +150,11 @@ def suite() -> list[Figure]:
         file = Path(folder) / "suite.toml"
         file.write_text(text.replace("'", '"'), encoding="utf-8")
         words = ("--variant", "pipe-41", "--exact-boots", "1")
-        found: list[Any] = []
-        took = timed(lambda: found.append(result_of("run", str(file), *words)))
-    effects = found[0]["effects"]
+        results: list[Any] = []
+        took = timed(lambda: results.append(result_of("run", str(file), *words)))
+    effects = results[0]["effects"]
     exact = sum(effect["exact"] for effect in effects)
-    boots = found[0]["boots"]["stock"]
+    boots = results[0]["boots"]["stock"]
     how = f"{len(effects)} cases, {exact} exact after one boot, {boots} boots of each kernel in all"
     return [Figure("unixbench's kernel cases, two kernels", took, "s", 90, how=how)]
 
@@ -162,13 +164,13 @@ def profile() -> list[Figure]:
     experiment = only(experiment, ("stock", "pipe-41"), ("pipe",))
     options = Options(cache=cache_root(), runs=Path())
     spent: list[float] = []
-    plain, mine = (it.cases[0] for it in count(experiment, suites, options))
+    plain, mine = (counted.cases[0] for counted in count(experiment, suites, options))
     effects = result_of("run", str(KNOWN), "--variant", "pipe-41", "--case", "pipe")["effects"]
     (counted,) = (effect["value"] - effect["baseline_value"] for effect in effects)
     ratio = (mine.total - plain.total) / counted
-    made = bench(KNOWN, "stock")
+    setup = bench(KNOWN, "stock")
     for with_plugin in (False, True):
-        spent.append(statistics.median(_boot_s(made, with_plugin) for _ in range(3)))
+        spent.append(statistics.median(_boot_s(setup, with_plugin) for _ in range(3)))
     how = f"{mine.total - plain.total:.4f} against {counted:.4f}"
     slower = f"{spent[1]:.2f} against {spent[0]:.2f} CPU s of a boot with {', '.join(WORK)}"
     return [
@@ -187,16 +189,16 @@ def clock() -> list[Figure]:
         words = ("--variant", "pipe-41", "--case", "pipe", "--interleave", "boots")
         quiet("run", str(file), *words, "--max-boots", "3", "--seconds", "0.2", "--runs", folder)
         (run,) = list_runs(Path(folder))
-        hosts = [it.host for it in run.boots() if isinstance(it, BootRecord)]
+        hosts = [boot.host for boot in run.boots() if isinstance(boot, BootRecord)]
     apart = [abs((host.guest_clock_s or 0) - (host.host_clock_s or 0)) for host in hosts]
     how = f"of {len(hosts)} boots"
     return [Figure("emulated seconds, apart from the host's", max(apart), "s", 0.05, how=how)]
 
 
-def _boot_s(made: Bench, with_plugin: bool) -> float:
+def _boot_s(setup: Bench, with_plugin: bool) -> float:
     with tempfile.TemporaryDirectory() as folder:
         left = ((COUNTS, Path(folder) / COUNTS),) if with_plugin else ()
-        return cpu_s(booted(made, WORK, left))
+        return cpu_s(booted(setup, WORK, left))
 
 
 FIGURES: dict[str, Callable[[], list[Figure]]] = {

@@ -50,16 +50,16 @@ PATTERNS = 20
 """Nodes with figures of their own; the others repeat them."""
 
 
-def shard_of(runs: Path, number: int, asked: Experiment, groups: int) -> Run:
+def shard_of(runs: Path, number: int, experiment: Experiment, groups: int) -> Run:
     """What a job leaves: groups that took turns, a node's speed and a scatter of its own."""
     dice = random.Random(number)
-    names = [variant.name for variant in asked.variants]
+    names = [variant.name for variant in experiment.variants]
     cases = tuple(
         CaseInfo(suite=use.name, case=case, unit="loops/s", better="higher")
-        for use in asked.suites
+        for use in experiment.suites
         for case in use.cases
     )
-    manifest = _manifest(asked, dict(zip(names, "ab", strict=True)), cases).model_copy(
+    manifest = _manifest(experiment, dict(zip(names, "ab", strict=True)), cases).model_copy(
         update={
             "blocks": (tuple(names),) * groups,
             "interleave": "turns",
@@ -68,7 +68,7 @@ def shard_of(runs: Path, number: int, asked: Experiment, groups: int) -> Run:
         }
     )
     speed = dice.lognormvariate(0, 0.3)
-    with create_run(runs, asked.text, manifest) as writer:
+    with create_run(runs, experiment.text, manifest) as writer:
         for name in names:
             writer.save_image(name, {"version": "7.3.0"})
         for block in range(groups):
@@ -98,19 +98,21 @@ def shard_of(runs: Path, number: int, asked: Experiment, groups: int) -> Run:
         return writer.run
 
 
-def _manifest(asked: Experiment, images: dict[str, str], cases: Iterable[CaseInfo]) -> Manifest:
+def _manifest(
+    experiment: Experiment, images: dict[str, str], cases: Iterable[CaseInfo]
+) -> Manifest:
     from kdyno.experiment.overrides import Overrides
 
     # Nothing is booted, and fuzzing makes such runs where no second sandbox can be.
     with mock.patch("kdyno.sandbox.require", return_value=True):
-        return manifest_of(asked, Overrides(), images=images, failed={}, cases=tuple(cases))
+        return manifest_of(experiment, Overrides(), images=images, failed={}, cases=tuple(cases))
 
 
 class Nodes:
     """An engine in memory: jobs leave shards that were made before. ``spent_s``: its own time."""
 
-    def __init__(self, made: Path, folder: Path) -> None:
-        self._made = sorted(made.iterdir())
+    def __init__(self, patterns: Path, folder: Path) -> None:
+        self._made = sorted(patterns.iterdir())
         self._folder = folder
         self._jobs: dict[str, tuple[Job, Path]] = {}
         self._at = 0
@@ -121,14 +123,14 @@ class Nodes:
         self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
     ) -> list[Job]:
         with self._own():
-            found = []
+            jobs = []
             for ((*command,),) in work:
                 name = str(len(self._jobs))
                 job = Job(name, self._folder / f"{name}.json", "RUNNING")
                 runs = Path(command[command.index("--runs") + 1])
                 self._jobs[name] = (job, runs)
-                found.append(job)
-            return found
+                jobs.append(job)
+            return jobs
 
     def look(self, jobs: Iterable[Job]) -> None:
         """The next nodes, one after the other, have each measured a group."""
@@ -176,19 +178,19 @@ def scale(folder: Path) -> list[Figure]:
     from kdyno.report.site.build import build_site
 
     groups = NODES * GROUPS
-    asked, _suites = load(MINE)
-    measure = replace(asked.measure, max_boots=groups, precision=1e-9, max_minutes=None)
-    asked = replace(asked, measure=measure)
+    experiment, _suites = load(MINE)
+    measure = replace(experiment.measure, max_boots=groups, precision=1e-9, max_minutes=None)
+    experiment = replace(experiment, measure=measure)
     for number in range(PATTERNS):
-        shard_of(folder / "made", number, asked, GROUPS)
+        shard_of(folder / "made", number, experiment, GROUPS)
     engine = Nodes(folder / "made", folder / "jobs")
     settings = Settings(nodes=NODES, groups=GROUPS)
     record = Record(settings=settings, file="x", built=["stock", "slow-umask"])
-    with create_run(folder / "runs", asked.text, _manifest(asked, {}, ())) as writer:
+    with create_run(folder / "runs", experiment.text, _manifest(experiment, {}, ())) as writer:
         union = Union(writer)
         place = Place(writer.run.path)
         controller = Controller(
-            asked,
+            experiment,
             union,
             place,
             record,
@@ -269,12 +271,12 @@ def groups_a_minute(boots: Sequence[BootRecord]) -> float:
 
 
 def nodes(folder: Path) -> list[Figure]:
-    found: dict[int, list[float]] = {1: [], 2: []}
+    rates: dict[int, list[float]] = {1: [], 2: []}
     with cluster(folder) as (desk, _environment):
         for _ in range(2):
-            for count in found:
-                found[count].append(groups_a_minute(desk.measured(count, 16 * count)[1]))
-    one, two = median(found[1]), median(found[2])
+            for count in rates:
+                rates[count].append(groups_a_minute(desk.measured(count, 16 * count)[1]))
+    one, two = median(rates[1]), median(rates[2])
     how = f"{two:.1f} and {one:.1f} groups a minute"
     return [Figure("two virtual nodes ÷ one, groups a minute", two / one, "", least=1.8, how=how)]
 

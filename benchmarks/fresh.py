@@ -70,7 +70,7 @@ class Time:
 def sources(entries: Sequence[debian.Entry], codename: str) -> list[str]:
     """Lines for sources.list from a machine's own entries, for Debian 12 whatever it runs."""
     own = debian.groups(entries, codename)[0]
-    return [f"deb {it.uri} {it.suite.replace(codename, CODENAME)} main" for it in own]
+    return [f"deb {entry.uri} {entry.suite.replace(codename, CODENAME)} main" for entry in own]
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -81,9 +81,13 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 def named_files(variables: Mapping[str, str]) -> list[Path]:
     """Files that carried variables name; a folder only where it is small."""
     words = [word for value in variables.values() for word in value.replace(",", " ").split()]
-    found = [Path(word) for word in words if word.startswith("/")]
-    small = (it for it in found if it.is_file() or (it.is_dir() and len(list(it.iterdir())) < 100))
-    return [it for it in small if it.resolve() != Path("/etc/ssl/certs")]
+    paths = [Path(word) for word in words if word.startswith("/")]
+    small = (
+        path
+        for path in paths
+        if path.is_file() or (path.is_dir() and len(list(path.iterdir())) < 100)
+    )
+    return [path for path in small if path.resolve() != Path("/etc/ssl/certs")]
 
 
 def apt_options(dump: str) -> str:
@@ -198,24 +202,24 @@ def visit(folder: Path, person: str, options: argparse.Namespace, times: list[Ti
     )
     os.close(told_out)
     try:
-        with os.fdopen(told_in) as told:
-            for line in told:
+        with os.fdopen(told_in) as lines:
+            for line in lines:
                 step, status, seconds, used_mb = line.split()
                 times.append(Time(person, step, int(status), int(seconds), int(used_mb)))
         process.wait()
     finally:
         process.kill()
         process.wait()
-    if process.returncode != 0 and all(it.status == 0 for it in times):
+    if process.returncode != 0 and all(row.status == 0 for row in times):
         raise ToolError(f"the root could not be entered (status {process.returncode})")
 
 
 def table(times: Sequence[Time]) -> str:
     """Markdown: a row for each step."""
     rows = [
-        f"| {it.person} | `{it.step}` | {it.seconds // 60} min {it.seconds % 60} s "
-        f"| {it.used_mb / 1000:.1f} GB | {'ok' if it.status == 0 else f'status {it.status}'} |"
-        for it in times
+        f"| {row.person} | `{row.step}` | {row.seconds // 60} min {row.seconds % 60} s "
+        f"| {row.used_mb / 1000:.1f} GB | {'ok' if row.status == 0 else f'status {row.status}'} |"
+        for row in times
     ]
     head = "| as | step | time | disk after it | |\n| --- | --- | --: | --: | --- |"
     return "\n".join([head, *rows, ""])
@@ -277,8 +281,8 @@ def main(words: Sequence[str]) -> int:
         print(f"\n{table(times)}")
     kept = ROOT / "build" / "fresh.json"
     kept.parent.mkdir(exist_ok=True)
-    kept.write_text(json.dumps([asdict(it) for it in times], indent=1))
-    return max((it.status for it in times), default=1)
+    kept.write_text(json.dumps([asdict(row) for row in times], indent=1))
+    return max((row.status for row in times), default=1)
 
 
 if __name__ == "__main__":

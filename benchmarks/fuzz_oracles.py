@@ -95,7 +95,7 @@ def call(words: Sequence[str]) -> tuple[int, str, str]:
         raise Finding(f"{words}\n{''.join(traceback.format_exception(problem))}") from problem
     for stream in streams:
         stream.flush()
-    out, err = (it.buffer.getvalue().decode("utf-8", "replace") for it in streams)  # type: ignore[attr-defined]
+    out, err = (stream.buffer.getvalue().decode("utf-8", "replace") for stream in streams)  # type: ignore[attr-defined]
     return status, out, err
 
 

@@ -109,7 +109,7 @@ def play_channel(case: Case, place: Place) -> None:
     transcript = reader.finish()
     if len({result.case for result in transcript.results}) < len(transcript.results):
         raise Finding(f"a case has two results: {transcript.results}")
-    if any(not 0 <= it.case < 2 for it in (*transcript.begun, *transcript.results)):
+    if any(not 0 <= result.case < 2 for result in (*transcript.begun, *transcript.results)):
         raise Finding(f"a case that is not in the job: {transcript}")
 
 
@@ -183,7 +183,7 @@ def _weight(kind: str, top: Path) -> int:
     """How often files of the kind are broken: the more places there are in them, the more often.
     The first line of a file of records shows how it is made."""
     contents = ((path, path.read_bytes()) for path in _kinds(top)[kind])
-    firsts = (data.split(b"\n")[0] if it.suffix == ".jsonl" else data for it, data in contents)
+    firsts = (data.split(b"\n")[0] if path.suffix == ".jsonl" else data for path, data in contents)
     return min(60, max(4, *map(places_of, firsts)))
 
 
@@ -210,8 +210,8 @@ def _one_change(rng: random.Random, top: Path) -> list[list[str]]:
         return [["", "index", packed(rng.choice((b"", b"SQLite format 3\0", rng.randbytes(200))))]]
     seed = rng.random()
     return [
-        [str(it.relative_to(top)), "content", packed(_mutated(random.Random(seed), it))]
-        for it in (files if how < 0.50 else [file])
+        [str(path.relative_to(top)), "content", packed(_mutated(random.Random(seed), path))]
+        for path in (files if how < 0.50 else [file])
     ]
 
 
@@ -327,7 +327,7 @@ _COMMANDS = (
     *("UPDATE runs SET identity = 'a', digest = 'b'", f"DROP TABLE {VERSIONS}"),
 )
 _CELLS = [
-    *((table.name, it.name) for table in METADATA.sorted_tables for it in table.columns),
+    *((table.name, column.name) for table in METADATA.sorted_tables for column in table.columns),
     (VERSIONS, "version_num"),
 ]
 _MEMBERS = (
@@ -356,7 +356,7 @@ def store(rng: random.Random, place: Place) -> Case:
     for _ in range(rng.choice((1, 1, 2, 3))):
         how = rng.random()
         if how < 0.2:
-            changes += [["run", *it] for it in _one_change(rng, place.runs[names[0]])]
+            changes += [["run", *change] for change in _one_change(rng, place.runs[names[0]])]
         elif how < 0.5:
             content = packed(_archive(rng, place.runs[names[0]]))
             changes.append(["store", PARTS.name, "content", rng.randrange(3), "blob", content])
@@ -374,7 +374,7 @@ def _value(rng: random.Random) -> tuple[str, object]:
         return "text", packed(rng.choice((b"\xff\xfe", b"{", b"[1e999, NaN]", b"null", b"[[]]")))
     if how < 0.2:
         return "blob", packed(rng.choice((b"", b"{}", rng.randbytes(40))))
-    scalars = [it for it in VALUES if not isinstance(it, list | dict)]
+    scalars = [value for value in VALUES if not isinstance(value, list | dict)]
     return "value", rng.choice([v for v in scalars if type(v) is not int or abs(v) < 1 << 63])
 
 
@@ -442,7 +442,7 @@ def play_store(case: Case, place: Place) -> None:
     for path in (cache / "store").glob("*/*/*"):
         if path.name.startswith("kdyno-"):
             raise Finding(f"left in the cache: {path}")
-        if any(it.is_symlink() for it in (*path.glob("*"), *path.glob("boots/*"))):
+        if any(inner.is_symlink() for inner in (*path.glob("*"), *path.glob("boots/*"))):
             raise Finding(f"a link in the cache: {path}")
 
 
@@ -529,7 +529,7 @@ def fleet(rng: random.Random, place: Place) -> Case:
     for _ in range(rng.choice((1, 1, 2, 3))):
         changes += _one_change(rng, top)
     ways = (bytes, functools.partial(mutated_json, rng), functools.partial(mutated, rng))
-    answers = [packed(rng.choices(ways, (10, 9, 1))[0](it)) for it in _ANSWERS]
+    answers = [packed(rng.choices(ways, (10, 9, 1))[0](answer)) for answer in _ANSWERS]
     return {"target": "fleet", "changes": changes, "said": answers if rng.random() < 0.3 else []}
 
 
@@ -599,12 +599,15 @@ def _fleet_of(place: Place) -> Path:
     if top.exists():
         return top
     file.write_text(_FLEET)
-    asked, _suites = load(file)
-    with mock.patch("os.fsync"), create_run(top, asked.text, _manifest(asked, {}, ())) as writer:
+    experiment, _suites = load(file)
+    with (
+        mock.patch("os.fsync"),
+        create_run(top, experiment.text, _manifest(experiment, {}, ())) as writer,
+    ):
         jobs, union = Jobs(top / _RUN), Union(writer)
         jobs.make()
         for number in range(2):
-            shard_of(jobs.shard(number), number, asked, _GROUPS)
+            shard_of(jobs.shard(number), number, experiment, _GROUPS)
             (shard,) = jobs.shard(number).iterdir()
             shard.rename(jobs.shard(number) / _RUN)
         own = jobs.jobs / "0"

@@ -42,9 +42,9 @@ def shortened(profile: Profile, keep: Sequence[tuple[str, str]]) -> Profile:
             function for function in boot.functions if (function.where, function.function) in keep
         ]
         others: dict[str, float] = {}
-        for it in boot.functions:
-            if (it.where, it.function) not in keep:
-                others[it.where] = others.get(it.where, 0.0) + it.seconds
+        for function in boot.functions:
+            if (function.where, function.function) not in keep:
+                others[function.where] = others.get(function.where, 0.0) + function.seconds
         kept += [FunctionTime(where, OTHERS, s) for where, s in others.items()]  # type: ignore[arg-type]
         boots.append(replace(boot, functions=tuple(kept)))
     return replace(profile, boots=tuple(boots), stacks=())
@@ -59,7 +59,7 @@ def keep_run(run: Run, place: Path = PLACE, part: str = "") -> Path:
     if folder.is_dir():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
-    host = {key: it for key, it in manifest.host.items() if key in HOST}
+    host = {key: fact for key, fact in manifest.host.items() if key in HOST}
     short = manifest.model_copy(update={"host": host, "origin": "", "blocks": (), "machines": {}})
     text = short.model_dump_json(by_alias=True, indent=1)
     (folder / MANIFEST).write_text(f"{text}\n", encoding="utf-8")
@@ -79,7 +79,8 @@ def keep_file(path: Path, place: Path = PLACE) -> Path:
     value = json.loads(path.read_text(encoding="utf-8"))
     if value["kind"] == SURVEY:
         value["sides"] = [
-            {key: it for key, it in side.items() if key != "records"} for side in value["sides"]
+            {key: value for key, value in side.items() if key != "records"}
+            for side in value["sides"]
         ]
     place.mkdir(parents=True, exist_ok=True)
     kept = place / f"{plain_name(value['kind'])}.json"

@@ -38,7 +38,7 @@ def in_the_kernel(boots: int, seconds: float) -> list[Figure]:
     words = ("--variant", "best", "--boots", str(boots), "--seconds", str(seconds))
     result = result_of("profile", str(EXPERIMENTS / "simd-gprof.toml"), *words)
     (best,) = result["differences"]
-    memcpy = next(it for it in best["functions"] if it["function"] == "memcpy")
+    memcpy = next(row for row in best["functions"] if row["function"] == "memcpy")
     return [
         _share("memcpy's seconds, best ÷ stock", memcpy, MOST_OF_MEMCPY),
         _share("the UML kernel's own seconds", best["where"]["kernel"], MOST_OF_ALL),
@@ -59,7 +59,7 @@ def _share(name: str, function: Any, most: float) -> Figure:
 def slowdown(minutes: float) -> Figure:
     words = ("--max-minutes", str(minutes))
     result = result_of("run", str(EXPERIMENTS / "count-copies.toml"), *words)
-    worst = max(result["effects"], key=lambda it: _slower(it, it["ratio"]))
+    worst = max(result["effects"], key=lambda row: _slower(row, row["ratio"]))
     ends = sorted(_slower(worst, end) for end in worst["ci"])
     how = f"{worst['case']}; 95 %: {ends[0]:.2f} … {ends[1]:.2f}"
     name = "a kernel that counts its copies, slower"

@@ -49,26 +49,26 @@ _KEY = re.compile(rb'"[^"\\]+": ')
 
 def mutated(rng: random.Random, data: bytes) -> bytes:
     """Bytes with one or a few places changed."""
-    found = bytearray(data)
+    changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
-        at = rng.randrange(len(found) + 1)
+        at = rng.randrange(len(changed) + 1)
         length = rng.choice((1, 1, 2, 8, 100))
         how = rng.randrange(6)
-        if how == 0 and found:
-            found[min(at, len(found) - 1)] ^= 1 << rng.randrange(8)
+        if how == 0 and changed:
+            changed[min(at, len(changed) - 1)] ^= 1 << rng.randrange(8)
         elif how == 1:
-            found[at : at + length] = b""
+            changed[at : at + length] = b""
         elif how == 2:
-            found[at:at] = rng.randbytes(length)
+            changed[at:at] = rng.randbytes(length)
         elif how == 3:
-            found[at:at] = found[at : at + length] * rng.choice((1, 2, 50))
+            changed[at:at] = changed[at : at + length] * rng.choice((1, 2, 50))
         elif how == 4:
-            del found[at:]
+            del changed[at:]
         else:
-            found[at:at] = rng.choice(
+            changed[at:at] = rng.choice(
                 (b"\xff\xfe", b"\x00", b"\x1b[31m", b"\r\n", b'"', b"[" * 2000)
             )
-    return bytes(found)
+    return bytes(changed)
 
 
 def mutated_json(rng: random.Random, data: bytes) -> bytes:
@@ -102,9 +102,9 @@ def _with_a_key_twice(rng: random.Random, text: bytes) -> bytes:
     keys = list(_KEY.finditer(text))
     if not keys:
         return text
-    found = rng.choice(keys)
+    match = rng.choice(keys)
     value = json.dumps(rng.choice(VALUES)).encode()
-    return text[: found.start()] + found[0] + value + b", " + text[found.start() :]
+    return text[: match.start()] + match[0] + value + b", " + text[match.start() :]
 
 
 def _changed(rng: random.Random, value: Any) -> Any:
@@ -116,8 +116,8 @@ def _changed(rng: random.Random, value: Any) -> Any:
     if rng.random() < 0.5 and (rows := _rows(rng, value, places)):
         _make_odd(rng, value, rows)
         return value
-    found = places[rng.choice(sorted(places))]
-    chosen = found if rng.random() < 0.5 else [rng.choice(found)]
+    paths = places[rng.choice(sorted(places))]
+    chosen = paths if rng.random() < 0.5 else [rng.choice(paths)]
     how = rng.random()
     if how < 0.08:
         change = _gone
@@ -143,9 +143,9 @@ def _rows(
 ) -> list[_Path]:
     """All tables of a kind; of the kinds, rather one with many figures."""
     figures = {
-        kind: sum(map(_is_figure, _at(value, found[0]).values()))
-        for kind, found in sorted({(): [()], **places}.items())
-        if isinstance(_at(value, found[0]), dict)
+        kind: sum(map(_is_figure, _at(value, paths[0]).values()))
+        for kind, paths in sorted({(): [()], **places}.items())
+        if isinstance(_at(value, paths[0]), dict)
     }
     if not any(figures.values()):
         return []
@@ -155,7 +155,7 @@ def _rows(
 
 def _is_figure(value: Any) -> bool:
     return isinstance(value, int | float) or (
-        isinstance(value, list) and len(value) == 2 and all(isinstance(it, float) for it in value)
+        isinstance(value, list) and len(value) == 2 and all(isinstance(end, float) for end in value)
     )
 
 
@@ -178,7 +178,7 @@ def _each(changes: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     def changed(old: Any) -> Any:
         if not isinstance(old, list) or len(old) != len(changes):
             return old
-        return [change(it) for change, it in zip(changes, old, strict=True)]
+        return [change(item) for change, item in zip(changes, old, strict=True)]
 
     return changed
 
@@ -215,10 +215,10 @@ def _set(new: Callable[[Any], Any]) -> _Change:
 def _alike(rng: random.Random, value: Any, old: Any) -> Callable[[Any], Any]:
     """Old value → one of the same kind, but odd. The same one wherever it is put."""
     if isinstance(old, bool):
-        return lambda it: not it
+        return lambda flag: not flag
     if isinstance(old, int | float) and rng.random() < 0.2:
         factor = rng.choice((-1, 2, 10, 1000) if isinstance(old, int) else (-1, 1000, 1 + 1e-12))
-        return lambda it: it * factor if isinstance(it, type(old)) else it
+        return lambda number: number * factor if isinstance(number, type(old)) else number
     if isinstance(old, int | float):
         number = rng.choice(rng.choice(INTS if isinstance(old, int) else FLOATS))
         return lambda _it: number
@@ -226,7 +226,7 @@ def _alike(rng: random.Random, value: Any, old: Any) -> Callable[[Any], Any]:
         texts = _texts(value) if rng.random() < 0.3 else []
         text = rng.choice(texts or TEXTS)
         joined = rng.random() < 0.2
-        return lambda it: f"{it}{text}" if joined else text
+        return lambda before: f"{before}{text}" if joined else text
     if isinstance(old, list):
         return rng.choice(_LISTS)
     if isinstance(old, dict):
@@ -237,27 +237,32 @@ def _alike(rng: random.Random, value: Any, old: Any) -> Callable[[Any], Any]:
 
 _LISTS: tuple[Callable[[Any], Any], ...] = (
     lambda _it: [],
-    lambda it: it[:1],
-    lambda it: it[:-1],
-    lambda it: it[::-1],
-    lambda it: copy.deepcopy(it * 2),
-    lambda it: [*it, *copy.deepcopy(it[-1:])],
-    lambda it: copy.deepcopy(it * (_MANY // len(it))) if 0 < len(it) <= _MOST_ITEMS else it,
+    lambda items: items[:1],
+    lambda items: items[:-1],
+    lambda items: items[::-1],
+    lambda items: copy.deepcopy(items * 2),
+    lambda items: [*items, *copy.deepcopy(items[-1:])],
+    lambda items: (
+        copy.deepcopy(items * (_MANY // len(items))) if 0 < len(items) <= _MOST_ITEMS else items
+    ),
 )
 
 
 def _table(rng: random.Random) -> Callable[[Any], Any]:
     how, name, many = rng.random(), rng.choice(TEXTS), rng.choice((5, _MANY))
 
-    def changed(it: Any) -> Any:
-        if how < 0.2 or not it:
+    def changed(table: Any) -> Any:
+        if how < 0.2 or not table:
             return {}
-        key = next(iter(it))
+        key = next(iter(table))
         if how < 0.5:
-            return {**it, name: copy.deepcopy(it[key])}
+            return {**table, name: copy.deepcopy(table[key])}
         if how < 0.6:
-            return {**it, **{f"{key}{number}": copy.deepcopy(it[key]) for number in range(many)}}
-        return {name: copy.deepcopy(it[key])} if how < 0.8 else {key: it[key]}
+            return {
+                **table,
+                **{f"{key}{number}": copy.deepcopy(table[key]) for number in range(many)},
+            }
+        return {name: copy.deepcopy(table[key])} if how < 0.8 else {key: table[key]}
 
     return changed
 
@@ -288,7 +293,7 @@ def _walk(value: Any, path: _Path, places: dict[tuple[str, ...], list[_Path]]) -
         steps = list(enumerate(value[:_MOST_ITEMS]))
     for step, part in steps:
         below = (*path, step)
-        kind = tuple("[]" if isinstance(it, int) else it for it in below)
+        kind = tuple("[]" if isinstance(step, int) else step for step in below)
         places.setdefault(kind, []).append(below)
         _walk(part, below, places)
 

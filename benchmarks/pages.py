@@ -45,12 +45,14 @@ def verbs() -> str:
         context = verb.make_context(f"kdyno {name}", [], resilient_parsing=True, **width)
         text, _, examples = HELP.sub("", context.get_help()).partition("Examples:\n")
         about, _, options = text.removeprefix("Usage: ").partition("Options:\n")
-        entries = ["  " + it.rstrip() for it in re.split(r"^  (?=-)", options, flags=re.M)[1:]]
+        entries = [
+            "  " + entry.rstrip() for entry in re.split(r"^  (?=-)", options, flags=re.M)[1:]
+        ]
         helps.append((context.command_path, about, entries, examples))
     # Column widths differ from verb to verb: what is compared is the words.
-    times = Counter(" ".join(it.split()) for _, _, entries, _ in helps for it in entries)
+    times = Counter(" ".join(entry.split()) for _, _, entries, _ in helps for entry in entries)
     rows = {}
-    for entry in (it for _, _, entries, _ in helps for it in entries):
+    for entry in (entry for _, _, entries, _ in helps for entry in entries):
         option, words = re.split(r"  +|\n", entry.strip(), maxsplit=1)
         if times[key := " ".join(entry.split())] >= 3:
             rows[key] = f"| `{option.replace('|', chr(92) + '|')}` | {' '.join(words.split())} |"
@@ -61,14 +63,14 @@ def verbs() -> str:
     for path, about, entries, examples in helps:
         usage, _, rest = about.partition("\n\n")
         summary, _, more = rest.partition("\n\n")
-        own = [it for it in entries if times[" ".join(it.split())] < 3]
-        shared = [it.split()[0].rstrip(",") for it in entries if it not in own]
+        own = [entry for entry in entries if times[" ".join(entry.split())] < 3]
+        shared = [entry.split()[0].rstrip(",") for entry in entries if entry not in own]
         lines = [usage, more.rstrip(), "\n".join(["Options:", *own]) if own else ""]
         parts += [f"## {path.removeprefix('kdyno ')}", " ".join(summary.split())]
         parts += ["```text\n" + "\n\n".join(filter(None, lines)) + "\n```"]
         if shared:
-            parts += [f"Also {', '.join(f'`{it}`' for it in shared)}."]
-        commands = "\n".join(it.strip() for it in examples.splitlines() if it.strip())
+            parts += [f"Also {', '.join(f'`{option}`' for option in shared)}."]
+        commands = "\n".join(line.strip() for line in examples.splitlines() if line.strip())
         parts += [f"```sh\n{commands}\n```"]
     return "\n\n".join(parts) + "\n"
 
@@ -98,11 +100,11 @@ def overrides(manifest: Manifest) -> str:
     return words
 
 
-def cell(it: Effect | GroupEffect, exact: bool = False) -> str:
+def cell(row: Effect | GroupEffect, exact: bool = False) -> str:
     """``−2.14 % (−2.82 … −1.34) slower``."""
-    interval = "exact" if exact else figures.interval(it.ci).removesuffix(" %")
-    word = f"{it.verdict} ≈" if it.equivalent_too else it.verdict
-    return f"{figures.effect(it.ratio)} ({interval}) {word}"
+    interval = "exact" if exact else figures.interval(row.ci).removesuffix(" %")
+    word = f"{row.verdict} ≈" if row.equivalent_too else row.verdict
+    return f"{figures.effect(row.ratio)} ({interval}) {word}"
 
 
 def effects(verdict: Verdict) -> str:
@@ -143,7 +145,7 @@ def made(page: str) -> str:
 def demo(report: str) -> str:
     """The table of what `kdyno report` prints, and what its marks mean."""
     paragraphs = report.rstrip("\n").split("\n\n")
-    grid = next(it for it in paragraphs if "95 % interval" in it)
+    grid = next(paragraph for paragraph in paragraphs if "95 % interval" in paragraph)
     marks = [line for line in paragraphs[-1].splitlines() if line.startswith(MARKS)]
     return "\n\n".join(filter(None, (grid, "\n".join(marks))))
 
@@ -158,7 +160,9 @@ def main() -> int:
         if process.status == 0:
             table = demo(process.output)
             text = readme.read_text(encoding="utf-8")
-            readme.write_text(DEMO.sub(lambda it: it[1] + table + it[2], text), encoding="utf-8")
+            readme.write_text(
+                DEMO.sub(lambda match: match[1] + table + match[2], text), encoding="utf-8"
+            )
         return process.status
     for page in sorted((ROOT / "docs").rglob("*.md")):
         text = page.read_text(encoding="utf-8")

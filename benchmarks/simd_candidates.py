@@ -48,11 +48,11 @@ def measure(program: Path, sizes: tuple[int, ...] = SIZES) -> list[Timing]:
     """Every form that this CPU can run."""
     words = [str(program), ",".join(sorted(cpu.flags())), ",".join(map(str, sizes))]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-    found = []
+    timings = []
     for line in done.stdout.splitlines():
         candidate, form, size, ns = line.split("\t")
-        found.append(Timing(candidate, form, int(size), float(ns)))
-    return found
+        timings.append(Timing(candidate, form, int(size), float(ns)))
+    return timings
 
 
 def table(timings: list[Timing]) -> str:
@@ -93,16 +93,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", type=Path, help="put the table between the page's markers")
     parser.add_argument("--json", type=Path, help="write all timings there")
-    asked = parser.parse_args()
+    request = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         timings = measure(build(Path(folder)))
-    shown = table(timings)
-    print(shown)
-    if asked.json is not None:
-        asked.json.write_text(as_json(timings), encoding="utf-8")
-    if asked.write is not None:
-        before, rest = asked.write.read_text(encoding="utf-8").split(BEGIN)
-        asked.write.write_text(before + BEGIN + shown + END + rest.split(END)[1], encoding="utf-8")
+    text = table(timings)
+    print(text)
+    if request.json is not None:
+        request.json.write_text(as_json(timings), encoding="utf-8")
+    if request.write is not None:
+        before, rest = request.write.read_text(encoding="utf-8").split(BEGIN)
+        request.write.write_text(before + BEGIN + text + END + rest.split(END)[1], encoding="utf-8")
     return 0
 
 

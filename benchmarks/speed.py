@@ -247,8 +247,8 @@ def inside_cases() -> list[Figure]:
         )
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         (run,) = list_runs(Path(folder))
-        boots = [it for it in run.boots() if isinstance(it, BootRecord)]
-        inside = sum(it.host.inside_s or 0 for it in boots)
+        boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+        inside = sum(boot.host.inside_s or 0 for boot in boots)
         first = datetime.fromisoformat(boots[0].job.started_at)
         last = datetime.fromisoformat(boots[-1].job.started_at)
         wall = (last - first).total_seconds() + (boots[-1].host.wall_s or 0)
@@ -265,8 +265,8 @@ def sampled() -> Figure:
         words = ("--method", "perf", "--case", "fscopy-1024", "--seconds", "0.5", "--boots", "2")
         quiet("profile", str(EXPERIMENT), "--variant", "fsrm", *words, "--runs", folder)
         (run,) = list_runs(Path(folder))
-        boots = [it for profile in stored_profiles(run).values() for it in profile.boots]
-    off = [abs(it.sampled_s / it.cpu_s - 1) for it in boots if it.cpu_s]
+        boots = [boot for profile in stored_profiles(run).values() for boot in profile.boots]
+    off = [abs(boot.sampled_s / boot.cpu_s - 1) for boot in boots if boot.cpu_s]
     how = f"worst of {len(off)} boots; more where perf may not look into the host's kernel"
     return Figure("perf: samples ÷ CPU time, off 1 by", max(off), "", most=0.15, how=how)
 

@@ -55,27 +55,27 @@ def simulated(law: Law, machines: int, experiments: int, apart: float, dice: Gen
         spreads = CALM * np.exp(dice.uniform(0.0, np.log(UNEQUAL), machines))
         sizes = dice.integers(6, 21, machines)
         effects = dice.normal(0.0, apart, machines) if apart else np.zeros(machines)
-        found = [
+        strata = [
             effect + spread * law(dice, size)
             for effect, spread, size in zip(effects, spreads, sizes, strict=True)
         ]
         truth = float(np.average(effects, weights=sizes))
-        whole = effect_of_differences(np.concatenate(found))
+        whole = effect_of_differences(np.concatenate(strata))
         assert whole.lo is not None and whole.hi is not None
         alarms += not whole.lo <= 1.0 <= whole.hi
         covered += whole.lo <= np.exp(truth) <= whole.hi
-        told = heterogeneity(found)
-        differs += told is not None and told.p_value <= 0.05
-        by_q += cochran(found) <= 0.05
-    return Shares(*(it / experiments for it in (alarms, covered, differs, by_q)))
+        difference = heterogeneity(strata)
+        differs += difference is not None and difference.p_value <= 0.05
+        by_q += cochran(strata) <= 0.05
+    return Shares(*(count / experiments for count in (alarms, covered, differs, by_q)))
 
 
 def cochran(strata: list[Floats]) -> float:
     """p-value of Cochran's Q, which takes the estimated variances for known."""
     from scipy.special import chdtrc
 
-    weights = np.array([len(it) / np.var(it, ddof=1) for it in strata])
-    means = np.array([np.mean(it) for it in strata])
+    weights = np.array([len(stratum) / np.var(stratum, ddof=1) for stratum in strata])
+    means = np.array([np.mean(stratum) for stratum in strata])
     common = np.average(means, weights=weights)
     return float(chdtrc(len(strata) - 1, np.sum(weights * (means - common) ** 2)))
 

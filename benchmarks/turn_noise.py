@@ -64,8 +64,8 @@ def group_values(
     is; rounds in which a guest waited for the CPU are left out as kdyno does.
     """
     boots = _boots(rng, noise, groups, guests)
-    found = [_case(rng, noise, boots, rounds) for _ in range(cases)]
-    return tuple(np.concatenate(each) for each in zip(*found, strict=True))  # type: ignore[return-value]
+    values = [_case(rng, noise, boots, rounds) for _ in range(cases)]
+    return tuple(np.concatenate(each) for each in zip(*values, strict=True))  # type: ignore[return-value]
 
 
 def _boots(rng: Generator, noise: Noise, groups: int, guests: int) -> Floats:
@@ -124,8 +124,8 @@ def _turns(
 def _places(rng: Generator, guests: int, rounds: int) -> NDArray[np.int64]:
     """Which guest has which turn of a group; the order that kdyno itself would take."""
     names = [str(number) for number in range(guests)]
-    made = orders(str(rng.integers(1 << 32)), names)
-    return np.array([int(name) for _ in range(rounds) for name in next(made)])
+    order = orders(str(rng.integers(1 << 32)), names)
+    return np.array([int(name) for _ in range(rounds) for name in next(order)])
 
 
 def _machine(
@@ -161,11 +161,11 @@ def boot_values(
     """The same machine and the same time by whole boots, one guest after the other."""
     boots = _boots(rng, noise, groups, guests)
     order = rng.permuted(np.broadcast_to(np.arange(guests), (groups, guests)), axis=1)
-    found = []
+    ratios = []
     for _ in range(cases):
         speed, _ = _machine(rng, noise, groups, rounds * guests)
         seen = speed + noise.turn * rng.standard_t(3, speed.shape) / np.sqrt(3)
         medians = np.median(seen.reshape(groups, guests, rounds), axis=2)
         by_guest = np.take_along_axis(medians, order, axis=1) + boots
-        found.append((by_guest[:, 1:] - by_guest[:, :1]).T)
-    return np.concatenate(found)
+        ratios.append((by_guest[:, 1:] - by_guest[:, :1]).T)
+    return np.concatenate(ratios)

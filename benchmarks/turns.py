@@ -137,45 +137,48 @@ class BothWays:
     def widths(self) -> dict[str, list[float]]:
         """Way → half-widths of all effects, log scale."""
         return {
-            way: [math.nan if it.half_width is None else it.half_width for it in found.values()]
-            for way, found in self.effects.items()
+            way: [
+                math.nan if effect.half_width is None else effect.half_width
+                for effect in effects.values()
+            ]
+            for way, effects in self.effects.items()
         }
 
 
-def both_ways(made: Bench, minutes: float) -> BothWays:
+def both_ways(setup: Bench, minutes: float) -> BothWays:
     """So many minutes of boots and as many of turns, mixed."""
     manifest = Manifest(
         tool="0",
         created="now",
-        experiment=made.experiment.name,
-        baseline=made.experiment.baseline,
+        experiment=setup.experiment.name,
+        baseline=setup.experiment.baseline,
         seed=1,
-        cases=tuple(info(case, job) for case, job in zip(made.cases, made.jobs, strict=True)),
-        **asked_of(made.experiment),
+        cases=tuple(info(case, job) for case, job in zip(setup.cases, setup.jobs, strict=True)),
+        **asked_of(setup.experiment),
     )
-    question, names = Question.of(manifest), list(made.variants)
+    question, names = Question.of(manifest), list(setup.variants)
     gathered = {way: Gathering() for way in WAYS}
     spent_s = dict.fromkeys(WAYS, 0.0)
     inside_s, blocks = 0.0, dict.fromkeys(WAYS, 0)
     while min(spent_s.values()) < minutes * 60:
-        way = min(WAYS, key=lambda it: spent_s[it])
+        way = min(WAYS, key=lambda name: spent_s[name])
         block = blocks[way]
         order, draw = block_order(1, block, names), draw_of(1, block)
         began_s = time.monotonic()
         if way == "turns":
             data = gathered[way].samples()
             beside_s = (spent_s[way] - inside_s) / block if block else 1.0
-            asked = effort(made, question, data, beside_s)
-            found = turns.measure(
-                made, order, f"1:{block}", first_index=0, block=block, draw=draw, effort=asked
+            rounds = effort(setup, question, data, beside_s)
+            boots = turns.measure(
+                setup, order, f"1:{block}", first_index=0, block=block, draw=draw, effort=rounds
             )
-            for record, _ in found:
+            for record, _ in boots:
                 gathered[way].add(record)
                 inside_s += record.host.inside_s or 0.0
         else:
             for name in order:
                 gathered[way].add(
-                    booting.measure(made, [name], first_index=0, block=block, draw=draw)[0][0]
+                    booting.measure(setup, [name], first_index=0, block=block, draw=draw)[0][0]
                 )
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
@@ -184,7 +187,7 @@ def both_ways(made: Bench, minutes: float) -> BothWays:
     for way, widths in both.widths.items():
         print(
             f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths "
-            + ", ".join(f"{100 * it:.2f} %" for it in widths),
+            + ", ".join(f"{100 * width:.2f} %" for width in widths),
             flush=True,
         )
     print(f"  share of the turns' wall time inside turns: {both.share:.3f}")
@@ -199,10 +202,10 @@ def ratio(name: str, both: BothWays, least: float) -> Figure:
 
 def cost() -> Figure:
     """A turn of nothing, by a guest of the first image."""
-    made = bench(experiment_of(COPY))
-    plan = plan_of(made, made.experiment.baseline, turns=True)
-    session = made.machine.open(plan)
-    member = Member(plan, session, made.machine.clock, booting.now())
+    setup = bench(experiment_of(COPY))
+    plan = plan_of(setup, setup.experiment.baseline, turns=True)
+    session = setup.machine.open(plan)
+    member = Member(plan, session, setup.machine.clock, booting.now())
     member.hear(record.Hello)
     member.begin(3, 60.0)
     if not member.ready:
@@ -247,10 +250,10 @@ def widths_of(verdict: Verdict) -> list[float]:
 
 def copies(runs: int, minutes: float) -> Figure:
     """Runs of a kernel against itself in which anything is called faster or slower."""
-    asked = experiment_of(COPY)
+    experiment = experiment_of(COPY)
     false = 0
     for number in range(runs):
-        verdict = verdict_of(asked, minutes, seed=number)
+        verdict = verdict_of(experiment, minutes, seed=number)
         wrong = [
             effect.case for effect in verdict.effects if effect.verdict in ("faster", "slower")
         ]
@@ -270,14 +273,14 @@ def known(both: BothWays) -> Figure:
     alike = 0
     for key, boots in both.effects["boots"].items():
         turns = both.effects["turns"][key]
-        logs = [math.log(it.ratio or math.nan) for it in (boots, turns)]
+        logs = [math.log(effect.ratio or math.nan) for effect in (boots, turns)]
         allowed = math.hypot(boots.half_width or 0.0, turns.half_width or 0.0)
         alike += abs(logs[0] - logs[1]) <= allowed
         print(
             f"  {key[2]:12} {key[1]:14}"
             + "".join(
-                f" {way} {100 * (math.exp(log) - 1):+.2f} % ± {100 * (it.half_width or 0.0):.2f}"
-                for way, log, it in zip(WAYS, logs, (boots, turns), strict=True)
+                f" {way} {100 * math.expm1(log):+.2f} % ± {100 * (effect.half_width or 0.0):.2f}"
+                for way, log, effect in zip(WAYS, logs, (boots, turns), strict=True)
             ),
             flush=True,
         )
@@ -288,20 +291,20 @@ def known(both: BothWays) -> Figure:
 def places(minutes: float) -> Figure:
     """Whether an effect depends on what ran before: the difference of both, by what they allow."""
     before = ("fscopy-256", "fscopy-1024", "fscopy-4096")
-    asked = load(EXPERIMENT)[0]
-    found = []
+    experiment = load(EXPERIMENT)[0]
+    verdicts = []
     for earlier in ((), before):
-        (suite,) = asked.suites
+        (suite,) = experiment.suites
         cases = dataclasses.replace(suite, cases=(*earlier, "fscopy-65536"))
         print(f"  after {', '.join(earlier) or 'nothing'}:", flush=True)
-        verdict = verdict_of(dataclasses.replace(asked, suites=(cases,)), minutes)
-        found.append(
+        verdict = verdict_of(dataclasses.replace(experiment, suites=(cases,)), minutes)
+        verdicts.append(
             {effect.variant: effect for effect in verdict.effects if effect.case == "fscopy-65536"}
         )
     worst = 0.0
-    for alone, after in ((found[0][name], found[1][name]) for name in found[0]):
-        logs = [math.log(it.ratio or math.nan) for it in (alone, after)]
-        ends = [it.ci or (math.nan, math.nan) for it in (alone, after)]
+    for alone, after in ((verdicts[0][name], verdicts[1][name]) for name in verdicts[0]):
+        logs = [math.log(effect.ratio or math.nan) for effect in (alone, after)]
+        ends = [effect.ci or (math.nan, math.nan) for effect in (alone, after)]
         allowed = math.hypot(*(math.log(high / low) / 2 for low, high in ends))
         worst = max(worst, abs(logs[0] - logs[1]) / allowed)
     return Figure("64 KiB copies, alone and after others: difference ÷ allowed", worst, "×", most=1)

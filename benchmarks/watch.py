@@ -125,7 +125,8 @@ class Simulated(Watcher):
         """The search, with normal errors of the precision that it measures to."""
         points = state.range.points
         levels = [
-            self.levels[int(it.commit)] if state.question.case == CASES[0] else 0.0 for it in points
+            self.levels[int(point.commit)] if state.question.case == CASES[0] else 0.0
+            for point in points
         ]
         least = state.question.min_effect or 0.001
 
@@ -145,7 +146,7 @@ class Simulated(Watcher):
                 low, high = search.span.low, search.span.high
                 halves = difference(at, low), difference(high, at), difference(high, low)
                 state = replace(state, steps=(*state.steps, Step(at, Measured(*halves))))
-            elif left := [it for it in search.steps if not _is_verified(state, it)]:
+            elif left := [step for step in search.steps if not _is_verified(state, step)]:
                 size = difference(left[0].high, left[0].low)
                 check = Verification(left[0].low, left[0].high, "verify", size, size.is_step(least))
                 state = replace(state, verified=(*state.verified, check))
@@ -154,7 +155,7 @@ class Simulated(Watcher):
 
 
 def _is_verified(state: State, step: Span) -> bool:
-    return (step.low, step.high) in {(it.low, it.high) for it in state.verified}
+    return (step.low, step.high) in {(row.low, row.high) for row in state.verified}
 
 
 def watcher(
@@ -205,23 +206,25 @@ def noise() -> Draw:
 def replay(
     steps: Mapping[int, float], commits: int, draw: Draw, seed: int, equivalent: float = 0.01
 ) -> Replay:
-    """Every commit visited, and what was told."""
+    """Every commit visited, and what was reported."""
     levels = np.cumsum([steps.get(at, 0.0) for at in range(commits)])
     with tempfile.TemporaryDirectory(prefix="kdyno-watch-") as folder:
         own = watcher(list(levels), draw, seed, Path(folder), equivalent)
-        told: list[int] = []
+        named: list[int] = []
         for tip in range(commits):
             own.visit(str(tip))
-            new = [it for it in own.watch.alarms if it.state == "bisected" and not it.told]
-            told += [int(it.commit or -1) if it.case == CASES[0] else -1 for it in new]
-            changed = own.watch.changed(*(replace(it, told=True) for it in new))
+            new = [
+                alarm for alarm in own.watch.alarms if alarm.state == "bisected" and not alarm.told
+            ]
+            named += [int(alarm.commit or -1) if alarm.case == CASES[0] else -1 for alarm in new]
+            changed = own.watch.changed(*(replace(alarm, told=True) for alarm in new))
             own.save(alarms=changed)
-    fixed = {it.commit for it in own.watch.alarms if it.state == "fixed"}
+    fixed = {alarm.commit for alarm in own.watch.alarms if alarm.state == "fixed"}
     expected = {str(UNDONE[0])} if UNDONE[0] in steps else set()
     return Replay(
-        false=sum(at not in steps for at in told),
-        twice=len(told) - len(set(told)),
-        missed=len(set(steps) - set(told)),
+        false=sum(at not in steps for at in named),
+        twice=len(named) - len(set(named)),
+        missed=len(set(steps) - set(named)),
         unfixed=int(fixed != expected),
         confirmations=own.confirmations,
         reference=own.watch.reference,
@@ -240,22 +243,24 @@ def main() -> int:
         matters: [replay({}, NIGHTS, draw, 1000 + seed, matters) for seed in range(request.years)]
         for matters in (0.01, 0.0005)
     }
-    print(json.dumps([vars(it) for it in replays]), file=sys.stderr)
+    print(json.dumps([vars(replay) for replay in replays]), file=sys.stderr)
     of = f"{request.replays} replays"
     return finish(
         [
-            Figure("alarms false, worst replay", max(it.false for it in replays), "", most=1),
-            Figure("told twice", sum(it.twice for it in replays), "", most=0, how=of),
-            Figure("missed", sum(it.missed for it in replays), "", most=0, how=of),
-            Figure("not marked as fixed", sum(it.unfixed for it in replays), "", most=0, how=of),
+            Figure("alarms false, worst replay", max(each.false for each in replays), "", most=1),
+            Figure("told twice", sum(each.twice for each in replays), "", most=0, how=of),
+            Figure("missed", sum(each.missed for each in replays), "", most=0, how=of),
+            Figure(
+                "not marked as fixed", sum(each.unfixed for each in replays), "", most=0, how=of
+            ),
             *(
                 Figure(
                     f"false alarms a year, {100 * matters:g} % matters",
-                    sum(it.false for it in own) / max(1, len(own)),
+                    sum(each.false for each in own) / max(1, len(own)),
                     "",
                     most=0.05,
                     how=f"{len(own)} years of {NIGHTS} nights without a step; "
-                    f"{sum(it.confirmations for it in own) / max(1, len(own)):.1f} second runs",
+                    f"{sum(each.confirmations for each in own) / max(1, len(own)):.1f} second runs",
                 )
                 for matters, own in years.items()
             ),

@@ -40,13 +40,13 @@ def least_p(rng: Generator, slow: np.ndarray) -> np.ndarray:
     """For each change the least corrected p-value of its effects that look slower."""
     ratios = SD * rng.standard_normal((len(slow), EFFECTS, BLOCKS))
     ratios[:, 0] -= SLOWER * slow[:, None]
-    found = []
+    least = []
     for own, middles in zip(
         p_values(walsh_averages(ratios), BLOCKS), np.median(ratios, axis=-1), strict=True
     ):
         levels = np.minimum(1.0, np.array(adjusted(list(own))) / SHARE_FOR_VERDICTS)
-        found.append(float(np.min(np.where(middles < 0, levels, 1.0))))
-    return np.array(found)
+        least.append(float(np.min(np.where(middles < 0, levels, 1.0))))
+    return np.array(least)
 
 
 def branch(share: float, changes: int, branches: int, seed: int) -> tuple[Gate, Gate, Gate]:
@@ -84,7 +84,11 @@ def main() -> None:
     for share in (0.0, 0.02, 0.1, 0.3):
         gates = branch(share, given.changes, given.branches, given.seed)
         for name, gate in zip(("one run", "--confirm", "and --history"), gates, strict=True):
-            cells = [f"{100 * share:g}", name, *(f"{100 * it:.2f}" for it in vars(gate).values())]
+            cells = [
+                f"{100 * share:g}",
+                name,
+                *(f"{100 * share:.2f}" for share in vars(gate).values()),
+            ]
             print("| " + " | ".join(cells) + " |", flush=True)
 
 

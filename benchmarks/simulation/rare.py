@@ -84,8 +84,8 @@ def shares(noise: Noise, cost: Rare, groups: int, experiments: int, seed: int) -
         claims, sums = experiment(rng, noise, cost, groups)
         typical = judge(claims)
         judged, _quantiles = judge_sums(claims, typical, sums)
-        same = [it.word == "equivalent" or it.equivalent_too for it, _ in judged]
-        moved = [it.word in ("faster", "slower") for it, _ in judged]
+        same = [row.word == "equivalent" or row.equivalent_too for row, _ in judged]
+        moved = [row.word in ("faster", "slower") for row, _ in judged]
         tails = [summed is not None and summed.tail for _, summed in judged]
         equal = slice(1 if cost.one_in else 0, None)
         rows.append(

@@ -94,10 +94,10 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
     if spec.kind != "git" or not spec.ref:
         raise UsageError(f"{file}: source = {source}: a branch is git:FOLDER_OR_URL#BRANCH")
     folder = store.folder_of(options.runs, experiment.name)
-    known = store.load(folder) if (folder / store.STATE).is_file() else None
-    if known is not None and known.source != source:
+    before = store.load(folder) if (folder / store.STATE).is_file() else None
+    if before is not None and before.source != source:
         raise UsageError(
-            f"{file}: {experiment.name} watches {known.source} ({folder}), and now the source is "
+            f"{file}: {experiment.name} watches {before.source} ({folder}), and now the source is "
             f"{source}: give the experiment another name"
         )
     if is_url(spec.rest):
@@ -122,7 +122,7 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
             return deepest(states)
 
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        start = store.load(folder) if known else Watch(experiment.name, source)
+        start = store.load(folder) if before else Watch(experiment.name, source)
         watcher = Watcher(folder, start, repository, own, measure, search, within, say, now)
         why = watcher.visit(tip)
         new = tuple(tell(watcher))
@@ -130,11 +130,11 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
         say(f"{tip[: history.SHORT]} has no figure: {why.strip().splitlines()[0]}")
     if to_json is not None:
         write_json(
-            {"schema": 1, "tip": tip, "why": why, "new": [asdict(it) for it in new]}, to_json
+            {"schema": 1, "tip": tip, "why": why, "new": [asdict(alarm) for alarm in new]}, to_json
         )
     if junit is not None:
         write(_junit(experiment, new, why), junit)
-    slower = any(it.word == "slower" for it in new)
+    slower = any(alarm.word == "slower" for alarm in new)
     return gate.SLOWER if slower else gate.FAILED if why else 0
 
 
@@ -189,7 +189,7 @@ def _junit(experiment: Experiment, new: Sequence[Alarm], why: str) -> str:
     slower = {alarm.name: alarm for alarm in new if alarm.word == "slower"}
     tests = []
     for name in (f"{use.name}/{case}" for use in experiment.suites for case in use.cases):
-        test = Test(name, "nothing new is slower")
+        test = Test(name, "")
         if why:
             test = Test(name, plain.sentence(why), ("error", "failed"))
         elif alarm := slower.get(name):
@@ -203,8 +203,10 @@ def _junit(experiment: Experiment, new: Sequence[Alarm], why: str) -> str:
 def _list(runs: Path, to_json: str | None) -> None:
     watches = [store.load(folder) for folder in store.folders(runs)]
     if to_json is not None:
-        rows = [(watch.name, it) for watch in watches for it in watch.alarms]
-        write_json([{"watch": name, **asdict(it), "word": it.word} for name, it in rows], to_json)
+        rows = [(watch.name, alarm) for watch in watches for alarm in watch.alarms]
+        write_json(
+            [{"watch": name, **asdict(alarm), "word": alarm.word} for name, alarm in rows], to_json
+        )
     if to_json != "-":
         for watch in watches:
             last = watch.points[-1].date if watch.points else "never"

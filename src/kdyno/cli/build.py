@@ -64,9 +64,9 @@ def check(
                 ref = refs[-1]
                 text = f"[matrix] has {len(refs)} commits, a run for each"
                 say(f"{text}; checked with the last, {ref}")
-        asked, suites = load(experiment, ref)
+        plan, suites = load(experiment, ref)
         overrides = overrides_of(extent, variants=tuple(variant or ()), cases=tuple(case or ()))
-        return examined(apply(overrides, asked), suites, json, fetching=fetch)
+        return examined(apply(overrides, plan), suites, json, fetching=fetch)
     except UsageError as problem:
         if json is not None:
             write_json({"ok": False, "mistakes": list(problem.mistakes)}, json)
@@ -94,7 +94,7 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
         watch.end()
     price = cost(experiment, recipes, cache)
     minutes = 60 * extent_of(experiment).measure_hours
-    notes = [*recipes.notes, *lacking, *(f"{_UNCHECKED} {it}" for it in recipes.absent)]
+    notes = [*recipes.notes, *lacking, *(f"{_UNCHECKED} {name}" for name in recipes.absent)]
     if json is not None:
         variants = {name: {"digest": digest} for name, digest in recipes.digests.items()}
         variants |= {name: {"skipped": why} for name, why in recipes.skipped.items()}
@@ -116,7 +116,7 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
     if price.disk_bytes > price.free_bytes:
         notes.append("the disk is too small: free some, or KDYNO_CACHE names another folder")
     for source in price.fetch:
-        built = any(it.image == source for it in experiment.variants)
+        built = any(variant.image == source for variant in experiment.variants)
         size = "0.1 GB, 0.4" if built else "0.2 GB, 2"
         show(f"to fetch   {source}: about {size} GB unpacked")
     for note in notes:
@@ -139,11 +139,11 @@ def build(
     """Build the kernels of an experiment. What was built before is not built again."""
     check_writable(json)
     sandbox.require()
-    asked, _ = load(experiment, ref)
-    asked = apply(Overrides(variants=tuple(variant or ())), asked)
+    plan, _ = load(experiment, ref)
+    plan = apply(Overrides(variants=tuple(variant or ())), plan)
     cache = cache_root()
-    if not KINDS[asked.machine.kind].builds:
-        say(f"nothing to build: the machine {asked.machine.kind!r} runs the kernel as it is")
+    if not KINDS[plan.machine.kind].builds:
+        say(f"nothing to build: the machine {plan.machine.kind!r} runs the kernel as it is")
         if json is not None:
             write_json({"images": {}, "failed": {}}, json)
         return 0
@@ -151,31 +151,31 @@ def build(
     watch = Building()
     try:
         recipes = builder.check(
-            asked, cache, watch.fetching, refresh=refresh, new=True, report=watch.building
+            plan, cache, watch.fetching, refresh=refresh, new=True, report=watch.building
         )
         for note in recipes.notes:
             say(note)
         failed = dict(recipes.skipped)
         if dry_run:
-            there = {name: find(cache, it) is not None for name, it in recipes.of.items()}
+            there = {name: find(cache, recipe) is not None for name, recipe in recipes.of.items()}
             images = {
                 name: {"digest": digest, "built": there.get(name, True)}
                 for name, digest in recipes.digests.items()
             }
             lines = [
-                f"{name}\t{it['digest']}\t{'built' if it['built'] else 'not built'}"
-                for name, it in images.items()
+                f"{name}\t{image['digest']}\t{'built' if image['built'] else 'not built'}"
+                for name, image in images.items()
             ]
         else:
             built = builder.build_all(
-                asked, recipes, cache, jobs=jobs, report=watch.building, notify=say
+                plan, recipes, cache, jobs=jobs, report=watch.building, notify=say
             )
             failed = dict(built.failed)
             images = {
-                name: {"kernel": str(it.kernel), "digest": it.digest, **it.build}
-                for name, it in built.images.items()
+                name: {"kernel": str(image.kernel), "digest": image.digest, **image.build}
+                for name, image in built.images.items()
             }
-            lines = [f"{name}\t{it.kernel}" for name, it in built.images.items()]
+            lines = [f"{name}\t{image.kernel}" for name, image in built.images.items()]
     finally:
         watch.end()
     if json is not None:

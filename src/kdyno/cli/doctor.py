@@ -115,25 +115,28 @@ def _nodes(on: str, json: str | None) -> int:
     Folder.private(runs_root() / FOLDER).close()
     with whole.scratch("doctor", runs_root() / FOLDER) as folder:
         findings = examine_nodes(settings(on, settings_file()), cache_root(), folder, say)
-    bad = any(it.problems for it in findings)
-    notes = (*dict.fromkeys(note for it in findings for note in it.notes), *differences(findings))
+    bad = any(finding.problems for finding in findings)
+    notes = (
+        *dict.fromkeys(note for finding in findings for note in finding.notes),
+        *differences(findings),
+    )
     if json is not None:
         rows = [
             {
-                "node": it.name,
-                "ok": not it.problems,
-                "problems": it.problems,
-                "cpu_model": it.node.cpu_model if it.node else None,
-                "cpus": it.node.cpus if it.node else None,
+                "node": finding.name,
+                "ok": not finding.problems,
+                "problems": finding.problems,
+                "cpu_model": finding.node.cpu_model if finding.node else None,
+                "cpus": finding.node.cpus if finding.node else None,
             }
-            for it in findings
+            for finding in findings
         ]
         write_json({"ok": not bad, "nodes": rows, "notes": notes}, json)
     if json != "-":
-        for it in findings:
-            what = f"{it.node.cpu_model}, {it.node.cpus} CPUs" if it.node else ""
-            show(f"{'BAD' if it.problems else 'ok':4} {it.name:12} {what}".rstrip())
-            for problem in it.problems:
+        for finding in findings:
+            what = f"{finding.node.cpu_model}, {finding.node.cpus} CPUs" if finding.node else ""
+            show(f"{'BAD' if finding.problems else 'ok':4} {finding.name:12} {what}".rstrip())
+            for problem in finding.problems:
                 show(f"     {problem}")
         for note in notes:
             show(f"\n{note}")
@@ -204,7 +207,9 @@ def look(folder: Path) -> Node:
         token=token,
         locks=token is not None and _is_held(folder / LOCK),
         writes=token is not None and os.access(folder, os.W_OK),
-        missing=[f"{it.name}: {why}" for it in NEEDS if it.required and (why := it.missing())],
+        missing=[
+            f"{need.name}: {why}" for need in NEEDS if need.required and (why := need.missing())
+        ],
         beside=_other_jobs(),
     )
 
@@ -274,7 +279,7 @@ def examine_nodes(
     chosen: Settings,
     cache: Path,
     folder: Path,
-    told: Callable[[str], None],
+    notify: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[NodeFinding]:
     """Every node of the partition, or this machine. ``folder``: for jobs, seen by all nodes."""
@@ -296,13 +301,14 @@ def examine_nodes(
                     (jobs[node],) = engine.submit([[command]], place)
                 except ToolError as problem:  # another constraint, no rights
                     findings[node] = NodeFinding(node, None, (str(problem),))
-            told(f"asking {len(jobs)} of {len(states)} nodes")
+            notify(f"asking {len(jobs)} of {len(states)} nodes")
             done, left_s = 0, _WAIT_S
             while left_s > 0:
                 engine.look(list(jobs.values()))
                 # What a node has answered may take a while to be seen here.
                 now = sum(
-                    job.done and (not job.well or files[it].exists()) for it, job in jobs.items()
+                    job.done and (not job.well or files[node].exists())
+                    for node, job in jobs.items()
                 )
                 if now == len(jobs):
                     break
@@ -359,7 +365,7 @@ def _marked(cache: Path) -> Iterator[Path]:
 
 def differences(findings: Sequence[NodeFinding]) -> tuple[str, ...]:
     """What differs between nodes that are all well by themselves."""
-    models = sorted({it.node.cpu_model for it in findings if it.node is not None})
+    models = sorted({finding.node.cpu_model for finding in findings if finding.node is not None})
     if len(models) < 2:
         return ()
     return (

@@ -36,7 +36,10 @@ def check(
         for case in use.cases
         for pair in ((use.name, use.name_in_run(case)), (use.name, use.family or case))
     }
-    levels = [*(it.levels for it in experiment.variants), *(it.levels for it in experiment.suites)]
+    levels = [
+        *(part.levels for part in experiment.variants),
+        *(part.levels for part in experiment.suites),
+    ]
     factors = tuple(dict.fromkeys(factor for each in levels for factor, _level in each))
     # A single factor has no table of its own: its levels are the variants or the cases.
     gate.check(rules, cases, factors if len(factors) > 1 else ())
@@ -52,7 +55,7 @@ def check(
 def end(
     run: Run,
     verdict: Verdict,
-    asked: Experiment,
+    plan: Experiment,
     experiment: Experiment,
     suites: Mapping[str, Suite],
     options: Options,
@@ -61,14 +64,14 @@ def end(
 ) -> tuple[Run, int]:
     """Shows what was measured; the run that counts, and the exit status. ``asked``: the experiment
     with the options' overrides."""
-    method = asked.measure.profile
+    method = plan.measure.profile
     if method == METHOD:
-        verdict = counted_after_run(run, verdict, asked, suites, options)
+        verdict = counted_after_run(run, verdict, plan, suites, options)
     fail_on = tuple(request.fail_on or ())
     status = gate.exit_status(verdict, fail_on)
     if request.confirm and gate.exit_status(verdict, fail_on or ("slower",)) == gate.SLOWER:
         say(f"{run.name}: slower, so it is measured once more (--confirm)")
-        seed = None if asked.measure.seed is None else asked.measure.seed + 1
+        seed = None if plan.measure.seed is None else plan.measure.seed + 1
         again = replace(options.overrides, confirms=run.name, seed=seed)
         options = replace(options, overrides=again)
         run, verdict = executed(apply(again, experiment), suites, options)
@@ -76,5 +79,5 @@ def end(
     show_outcome(verdict, json, status, run, request.scoring)
     say_where(run)
     if method not in ("none", METHOD):
-        after_run(run, asked, suites, options, printed=json != "-")
+        after_run(run, plan, suites, options, printed=json != "-")
     return run, status

@@ -116,7 +116,7 @@ def _measured(
     words += [] if sandbox.require() else ["--no-sandbox"]
     if not record.built:
         folder = place.path / "built"
-        chosen = [word for it in options.overrides.variants for word in ("--variant", it)]
+        chosen = [word for name in options.overrides.variants for word in ("--variant", name)]
         building = Building(engine, [*words, *chosen], experiment.baseline, folder, listener.told)
         names, failed = building.run()
         if len(names) < 2 and not experiment.measure.calibrate:
@@ -129,8 +129,8 @@ def _measured(
     for name, value in options.overrides.to_json().items():
         if name not in _OF_A_SHARD:
             option = "--case" if name == "cases" else f"--{name.replace('_', '-')}"
-            for it in value if isinstance(value, list | tuple) else [value]:
-                words += [option] if it is True else [option, str(it)]
+            for each in value if isinstance(value, list | tuple) else [value]:
+                words += [option] if each is True else [option, str(each)]
     controller = Controller(
         experiment, union, place, record, words, engine, listener.told, listener.measuring
     )

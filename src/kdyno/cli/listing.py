@@ -125,7 +125,7 @@ def _routines() -> Rows:
     """First the word ``best``: what it means on this CPU."""
     try:
         choices = [best(function, "um") for function in FUNCTIONS]
-        named = ", ".join(f"{it.function} {it.routine}" for it in choices)
+        named = ", ".join(f"{choice.function} {choice.routine}" for choice in choices)
         why = choices[0].why.removeprefix(f"{BEST}: ")
         rows = [{"routine": BEST, "help": f"on this CPU {named} ({why})", "missing": ""}]
     except UsageError as problem:
@@ -155,8 +155,8 @@ def _fragments() -> Rows:
 def _runs(runs: Path | None, wanted: Wanted) -> Rows:
     """Oldest first. A run that lies in both places is one row, of the folder."""
     rows = {
-        (it.created, it.name): _row(it.name, it.state, it.answer)
-        for it in entries(runs_folder(runs), wanted)
+        (entry.created, entry.name): _row(entry.name, entry.state, entry.answer)
+        for entry in entries(runs_folder(runs), wanted)
     }
     shared = store() if runs is None else None
     if shared is None:

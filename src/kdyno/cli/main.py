@@ -193,7 +193,7 @@ def command() -> Any:
 
 def verbs() -> dict[str, Any]:
     """Every verb with its own options, by all its words; imports all of them."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     def collect(words: str, group: Any) -> None:
         for name, below in group.commands.items():
@@ -201,10 +201,10 @@ def verbs() -> dict[str, Any]:
             if isinstance(real, TyperGroup):
                 collect(f"{words}{name} ", real)
             else:
-                found[words + name] = real
+                result[words + name] = real
 
     collect("", command())
-    return found
+    return result
 
 
 def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -320,6 +320,6 @@ def main() -> int:
             _lose_output()
         where = f"{problem.filename}: " if problem.filename else ""
         full = bool(problem.filename) and problem.errno in NO_SPACE
-        told = no_space(Path(os.fsdecode(problem.filename))) if full else problem.strerror
-        say(f"kdyno: {where}{told or problem}")
+        message = no_space(Path(os.fsdecode(problem.filename))) if full else problem.strerror
+        say(f"kdyno: {where}{message or problem}")
         return 1

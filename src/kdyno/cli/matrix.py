@@ -46,7 +46,9 @@ def refs_of(matrix: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
 
 def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
     experiment, _suites = load(file, last)
-    baseline = next(it for it in experiment.variants if it.name == experiment.baseline)
+    baseline = next(
+        variant for variant in experiment.variants if variant.name == experiment.baseline
+    )
     spec = parse(baseline.source)
     if spec.kind != "git" or is_url(spec.rest):
         raise UsageError(
@@ -54,7 +56,7 @@ def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
             "git:DIR#{ref}; or list the refs"
         )
     folder = Path(spec.rest)
-    refs = tuple(it.commit for it in first_parents(folder, f"{first}..{last}"))
+    refs = tuple(point.commit for point in first_parents(folder, f"{first}..{last}"))
     if not refs:
         raise UsageError(f"[matrix] refs = {first}..{last}: {folder} has no commit between them")
     return refs
@@ -94,7 +96,7 @@ def each(
         rows.append(CommitRun(ref, run, run.verdict() if run else None, "not finished"))
     show(lambda _screen: [table(rows)])
     return gate.worst(
-        {gate.exit_status(it.verdict, fail_on) if it.verdict else gate.FAILED for it in rows}
+        {gate.exit_status(row.verdict, fail_on) if row.verdict else gate.FAILED for row in rows}
     )
 
 
@@ -114,7 +116,10 @@ def _finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | N
 def table(rows: Sequence[CommitRun]) -> Grid:
     """A row per commit, a column per effect."""
     keys = dict.fromkeys(
-        (it.variant, it.case) for row in rows if row.verdict for it in row.verdict.effects
+        (effect.variant, effect.case)
+        for row in rows
+        if row.verdict
+        for effect in row.verdict.effects
     )
 
     def cell(row: CommitRun, key: tuple[str, str]) -> Cell:

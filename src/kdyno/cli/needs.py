@@ -84,15 +84,18 @@ class Need:
         if self.modules:
             if shutil.which("pkg-config") is None:
                 return "no pkg-config on PATH"
-            known = {it: capture(["pkg-config", "--exists", it]).status for it in self.modules}
-            if lacking := [name for name, status in known.items() if status != 0]:
+            statuses = {
+                module: capture(["pkg-config", "--exists", module]).status
+                for module in self.modules
+            }
+            if lacking := [name for name, status in statuses.items() if status != 0]:
                 return f"pkg-config knows no {', no '.join(lacking)}"
         if self.links or self.header:
             return self._compiler_lacks()
         lacking = [
             names.replace("|", " or ")
             for names in self.case
-            if not any(shutil.which(it, path=ENVIRONMENT["PATH"]) for it in names.split("|"))
+            if not any(shutil.which(name, path=ENVIRONMENT["PATH"]) for name in names.split("|"))
         ]
         return f"no {', no '.join(lacking)}" if lacking else None
 

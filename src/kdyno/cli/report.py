@@ -160,14 +160,14 @@ def _write_site(runs: Path | None, output: str | None, full: bool, json: str | N
         raise UsageError("--all writes a folder of pages: name it with -o, such as -o site/")
     out = Path(output).absolute()
     shared = store() if runs is None else None
-    with site_line() as told:
+    with site_line() as progress:
         if shared is not None:
             built = build_shared(
-                shared, out, cache_root(), full=full, progress=told, sections=labs.sections
+                shared, out, cache_root(), full=full, progress=progress, sections=labs.sections
             )
         else:
             built = build_site(
-                runs_folder(runs), out, full=full, progress=told, sections=labs.sections
+                runs_folder(runs), out, full=full, progress=progress, sections=labs.sections
             )
     if json is not None:
         facts = {"site": output, "runs": built.runs, "made": built.rendered, "kept": built.kept}
@@ -219,16 +219,16 @@ def serve(
         )
         server.absent = pages.make
 
-    def build(told: Progress = lambda _done, _all: None) -> str:
+    def build(progress: Progress = lambda _done, _all: None) -> str:
         if pages is not None:
             return pages.build().edition
         return build_site(
-            folder, site, full=full, live=True, progress=told, sections=labs.sections
+            folder, site, full=full, live=True, progress=progress, sections=labs.sections
         ).edition
 
     try:
-        with site_line() as told:
-            server.edition = build(told)
+        with site_line() as progress:
+            server.edition = build(progress)
         if not server.is_local:
             say(f"warning: whoever reaches {bind} can read these runs")
         if json is not None:

@@ -151,7 +151,9 @@ def parse(
     variants, of_cases = _variants(file, place, mistakes)
     if file.machine.userland:
         *_, bits = userland_of(file.machine.userland)
-        variants = tuple(replace(it, program_bits=it.program_bits or bits) for it in variants)
+        variants = tuple(
+            replace(variant, program_bits=variant.program_bits or bits) for variant in variants
+        )
     _check_suites(file.suite, vocabulary, mistakes)
     boots = vocabulary.machines.get(file.machine.kind, ())
     measure = replace(file.measure, layouts=file.layout.draws if file.layout else 0)

@@ -712,35 +712,35 @@ def _use(data: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo)
     """A [[suite]] whose keys fit each other, with the names of its cases."""
     use: SuiteUse = handler(data)
     suites = Place.of(info).vocabulary.suites
-    known = tuple(dict.fromkeys((*suites, RUN_SUITE)))
+    names = tuple(dict.fromkeys((*suites, RUN_SUITE)))
     if "name" not in data:
-        raise wrong((), "name is missing: which suite?", allowed=known)
-    if use.name not in known:
-        raise wrong("name", f"{quoted(use.name)} is not known", use.name, known)
+        raise wrong((), "name is missing: which suite?", allowed=names)
+    if use.name not in names:
+        raise wrong("name", f"{quoted(use.name)} is not known", use.name, names)
     if "seconds" in data and "operations" in data:
         raise wrong("operations", "operations and seconds exclude each other: leave one out")
     cases = _run_cases(use, data) if use.name == RUN_SUITE else _cases(use, data, suites[use.name])
     return replace(use, cases=cases)
 
 
-def _cases(use: SuiteUse, data: Mapping[str, Any], known: tuple[str, ...]) -> tuple[str, ...]:
+def _cases(use: SuiteUse, data: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """The cases meant, in the order given; what a pattern matches in the suite's order."""
     for key in ("figure", "unit", "better", "command"):
         if key in data:
             has = f"; the suite {quoted(use.name)} has cases" if key == "command" else ""
             raise wrong(key, f'{key} belongs to the suite "{RUN_SUITE}"{has}')
     if "cases" not in data:
-        return known
+        return names
     if not use.cases:
-        raise wrong("cases", "no case: leave the key out for all of them", allowed=known)
+        raise wrong("cases", "no case: leave the key out for all of them", allowed=names)
     chosen: dict[str, bool] = {}
     for index, text in enumerate(use.cases):
         is_pattern = any(letter in text for letter in "*?[")
-        matched = [case for case in known if fnmatchcase(case, text)] if is_pattern else [text]
-        if not matched or not set(matched) <= set(known):
+        matched = [case for case in names if fnmatchcase(case, text)] if is_pattern else [text]
+        if not matched or not set(matched) <= set(names):
             what = "matches no case" if is_pattern else "is not a case"
             what = f"{quoted(text)} {what} of {use.name}"
-            raise wrong(("cases", index), what, text, known, text)
+            raise wrong(("cases", index), what, text, names, text)
         if not is_pattern and chosen.get(text):
             raise wrong(("cases", index), f"{quoted(text)} is listed twice", value=text)
         chosen.update({case: chosen.get(case, False) or not is_pattern for case in matched})

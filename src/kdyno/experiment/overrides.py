@@ -120,6 +120,6 @@ def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tu
     return tuple(use for use in chosen if use.cases)
 
 
-def _unknown(flag: str, found: str, names: list[str]) -> str:
-    hint = meant(found, names, " Did you mean {!r}?")
-    return f"{flag} {found!r} is not in this experiment.{hint} It has: {', '.join(names)}"
+def _unknown(flag: str, name: str, names: list[str]) -> str:
+    hint = meant(name, names, " Did you mean {!r}?")
+    return f"{flag} {name!r} is not in this experiment.{hint} It has: {', '.join(names)}"

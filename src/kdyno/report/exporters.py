@@ -276,14 +276,14 @@ def junit_xml(name: str, suites: Sequence[TestSuite]) -> str:
             names = {"classname": plain.name(test.group or suite.name), "name": test.name}
             case = xml.SubElement(element, "testcase", names, time="0")
             counts["tests"] += 1
-            if test.outcome is None:
-                xml.SubElement(case, "system-out").text = test.text
-            else:
+            if test.outcome is not None:
                 kind, word = test.outcome
                 xml.SubElement(case, kind, message=test.text, type=word).text = (
                     test.more or test.text
                 )
                 counts[_COUNTED[kind]] += 1
+            elif test.text:
+                xml.SubElement(case, "system-out").text = test.text
         for key, number in counts.items():
             element.set(key, str(number))
             totals[key] += number

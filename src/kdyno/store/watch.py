@@ -113,7 +113,7 @@ class Watch:
     def changed(self, *alarms: Alarm) -> tuple[Alarm, ...]:
         """All alarms, with these in place of those of the same id."""
         new = {alarm.id: alarm for alarm in alarms}
-        return tuple(new.get(it.id, it) for it in self.alarms)
+        return tuple(new.get(alarm.id, alarm) for alarm in self.alarms)
 
 
 _FILE = TypeAdapter(Watch)
@@ -140,7 +140,7 @@ def folders(runs: Path) -> list[Path]:
 def acknowledge(runs: Path, id: str) -> Alarm:
     """The alarm, now acknowledged. UsageError where none has this id, or it does not stand."""
     watches = [(folder, load(folder)) for folder in folders(runs)]
-    alarms = [(folder, watch, it) for folder, watch in watches for it in watch.alarms]
+    alarms = [(folder, watch, alarm) for folder, watch in watches for alarm in watch.alarms]
     for folder, watch, alarm in alarms:
         if alarm.id != id:
             continue
@@ -149,5 +149,5 @@ def acknowledge(runs: Path, id: str) -> Alarm:
         alarm = replace(alarm, state="acknowledged", told=True)
         save(folder, replace(watch, alarms=watch.changed(alarm)))
         return alarm
-    known = ", ".join(it.id for _folder, _watch, it in alarms if it.stands) or "none"
-    raise UsageError(f"--acknowledge {id}: no difference has this id in {runs}; there are: {known}")
+    ids = ", ".join(alarm.id for _folder, _watch, alarm in alarms if alarm.stands) or "none"
+    raise UsageError(f"--acknowledge {id}: no difference has this id in {runs}; there are: {ids}")

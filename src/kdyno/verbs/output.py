@@ -68,8 +68,8 @@ class Line:
         self._last_s = now
         if self._tty:
             width = shutil.get_terminal_size().columns - 1
-            shown = plain.sentence(text)[:width]
-            print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)
+            cut = plain.sentence(text)[:width]
+            print(f"\r\x1b[K{cut}", end="", file=sys.stderr, flush=True)
             self._drawn = True
         else:
             say(plain.sentence(text))
@@ -122,7 +122,7 @@ def write_json_text(text: str | bytes, file: str) -> None:
     """The same for what is JSON already. A name that is not UTF-8 is kept as Python reads it."""
     if isinstance(text, bytes):
         text = text.decode()
-    write(_NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text), file)
+    write(_NOT_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text), file)
 
 
 def write_export(content: str | bytes, format: str, output: str | None) -> None:

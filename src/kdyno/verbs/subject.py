@@ -150,16 +150,19 @@ def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) 
     if not yes:
         lines = {
             f"{key:9} {value}": None
-            for it in experiment.variants
+            for variant in experiment.variants
             for key, value in (
-                ("source", it.source),
-                ("image", it.image),
-                *(("patch", file) for file in it.patches),
-                ("compiler", "" if it.image else f"{it.compiler} {it.cflags}".strip()),
-                *(("flags", f"{flags} of {file}") for file, flags in it.file_cflags),
-                *(("routine", name) for name in it.all_routines.values()),
-                ("scheduler", it.scheduler),
-                *(("config", f"{own.origin}, {len(own.lines)} lines") for own in it.config),
+                ("source", variant.source),
+                ("image", variant.image),
+                *(("patch", file) for file in variant.patches),
+                (
+                    "compiler",
+                    "" if variant.image else f"{variant.compiler} {variant.cflags}".strip(),
+                ),
+                *(("flags", f"{flags} of {file}") for file, flags in variant.file_cflags),
+                *(("routine", name) for name in variant.all_routines.values()),
+                ("scheduler", variant.scheduler),
+                *(("config", f"{own.origin}, {len(own.lines)} lines") for own in variant.config),
             )
             if value
         }

@@ -38,7 +38,9 @@ def offered(place: str) -> Callable[[typer.Context, str], list[str]]:
     def offer(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
             words = deferred(place)(ctx, incomplete)
-            return [it for it in words if it.startswith(incomplete) and _PLAIN.fullmatch(it)]
+            return [
+                word for word in words if word.startswith(incomplete) and _PLAIN.fullmatch(word)
+            ]
         except Exception:  # a traceback would end up on the person's command line
             return []
 
@@ -85,10 +87,10 @@ def flat(verb: Callable[..., int]) -> Callable[..., int]:
 
     def call(**given: Any) -> int:
         for name, kind in bundles.items():
-            given[name] = kind(**{it.name: given.pop(it.name) for it in fields(kind)})
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         return verb(**given)
 
     call.__doc__ = verb.__doc__
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {it.name: it.annotation for it in parameters}
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call

@@ -188,7 +188,7 @@ def experiment_page(experiment: str) -> str:
 
 def differences(watches: Sequence[Watch], id: str = "") -> Grid:
     """What `kdyno watch` knows of its branches, the newest first."""
-    rows = [(watch, it) for watch in watches for it in reversed(watch.alarms)]
+    rows = [(watch, alarm) for watch in watches for alarm in reversed(watch.alarms)]
 
     def effect(row: tuple[Watch, Alarm]) -> Cell:
         alarm = row[1]
