@@ -21,7 +21,7 @@ from pathlib import Path
 from kdyno.cli import main as command_line
 from kdyno.command import capture
 from kdyno.report import figures
-from kdyno.store.manifest import Manifest
+from kdyno.report.page import run_command
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, GroupEffect, Verdict
 
@@ -83,21 +83,9 @@ def results(run: Run) -> str:
     conditions = (
         f"{manifest.created[:10]}, {host.get('cpu_model', 'unknown CPU')}, "
         f"{host.get('cpus', 0):g} CPUs, {' to '.join(map(str, boots))} boots of each kernel, "
-        f"`kdyno run experiments/{manifest.experiment}.toml{overrides(manifest)}`:"
+        f"`{run_command(f'experiments/{manifest.experiment}.toml', manifest.overrides)}`:"
     )
     return f"{conditions}\n\n{effects(verdict)}\n"
-
-
-def overrides(manifest: Manifest) -> str:
-    """The options that the run was started with, as they are typed."""
-    words = ""
-    for key, value in manifest.overrides.items():
-        name = "--" + {"variants": "variant", "cases": "case"}.get(key, key).replace("_", "-")
-        values = value if isinstance(value, list | tuple) else [value]
-        for each in values:
-            text = "" if each is True else f' "{each}"' if isinstance(each, str) else f" {each:g}"
-            words += f" {name}{text}"
-    return words
 
 
 def cell(row: Effect | GroupEffect, exact: bool = False) -> str:

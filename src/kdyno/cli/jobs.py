@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kdyno import sandbox
 from kdyno.errors import Interrupted, UsageError, interruption
+from kdyno.experiment import overrides as overriding
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import apply
 from kdyno.fleet.engine import FILE, Engine, settings
@@ -126,11 +127,8 @@ def _measured(
         record = record.model_copy(update={"built": names})
         place.write(record)
     # How much a shard measures is its own.
-    for name, value in options.overrides.to_json().items():
-        if name not in _OF_A_SHARD:
-            option = "--case" if name == "cases" else f"--{name.replace('_', '-')}"
-            for each in value if isinstance(value, list | tuple) else [value]:
-                words += [option] if each is True else [option, str(each)]
+    own = options.overrides.to_json().items()
+    words += overriding.options({key: value for key, value in own if key not in _OF_A_SHARD})
     controller = Controller(
         experiment, union, place, record, words, engine, listener.told, listener.measuring
     )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -52,6 +53,20 @@ class Overrides:
     def from_json(cls, data: dict[str, Any]) -> Overrides:
         """The reverse of to_json; unknown keys are ignored."""
         return TypeAdapter(Overrides).validate_python(data)
+
+
+def options(overrides: Mapping[str, Any]) -> list[str]:
+    """The words of a command line that say what ``to_json`` gave; of other keys nothing."""
+    names = {"variants": "variant", "cases": "case"}
+    words = []
+    for key, value in overrides.items():
+        if key not in vars(Overrides()) or key == "confirms":
+            continue
+        option = f"--{names.get(key, key).replace('_', '-')}"
+        for each in value if isinstance(value, list | tuple) else [value]:
+            text = f"{each:.12g}" if isinstance(each, float) else str(each)
+            words += [option] if each is True else [option, text]
+    return words
 
 
 def apply(overrides: Overrides, experiment: Experiment) -> Experiment:

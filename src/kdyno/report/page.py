@@ -18,6 +18,7 @@ from typing import Any
 from kdyno import __version__
 from kdyno.command import shown as shown_command
 from kdyno.errors import KdynoError
+from kdyno.experiment import overrides as overriding
 from kdyno.kernels.installed import differing
 from kdyno.report import effects, figures, plain, scores, tables
 from kdyno.report.charts import panels
@@ -34,7 +35,6 @@ from kdyno.suites.catalogue import load as catalogue
 
 WIDE_PX, NARROW_PX = 1000, 356
 """Of a chart as wide as the page."""
-_REPEATED = {"variants": "--variant", "cases": "--case"}
 _MOST_OPTIONS, _MOST_VALUE = 300, 60
 """Rows of the table of options, and letters of a value in it."""
 _RARE_FACT = "vulnerability_"
@@ -470,21 +470,11 @@ def again_section(evidence: Evidence) -> Html | None:
     return _section("again", evidence, file=file, command=command, boots=boots)
 
 
-def run_command(file: str, overrides: Mapping[str, Any], seed: int) -> str:
+def run_command(file: str, overrides: Mapping[str, Any], seed: int | None = None) -> str:
     """``kdyno run FILE`` with the options that this run had."""
-    words = ["kdyno", "run", file]
-    for key, value in overrides.items():
-        if key in _REPEATED:
-            for each in value if isinstance(value, list | tuple) else ():
-                words += [_REPEATED[key], str(each)]
-        elif key == "seed":
-            continue
-        elif value is True:
-            words.append(f"--{key.replace('_', '-')}")
-        elif isinstance(value, int | float) and value is not False:
-            words += [f"--{key.replace('_', '-')}", f"{value:g}"]
-    words += ["--seed", str(seed)]
-    return " ".join(map(shlex.quote, words))
+    words = overriding.options({key: value for key, value in overrides.items() if key != "seed"})
+    words += [] if seed is None else ["--seed", str(seed)]
+    return shlex.join(["kdyno", "run", file, *words])
 
 
 def _table(grid: Callable[[Verdict], Grid | None], legend: str = "") -> Draw:

@@ -184,7 +184,7 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
         method = next(iter(profiles.values())).method
         extent.append(f"{least} boots of each kernel under {method}")
     file = f"experiments/{plain.short(manifest.experiment)}.toml"
-    command = run_command(file, manifest.overrides, manifest.seed).partition(" --seed ")[0]
+    command = run_command(file, manifest.overrides)
     if verdict is None:
         command = command.replace("kdyno run", "kdyno profile", 1)
     machine, day = f"{machine}, on {cpu}", manifest.created[:10]
